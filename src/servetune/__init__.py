@@ -1,0 +1,1 @@
+"""servetune: a declarative, reproducible pipeline that tunes and benchmarks vLLM."""

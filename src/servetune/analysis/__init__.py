@@ -1,0 +1,1 @@
+"""Pure functions over the tables: comparisons, later verdicts and findings."""

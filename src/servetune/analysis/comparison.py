@@ -1,0 +1,170 @@
+"""Variants against the baseline, at the same workload and load point.
+
+One convention throughout: a ratio is `variant / baseline`, the ratio of the
+means. Below 1 is better for a latency, above 1 for a throughput; `BETTER` says which.
+
+A ratio is not a verdict. It carries no interval: with one repeat none can be had, and with
+several the spread of the repeats still has to be looked at before a difference is called one.
+"""
+
+from typing import Any, Literal
+
+import pandas as pd
+
+BETTER: dict[str, Literal["lower", "higher"]] = {
+    "ttft_p50_ms": "lower",
+    "ttft_p90_ms": "lower",
+    "ttft_p95_ms": "lower",
+    "ttft_p99_ms": "lower",
+    "tpot_p50_ms": "lower",
+    "tpot_p90_ms": "lower",
+    "tpot_p95_ms": "lower",
+    "tpot_p99_ms": "lower",
+    "e2e_p50_ms": "lower",
+    "e2e_p90_ms": "lower",
+    "e2e_p95_ms": "lower",
+    "e2e_p99_ms": "lower",
+    "request_throughput_rps": "higher",
+    "output_throughput_tok_s": "higher",
+    "total_throughput_tok_s": "higher",
+}
+"""The metrics that are compared, and which way is better."""
+
+AVERAGED = (*BETTER, "acceptance_length", "acceptance_ratio")
+"""The metrics whose means over the repeats are kept."""
+
+KEY = ["variant", "workload", "load_point"]
+
+
+def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Reduce the table to one row a (variant, workload, load point), in the table's order.
+
+    Args:
+        table: the tidy table, one row a measurement, as `servetune.tables.load_points` makes it.
+        baseline: the variant that the others are divided by.
+
+    Returns:
+        A row holds `measurements`, `ok`, `failed` and `invalid` (counts of repeats), `status`
+        (`ok`, `failed`, `invalid`, or `partial` if only some repeats are ok), `requests` (those
+        completed, over the ok repeats), the means over the ok repeats of every metric in
+        `AVERAGED`, `<metric>_ratio` (variant / baseline, the ratio of the means) for every
+        metric in `BETTER`, `reason` (why repeats are not ok) and `no_ratio` (why ratios are
+        absent, as a clause). What is not known is None or NaN.
+    """
+    if table.empty:
+        return pd.DataFrame(columns=[*KEY, "status", "ok", *AVERAGED, *ratio_columns()])
+    groups = table.groupby(KEY, sort=False)
+    rows = pd.DataFrame([_reduce(key, group) for key, group in groups])
+    base = {_place(row): row for row in records_of(rows) if row["variant"] == baseline}
+    ratios = [_ratios(row, base.get(_place(row)), baseline) for row in records_of(rows)]
+    return pd.concat([rows, pd.DataFrame(ratios, index=rows.index)], axis=1)
+
+
+def ratio_columns() -> list[str]:
+    """Name the columns that hold ratios to the baseline."""
+    return [f"{metric}_ratio" for metric in BETTER]
+
+
+def compare_capacity(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Give what each variant's servers told: one row a variant, in the table's order.
+
+    The size of a KV cache is a property of the server and no average: it counts wherever a
+    server came far enough to tell it. Columns: variant, kv_cache_tokens and
+    kv_cache_max_concurrency (the smallest over its servers), kv_cache_tokens_max (the largest),
+    kv_cache_tokens_ratio (to the baseline's), startup_s (mean over the starts), vllm_version.
+    """
+    rows = [_capacity(str(variant), group) for variant, group in table.groupby(KEY[0], sort=False)]
+    tokens = {row["variant"]: row["kv_cache_tokens"] for row in rows}
+    for row in rows:
+        row["kv_cache_tokens_ratio"] = _divide(row["kv_cache_tokens"], tokens.get(baseline))
+    return pd.DataFrame(rows)
+
+
+def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a frame's rows as dictionaries by column."""
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _place(row: dict[str, Any]) -> tuple[str, str]:
+    return row["workload"], row["load_point"]
+
+
+def _reduce(key: Any, group: pd.DataFrame) -> dict[str, Any]:
+    ok = group[group["status"] == "ok"]
+    counts = {status: int((group["status"] == status).sum()) for status in ("failed", "invalid")}
+    first = group.iloc[0]
+    return {
+        **dict(zip(KEY, key, strict=True)),
+        "concurrency": first["concurrency"],
+        "rate_rps": first["rate_rps"],
+        "measurements": len(group),
+        "ok": len(ok),
+        **counts,
+        "status": _status(len(group), len(ok), counts["failed"]),
+        "requests": int(numbers(ok["completed_requests"]).sum()),
+        "is_dummy": bool(first["is_dummy"]),
+        "reason": _reasons(group),
+        **{metric: known(numbers(ok[metric]).mean()) for metric in AVERAGED},
+    }
+
+
+def _status(measurements: int, ok: int, failed: int) -> str:
+    if ok == measurements:
+        return "ok"
+    if ok:
+        return "partial"
+    return "failed" if failed else "invalid"
+
+
+def _reasons(group: pd.DataFrame) -> str | None:
+    rows = group[group["status"] != "ok"][["rule", "reason"]].to_dict("records")
+    texts = [": ".join(str(v) for v in row.values() if pd.notna(v)) for row in rows]
+    return "; ".join(dict.fromkeys(text for text in texts if text)) or None
+
+
+def _ratios(row: dict[str, Any], base: dict[str, Any] | None, baseline: str) -> dict[str, Any]:
+    values = {
+        f"{metric}_ratio": _divide(row[metric], base[metric] if base else None) for metric in BETTER
+    }
+    return {**values, "no_ratio": _why_no_ratio(row, base, baseline)}
+
+
+def _why_no_ratio(row: dict[str, Any], base: dict[str, Any] | None, baseline: str) -> str | None:
+    if not row["ok"]:
+        return f"{row['variant']} has no ok measurement at this load point"
+    if base is None:
+        return f"the baseline {baseline} was not measured at this load point"
+    if not base["ok"]:
+        return f"the baseline {baseline} has no ok measurement at this load point"
+    return None
+
+
+def _capacity(variant: str, group: pd.DataFrame) -> dict[str, Any]:
+    tokens = numbers(group["kv_cache_tokens"]).dropna()
+    concurrency = numbers(group["kv_cache_max_concurrency"]).dropna()
+    # Every load point of a launch repeats the same start-up time: a start counts once.
+    starts = numbers(group.drop_duplicates(["session", "launch"])["startup_s"]).dropna()
+    versions = group["vllm_version"].dropna().unique()
+    return {
+        "variant": variant,
+        "kv_cache_tokens": known(tokens.min()),
+        "kv_cache_tokens_max": known(tokens.max()),
+        "kv_cache_max_concurrency": known(concurrency.min()),
+        "startup_s": known(starts.mean()),
+        "vllm_version": ", ".join(str(version) for version in versions) or None,
+    }
+
+
+def numbers(values: "pd.Series[Any]") -> "pd.Series[float]":
+    """Read a column as floats; a column without any value has no numeric type of its own."""
+    return pd.to_numeric(values, errors="coerce").astype(float)
+
+
+def known(value: Any) -> float | None:
+    """Return a number as a float, and None where there is none."""
+    return None if value is None or pd.isna(value) else float(value)
+
+
+def _divide(value: Any, base: Any) -> float | None:
+    value, base = known(value), known(base)
+    return None if value is None or not base else value / base

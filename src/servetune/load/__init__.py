@@ -1,0 +1,1 @@
+"""Load generators: one file each, behind the interface in `generator`."""

@@ -1,0 +1,146 @@
+"""A load generator's process: started while the server starts, then one load point at a time.
+
+It speaks JSON, one line a message: `{"argv": [...], ...}` in, `{"ok": true}` or
+`{"ok": false, "error": "..."}` out, after a first `{"ready": true}`.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from servetune.source import environment_with_source
+
+
+class LoadError(Exception):
+    """The load generator itself failed; the message says why."""
+
+
+class LoadClient:
+    """One process of a load generator; it ends with the process that started it."""
+
+    def __init__(
+        self, python: Path, module: str, environment: dict[str, str], log: Path, folder: Path
+    ) -> None:
+        """Start the process.
+
+        Args:
+            python: the environment that holds the generator.
+            module: the generator's client.
+            environment: further variables, such as the API key.
+            log: the file that takes what it prints.
+            folder: its working folder.
+        """
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._log = log
+        self._is_ready = False
+        self._replies: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [str(python), "-m", module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env={**environment_with_source(), **environment},
+                cwd=folder,
+                # A group and not a session of its own: Linux schedules sessions against each other,
+                # and a client that mostly sleeps would wait behind a server that spins.
+                process_group=0,
+                text=True,
+            )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until its imports are done; raises LoadError."""
+        if not self._is_ready:
+            self._reply(time.monotonic() + timeout_s, lambda: None)
+            self._is_ready = True
+
+    def run(
+        self, job: dict[str, Any], timeout_s: float, watch: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Run one load point and return the client's reply.
+
+        Args:
+            job: what the generator's client takes.
+            timeout_s: how long it may take.
+            watch: called every second or so; what it raises ends the wait.
+
+        Raises:
+            LoadError: the generator failed, ended, or took too long.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise LoadError(f"the load client ended: {self._last_words()}") from None
+        return self._reply(time.monotonic() + timeout_s, watch)
+
+    def stop(self) -> None:
+        """End the process and everything that it started."""
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(3)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _reply(self, deadline: float, watch: Callable[[], None]) -> dict[str, Any]:
+        while time.monotonic() < deadline:
+            try:
+                reply = self._replies.get(timeout=1.0)
+            except queue.Empty:
+                watch()
+                continue
+            if reply is None:
+                raise LoadError(f"the load client ended: {self._last_words()}")
+            if not reply.get("ok", reply.get("ready", False)):
+                raise LoadError(str(reply.get("error", "no reason given")))
+            return reply
+        raise LoadError("the load took longer than load_timeout_s allows")
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with contextlib.suppress(json.JSONDecodeError):
+                self._replies.put(json.loads(line))
+        self._replies.put(None)
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit code {self._process.poll()}, no output"
+
+
+class Clients:
+    """The load clients of one launch, by the name of their generator."""
+
+    def __init__(self, start: Callable[[str], LoadClient]) -> None:
+        """Take how a client is started."""
+        self._start = start
+        self._running: dict[str, LoadClient] = {}
+
+    def start(self, name: str) -> LoadClient:
+        """Start a client unless it runs, without waiting for its imports."""
+        if name not in self._running:
+            self._running[name] = self._start(name)
+        return self._running[name]
+
+    def drop(self, name: str) -> None:
+        """End a client whose state is not known: the next load point gets a new one."""
+        if client := self._running.pop(name, None):
+            client.stop()
+
+    def stop(self) -> None:
+        """End them all."""
+        for name in list(self._running):
+            self.drop(name)

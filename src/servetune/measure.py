@@ -1,0 +1,175 @@
+"""One load point: warm up, empty the prefix cache, load, read what came back, record it."""
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from servetune.load.client import Clients, LoadError
+from servetune.load.generator import Generator, Target
+from servetune.load.registry import GENERATORS
+from servetune.load.requests import aggregate, quantiles
+from servetune.load.warmup import warm_up
+from servetune.plan import Measurement, Session
+from servetune.progress import say
+from servetune.provenance import now
+from servetune.records import MeasurementRecord, Metrics, ServerFacts
+from servetune.serve import Server
+from servetune.telemetry import Counters, difference, scrape
+from servetune.validity import judge
+from servetune.workloads.datasets import read_requests
+
+CLIENT_READY_TIMEOUT_S = 300.0
+LOG_TAIL_LINES = 40
+TELL_EVERY_S = 10.0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the load points of one launch share. Paths are relative to `root`."""
+
+    session: Session
+    root: Path
+    launch: int
+    server: Server
+    facts: ServerFacts
+    clients: Clients
+    tokenizer: Path
+
+
+def measure(bench: Bench, measurement: Measurement) -> MeasurementRecord:
+    """Run one load point and return its record; raw output goes to results/<study>/raw.
+
+    Raises:
+        ServerError: the server died or hangs.
+    """
+    load = measurement.load
+    generator = GENERATORS[load["generator"]]
+    raw = Path("results", bench.session.study, "raw", measurement.id)
+    scratch = raw.with_name(f".{raw.name}.{os.getpid()}")
+    dataset = Path("data", "workloads", f"{load['dataset']}.jsonl")
+    target = Target(
+        url=bench.server.url,
+        served_name=bench.server.name,
+        tokenizer=bench.tokenizer,
+        dataset=dataset,
+        raw=scratch,
+    )
+    arguments = generator.arguments(load, target)
+    command = [*generator.command, *arguments]
+    record = blank_record(bench.session, measurement, bench.launch, bench.server.command)
+    record = record.model_copy(
+        update={
+            "server": bench.facts,
+            "started_at": now(),
+            "load_command": [word.replace(str(scratch), str(raw)) for word in command],
+        }
+    )
+    folder = bench.root / scratch
+    folder.mkdir(parents=True)
+    try:
+        grown = _load(bench, generator, load, arguments, bench.root / dataset)
+        requests = generator.read(folder)
+    except (LoadError, httpx.HTTPError, OSError, KeyError, ValueError) as error:
+        bench.clients.drop(generator.name)
+        bench.server.check()
+        shutil.rmtree(folder)
+        return failed(record, f"{generator.name}: {error}", bench.server.log_tail(LOG_TAIL_LINES))
+    except BaseException:
+        bench.clients.drop(generator.name)
+        shutil.rmtree(folder)
+        raise
+    bench.server.check()
+    requests.to_parquet(folder / "requests.parquet", index=False)
+    shutil.rmtree(bench.root / raw, ignore_errors=True)
+    folder.rename(bench.root / raw)
+    metrics = aggregate(requests, grown)
+    errors = requests["error"].dropna()
+    status, rule, reason = judge(metrics, errors.iloc[0] if len(errors) else None)
+    measured: dict[str, Metrics | dict[str, list[float]]] = {}
+    if status != "failed":
+        measured = {"metrics": metrics, "quantiles": quantiles(requests)}
+    return record.model_copy(
+        update={"status": status, "rule": rule, "reason": reason, "ended_at": now(), **measured}
+    )
+
+
+def _load(
+    bench: Bench, generator: Generator, load: dict[str, object], arguments: list[str], dataset: Path
+) -> Counters:
+    """Load the server; returns what its counters grew by."""
+    client = bench.clients.start(generator.name)
+    client.wait_ready(CLIENT_READY_TIMEOUT_S)
+    server = bench.server
+    if count := int(str(load["warmup_requests"])):
+        rows = read_requests(dataset)[-count:]
+        concurrency = int(str(load["concurrency"] or count))
+        warm_up(server.url, server.api_key, server.name, rows, concurrency)
+    server.reset_prefix_cache()
+    before = scrape(server.url)
+    watch = _Watch(server, before, int(str(load["requests"])), bench.session.stall_timeout_s)
+    client.run({"argv": arguments}, bench.session.load_timeout_s, watch)
+    return difference(before, scrape(server.url))
+
+
+class _Watch:
+    """Looks after a load that runs: tells how far it is, and ends it when it stands still."""
+
+    def __init__(
+        self, server: Server, before: Counters, requests: int, stall_timeout_s: float
+    ) -> None:
+        self._server = server
+        self._before = before
+        self._requests = requests
+        self._stall_timeout_s = stall_timeout_s
+        self._tokens = 0.0
+        self._moved = self._told = time.monotonic()
+
+    def __call__(self) -> None:
+        """Check once; raises ServerError or LoadError."""
+        self._server.check()
+        seen = scrape(self._server.url)
+        grown = difference(self._before, seen)
+        tokens = grown.get("generation_tokens", 0) + grown.get("prompt_tokens", 0)
+        now_s = time.monotonic()
+        if tokens != self._tokens:
+            self._tokens, self._moved = tokens, now_s
+        if now_s - self._moved > self._stall_timeout_s:
+            raise LoadError(f"not a token for {self._stall_timeout_s:.0f} s (stall_timeout_s)")
+        if now_s - self._told >= TELL_EVERY_S:
+            self._told = now_s
+            say(
+                f"  {grown.get('requests_finished', 0):.0f} of {self._requests} requests,"
+                f" {seen.get('requests_running', 0):.0f} running,"
+                f" {seen.get('requests_waiting', 0):.0f} waiting"
+            )
+
+
+def blank_record(
+    session: Session, measurement: Measurement, launch: int, command: list[str]
+) -> MeasurementRecord:
+    """Return a record of a measurement of which nothing is known yet."""
+    return MeasurementRecord(
+        measurement=measurement.id,
+        study=session.study,
+        variant=session.variant,
+        workload=measurement.workload,
+        load_point=measurement.load_point,
+        repeat=session.repeat,
+        status="failed",
+        session=session.id,
+        launch=launch,
+        load=measurement.load,
+        server_command=command,
+        load_command=[],
+    )
+
+
+def failed(record: MeasurementRecord, reason: str, log_tail: list[str]) -> MeasurementRecord:
+    """Return the record of a measurement that could not be made, and why."""
+    return record.model_copy(
+        update={"status": "failed", "reason": reason, "log_tail": log_tail, "ended_at": now()}
+    )

@@ -1,0 +1,155 @@
+"""How a planned checkpoint comes to be: made, fetched, or found on this host."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from servetune.engines import engine_id, read_engine
+from servetune.errors import UserError
+from servetune.plan import PlannedModel
+from servetune.progress import say
+from servetune.records import write_json
+from servetune.source import environment_with_source
+
+MAKER = "llmcompressor"
+"""The environment that makes checkpoints: it holds torch, transformers and llm-compressor."""
+
+MANIFEST = "servetune.json"
+"""Stands in each model's folder: where the checkpoint is, and what it holds."""
+
+
+def model_folder(id: str, root: Path) -> Path:
+    """Return the folder of a planned model."""
+    return root / "data" / "models" / id
+
+
+def checkpoint(id: str, root: Path) -> Path:
+    """Return the checkpoint of a planned model that has been made.
+
+    Raises:
+        UserError: it has not been made.
+    """
+    folder = model_folder(id, root)
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{folder}: no such model; run: servetune model {id}") from None
+    path = manifest["checkpoint"]
+    return folder.absolute() if path == "." else (root / path).absolute()
+
+
+def make_model(planned: PlannedModel, root: Path) -> None:
+    """Bring a planned model into its folder under data/models, unless it is there.
+
+    Raises:
+        UserError: it cannot be made or fetched; the message says why.
+    """
+    folder = model_folder(planned.id, root)
+    if (folder / MANIFEST).is_file():
+        return
+    began = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    source = planned.source
+    where = _SOURCES[source["source"]](planned, folder, root)
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest: dict[str, Any] = {
+        "id": planned.id,
+        "source": source,
+        "checkpoint": where,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    if where == ".":
+        manifest["sha256"] = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
+    write_json(folder / MANIFEST, manifest)
+
+
+def _tiny(planned: PlannedModel, folder: Path, root: Path) -> str:
+    seed = str(planned.source["seed"])
+    return _run_maker("tiny", ["--out", str(folder), "--seed", seed], root)
+
+
+def _eagle3(planned: PlannedModel, folder: Path, root: Path) -> str:
+    target = checkpoint(planned.parents[planned.source["target"]], root)
+    words = ["--target", str(target), "--out", str(folder), "--seed", str(planned.source["seed"])]
+    return _run_maker("eagle3", words, root)
+
+
+def _quantized(planned: PlannedModel, folder: Path, root: Path) -> str:
+    source = planned.source
+    base = checkpoint(planned.parents[source["base"]], root)
+    words = ["--base", str(base), "--out", str(folder), "--scheme", source["scheme"]]
+    words += ["--seed", str(source["seed"])]
+    if source["calibration"]:
+        words += ["--calibration", str(root / source["calibration"])]
+    return _run_maker("quantize", words, root)
+
+
+def _huggingface(planned: PlannedModel, folder: Path, root: Path) -> str:
+    source = planned.source
+    python = read_engine(engine_id(MAKER, root)).python
+    ask = (
+        "import sys; from huggingface_hub import snapshot_download;"
+        "print(snapshot_download(sys.argv[1], revision=sys.argv[2]))"
+    )
+    say(f"fetching {source['repo']} at {source['revision'][:12]} from the Hugging Face hub")
+    done = subprocess.run(
+        [python, "-c", ask, source["repo"], source["revision"]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise UserError(f"models: {source['repo']}: cannot be fetched: {last}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def _path(planned: PlannedModel, folder: Path, root: Path) -> str:
+    return str(planned.source["path"])
+
+
+def _shape(planned: PlannedModel, folder: Path, root: Path) -> str:
+    folder.mkdir(parents=True)
+    shutil.copyfile(root / planned.source["config"], folder / "config.json")
+    if tokenizer := planned.source["tokenizer"]:
+        lender = checkpoint(planned.parents[tokenizer], root)
+        for file in lender.glob("*token*"):
+            shutil.copyfile(file, folder / file.name)
+    return "."
+
+
+_SOURCES: dict[str, Callable[[PlannedModel, Path, Path], str]] = {
+    "tiny": _tiny,
+    "eagle3": _eagle3,
+    "quantized": _quantized,
+    "huggingface": _huggingface,
+    "path": _path,
+    "shape": _shape,
+}
+
+
+def _run_maker(module: str, words: list[str], root: Path) -> str:
+    python = read_engine(engine_id(MAKER, root)).python
+    log = root / "logs" / f"{module}.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("w") as output:
+        done = subprocess.run(
+            [python, "-m", f"servetune.models.{module}", *words],
+            # Threads that wait by spinning starve each other on two cores.
+            env={"OMP_WAIT_POLICY": "passive", **environment_with_source()},
+            stdout=output,
+            check=False,
+        )
+    if done.returncode:
+        raise UserError(f"models: servetune.models.{module} failed; see above, and {log}")
+    return "."
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

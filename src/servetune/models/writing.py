@@ -1,0 +1,56 @@
+"""What the makers of checkpoints share: progress, one-line refusals, nothing half-written.
+
+It runs in their environment and needs the standard library alone.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+
+class Progress:
+    """Lines on stderr, one every three seconds: what runs, how far, what is left."""
+
+    def __init__(self, what: str, steps: int) -> None:
+        self.what, self.steps = what, steps
+        self.began = self.shown = time.monotonic()
+
+    def show(self, step: int, detail: str) -> None:
+        """Say that `step` steps are done, if three seconds have passed or it was the last."""
+        now = time.monotonic()
+        if now - self.shown < 3 and step < self.steps:
+            return
+        self.shown = now
+        left = (now - self.began) / step * (self.steps - step)
+        say(f"{self.what}: step {step}/{self.steps}, {detail}, {left:.0f} s left")
+
+
+def say(line: str) -> None:
+    """One line on stderr, at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def refuse(reason: str) -> NoReturn:
+    """End the program over bad input: one line on stderr, exit code 2."""
+    say(f"error: {reason}")
+    raise SystemExit(2)
+
+
+@contextmanager
+def whole_directory(out: Path) -> Iterator[Path]:
+    """A sibling of `out` to write into, renamed to `out` at the end and removed after an error."""
+    if out.exists():
+        refuse(f"{out} exists already; remove it first")
+    scratch = out.with_name(f".{out.name}.{os.getpid()}")
+    scratch.mkdir(parents=True)
+    try:
+        yield scratch
+        scratch.rename(out)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    say(f"wrote {out}")

@@ -1,0 +1,423 @@
+"""From parameters and a study to sessions and content-addressed measurements.
+
+Pure but for reading declared files: the same declarations give the same plan everywhere.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from servetune.arguments import check_arguments
+from servetune.corpus import CORPUS_VERSION
+from servetune.engines import engine_id, known_parser, lock_file
+from servetune.errors import UserError, nearest
+from servetune.load.registry import GENERATORS
+from servetune.records import write_json
+from servetune.study import (
+    Dataset,
+    Engine,
+    FileDataset,
+    LoadPoint,
+    ModelSource,
+    Params,
+    ServerArguments,
+    Study,
+    Variant,
+    Workload,
+    parents_of,
+    read_study,
+)
+from servetune.validation import read_yaml, validate
+
+PROTOCOL = 1
+"""Raised by hand when the way of measuring changes, so that old numbers are not reused."""
+
+MODEL_RECIPES = 1
+"""Raised by hand when a model is made differently from the same declaration."""
+
+DATASET_RECIPES = 1
+"""Raised by hand when a dataset is made differently from the same declaration."""
+
+
+class _Planned(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class PlannedModel(_Planned):
+    """A checkpoint to have: how it comes to be, and what it is made from (ids)."""
+
+    id: str
+    source: dict[str, Any]
+    parents: dict[str, str]
+
+
+class PlannedDataset(_Planned):
+    """A request dataset to have, made from its declaration and a seed."""
+
+    id: str
+    spec: dict[str, Any]
+    seed: int
+
+
+class Measurement(_Planned):
+    """One load point to measure once. `load` is all that the client is told."""
+
+    id: str
+    workload: str
+    load_point: str
+    load: dict[str, Any]
+
+
+class Session(_Planned):
+    """One server launch and the measurements that it owes, in the order of measuring."""
+
+    id: str
+    order: int
+    study: str
+    variant: str
+    repeat: int
+    hardware: str
+    engine: str
+    model: str
+    draft: str | None
+    server: ServerArguments
+    speculative: dict[str, Any] | None
+    environment: dict[str, str]
+    startup_timeout_s: float
+    load_timeout_s: float
+    stall_timeout_s: float
+    measurements: list[Measurement]
+
+    @property
+    def models(self) -> list[str]:
+        """The ids of the checkpoints that the server loads."""
+        return [self.model, *([self.draft] if self.draft else [])]
+
+    @property
+    def datasets(self) -> list[str]:
+        """The ids of the datasets that its measurements send, each once."""
+        return list(dict.fromkeys(m.load["dataset"] for m in self.measurements))
+
+    @property
+    def generators(self) -> list[str]:
+        """The load generators that its measurements use, each once."""
+        return list(dict.fromkeys(m.load["generator"] for m in self.measurements))
+
+
+class Plan(_Planned):
+    """All that a study asks for. `engines` maps an engine's id to its declaration."""
+
+    study: str
+    question: str
+    hardware: str
+    baseline: str
+    variants: list[str]
+    params: dict[str, Any]
+    engines: dict[str, Any]
+    models: dict[str, PlannedModel]
+    datasets: dict[str, PlannedDataset]
+    sessions: list[Session]
+
+    def session(self, id: str) -> Session:
+        """Return one session by its id."""
+        return next(session for session in self.sessions if session.id == id)
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """All measurements, in the order of their sessions."""
+        return [m for session in self.sessions for m in session.measurements]
+
+
+def make_plan(params: dict[str, Any], root: Path) -> Plan:
+    """Expand parameters and the study that they name.
+
+    Args:
+        params: the content of params.yaml.
+        root: the project's folder.
+
+    Raises:
+        UserError: something in the declarations is wrong, with its place.
+    """
+    chosen = validate(Params, params, Path("params.yaml"))
+    study = read_study(chosen.study, root)
+    names = _chosen_variants(chosen, study)
+    engines = {engine_id(e, root): e for e in _engines_of(study, names)}
+    _check_server_arguments(chosen, study, names, root)
+    _check_generators(chosen.study, study, root)
+    models = _plan_models(study, root)
+    datasets = _plan_datasets(study, chosen.seed, root)
+
+    sessions: list[Session] = []
+    for repeat in range(1, chosen.repeats + 1):
+        for name in names:
+            session = _plan_session(study, chosen, name, repeat, models, datasets, root)
+            sessions.append(session.model_copy(update={"order": len(sessions)}))
+    used = {model for session in sessions for model in session.models}
+    sent = {dataset for session in sessions for dataset in session.datasets}
+    return Plan(
+        study=chosen.study,
+        question=study.question,
+        hardware=study.hardware,
+        baseline=study.baseline,
+        variants=names,
+        params=chosen.model_dump(),
+        engines={
+            id: e if isinstance(e, str) else e.model_dump(mode="json") for id, e in engines.items()
+        },
+        models={m.id: m for m in models.values() if m.id in _with_parents(used, models)},
+        datasets={d.id: d for d in datasets.values() if d.id in sent},
+        sessions=sessions,
+    )
+
+
+def read_plan(path: Path | None, root: Path) -> Plan:
+    """Read a plan that `keep_plan` wrote, or make it from params.yaml without a path.
+
+    Raises:
+        UserError: no such file, or the declarations are wrong.
+    """
+    if path is None:
+        return make_plan(read_params(root), root)
+    try:
+        return Plan.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; leave --plan out") from None
+
+
+def keep_plan(plan: Plan, root: Path) -> Path:
+    """Write a plan under a name of its own content, so that no other run can change it."""
+    path = root / ".servetune" / f"plan-{digest(plan.model_dump(mode='json'))}.json"
+    if not path.is_file():
+        write_json(path, plan)
+    return path
+
+
+def read_params(root: Path) -> dict[str, Any]:
+    """Read params.yaml; raises UserError as `read_yaml` does."""
+    return read_yaml(root / "params.yaml", Path("params.yaml"))
+
+
+def digest(content: Any) -> str:
+    """Return 12 hex digits that identify JSON content, whatever the order of its keys."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _chosen_variants(params: Params, study: Study) -> list[str]:
+    if params.variants == "all":
+        return list(study.variants)
+    for name in params.variants:
+        if name not in study.variants:
+            raise UserError(
+                f"params.yaml: variants: no variant {name} in studies/{params.study}.yaml;"
+                f" expected all, or some of {', '.join(study.variants)}"
+                f"{nearest(name, study.variants)}"
+            )
+    return [name for name in study.variants if name in params.variants]
+
+
+def _engine_of(study: Study, variant: Variant) -> Engine:
+    return variant.engine or study.engine
+
+
+def _engines_of(study: Study, names: list[str]) -> list[Engine]:
+    return [_engine_of(study, study.variants[name]) for name in names]
+
+
+def _check_server_arguments(params: Params, study: Study, names: list[str], root: Path) -> None:
+    file = f"studies/{params.study}.yaml"
+    own_keys = set(Params.model_fields)
+    for name in names:
+        variant = study.variants[name]
+        parser = known_parser(_engine_of(study, variant), root)
+        if parser is None:
+            continue
+        for key in params.model_extra or {}:
+            if key not in parser:
+                raise UserError(
+                    f"params.yaml: {key}: neither a parameter of servetune nor an argument of"
+                    f" vllm serve, so no variant takes it{nearest(key, own_keys | set(parser))}"
+                )
+        check_arguments(params.overrides, parser, "params.yaml: ")
+        check_arguments(study.server, parser, f"{file}: server.")
+        check_arguments(variant.server, parser, f"{file}: variants.{name}.server.")
+
+
+def _check_generators(name: str, study: Study, root: Path) -> None:
+    for key, workload in study.workloads.items():
+        dataset = study.datasets[workload.dataset]
+        count = getattr(dataset, "requests", None)
+        if isinstance(dataset, FileDataset):
+            count = len((root / dataset.path).read_bytes().splitlines())
+        for index, point in enumerate(workload.load_points):
+            refusal = GENERATORS[workload.generator].refuses(
+                point.model_dump(), dataset.kind, count or 0
+            )
+            if refusal:
+                where = f"studies/{name}.yaml: workloads.{key}.load_points.{index}"
+                raise UserError(f"{where}: {refusal}")
+
+
+def _plan_models(study: Study, root: Path) -> dict[str, PlannedModel]:
+    planned: dict[str, PlannedModel] = {}
+
+    def plan(name: str) -> PlannedModel:
+        if name not in planned:
+            source = study.models[name]
+            parents = {parent: plan(parent).id for parent in parents_of(source)}
+            content = _fingerprint(source, sorted(map(_digest_of, parents.values())), root)
+            planned[name] = PlannedModel(
+                id=f"{name}-{digest(content)}",
+                source=source.model_dump(mode="json"),
+                parents=parents,
+            )
+        return planned[name]
+
+    for name in study.models:
+        plan(name)
+    return planned
+
+
+def _fingerprint(source: ModelSource, parents: list[str], root: Path) -> dict[str, Any]:
+    """Say all that decides a checkpoint: its declaration, its files, and what makes it."""
+    declared = {k: v for k, v in source.model_dump(mode="json").items() if k not in _NAMING}
+    content = {"recipe": MODEL_RECIPES, "declared": declared, "parents": parents}
+    if source.source in ("tiny", "eagle3", "quantized"):
+        lock = lock_file("llmcompressor", root).read_bytes()
+        content |= {"maker": hashlib.sha256(lock).hexdigest(), "corpus": CORPUS_VERSION}
+    if source.source == "path":
+        folder = root / source.path
+        content["files"] = [(f.name, f.stat().st_size, _small(f)) for f in sorted(folder.iterdir())]
+    for field in ("config", "calibration"):
+        if file := getattr(source, field, None):
+            content[field] = hashlib.sha256((root / file).read_bytes()).hexdigest()
+    return content
+
+
+# Names inside a study and paths on a host do not decide what a checkpoint is.
+_NAMING = {"base", "target", "tokenizer", "path", "config", "calibration"}
+
+
+def _small(file: Path) -> str | None:
+    """Hash a small file; a checkpoint's shards are told by their name and size."""
+    if not file.is_file() or file.stat().st_size > 8_000_000:
+        return None
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _with_parents(used: set[str], models: dict[str, PlannedModel]) -> set[str]:
+    by_id = {model.id: model for model in models.values()}
+    everything, ahead = set(), list(used)
+    while ahead:
+        id = ahead.pop()
+        everything.add(id)
+        ahead += by_id[id].parents.values()
+    return everything
+
+
+def _plan_datasets(study: Study, seed: int, root: Path) -> dict[str, PlannedDataset]:
+    return {name: _plan_dataset(name, d, seed, root) for name, d in study.datasets.items()}
+
+
+def _plan_dataset(name: str, dataset: Dataset, seed: int, root: Path) -> PlannedDataset:
+    spec = dataset.model_dump(mode="json")
+    content: dict[str, Any] = {"recipe": DATASET_RECIPES, "spec": spec, "seed": seed}
+    if dataset.kind == "file":
+        sha256 = hashlib.sha256((root / dataset.path).read_bytes()).hexdigest()
+        content = {"recipe": DATASET_RECIPES, "sha256": sha256}
+    if dataset.kind == "text":
+        content["corpus"] = CORPUS_VERSION
+    return PlannedDataset(id=f"{name}-{digest(content)}", spec=spec, seed=seed)
+
+
+def _plan_session(
+    study: Study,
+    params: Params,
+    name: str,
+    repeat: int,
+    models: dict[str, PlannedModel],
+    datasets: dict[str, PlannedDataset],
+    root: Path,
+) -> Session:
+    variant = study.variants[name]
+    server = {**study.server, **variant.server, **params.overrides}
+    server = {key: value for key, value in server.items() if value is not None}
+    if study.models[variant.model].source == "shape":
+        server = {"load_format": "dummy", **server}
+    environment = {**study.environment, **variant.environment}
+    speculative = variant.speculative.model_dump() if variant.speculative else None
+    draft_name = speculative.pop("model") if speculative else None
+    engine = engine_id(_engine_of(study, variant), root)
+    model = models[variant.model].id
+    draft = models[draft_name].id if draft_name else None
+    # A model's or an engine's name may change without changing a number; its digest may not.
+    serving = {
+        "server": server,
+        "speculative": speculative,
+        "environment": environment,
+        "engine": _digest_of(engine),
+        "model": _digest_of(model),
+        "draft": _digest_of(draft) if draft else None,
+        "repeat": repeat,
+        "hardware": study.hardware,
+    }
+    measurements = [
+        _plan_measurement(name, workload_name, workload, point, params, repeat, datasets, serving)
+        for workload_name, workload in study.workloads.items()
+        for point in workload.load_points
+    ]
+    return Session(
+        id=f"{name}-r{repeat}-{digest([m.id for m in measurements])}",
+        order=0,
+        study=params.study,
+        variant=name,
+        repeat=repeat,
+        hardware=study.hardware,
+        engine=engine,
+        model=model,
+        draft=draft,
+        server=server,
+        speculative=speculative,
+        environment=environment,
+        startup_timeout_s=study.startup_timeout_s,
+        load_timeout_s=study.load_timeout_s,
+        stall_timeout_s=study.stall_timeout_s,
+        measurements=measurements,
+    )
+
+
+def _plan_measurement(
+    variant: str,
+    workload_name: str,
+    workload: Workload,
+    point: LoadPoint,
+    params: Params,
+    repeat: int,
+    datasets: dict[str, PlannedDataset],
+    serving: dict[str, Any],
+) -> Measurement:
+    dataset = datasets[workload.dataset].id
+    load = {
+        **workload.model_dump(exclude={"load_points", "dataset"}),
+        **point.model_dump(),
+        "dataset": dataset,
+        "seed": params.seed,
+    }
+    identity = {
+        "protocol": PROTOCOL,
+        "serving": serving,
+        "load": {**load, "dataset": _digest_of(dataset)},
+    }
+    return Measurement(
+        id=f"{variant}-{workload_name}-{point.name}-r{repeat}-{digest(identity)}",
+        workload=workload_name,
+        load_point=point.name,
+        load=load,
+    )
+
+
+def _digest_of(id: str) -> str:
+    return id.rsplit("-", 1)[1]

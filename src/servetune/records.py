@@ -1,0 +1,179 @@
+"""What a session writes: one record a measurement, one record a session, one schema for both.
+
+Every field with a unit carries it in its name. The records are small JSON files that live in
+Git; per-request data lives beside them in `raw/`.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+LATENCIES = ("ttft", "tpot", "itl", "e2e")
+"""TTFT, TPOT, ITL and E2E latency; `docs/methodology.md` holds their definitions."""
+
+PERCENTILES = (50, 90, 95, 99)
+
+QUANTILE_PROBABILITIES = tuple(i / 100 for i in range(101))
+"""Where a record keeps the quantiles of each latency, so that a report can draw distributions."""
+
+Status = Literal["ok", "failed", "invalid"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerFacts(_Record):
+    """What the server of a measurement told about itself."""
+
+    vllm_version: str | None = None
+    kv_cache_tokens: int | None = None
+    kv_cache_max_concurrency: float | None = None
+    startup_s: float | None = None
+
+
+class Metrics(_Record):
+    """Aggregates of one measurement, over its counted (not warm-up) requests.
+
+    Latencies are in milliseconds, throughputs per second of the load's duration.
+    `acceptance_length` is tokens emitted per verification step (1 + accepted / drafts),
+    `acceptance_ratio` accepted over drafted tokens; both are None without speculation.
+    """
+
+    requests: int
+    completed_requests: int
+    failed_requests: int
+    duration_s: float
+    input_tokens: int
+    output_tokens: int
+    request_throughput_rps: float
+    output_throughput_tok_s: float
+    total_throughput_tok_s: float
+    ttft_mean_ms: float | None = None
+    ttft_p50_ms: float | None = None
+    ttft_p90_ms: float | None = None
+    ttft_p95_ms: float | None = None
+    ttft_p99_ms: float | None = None
+    tpot_mean_ms: float | None = None
+    tpot_p50_ms: float | None = None
+    tpot_p90_ms: float | None = None
+    tpot_p95_ms: float | None = None
+    tpot_p99_ms: float | None = None
+    itl_mean_ms: float | None = None
+    itl_p50_ms: float | None = None
+    itl_p90_ms: float | None = None
+    itl_p95_ms: float | None = None
+    itl_p99_ms: float | None = None
+    e2e_mean_ms: float | None = None
+    e2e_p50_ms: float | None = None
+    e2e_p90_ms: float | None = None
+    e2e_p95_ms: float | None = None
+    e2e_p99_ms: float | None = None
+    acceptance_length: float | None = None
+    acceptance_ratio: float | None = None
+    acceptance_by_position: list[float] | None = None
+    prefix_cache_hit_ratio: float | None = None
+    preemptions: int | None = None
+
+
+class MeasurementRecord(_Record):
+    """One load point, measured once: `results/<study>/records/<measurement>.json`.
+
+    `status` is `ok`, `failed` (no numbers) or `invalid` (numbers that break a validity rule,
+    named in `rule`); `reason` says why in plain words and `log_tail` holds the end of the
+    server's log. `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values
+    at QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps).
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    measurement: str
+    study: str
+    variant: str
+    workload: str
+    load_point: str
+    repeat: int
+    status: Status
+    rule: str | None = None
+    reason: str | None = None
+    log_tail: list[str] = []
+    session: str
+    launch: int
+    load: dict[str, Any]
+    server_command: list[str]
+    load_command: list[str]
+    started_at: str | None = None
+    ended_at: str | None = None
+    server: ServerFacts = ServerFacts()
+    metrics: Metrics | None = None
+    quantiles: dict[str, list[float]] = {}
+
+
+class Launch(_Record):
+    """One start of a server in a session: what was run, where, and how the server resolved it.
+
+    `environment` holds only the variables that servetune or the study set, never a token.
+    `server_info` is the configuration as the server reports it.
+    """
+
+    launch: int
+    status: Literal["ok", "failed"]
+    reason: str | None = None
+    log_tail: list[str] = []
+    command: list[str]
+    environment: dict[str, str]
+    started_at: str
+    stopped_at: str | None = None
+    server: ServerFacts = ServerFacts()
+    server_info: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    git: dict[str, Any] = {}
+    host: dict[str, Any] = {}
+    measured: list[str] = []
+
+
+class SessionRecord(_Record):
+    """One variant and repeat: `results/<study>/sessions/<session>.json`.
+
+    `launches` is empty when every measurement that the session owes was there already;
+    it has several entries when the session was interrupted and went on.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    session: str
+    study: str
+    variant: str
+    repeat: int
+    hardware: str
+    engine: str
+    measurements: list[str]
+    model: dict[str, Any] = {}
+    launches: list[Launch] = []
+
+
+def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:
+    """Write JSON under a temporary name and rename it, so that nothing is ever half-written."""
+    data = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_measurement(path: Path) -> MeasurementRecord:
+    """Read one measurement record.
+
+    Raises:
+        pydantic.ValidationError: the file does not hold such a record.
+        OSError: it cannot be read.
+    """
+    return MeasurementRecord.model_validate_json(path.read_bytes())
+
+
+def read_session(path: Path) -> SessionRecord:
+    """Read one session record; raises as `read_measurement` does."""
+    return SessionRecord.model_validate_json(path.read_bytes())

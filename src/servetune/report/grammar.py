@@ -1,0 +1,99 @@
+"""What all charts share: how a variant looks, what the reader may select, how a chart ends."""
+
+import math
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servetune.analysis.comparison import records_of
+from servetune.report.wording import listed, where_of
+
+Spec = dict[str, Any]
+
+
+def places_of(table: pd.DataFrame) -> list[str]:
+    """Name the workloads and load points of a table, each once, in its order."""
+    places = table[["workload", "load_point"]].drop_duplicates()
+    return [where_of(row) for row in records_of(places)]
+
+
+def heaviest(table: pd.DataFrame) -> str:
+    """Name the last load point of the first workload: what is shown until the reader selects."""
+    return places_of(table[table["workload"] == table["workload"].iloc[0]])[-1]
+
+
+def positions_of(row: dict[str, Any]) -> list[float]:
+    """Read the acceptance by position of a row: a list, an array of a Parquet file, or none."""
+    values = row["acceptance_by_position"]
+    if values is None or isinstance(values, float):
+        return []
+    return [float(value) for value in values]
+
+
+def look(variants: list[str]) -> tuple[alt.Color, alt.Shape]:
+    """Encode a variant by colour and shape."""
+    # The domain is given, so that a variant looks the same in every chart, whatever it lacks.
+    scale = alt.Scale(domain=variants)
+    return (
+        alt.Color("variant:N", scale=scale, legend=None),
+        alt.Shape("variant:N", scale=scale, legend=None),
+    )
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return ticks for a logarithmic axis: 1, 2 and 5 of each decade, or 1 alone if many."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    fine = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
+    inside = [tick for tick in fine if low <= tick <= high]
+    return inside if len(inside) <= 6 else [10.0**d for d in decades if low <= 10.0**d <= high]
+
+
+def tooltip(title: str, field: str) -> list[alt.Tooltip]:
+    """Tell the variant, and a text that a field holds."""
+    return [alt.Tooltip("variant:N", title="variant"), alt.Tooltip(f"{field}:N", title=title)]
+
+
+def shown(chart: alt.LayerChart) -> alt.LayerChart:
+    """Leave out the variants that the reader hides, in a chart without another selection."""
+    return hiding(chart.transform_filter("indexof(hidden, datum.variant) < 0"))
+
+
+def layered(*layers: alt.Chart | alt.LayerChart) -> alt.LayerChart:
+    """Lay charts over each other."""
+    # alt.layer says that it may return a faceted chart, which it does for faceted layers only.
+    return alt.LayerChart(layer=list(layers))
+
+
+def hiding(chart: alt.LayerChart) -> alt.LayerChart:
+    """Give a chart the parameter that holds the variants not shown."""
+    return chart.add_params(alt.param(name="hidden", value=[]))
+
+
+def distinct(rows: list[dict[str, Any]], key: str) -> list[str]:
+    """Return the values of a key, each once, in their order."""
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def says(parts: list[str]) -> str:
+    """Put a chart into words for those who do not see it; the tables hold the rest."""
+    most = 12
+    more = f"; and {len(parts) - most} more, in the tables" if len(parts) > most else ""
+    return f"{listed(parts[:most])}{more}." if parts else ""
+
+
+def data(name: str = "rows") -> alt.NamedData:
+    """Name rows that `spec` brings: Altair would copy them at every step of a chart."""
+    return alt.NamedData(name=name)
+
+
+def spec(
+    chart: alt.LayerChart, description: str, height: int, **rows: list[dict[str, Any]]
+) -> Spec:
+    """Finish a chart: as wide as its place, with a text alternative and its data by name.
+
+    `height` is in pixels.
+    """
+    made = chart.properties(description=description, width="container", height=height).to_dict()
+    del made["config"]  # the page's theme decides
+    return {**made, "autosize": {"type": "fit-x", "contains": "padding"}, "datasets": rows}

@@ -1,0 +1,203 @@
+"""`summary.html`: one file that holds its data, its charts and the program that draws them.
+
+Nothing is fetched, and a Content-Security-Policy says so: only the two scripts of this file run,
+known by their hashes. All text that users gave goes through Jinja's escaping, and into the data
+of the charts as JSON whose `<`, `>` and `&` are escaped.
+"""
+
+import base64
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import vl_convert
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from servetune.analysis.comparison import compare, compare_capacity, numbers, records_of
+from servetune.plan import Plan
+from servetune.records import PERCENTILES, SessionRecord
+from servetune.report import answer, charts, latency_charts, provenance, wording
+from servetune.report.grammar import Spec, heaviest, places_of, positions_of
+from servetune.report.latency_charts import LATENCIES
+from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
+
+COMPARED = {
+    "ttft_p50_ms": "TTFT p50, ms",
+    "tpot_p50_ms": "TPOT p50, ms",
+    "e2e_p50_ms": "E2E p50, ms",
+    "output_throughput_tok_s": "Output, tok/s",
+}
+"""The metrics of the comparison, with the head of their column."""
+
+HERE = Path(__file__).parent
+CHARTS_VEGA_LITE = "6.4"
+
+
+def render_html(
+    plan: Plan,
+    table: pd.DataFrame,
+    quantiles: pd.DataFrame,
+    sessions: dict[str, SessionRecord],
+) -> str:
+    """Render the report as one self-contained page.
+
+    Args:
+        plan: what was asked.
+        table: a row a measurement, as `servetune.tables.load_points` makes it.
+        quantiles: the distributions, as `servetune.tables.quantiles` makes them.
+        sessions: session records by id; some may be missing.
+    """
+    comparison = compare(table, plan.baseline)
+    capacities = compare_capacity(table, plan.baseline)
+    looks = styles(plan.variants, plan.baseline)
+    drawn = _charts(table, quantiles, comparison, capacities, [look.variant for look in looks])
+    ok = table[table["status"] == "ok"]
+    speculating = ok[numbers(ok["acceptance_length"]).notna()]
+    program, page = _bundle(), (HERE / "page.js").read_text(encoding="utf-8")
+    template = _environment().get_template("template.html.j2")
+    return template.render(
+        plan=plan,
+        style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
+        variables=Markup(_variables(looks)),
+        scripts=[Markup(program), Markup(page)],
+        script_hashes=[_hash(program), _hash(page)],
+        charts=drawn,
+        themes={theme: vega_config(theme, looks) for theme in TOKENS},
+        looks={look.variant: index for index, look in enumerate(looks)},
+        legend=looks,
+        state=answer.state(table),
+        headline=answer.headline(plan, comparison),
+        by_variant=answer.by_variant(plan, comparison),
+        caution=answer.caution(plan),
+        notes=_notes(plan, table, comparison, sessions),
+        columns=COMPARED,
+        groups=_groups(plan, comparison),
+        **_places("", quantiles),
+        **_places("drafted_", speculating),
+        measured=_measured(comparison),
+        percentiles=[f"p{percentile}" for percentile in PERCENTILES],
+        latencies=LATENCIES,
+        speculation=[{**row, "positions": positions_of(row)} for row in records_of(speculating)],
+        capacities=records_of(capacities),
+        problems=answer.problems(table),
+        rows=records_of(table),
+        commands=provenance.commands(plan, table, sessions),
+        setup=provenance.setup(plan, table, sessions),
+        hosts=provenance.hosts(table, sessions),
+        commits=provenance.commits(table, sessions),
+        versions=provenance.versions(plan, table, sessions),
+        reproduction=provenance.reproduction(plan, table, sessions),
+        glossary=wording.GLOSSARY,
+    )
+
+
+def _charts(
+    table: pd.DataFrame,
+    quantiles: pd.DataFrame,
+    comparison: pd.DataFrame,
+    capacities: pd.DataFrame,
+    variants: list[str],
+) -> dict[str, Spec]:
+    drawn: dict[str, Spec | None] = {
+        **{
+            f"ratio-{metric}": charts.ratios(comparison, variants, metric, head.split(",")[0])
+            for metric, head in COMPARED.items()
+            if metric != "e2e_p50_ms"
+        },
+        **{
+            f"distribution-{latency}": latency_charts.distribution(quantiles, variants, latency)
+            for latency in LATENCIES
+        },
+        **{
+            f"tradeoff-{latency}": latency_charts.tradeoff(table, comparison, variants, latency)
+            for latency in LATENCIES
+        },
+        "acceptance": charts.acceptance(table, variants),
+        "capacity": charts.capacity(capacities, variants),
+    }
+    return {name: spec for name, spec in drawn.items() if spec is not None}
+
+
+def _notes(
+    plan: Plan, table: pd.DataFrame, comparison: pd.DataFrame, sessions: dict[str, SessionRecord]
+) -> list[str]:
+    """What a reader has to know before reading any number."""
+    missing = provenance.missing_sessions(table, sessions)
+    return [
+        *([answer.DUMMY] if bool(table["is_dummy"].any()) else []),
+        *answer.no_ratios(plan, comparison),
+        *provenance.mixed(table, sessions),
+        *([missing] if missing else []),
+    ]
+
+
+def _groups(plan: Plan, comparison: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of the comparison by workload and load point, the baseline first in each."""
+    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in records_of(comparison):
+        key = (row["workload"], row["load_point"])
+        group = groups.setdefault(key, {"workload": key[0], "load": wording.load_of(row)})
+        group.setdefault("rows", []).append(row)
+    for group in groups.values():
+        group["rows"].sort(key=lambda row: row["variant"] != plan.baseline)
+    return list(groups.values())
+
+
+def _places(prefix: str, table: pd.DataFrame) -> dict[str, Any]:
+    """The workloads and load points to select from, as the charts name them, and the first."""
+    places = places_of(table)
+    first = heaviest(table) if places else None
+    return {f"{prefix}places": [(place, place) for place in places], f"{prefix}place": first}
+
+
+def _measured(comparison: pd.DataFrame) -> list[str]:
+    """The workloads that have at least one ok row, so that a line can be drawn."""
+    return list(dict.fromkeys(row["workload"] for row in records_of(comparison) if row["ok"]))
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": wording.number,
+        "ratio": wording.ratio,
+        "percent": wording.percent,
+        "whole": wording.whole,
+        "text": lambda value: value if isinstance(value, str) else "",
+        "where": wording.where_of,
+        "load": wording.load_of,
+    }
+    return environment
+
+
+@lru_cache(maxsize=1)
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one program, once for all charts."""
+    return vl_convert.javascript_bundle(
+        "window.vegaEmbed = vegaEmbed;", vl_version=CHARTS_VEGA_LITE
+    )
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _variables(looks: list[Style]) -> str:
+    """Colours as CSS variables, by theme: nothing in here comes from users."""
+
+    def declare(theme: str) -> str:
+        tokens = [f"--{name}:{value}" for name, value in TOKENS[theme].items()]
+        series = [f"--v{index}:{getattr(look, theme)}" for index, look in enumerate(looks)]
+        return ";".join([*tokens, *series])
+
+    light = f":root{{color-scheme:light dark;--font:{FONT};{declare('light')}}}"
+    return f"{light}@media (prefers-color-scheme:dark){{:root{{{declare('dark')}}}}}"

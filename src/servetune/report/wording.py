@@ -1,0 +1,103 @@
+"""Numbers, load points and commands as a reader sees them; the same in every rendering."""
+
+import shlex
+from typing import Any
+
+from servetune.analysis.comparison import known
+
+NONE = "\N{EN DASH}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+GLOSSARY = (
+    ("TTFT", "time to first token: from sending a request to its first token, queueing included"),
+    ("TPOT", "time per output token: the rest of a request, divided by its tokens after the first"),
+    (
+        "ITL",
+        "inter-token latency: the gap between streamed chunks, several tokens with speculation",
+    ),
+    ("E2E", "end-to-end latency: from sending a request to its last token"),
+    ("p50, p99", "percentiles over requests; with fewer than 100 requests p99 is near the maximum"),
+    ("output tok/s", "output throughput: tokens generated per second, over all requests in flight"),
+    ("load point", "c8: eight requests in flight (closed loop); r2.5: 2.5 requests/s, Poisson"),
+    (
+        "ratio",
+        f"variant / baseline: 0.84{TIMES} of a latency is faster, 1.2{TIMES} of a throughput is",
+    ),
+    (
+        "acceptance length",
+        "tokens emitted per verification step of speculative decoding: 1 is no gain at all",
+    ),
+    (
+        "acceptance ratio",
+        "accepted over drafted tokens; by position: of the 1st, 2nd … draft token",
+    ),
+    ("invalid", "measured, but a validity rule is broken: it enters no average and no ratio"),
+)
+"""Term and definition, for the one glossary that the report has."""
+
+
+def number(value: Any) -> str:
+    """Write a number shortly, whole from 100 on: 0.0035, 7.91, 41.2, 1,346."""
+    value = known(value)
+    if value is None:
+        return NONE
+    if abs(value) < 0.095:
+        return f"{value:.2g}"
+    for digits, below in ((2, 9.995), (1, 99.95)):
+        if abs(value) < below:
+            return f"{value:.{digits}f}"
+    return f"{value:,.0f}"
+
+
+def ratio(value: Any) -> str:
+    """Write a ratio to the baseline with its sign: 0.84 times."""
+    value = known(value)
+    if value is None:
+        return NONE
+    return f"{value:.2f}{TIMES}" if value < 9.995 else f"{number(value)}{TIMES}"
+
+
+def percent(value: Any) -> str:
+    """Write a proportion as a percentage: 47 %."""
+    value = known(value)
+    return NONE if value is None else f"{value * 100:.0f}\N{NO-BREAK SPACE}%"
+
+
+def whole(value: Any) -> str:
+    """Write a count: 524,288."""
+    value = known(value)
+    return NONE if value is None else f"{value:,.0f}"
+
+
+def span(values: list[float], write: Any = ratio) -> str:
+    """Write the range of some numbers, once if it is all the same: 0.78 to 0.84 times."""
+    low, high = write(min(values)), write(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def load_of(row: dict[str, Any]) -> str:
+    """Say a load point in words: concurrency 8, or 2.5 requests/s."""
+    concurrency, rate = known(row.get("concurrency")), known(row.get("rate_rps"))
+    if concurrency is not None:
+        return f"concurrency {concurrency:g}"
+    return str(row["load_point"]) if rate is None else f"{rate:g} requests/s"
+
+
+def where_of(row: dict[str, Any]) -> str:
+    """Name a workload and load point shortly: `text · c8`."""
+    return f"{row['workload']} · {row['load_point']}"
+
+
+def shell(command: list[str]) -> str:
+    """Quote an argument list for a POSIX shell, on one line."""
+    return shlex.join(str(word) for word in command)
+
+
+def plural(count: int, noun: str) -> str:
+    """Count a noun: 1 repeat, 2 repeats."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(words: list[str]) -> str:
+    """Join words as a sentence does: a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

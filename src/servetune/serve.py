@@ -1,0 +1,274 @@
+"""The life of one `vllm serve`: start, ready, asked what it is, watched, stopped.
+
+A server listens on 127.0.0.1 on a free port, behind an API key of its own, under a model name
+of its own that is checked: an answer from another server is never taken for this one's.
+"""
+
+import contextlib
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from servetune.records import ServerFacts
+from servetune.source import environment_with_source
+
+STOP_GRACE_S = 30.0
+HEALTH_TIMEOUT_S = 10.0
+HUNG_AFTER_FAILURES = 3
+
+_OWN_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    # Serves /server_info and /reset_prefix_cache; it changes nothing about speed.
+    "VLLM_SERVER_DEV_MODE": "1",
+}
+
+
+class ServerError(Exception):
+    """A server that cannot start, died or hangs; the message says why, in plain words."""
+
+
+class Server:
+    """One `vllm serve` process, from its start to the end of all that it started."""
+
+    def __init__(
+        self,
+        python: Path,
+        model: str,
+        arguments: list[str],
+        environment: dict[str, str],
+        name: str,
+        log: Path,
+        folder: Path,
+    ) -> None:
+        """Prepare the launch.
+
+        Args:
+            python: the engine's Python.
+            model: the checkpoint, as a path from `folder`.
+            arguments: further words of `vllm serve`.
+            environment: variables that the study sets for the server.
+            name: the model name to serve under, unique to this launch.
+            log: the file that takes the server's output.
+            folder: its working folder.
+        """
+        self.name = name
+        self.log = log
+        self.port = _free_port()
+        self.api_key = secrets.token_urlsafe(24)
+        self.environment = {**_OWN_ENVIRONMENT, **environment}
+        self._python = python
+        self._folder = folder
+        self._words = [
+            *("serve", model, "--host", "127.0.0.1", "--port", str(self.port)),
+            *("--served-model-name", name, *arguments),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._startup_s: float | None = None
+        self._failures = 0
+
+    @property
+    def command(self) -> list[str]:
+        """The launch as one would type it; the API key is not in it."""
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        return ["env", *variables, "vllm", *self._words]
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start the process, behind a guard that stops it when this process ends."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {**environment_with_source(), **self.environment}
+        environment["VLLM_API_KEY"] = self.api_key
+        self._started = time.monotonic()
+        vllm = [str(self._python), "-m", "vllm.entrypoints.cli.main"]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "servetune.guard", str(STOP_GRACE_S), *vllm, *self._words],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=self._folder,
+                process_group=0,
+            )
+
+    def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
+        """Wait until /health answers and /v1/models names this very server.
+
+        Args:
+            timeout_s: how long a start may take.
+            progress: called with the seconds so far, every ten seconds.
+
+        Raises:
+            ServerError: it ended, did not get ready in time, or another one answers.
+        """
+        told = 0.0
+        while (elapsed := time.monotonic() - self._started) < timeout_s:
+            if not self.is_running():
+                raise ServerError(explain(self.log_tail(400)) or "ended while it started")
+            if self._is_healthy(2.0) and self._names_itself():
+                self._startup_s = round(time.monotonic() - self._started, 2)
+                return
+            if elapsed - told >= 10:
+                told = elapsed
+                progress(elapsed)
+            time.sleep(0.2)
+        raise ServerError(f"not ready after {timeout_s:.0f} s")
+
+    def check(self) -> None:
+        """Look after the server once.
+
+        Raises:
+            ServerError: it died, or has not answered /health several times in a row.
+        """
+        if not self.is_running():
+            why = explain(self.log_tail(400))
+            raise ServerError(f"died under load{f': {why}' if why else ''}")
+        self._failures = 0 if self._is_healthy(HEALTH_TIMEOUT_S) else self._failures + 1
+        if self._failures >= HUNG_AFTER_FAILURES:
+            waited = HUNG_AFTER_FAILURES * HEALTH_TIMEOUT_S
+            raise ServerError(f"hangs: /health has not answered for {waited:.0f} s")
+
+    def is_running(self) -> bool:
+        """Tell whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ask it to end, kill what does not, and wait until process, port and memory are free."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_GRACE_S + 15)
+        if self._process.stdin:
+            self._process.stdin.close()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and not _is_free(self.port):
+            time.sleep(0.1)
+
+    def get(self, path: str, timeout_s: float = HEALTH_TIMEOUT_S) -> httpx.Response:
+        """GET a path with this server's key; raises httpx.HTTPError."""
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        answer = httpx.get(f"{self.url}{path}", headers=headers, timeout=timeout_s)
+        return answer.raise_for_status()
+
+    def reset_prefix_cache(self) -> bool:
+        """Empty the prefix cache; tells whether the server did."""
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        try:
+            answer = httpx.post(f"{self.url}/reset_prefix_cache", headers=headers, timeout=30)
+        except httpx.HTTPError:
+            return False
+        return answer.is_success
+
+    def info(self) -> dict[str, Any]:
+        """Return the configuration as the server resolved it; empty where it does not tell.
+
+        Its environment is left out: it holds the API key.
+        """
+        try:
+            answer = self.get("/server_info?config_format=json", 60).json()
+        except (httpx.HTTPError, ValueError):
+            return {}
+        told = answer if isinstance(answer, dict) else {}
+        return {name: value for name, value in told.items() if name != "vllm_env"}
+
+    def facts(self, vllm_version: str | None) -> ServerFacts:
+        """Return its KV-cache capacity and start-up time, from /metrics or else its log."""
+        tokens, concurrency = kv_cache_capacity(self.log.read_text(errors="replace"))
+        with contextlib.suppress(httpx.HTTPError):
+            labels = re.search(r"vllm:cache_config_info\{(.*?)\}", self.get("/metrics").text)
+            told = dict(re.findall(r'(\w+)="([^"]*)"', labels.group(1))) if labels else {}
+            tokens = _number(told.get("kv_cache_size_tokens"), int) or tokens
+            concurrency = _number(told.get("kv_cache_max_concurrency"), float) or concurrency
+        return ServerFacts(
+            vllm_version=vllm_version,
+            kv_cache_tokens=tokens,
+            kv_cache_max_concurrency=concurrency,
+            startup_s=self._startup_s,
+        )
+
+    def log_tail(self, lines: int) -> list[str]:
+        """Return the last lines of its output, without the API key."""
+        if not self.log.is_file():
+            return []
+        text = self.log.read_text(errors="replace").replace(self.api_key, "***")
+        return [line for line in text.splitlines() if " Route: " not in line][-lines:]
+
+    def _is_healthy(self, timeout_s: float) -> bool:
+        try:
+            return self.get("/health", timeout_s).is_success
+        except httpx.HTTPError:
+            return False
+
+    def _names_itself(self) -> bool:
+        try:
+            served = [model["id"] for model in self.get("/v1/models").json()["data"]]
+        except (httpx.HTTPError, ValueError, KeyError):
+            return False
+        if self.name not in served:
+            raise ServerError(
+                f"port {self.port} answers for {', '.join(served)} and not for this session:"
+                " another server has it"
+            )
+        return True
+
+
+def explain(log: list[str]) -> str | None:
+    """Return the error that ended a server, from its log: the root cause if there is one."""
+    found = [match.group(1) for line in log if (match := _ERROR.search(line))]
+    causes = [error for error in found if "Engine core initialization failed" not in error]
+    # Wrappers re-raise the first error in other words; later ones are often its consequence.
+    return (causes or found or [None])[-1]
+
+
+_ERROR = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception): .*)$")
+
+
+def kv_cache_capacity(log: str) -> tuple[int | None, float | None]:
+    """Read the KV-cache size in tokens and the maximum concurrency from a server's log."""
+    size = re.search(r"KV cache size: ([\d,]+) tokens", log)
+    concurrency = re.search(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x", log)
+    return (
+        int(size.group(1).replace(",", "")) if size else None,
+        float(concurrency.group(1)) if concurrency else None,
+    )
+
+
+def _number(text: str | None, kind: Callable[[str], Any]) -> Any:
+    try:
+        return kind(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

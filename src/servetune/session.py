@@ -1,0 +1,200 @@
+"""One session: serve a variant, send it every load point that it still owes, record each.
+
+A session does not fail because of what it measures: a server that cannot start, dies or hangs
+leaves records that say so. Each record is written when its load point ends, so a session that
+was interrupted goes on where it was.
+"""
+
+import json
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from servetune.arguments import as_argv
+from servetune.engines import engine_id, read_engine
+from servetune.hardware import check_hardware, describe_host, sole_use
+from servetune.load.client import Clients, LoadClient
+from servetune.load.registry import GENERATORS
+from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
+from servetune.models.make import checkpoint
+from servetune.plan import Measurement, Session
+from servetune.progress import say
+from servetune.provenance import git_state, now
+from servetune.records import Launch, MeasurementRecord, SessionRecord, write_json
+from servetune.serve import Server, ServerError
+from servetune.telemetry import Sampler, write_samples
+
+
+def run_session(session: Session, root: Path) -> None:
+    """Measure what a session owes, then write its record to results/<study>/sessions.
+
+    Raises:
+        UserError: this machine cannot measure it: other hardware, no engine, no model.
+    """
+    if owed_by(session, root):
+        check_hardware(session.hardware)
+        with sole_use():
+            while owed := owed_by(session, root):
+                _launch(session, owed, root.absolute())
+    write_json(_results(session, root) / "sessions" / f"{session.id}.json", _summary(session, root))
+
+
+def owed_by(session: Session, root: Path) -> list[Measurement]:
+    """Return the measurements of a session that have no record yet, in their order."""
+    return [m for m in session.measurements if not record_path(session, m, root).is_file()]
+
+
+def record_path(session: Session, measurement: Measurement, root: Path) -> Path:
+    """Return where the record of a measurement stands."""
+    return _results(session, root) / "records" / f"{measurement.id}.json"
+
+
+def _results(session: Session, root: Path) -> Path:
+    return root / "results" / session.study
+
+
+def _raw(session: Session, root: Path) -> Path:
+    return _results(session, root) / "raw" / session.id
+
+
+def _launch_files(session: Session, root: Path) -> list[Path]:
+    return sorted(_raw(session, root).glob("launch-*.json"))
+
+
+def _summary(session: Session, root: Path) -> SessionRecord:
+    files = _launch_files(session, root)
+    return SessionRecord(
+        session=session.id,
+        study=session.study,
+        variant=session.variant,
+        repeat=session.repeat,
+        hardware=session.hardware,
+        engine=session.engine,
+        measurements=[m.id for m in session.measurements],
+        model={"model": session.model, "draft": session.draft},
+        launches=[Launch.model_validate_json(file.read_bytes()) for file in files],
+    )
+
+
+def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
+    """Start a server and measure until nothing is owed, or the server is gone."""
+    number = len(_launch_files(session, root)) + 1
+    raw = _raw(session, root)
+    label = session.variant if session.repeat == 1 else f"{session.variant} r{session.repeat}"
+    server = _server(session, number, root)
+    launch = _new_launch(session, number, server, root)
+
+    def note(**changes: Any) -> None:
+        nonlocal launch
+        launch = launch.model_copy(update=changes)
+        write_json(raw / f"launch-{number}.json", launch)
+
+    def keep(record: MeasurementRecord) -> None:
+        write_json(_results(session, root) / "records" / f"{record.measurement}.json", record)
+        note(measured=[*launch.measured, record.measurement])
+
+    def give_up(measurements: list[Measurement], reason: str) -> None:
+        say(f"{label}: {reason}")
+        tail = server.log_tail(LOG_TAIL_LINES)
+        note(status="failed", reason=reason, log_tail=tail)
+        for measurement in measurements:
+            blank = blank_record(session, measurement, number, server.command)
+            keep(failed(blank, reason, tail))
+
+    with ExitStack() as stack:
+        stack.callback(lambda: note(stopped_at=now()))
+        stack.callback(server.stop)
+        clients = Clients(lambda name: _client(session, name, server, root))
+        stack.callback(clients.stop)
+        say(f"{label}: starting vllm serve; {len(owed)} load points to go")
+        server.start()
+        for measurement in owed:
+            clients.start(measurement.load["generator"])
+        try:
+            server.wait_ready(
+                session.startup_timeout_s, lambda s: say(f"{label}: starting for {s:.0f} s")
+            )
+        except ServerError as error:
+            give_up(owed, f"the server did not start: {error}")
+            return
+        facts = server.facts(launch.versions.get("vllm"))
+        note(status="ok", server=facts, server_info=server.info())
+        say(
+            f"{label}: ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens"
+        )
+        sampler = Sampler(server.url)
+        sampler.start()
+        stack.callback(lambda: write_samples(sampler.stop(), raw / f"telemetry-{number}.parquet"))
+        tokenizer = _relative(checkpoint(session.model, root), root)
+        bench = Bench(session, root, number, server, facts, clients, tokenizer)
+        for index, measurement in enumerate(owed, start=1):
+            began = time.monotonic()
+            name = f"{measurement.workload} {measurement.load_point}"
+            say(f"{label}: {name}, load point {index} of {len(owed)}")
+            sampler.measurement = measurement.id
+            try:
+                record = measure(bench, measurement)
+            except ServerError as error:
+                # The load points after this one get a server of their own.
+                give_up([measurement], f"the server {error}")
+                return
+            keep(record)
+            say(f"{label}: {name}: {_outcome(record)} in {time.monotonic() - began:.0f} s")
+
+
+def _outcome(record: MeasurementRecord) -> str:
+    if record.metrics is None:
+        return f"failed: {record.reason}"
+    told = f"{record.metrics.output_throughput_tok_s:.0f} output tok/s"
+    return told if record.status == "ok" else f"{record.status} ({record.reason}), {told}"
+
+
+def _new_launch(session: Session, number: int, server: Server, root: Path) -> Launch:
+    return Launch(
+        launch=number,
+        status="failed",
+        command=server.command,
+        environment=server.environment,
+        started_at=now(),
+        versions=read_engine(session.engine).versions,
+        git=git_state(root),
+        host=describe_host(),
+    )
+
+
+def _server(session: Session, number: int, root: Path) -> Server:
+    engine = read_engine(session.engine)
+    arguments = as_argv(session.server, engine.arguments)
+    if session.speculative:
+        speculative = dict(session.speculative)
+        if session.draft:
+            speculative["model"] = str(_relative(checkpoint(session.draft, root), root))
+        arguments += ["--speculative-config", json.dumps(speculative)]
+    return Server(
+        python=engine.python,
+        model=str(_relative(checkpoint(session.model, root), root)),
+        arguments=arguments,
+        environment=session.environment,
+        name=f"{session.id}-{number}-{os.getpid()}",
+        log=_raw(session, root) / f"server-{number}.log",
+        folder=root,
+    )
+
+
+def _client(session: Session, name: str, server: Server, root: Path) -> LoadClient:
+    generator = GENERATORS[name]
+    environment = generator.environment
+    engine = engine_id(environment, root) if environment else session.engine
+    return LoadClient(
+        python=read_engine(engine).python,
+        module=generator.client,
+        environment={generator.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
+        log=_raw(session, root) / f"{name}-{len(_launch_files(session, root))}.log",
+        folder=root,
+    )
+
+
+def _relative(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path

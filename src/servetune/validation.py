@@ -1,0 +1,151 @@
+"""Reading YAML and validating it, with errors that name the place and the way out."""
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from servetune.errors import UserError, nearest
+
+
+def read_yaml(path: Path, file: Path) -> dict[str, Any]:
+    """Read a mapping from YAML; errors call it `file`.
+
+    Raises:
+        UserError: no such file, bad YAML, a key given twice, or not a mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except FileNotFoundError:
+        raise UserError(f"{file}: no such file") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise UserError(f"{file}: line {line}: {error.problem}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{file}: expected keys with values, as in `study: quickstart`")
+    _refuse_repeated_keys(node, [], file)
+    return content
+
+
+def _refuse_repeated_keys(node: yaml.Node | None, above: list[str], file: Path) -> None:
+    """Refuse a key given twice, where YAML itself keeps the last without a word."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _refuse_repeated_keys(item, [*above, str(index)], file)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    lines: dict[str, int] = {}
+    for key_node, value in node.value:
+        path = [*above, str(key_node.value)]
+        line = key_node.start_mark.line + 1
+        if (first := lines.setdefault(path[-1], line)) != line:
+            raise UserError(
+                f"{file}: {'.'.join(path)}: given twice, in lines {first} and {line};"
+                " rename or remove one"
+            )
+        _refuse_repeated_keys(value, path, file)
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def validate(model: type[_Model], content: dict[str, Any], file: Path) -> _Model:
+    """Validate content read from `file`.
+
+    Raises:
+        UserError: the first thing that is wrong, with file, key path and what was expected.
+    """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        # A misspelt key also reads as a missing one: name the misspelling.
+        problems = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise UserError(f"{file}: {_explain(problems[0], content, model)}{more}") from None
+
+
+def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseModel]) -> str:
+    """One line for a pydantic error: the key path, and what was expected there."""
+    path = _key_path(problem["loc"], content)
+    where = ".".join(path) or "(top level)"
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind == "extra_forbidden":
+        known = _fields_of(problem["loc"], model)
+        return f"{where}: unknown key{nearest(path[-1], known) or _listed(known)}"
+    if kind == "missing":
+        return f"{where}: missing; it must be given"
+    if kind == "union_tag_invalid":
+        tag = str(context["discriminator"]).strip("'")
+        expected = str(context["expected_tags"]).replace("'", "")
+        close = nearest(str(context["tag"]), expected.split(", "))
+        return f"{where}.{tag}: {context['tag']}: expected one of {expected}{close}"
+    if kind == "union_tag_not_found":
+        return f"{where}.{str(context['discriminator']).strip(chr(39))}: missing; it must be given"
+    given = json.dumps(problem["input"], default=str)
+    message = problem["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if kind == "literal_error":
+        expected = str(context["expected"]).replace("'", "")
+        choices = expected.replace(" or ", ", ").split(", ")
+        return f"{where}: {given}: expected {expected}{nearest(str(problem['input']), choices)}"
+    return f"{where}: {given[:80]}: {message}"
+
+
+def _key_path(loc: tuple[int | str, ...], content: Any) -> list[str]:
+    """Keep the parts of a pydantic location that are keys of the content, not union tags."""
+    path: list[str] = []
+    here = content
+    for index, part in enumerate(loc):
+        inside = isinstance(here, dict) and part in here
+        inside = inside or (isinstance(here, list) and isinstance(part, int))
+        if inside:
+            here = here[part]
+            path.append(str(part))
+        elif index == len(loc) - 1 and isinstance(here, dict) and isinstance(part, str):
+            path.append(part)
+    return path
+
+
+def _fields_of(loc: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+    """List the keys that are valid at a location, from the JSON schema of the model."""
+    schema = model.model_json_schema()
+    node: dict[str, Any] = schema
+
+    def resolve(node: dict[str, Any]) -> dict[str, Any]:
+        while "$ref" in node:
+            node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+        return node
+
+    for part in loc[:-1]:
+        node = resolve(node)
+        tagged = node.get("discriminator", {}).get("mapping", {})
+        options = [resolve(option) for option in _options(node)]
+        if part in tagged:
+            node = {"$ref": tagged[part]}
+        elif isinstance(part, int):
+            node = node.get("items", {})
+        elif part in node.get("properties", {}):
+            node = node["properties"][part]
+        elif options:
+            node = next((option for option in options if "properties" in option), {})
+        else:
+            named = list(node.get("patternProperties", {}).values())
+            node = named[0] if named else node.get("additionalProperties") or {}
+    node = resolve(node)
+    for option in _options(node):
+        if "properties" in (option := resolve(option)):
+            node = option
+    return list(node.get("properties", {}))
+
+
+def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*schema.get("anyOf", []), *schema.get("oneOf", [])]
+
+
+def _listed(names: list[str]) -> str:
+    return f"; expected one of {', '.join(names)}"

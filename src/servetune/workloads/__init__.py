@@ -1,0 +1,1 @@
+"""Request datasets: what the clients send."""

@@ -1,0 +1,280 @@
+"""The report in headless Chromium: offline, complete, legible, usable with keys and on a phone.
+
+A missing Chromium fails these tests; CHROMIUM may name it.
+"""
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from report_data import HOSTILE, ReportData, make_data, make_hostile_data, make_quickstart_plan
+from servetune.report import render_html
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+MARKS = ".role-mark:is(.mark-symbol, .mark-line, .mark-rect) path"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    assert executable, "no chromium on PATH: apt-get install chromium, or set CHROMIUM"
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def data() -> ReportData:
+    plan = make_quickstart_plan(repeats=2)
+    return make_data(plan, failed={"fp8-kv-text-c8": "died"}, invalid={"w8a8-text-c1": "late"})
+
+
+@pytest.fixture(scope="module")
+def report(data: ReportData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _write(data, tmp_path_factory.mktemp("report"))
+
+
+def _write(data: ReportData, folder: Path) -> Path:
+    path = folder / "summary.html"
+    path.write_text(render_html(*data.arguments), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def _opened(
+    browser: Browser, path: Path, width: int = 1280, scheme: str = "light"
+) -> Iterator[Page]:
+    """Open a report offline; on leaving, fail if anything was requested or went wrong."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,
+        offline=True,
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    page = context.new_page()
+    requests: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("websocket", lambda socket: requests.append(socket.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-drawn]", state="attached")
+    yield page
+    context.close()
+    assert requests == [path.as_uri()]
+    assert complaints == []
+
+
+def test_the_report_opens_without_a_network_and_without_a_complaint(browser, report):
+    with _opened(browser, report) as page:
+        assert page.title() == "quickstart · servetune"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_chart_has_marks_axes_and_a_text_alternative(browser, report, width):
+    with _opened(browser, report, width) as page:
+        charts = page.locator("[data-chart]")
+        assert charts.count() == 11
+        for chart in charts.all():
+            name = chart.get_attribute("data-chart")
+            assert chart.locator(MARKS).count() > 0, name
+            assert chart.locator("svg text").count() > 2, name
+            assert chart.get_attribute("role") == "graphics-document"
+            assert len(chart.get_attribute("aria-label")) > 20, name
+            box = chart.bounding_box()
+            assert 250 < box["width"] <= width and box["height"] > 60, name
+
+
+def test_the_curves_of_the_distributions_are_drawn_for_each_ok_measurement(browser, report):
+    with _opened(browser, report) as page:
+        lines = page.locator("[data-chart='distribution-tpot'] .role-mark.mark-line path")
+        assert page.locator("#latency select").input_value() == "text · c8"
+        assert lines.count() == 3 * 2
+        assert all(len(line.get_attribute("d")) > 500 for line in lines.all())
+
+
+def test_the_page_is_no_wider_than_a_phone(browser, report):
+    for scheme in ("light", "dark"):
+        with _opened(browser, report, 390, scheme) as page:
+            for details in page.locator("details > summary").all():
+                details.click()
+            assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_the_contrast_of_wcag_aa_in_both_themes(browser, report, scheme):
+    with _opened(browser, report, scheme=scheme) as page:
+        for details in page.locator("details > summary").all():
+            details.click()
+        faint = page.evaluate(FAINT_TEXT)
+        assert faint == []
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (max(map(int, re.findall(r"\d+", background))) < 60) == (scheme == "dark")
+
+
+def test_the_charts_follow_when_the_reader_changes_the_theme(browser, report):
+    with _opened(browser, report) as page:
+        fill = f"() => document.querySelector(\"[data-chart='capacity'] {MARKS}\")"
+        before = page.evaluate(fill + ".getAttribute('fill')")
+        page.select_option("#latency select", "text · c4")
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_selector("html[data-drawn='dark']", state="attached")
+        assert page.evaluate(fill + ".getAttribute('fill')") != before
+        assert page.evaluate(FAINT_TEXT) == []
+        assert page.locator("#latency select").input_value() == "text · c4"
+
+
+def test_selecting_a_load_point_redraws_the_distributions(browser, report):
+    with _opened(browser, report) as page:
+        line = page.locator("[data-chart='distribution-ttft'] .role-mark.mark-line path").first
+        before = line.get_attribute("d")
+        page.select_option("#latency select", "text · c1")
+        expect(line).not_to_have_attribute("d", before)
+
+
+def test_selecting_a_percentile_moves_the_points_of_the_tradeoff(browser, report):
+    with _opened(browser, report) as page:
+        point = page.locator("[data-chart='tradeoff-e2e'] .role-mark.mark-symbol path").first
+        before = point.get_attribute("transform")
+        page.select_option("#tradeoff select[data-param='percentile']", "p99")
+        expect(point).not_to_have_attribute("transform", before)
+
+
+def test_a_variant_that_is_hidden_leaves_every_chart(browser, report):
+    with _opened(browser, report) as page:
+        lines = page.locator("[data-chart='distribution-e2e'] .role-mark.mark-line path")
+        assert lines.count() == 6
+        button = page.locator("#answer button[data-variant='eagle3']")
+        button.click()
+        expect(lines).to_have_count(4)
+        pressed = page.locator("button[data-variant='eagle3']")
+        states = {button.get_attribute("aria-pressed") for button in pressed.all()}
+        assert states == {"false"}
+
+
+def test_the_copy_button_copies_the_exact_command(browser, report, data):
+    with _opened(browser, report) as page:
+        page.locator("#commands summary").first.click()
+        button = page.locator("#commands button.copy").first
+        button.click()
+        expect(page.locator("#spoken")).to_have_text("Copied to the clipboard")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert shlex.split(copied) == next(iter(data.records.values())).server_command
+
+
+def test_without_a_clipboard_the_command_is_selected(browser, report):
+    with _opened(browser, report) as page:
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        page.evaluate("document.execCommand = () => false")
+        page.locator("#reproduce button.copy").first.click()
+        expect(page.locator("#spoken")).to_have_text("Selected: press Ctrl+C to copy")
+        assert "git checkout" in page.evaluate("window.getSelection().toString()")
+
+
+def test_everything_that_can_be_used_can_be_reached_with_the_keyboard(browser, report):
+    with _opened(browser, report) as page:
+        for details in page.locator("details").all():
+            details.evaluate("element => (element.open = true)")
+        wanted = page.evaluate(
+            "document.querySelectorAll('a[href], button, select, summary, .box, pre').length"
+        )
+        page.evaluate("document.body.focus()")
+        reached = 0
+        for _ in range(wanted + 5):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement === document.body"):
+                break
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none"
+            reached += 1
+        assert reached == wanted
+
+
+def test_a_button_works_with_the_keyboard(browser, report):
+    with _opened(browser, report) as page:
+        button = page.locator("#answer button[data-variant='w8a8']")
+        button.focus()
+        page.keyboard.press("Space")
+        assert button.get_attribute("aria-pressed") == "false"
+
+
+def test_hostile_text_does_nothing_in_the_browser(browser, tmp_path):
+    with _opened(browser, _write(make_hostile_data(), tmp_path)) as page:
+        page.locator("[data-chart='distribution-ttft'] .role-mark.mark-symbol path").first.hover()
+        assert page.evaluate("window.broken") is None
+        assert page.locator("main img").count() == 0
+        assert all(chart.locator(MARKS).count() for chart in page.locator("[data-chart]").all())
+        names = page.locator("#answer .legend button").all_text_contents()
+        assert [" ".join(name.split()) for name in names] == list(HOSTILE)
+
+
+def test_a_lone_variant_with_one_load_point_is_drawn(browser, tmp_path):
+    plan = make_quickstart_plan(variants=["eagle3"])
+    session = plan.sessions[0]
+    one = session.model_copy(update={"measurements": session.measurements[:1]})
+    data = make_data(plan.model_copy(update={"sessions": [one]}))
+    with _opened(browser, _write(data, tmp_path), 390) as page:
+        assert all(chart.locator(MARKS).count() for chart in page.locator("[data-chart]").all())
+
+
+def test_latencies_that_span_decades_are_drawn_on_a_log_axis(browser, tmp_path):
+    data = make_data()
+    slow = data.quantiles["variant"] == "eagle3"
+    data.quantiles.loc[slow, "value_ms"] *= 400
+    data.table.loc[data.table["variant"] == "eagle3", "ttft_p50_ms"] *= 400
+    with _opened(browser, _write(data, tmp_path)) as page:
+        assert "log scale" in page.locator("[data-chart='distribution-ttft']").text_content()
+        assert all(chart.locator(MARKS).count() for chart in page.locator("[data-chart]").all())
+
+
+# Text whose contrast with its background is below WCAG AA (4.5:1, or 3:1 if large), in HTML
+# and in the charts. Opaque backgrounds are looked for upwards; SVG text has its fill.
+FAINT_TEXT = """() => {
+  const channels = (color) => (color.match(/[\\d.]+/g) || []).map(Number);
+  const luminance = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((c) => {
+      c /= 255;
+      return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const background = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const c = channels(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] === 1) return c;
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let looked = 0;
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || !element.checkVisibility()) continue;
+    const style = getComputedStyle(element);
+    const color = channels(element.closest("svg") ? style.fill : style.color);
+    const [a, b] = [luminance(color), luminance(background(element))].sort((p, q) => q - p);
+    const ratio = (a + 0.05) / (b + 0.05);
+    const large = parseFloat(style.fontSize) >= 24;
+    if (ratio < (large ? 3 : 4.5)) faint.push([walker.currentNode.textContent, ratio]);
+    looked += 1;
+  }
+  return looked > 300 ? faint : ["looked at too little", looked];
+}"""

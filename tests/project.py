@@ -1,0 +1,30 @@
+"""A copy of the project's declarations for tests of the plan."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+class Project:
+    """A copy of the project's declarations that a test may edit."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name in ("studies", "workflow"):
+            shutil.copytree(ROOT / name, root / name)
+        shutil.copy(ROOT / "params.yaml", root)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return yaml.safe_load((self.root / "params.yaml").read_text())
+
+    def study(self, name: str = "quickstart") -> dict[str, Any]:
+        return yaml.safe_load((self.root / "studies" / f"{name}.yaml").read_text())
+
+    def write_study(self, content: dict[str, Any], name: str = "quickstart") -> None:
+        text = yaml.safe_dump(content, sort_keys=False)
+        (self.root / "studies" / f"{name}.yaml").write_text(text)

@@ -1,0 +1,305 @@
+"""Seeded, plausible records for the quickstart study, and the tables made from them."""
+
+import math
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import servetune.plan
+from servetune import tables
+from servetune.plan import Measurement, Plan, Session, make_plan
+from servetune.records import (
+    QUANTILE_PROBABILITIES,
+    Launch,
+    MeasurementRecord,
+    Metrics,
+    ServerFacts,
+    SessionRecord,
+)
+
+ROOT = Path(__file__).parents[1]
+
+# Time to the first token and per token at concurrency 1, and what a server's cache holds.
+SPEED = {"bf16": (38.0, 9.8), "w8a8": (31.0, 7.9), "fp8-kv": (39.5, 9.9), "eagle3": (44.0, 6.1)}
+CACHE = {"fp8-kv": 1_048_576, "eagle3": 419_424}
+ACCEPTED = [0.71, 0.46, 0.27]
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """What the renderers take."""
+
+    plan: Plan
+    table: pd.DataFrame
+    quantiles: pd.DataFrame
+    sessions: dict[str, SessionRecord]
+    records: dict[str, MeasurementRecord] = field(repr=False)
+
+    @property
+    def arguments(self) -> tuple[Plan, pd.DataFrame, pd.DataFrame, dict[str, SessionRecord]]:
+        return self.plan, self.table, self.quantiles, self.sessions
+
+
+def make_quickstart_plan(monkeypatch: pytest.MonkeyPatch | None = None, **params: Any) -> Plan:
+    """Plan the quickstart without an engine's argument parser, which is not what is tested."""
+    params = {"study": "quickstart", **params}
+    if monkeypatch is None:
+        with pytest.MonkeyPatch.context() as patch:
+            return make_quickstart_plan(patch, **params)
+    monkeypatch.setattr(servetune.plan, "known_parser", lambda *_: None)
+    return make_plan(params, ROOT)
+
+
+def make_data(
+    plan: Plan | None = None,
+    *,
+    failed: dict[str, str] | None = None,
+    invalid: dict[str, str] | None = None,
+    log_tail: list[str] | None = None,
+    command: list[str] | None = None,
+    host: str = "AMD EPYC 7R13",
+) -> ReportData:
+    """Make the tables of a plan (by default the quickstart's).
+
+    `failed` and `invalid` map a variant, or the beginning of a measurement's id, to a reason.
+    """
+    plan = plan or make_quickstart_plan()
+    records = {}
+    for session in plan.sessions:
+        for measurement in session.measurements:
+            status, reason = "ok", None
+            for name, mapping in (("invalid", invalid or {}), ("failed", failed or {})):
+                for start, why in mapping.items():
+                    if start == session.variant or measurement.id.startswith(start):
+                        status, reason = name, why
+            record = _record(plan, session, measurement, status, reason, log_tail, command)
+            records[measurement.id] = record
+    return ReportData(
+        plan=plan,
+        table=tables.load_points(plan, records),
+        quantiles=tables.quantiles(records),
+        sessions={s.id: _session(s, records, host) for s in plan.sessions},
+        records=records,
+    )
+
+
+def _record(
+    plan: Plan,
+    session: Session,
+    measurement: Measurement,
+    status: str,
+    reason: str | None,
+    log_tail: list[str] | None,
+    command: list[str] | None,
+) -> MeasurementRecord:
+    measured = status != "failed"
+    speculative = session.speculative is not None
+    samples = _sample(session, measurement)
+    return MeasurementRecord(
+        measurement=measurement.id,
+        study=plan.study,
+        variant=session.variant,
+        workload=measurement.workload,
+        load_point=measurement.load_point,
+        repeat=session.repeat,
+        status=status,  # type: ignore[arg-type]
+        rule="client_kept_up" if status == "invalid" else None,
+        reason=reason,
+        log_tail=(log_tail or ["INFO starting", "ERROR no room"]) if status != "ok" else [],
+        session=session.id,
+        launch=1,
+        load=measurement.load,
+        server_command=command or _server_command(session),
+        load_command=_load_command(session, measurement),
+        started_at="2026-11-03T10:00:00+00:00",
+        ended_at="2026-11-03T10:00:20+00:00",
+        server=_server(session) if measured else ServerFacts(),
+        metrics=_metrics(samples, measurement, speculative) if measured else None,
+        quantiles={k: _quantiles(v) for k, v in samples.items()} if measured else {},
+    )
+
+
+def _server(session: Session) -> ServerFacts:
+    tokens = CACHE.get(session.variant, 524_288)
+    return ServerFacts(
+        vllm_version="0.32.0",
+        kv_cache_tokens=tokens,
+        kv_cache_max_concurrency=tokens / 1024,
+        startup_s=52.0 + session.order,
+    )
+
+
+def _server_command(session: Session) -> list[str]:
+    arguments = [
+        part
+        for key, value in session.server.items()
+        for part in (f"--{key.replace('_', '-')}", *([] if value is True else [str(value)]))
+    ]
+    return [
+        "env",
+        *(f"{name}={value}" for name, value in session.environment.items()),
+        "vllm",
+        "serve",
+        f"data/models/{session.model}",
+        "--host",
+        "127.0.0.1",
+        *arguments,
+        "--hf-overrides",
+        '{"rope_scaling": null, "note": "it\'s quoted"}',
+    ]
+
+
+def _load_command(session: Session, measurement: Measurement) -> list[str]:
+    return [
+        "vllm",
+        "bench",
+        "serve",
+        "--backend",
+        "openai",
+        "--max-concurrency",
+        str(measurement.load["concurrency"]),
+        "--num-prompts",
+        str(measurement.load["requests"]),
+        "--seed",
+        str(measurement.load["seed"]),
+    ]
+
+
+def _sample(session: Session, measurement: Measurement) -> dict[str, list[float]]:
+    """Latencies in ms of each request: lognormal around a value that grows with the load."""
+    # An id's digest changes with every engine lock; the numbers of a test should not.
+    rng = random.Random(measurement.id.rsplit("-", 1)[0])
+    seed = sum(map(ord, session.variant)) % 7
+    ttft, tpot = SPEED.get(session.variant, (36.0 + seed, 8.0 + seed / 3))
+    load = measurement.load["concurrency"] or measurement.load["rate_rps"]
+    requests = measurement.load["requests"]
+    crowd = 1 + 0.16 * (load - 1) * (1.5 if session.speculative else 1)
+    ttfts = [ttft * crowd**1.3 * math.exp(rng.gauss(0, 0.22)) for _ in range(requests)]
+    tpots = [tpot * crowd * math.exp(rng.gauss(0, 0.07)) for _ in range(requests)]
+    return {
+        "ttft_ms": ttfts,
+        "tpot_ms": tpots,
+        "itl_ms": [t * math.exp(rng.gauss(0, 0.15)) for t in tpots],
+        "e2e_ms": [a + 63 * b for a, b in zip(ttfts, tpots, strict=True)],
+    }
+
+
+def _quantiles(values: list[float]) -> list[float]:
+    return [_quantile(values, p) for p in QUANTILE_PROBABILITIES]
+
+
+def _quantile(values: list[float], probability: float) -> float:
+    ordered = sorted(values)
+    position = probability * (len(ordered) - 1)
+    low, high = math.floor(position), math.ceil(position)
+    return ordered[low] + (position - low) * (ordered[high] - ordered[low])
+
+
+def _metrics(
+    samples: dict[str, list[float]], measurement: Measurement, speculative: bool
+) -> Metrics:
+    requests = measurement.load["requests"]
+    load = measurement.load["concurrency"] or 4
+    duration = sum(samples["e2e_ms"]) / 1000 / load
+    latencies = {
+        f"{name[:-3]}_p{p}_ms": _quantile(values, p / 100)
+        for name, values in samples.items()
+        for p in (50, 90, 95, 99)
+    }
+    means = {f"{n[:-3]}_mean_ms": sum(values) / len(values) for n, values in samples.items()}
+    return Metrics(
+        requests=requests,
+        completed_requests=requests,
+        failed_requests=0,
+        duration_s=duration,
+        input_tokens=requests * 60,
+        output_tokens=requests * 64,
+        request_throughput_rps=requests / duration,
+        output_throughput_tok_s=requests * 64 / duration,
+        total_throughput_tok_s=requests * 124 / duration,
+        **latencies,
+        **means,
+        acceptance_length=1 + sum(ACCEPTED) if speculative else None,
+        acceptance_ratio=sum(ACCEPTED) / 3 if speculative else None,
+        acceptance_by_position=ACCEPTED if speculative else None,
+        prefix_cache_hit_ratio=0.0,
+        preemptions=0,
+    )
+
+
+def _session(session: Session, records: dict[str, MeasurementRecord], host: str) -> SessionRecord:
+    measurements = [m.id for m in session.measurements]
+    first = records[measurements[0]]
+    launch = Launch(
+        launch=1,
+        status="ok" if first.status == "ok" else "failed",
+        command=first.server_command,
+        environment=session.environment,
+        started_at="2026-11-03T09:59:00+00:00",
+        server=first.server,
+        versions={"vllm": "0.32.0", "torch": "2.13.0+cpu", "python": "3.11.13"},
+        git={"commit": "0b4e11e6a7c1f20d9f0d5c1be7e7bb3a0c9d1e2f", "is_dirty": False},
+        host={"cpu": host, "cores": 2, "memory_bytes": 33_000_000_000, "gpus": []},
+        measured=measurements,
+    )
+    return SessionRecord(
+        session=session.id,
+        study=session.study,
+        variant=session.variant,
+        repeat=session.repeat,
+        hardware=session.hardware,
+        engine=session.engine,
+        measurements=measurements,
+        launches=[launch],
+    )
+
+
+HOSTILE = (
+    "</script><script>window.broken = 1</script>",
+    "<!-- <img src=x onerror='window.broken = 1'> & \"quoted\" 'single'",
+    "a.b[0]|c*d_e`f`",
+    "{{ 7 * 7 }} ${window.broken = 1}",
+)
+"""Text that would break a page, a template, a chart or a Markdown table."""
+
+
+def rename_variants(plan: Plan, names: dict[str, str]) -> Plan:
+    """Rename variants beyond what a study allows: a renderer trusts no name."""
+    sessions = [
+        s.model_copy(
+            update={
+                "variant": names.get(s.variant, s.variant),
+                "measurements": [
+                    m.model_copy(update={"id": m.id.replace(s.variant, names.get(s.variant, "x"))})
+                    for m in s.measurements
+                ],
+            }
+        )
+        for s in plan.sessions
+    ]
+    return plan.model_copy(
+        update={
+            "sessions": sessions,
+            "variants": [names.get(v, v) for v in plan.variants],
+            "baseline": names.get(plan.baseline, plan.baseline),
+        }
+    )
+
+
+def make_hostile_data() -> ReportData:
+    """Make tables in which every text that comes from users or logs attacks."""
+    plan = make_quickstart_plan()
+    plan = rename_variants(plan, dict(zip(plan.variants, HOSTILE, strict=True)))
+    plan = plan.model_copy(update={"question": HOSTILE[0], "study": HOSTILE[1]})
+    return make_data(
+        plan,
+        failed={HOSTILE[1]: HOSTILE[0]},
+        invalid={HOSTILE[2]: HOSTILE[1]},
+        log_tail=list(HOSTILE),
+        command=["vllm", "serve", *HOSTILE, "it's\n two lines"],
+        host=HOSTILE[0],
+    )

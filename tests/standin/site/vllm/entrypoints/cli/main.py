@@ -1,0 +1,28 @@
+"""`python -m vllm.entrypoints.cli.main serve MODEL ...` and `... bench serve ...`."""
+
+import asyncio
+import sys
+
+from vllm.entrypoints.cli.serve import cmd_init
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+
+def main() -> None:
+    if sys.argv[1:3] == ["bench", "serve"]:
+        from vllm.benchmarks import serve
+
+        parser = FlexibleArgumentParser(prog="vllm bench serve")
+        serve.add_cli_args(parser)
+        asyncio.run(serve.main_async(parser.parse_args(sys.argv[3:])))
+        return
+    parser = FlexibleArgumentParser(prog="vllm")
+    subparsers = parser.add_subparsers(required=True, dest="subparser")
+    commands = {command.name: command for command in cmd_init()}
+    for command in commands.values():
+        command.subparser_init(subparsers)
+    args = parser.parse_args(sys.argv[1:])
+    commands[args.subparser].cmd(args)
+
+
+if __name__ == "__main__":
+    main()

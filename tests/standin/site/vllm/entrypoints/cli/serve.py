@@ -1,0 +1,25 @@
+"""The `serve` subcommand: its parser, and the server behind it."""
+
+import argparse
+from typing import Any
+
+from vllm.standin.arguments import add_arguments
+
+
+class ServeSubcommand:
+    name = "serve"
+
+    @staticmethod
+    def cmd(args: argparse.Namespace) -> None:
+        from vllm.standin.server import serve
+
+        serve(args)
+
+    def subparser_init(self, subparsers: Any) -> argparse.ArgumentParser:
+        parser = subparsers.add_parser(self.name, usage="vllm serve [model_tag] [options]")
+        add_arguments(parser)
+        return parser
+
+
+def cmd_init() -> list[ServeSubcommand]:
+    return [ServeSubcommand()]

@@ -1,0 +1,1 @@
+"""The model of a serving engine and its HTTP face."""

@@ -1,0 +1,92 @@
+"""The arguments of `vllm serve` that the stand-in knows, with vLLM's names, types and choices.
+
+Those that begin with `standin` are its own: they make it misbehave on purpose, or slower.
+"""
+
+import argparse
+import json
+from typing import Any
+
+KV_CACHE_DTYPES = (
+    *("auto", "bfloat16", "float16", "fp8", "fp8_ds_mla", "fp8_e4m3", "fp8_e5m2", "fp8_inc"),
+    *("fp8_per_token_head", "int4_per_token_head", "int8_per_token_head", "nvfp4"),
+    *("nvfp4_4over6", "nvfp4_ds_mla", "turboquant_3bit_nc", "turboquant_4bit_nc"),
+    *("turboquant_k3v4_nc", "turboquant_k8v4", "ultraquant_4bit"),
+)
+DTYPES = ("auto", "bfloat16", "float", "float16", "float32", "half")
+
+NUMBERS = {
+    "block_size": (int, 16),
+    "cpu_offload_gb": (float, 0.0),
+    "gpu_memory_utilization": (float, 0.9),
+    "max_num_seqs": (int, 128),
+    "pipeline_parallel_size": (int, 1),
+    "port": (int, 8000),
+    "seed": (int, 0),
+    "tensor_parallel_size": (int, 1),
+}
+TEXTS = {
+    "load_format": "auto",
+    "model": None,
+    "tokenizer": None,
+}
+FLAGS = {
+    "async_scheduling": None,
+    "enable_chunked_prefill": True,
+    "enable_log_requests": False,
+    "enable_mfu_metrics": False,
+    "enable_prefix_caching": True,
+    "enforce_eager": False,
+    "trust_remote_code": False,
+}
+
+FAULTS = {
+    "none": "behave",
+    "refuse-start": "exit as if the KV cache were too small",
+    "slow-start": "listen only after --standin-fault-after seconds",
+    "wrong-name": "serve another model than was asked for",
+    "die-under-load": "exit 1 after --standin-fault-after requests",
+    "hang-under-load": "answer nothing, /health neither, after --standin-fault-after requests",
+    "fail-requests": "answer 500 to every --standin-fault-after-th request",
+    "ignore-sigterm": "go on after SIGTERM",
+    "leave-child": "start a child that outlives it, unless its process group is ended",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model_tag", type=str, nargs="?")
+    for name, (convert, default) in NUMBERS.items():
+        parser.add_argument(_option(name), type=convert, default=default)
+    for name, default in TEXTS.items():
+        parser.add_argument(_option(name), type=str, default=default)
+    for name, flag in FLAGS.items():
+        parser.add_argument(_option(name), action=argparse.BooleanOptionalAction, default=flag)
+    parser.add_argument("--disable-log-stats", action="store_true")
+    parser.add_argument("--dtype", type=str, default="auto", choices=DTYPES)
+    parser.add_argument("--kv-cache-dtype", type=str, default="auto", choices=KV_CACHE_DTYPES)
+    for name in ("api_key", "served_model_name"):
+        parser.add_argument(_option(name), nargs="+")
+    for name in ("host", "quantization", "revision", "uds"):
+        parser.add_argument(_option(name))
+    for name in ("compilation_config", "hf_overrides", "speculative_config"):
+        parser.add_argument(_option(name), type=_json)
+    parser.add_argument("--max-model-len", type=_tokens)
+    parser.add_argument("--max-num-batched-tokens", type=_tokens, default=2048)
+    parser.add_argument("--num-gpu-blocks-override", type=_tokens)
+    parser.add_argument("--standin-fault", type=str, choices=tuple(FAULTS), default="none")
+    parser.add_argument("--standin-fault-after", type=int, default=8)
+    parser.add_argument("--standin-step-ms", type=float, default=2.0)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _json(text: str) -> Any:
+    return json.loads(text)
+
+
+def _tokens(text: str) -> int:
+    """Read a number of tokens: 2048, 2k (2000) or 2K (2048)."""
+    factor = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}.get(text[-1], 1)
+    return int(float(text[:-1]) * factor) if factor > 1 else int(text)

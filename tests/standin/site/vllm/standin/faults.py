@@ -1,0 +1,38 @@
+"""Misbehaviour on purpose, as `--standin-fault` asks for."""
+
+import os
+import subprocess
+
+from vllm.standin.engine_model import Engine
+from vllm.standin.log import log
+
+
+class Fault:
+    """One fault; `after` is how many generation requests go well, or every which one fails."""
+
+    def __init__(self, kind: str, after: int) -> None:
+        self.kind = kind
+        self.after = after
+        self.hung = False
+        self._requests = 0
+
+    def at_start(self) -> None:
+        if self.kind == "leave-child":
+            child = subprocess.Popen(["sleep", "600"])
+            log(f"Started child process [{child.pid}]")
+
+    async def on_request(self, engine: Engine) -> bool:
+        """Take note of a generation request; says whether it is to fail with status 500."""
+        self._requests += 1
+        if self.kind == "fail-requests":
+            return self._requests % self.after == 0
+        if self._requests <= self.after:
+            return False
+        if self.kind == "die-under-load":
+            log("EngineCore encountered a fatal error.", level="ERROR")
+            log("vllm.v1.engine.exceptions.EngineDeadError: EngineCore died.", level="ERROR")
+            os._exit(1)
+        if self.kind == "hang-under-load":
+            self.hung = True
+            engine.hang()
+        return False

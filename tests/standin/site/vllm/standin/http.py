@@ -1,0 +1,110 @@
+"""The HTTP face: the OpenAI API as vLLM speaks it, health, metrics and the developer's paths."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+import vllm
+from vllm.standin.completions import CHAT, COMPLETIONS, Completions
+from vllm.standin.engine_model import Engine
+from vllm.standin.faults import Fault
+from vllm.standin.server_info import server_info
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def make_app(engine: Engine, fault: Fault, api_keys: list[str]) -> web.Application:
+    app = web.Application(
+        middlewares=[_hanging(fault), _authenticating(api_keys)], client_max_size=64 * 2**20
+    )
+    completions = Completions(engine, fault)
+    app.router.add_get("/health", _health)
+    app.router.add_get("/ping", _health)
+    app.router.add_get("/version", _version)
+    app.router.add_get("/metrics", _metrics(engine))
+    app.router.add_get("/v1/models", _models(engine))
+    app.router.add_post("/v1/completions", completions.handler(COMPLETIONS))
+    app.router.add_post("/v1/chat/completions", completions.handler(CHAT))
+    if os.environ.get("VLLM_SERVER_DEV_MODE") == "1":
+        app.router.add_get("/server_info", _server_info(engine))
+        app.router.add_post("/reset_prefix_cache", _reset_prefix_cache(engine))
+    return app
+
+
+def _hanging(fault: Fault) -> Any:
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if fault.hung:
+            await asyncio.Event().wait()
+        return await handler(request)
+
+    return middleware
+
+
+def _authenticating(api_keys: list[str]) -> Any:
+    allowed = {f"Bearer {key}" for key in api_keys}
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        guarded = request.path.startswith("/v1")
+        if allowed and guarded and request.headers.get("Authorization") not in allowed:
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        return await handler(request)
+
+    return middleware
+
+
+async def _health(request: web.Request) -> web.Response:
+    return web.Response()
+
+
+async def _version(request: web.Request) -> web.Response:
+    return web.json_response({"version": vllm.__version__})
+
+
+def _metrics(engine: Engine) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        headers = {"Content-Type": CONTENT_TYPE_LATEST}
+        return web.Response(body=engine.metrics.text(), headers=headers)
+
+    return handler
+
+
+def _models(engine: Engine) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        settings = engine.settings
+        models = [
+            {
+                "id": name,
+                "object": "model",
+                "owned_by": "vllm",
+                "root": settings.model,
+                "parent": None,
+                "max_model_len": settings.max_model_len,
+            }
+            for name in settings.served_model_names
+        ]
+        return web.json_response({"object": "list", "data": models})
+
+    return handler
+
+
+def _server_info(engine: Engine) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        info = server_info(engine.settings)
+        if request.query.get("config_format", "text") == "text":
+            info["vllm_config"] = str(info["vllm_config"])
+        return web.json_response(info)
+
+    return handler
+
+
+def _reset_prefix_cache(engine: Engine) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        return web.json_response({"success": engine.reset_prefix_cache()})
+
+    return handler

@@ -1,0 +1,66 @@
+"""The server process: start, serve until SIGTERM or SIGINT, stop."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import time
+
+from aiohttp import web
+
+import vllm
+from vllm.standin.engine_model import Engine
+from vllm.standin.faults import Fault
+from vllm.standin.http import make_app
+from vllm.standin.log import log
+from vllm.standin.metrics import Metrics
+from vllm.standin.settings import EngineSettings, kv_cache_device, resolve
+
+
+def serve(args: argparse.Namespace) -> None:
+    log(f"version {vllm.__version__}, model {args.model_tag or args.model}")
+    try:
+        settings = resolve(args)
+    except ValueError as error:
+        log(f"EngineCore failed to start.\nValueError: {error}", "ERROR", "EngineCore")
+        sys.exit("RuntimeError: Engine core initialization failed. See root cause above.")
+    log(
+        f"{kv_cache_device()} KV cache size: {settings.kv_cache_tokens:,} tokens, Maximum"
+        f" concurrency for {settings.max_model_len:,} tokens per request:"
+        f" {settings.max_concurrency:.2f}x",
+        process="EngineCore",
+    )
+    fault = Fault(args.standin_fault, args.standin_fault_after)
+    fault.at_start()
+    if fault.kind == "slow-start":
+        time.sleep(fault.after)
+    asyncio.run(_serve(args, settings, fault))
+
+
+async def _serve(args: argparse.Namespace, settings: EngineSettings, fault: Fault) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    if fault.kind == "ignore-sigterm":
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    engine = Engine(settings, Metrics(settings))
+    running = asyncio.create_task(engine.run())
+    environment_key = os.environ.get("VLLM_API_KEY")
+    api_keys = args.api_key or ([environment_key] if environment_key else [])
+    runner = web.AppRunner(
+        make_app(engine, fault, api_keys),
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=0.1,
+    )
+    await runner.setup()
+    await web.TCPSite(runner, args.host or "0.0.0.0", args.port).start()
+    log(f"Started server process [{os.getpid()}] on http://{args.host}:{args.port}")
+    log("Application startup complete.")
+    await stop.wait()
+    log("Shutting down")
+    running.cancel()
+    await runner.cleanup()

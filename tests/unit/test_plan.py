@@ -1,0 +1,141 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from project import Project
+from servetune.plan import Plan, keep_plan, make_plan, read_plan
+
+
+def plan(project: Project, **params: Any) -> Plan:
+    return make_plan({**project.params, **params}, project.root)
+
+
+def ids(plan: Plan) -> set[str]:
+    return {measurement.id for measurement in plan.measurements}
+
+
+def test_each_variant_is_one_session_that_owes_every_load_point(project: Project) -> None:
+    made = plan(project)
+    assert [s.variant for s in made.sessions] == ["bf16", "w8a8", "fp8-kv", "eagle3"]
+    names = [(m.workload, m.load_point) for m in made.sessions[0].measurements]
+    assert names == [("text", "c1"), ("text", "c4"), ("text", "c8"), ("guidellm", "c4")]
+
+
+def test_the_same_declarations_give_the_same_plan(project: Project) -> None:
+    assert plan(project) == plan(project)
+
+
+def test_an_override_reaches_every_variant_and_makes_every_measurement_new(
+    project: Project,
+) -> None:
+    before, after = plan(project), plan(project, max_num_seqs=2)
+    assert {s.server["max_num_seqs"] for s in after.sessions} == {2}
+    assert not ids(before) & ids(after)
+
+
+def test_an_override_equal_to_the_studys_value_measures_nothing_new(project: Project) -> None:
+    assert ids(plan(project, max_num_seqs=8)) == ids(plan(project))
+
+
+def test_going_back_to_an_old_value_finds_the_old_measurements(project: Project) -> None:
+    before = ids(plan(project))
+    assert ids(plan(project, max_num_seqs=2)) != before
+    assert ids(plan(project, max_num_seqs=None)) == before
+
+
+def test_an_added_load_point_leaves_the_others_as_they_were(project: Project) -> None:
+    before = plan(project)
+    study = project.study()
+    study["workloads"]["text"]["load_points"].append({"concurrency": 2, "requests": 8})
+    project.write_study(study)
+    after = plan(project)
+    assert ids(before) < ids(after)
+    assert len(ids(after) - ids(before)) == 4
+    assert {s.id for s in before.sessions}.isdisjoint(s.id for s in after.sessions)
+
+
+def rename_question(study: dict[str, Any]) -> None:
+    study["question"] = "Another wording"
+
+
+def rename_model(study: dict[str, Any]) -> None:
+    study["models"] = {
+        "small" if name == "tiny" else name: {
+            key: "small" if value == "tiny" and key != "source" else value
+            for key, value in source.items()
+        }
+        for name, source in study["models"].items()
+    }
+    for variant in study["variants"].values():
+        variant["model"] = "small" if variant["model"] == "tiny" else variant["model"]
+
+
+@pytest.mark.parametrize("edit", [rename_question, rename_model])
+def test_what_cannot_change_a_number_changes_no_measurement(
+    project: Project, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    before = ids(plan(project))
+    study = project.study()
+    edit(study)
+    project.write_study(study)
+    assert ids(plan(project)) == before
+
+
+def other_draft_seed(study: dict[str, Any]) -> None:
+    study["models"]["tiny-eagle3"]["seed"] = 1
+
+
+def test_a_changed_draft_makes_only_its_variant_new(project: Project) -> None:
+    before = ids(plan(project))
+    study = project.study()
+    other_draft_seed(study)
+    project.write_study(study)
+    new = ids(plan(project)) - before
+    assert new and all(id.startswith("eagle3-") for id in new)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda study: study.update(hardware="nvidia-h200"),
+        lambda study: study["environment"].update(VLLM_CPU_KVCACHE_SPACE="2"),
+        lambda study: study["datasets"]["text"].update(output_tokens=65),
+        lambda study: study["models"]["tiny"].update(seed=3),
+        lambda study: study["workloads"]["text"].update(temperature=0.5),
+    ],
+)
+def test_whatever_decides_the_numbers_is_in_the_identity(
+    project: Project, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    before = {id for id in ids(plan(project)) if id.startswith("bf16-text")}
+    study = project.study()
+    edit(study)
+    project.write_study(study)
+    assert not before & ids(plan(project))
+
+
+def test_another_engine_lock_makes_every_measurement_new(project: Project) -> None:
+    before = ids(plan(project))
+    with (project.root / "workflow/envs/vllm-cpu.txt").open("a") as lock:
+        lock.write("# changed\n")
+    assert not before & ids(plan(project))
+
+
+def test_repeats_are_launches_of_their_own_with_repeats_outermost(project: Project) -> None:
+    made = plan(project, repeats=2, variants=["bf16", "w8a8"])
+    order = [(s.variant, s.repeat) for s in made.sessions]
+    assert order == [("bf16", 1), ("w8a8", 1), ("bf16", 2), ("w8a8", 2)]
+    assert [s.order for s in made.sessions] == [0, 1, 2, 3]
+
+
+def test_a_subset_of_variants_keeps_their_measurements(project: Project) -> None:
+    some = plan(project, variants=["w8a8", "bf16"])
+    assert some.variants == ["bf16", "w8a8"]
+    assert ids(some) < ids(plan(project))
+    assert not any("eagle3" in model for model in some.models)
+
+
+def test_a_kept_plan_reads_back_as_it_was(project: Project) -> None:
+    made = plan(project)
+    assert read_plan(keep_plan(made, project.root), project.root) == made

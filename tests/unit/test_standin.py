@@ -1,0 +1,321 @@
+"""The stand-in engine of tests/workflow, started as a process and checked as vLLM would be."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / "tests" / "standin" / "python"
+KEY = "sesame"
+PROMPT = " ".join(f"word{i}" for i in range(100))
+
+
+@dataclass
+class Server:
+    process: subprocess.Popen[str]
+    log: Path
+    http: httpx.Client
+
+    def complete(self, **body: Any) -> httpx.Response:
+        defaults = {"model": "it", "prompt": PROMPT, "max_tokens": 8, "ignore_eos": True}
+        return self.http.post("/v1/completions", json=defaults | body)
+
+    def stream(self, **body: Any) -> list[dict[str, Any]]:
+        answer = self.complete(stream=True, stream_options={"include_usage": True}, **body)
+        data = re.findall(r"^data: (.+)$", answer.text, re.MULTILINE)
+        assert data.pop() == "[DONE]"
+        return [json.loads(chunk) for chunk in data]
+
+    def counter(self, name: str, **labels: str) -> float:
+        for family in text_string_to_metric_families(self.http.get("/metrics").text):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return sample.value
+        raise AssertionError(f"no {name} with {labels}")
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(5)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 4096}))
+    return folder
+
+
+def launch(model: Path, port: int, log: Path, arguments: tuple[str, ...]) -> subprocess.Popen[str]:
+    serve = ("-m", "vllm.entrypoints.cli.main", "serve", str(model))
+    where = ("--host", "127.0.0.1", "--port", str(port), "--served-model-name", "it")
+    return subprocess.Popen(
+        [PYTHON, *serve, *where, *arguments],
+        stdout=log.open("w"),
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "VLLM_API_KEY": KEY, "VLLM_SERVER_DEV_MODE": "1"},
+        start_new_session=True,
+        text=True,
+    )
+
+
+@contextmanager
+def serving(model: Path, tmp_path: Path, *arguments: str) -> Iterator[Server]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path / f"{port}.log"
+    process = launch(model, port, log, arguments)
+    client = httpx.Client(
+        base_url=f"http://127.0.0.1:{port}",
+        headers={"Authorization": f"Bearer {KEY}"},
+        timeout=10,
+        trust_env=False,
+    )
+    try:
+        deadline = time.monotonic() + 10
+        while not is_healthy(client):
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        yield Server(process, log, client)
+    finally:
+        client.close()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def is_healthy(client: httpx.Client) -> bool:
+    try:
+        return client.get("/health").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(model, tmp_path_factory.mktemp("logs")) as running:
+        yield running
+
+
+def refusal(model: Path, tmp_path: Path, *arguments: str) -> str:
+    log = tmp_path / "refused.log"
+    process = launch(model, 1, log, arguments)
+    assert process.wait(10) == 1
+    return log.read_text()
+
+
+def bench(server: Server, tmp_path: Path, *arguments: str) -> dict[str, Any]:
+    rows = [{"prompt": f"{i} {PROMPT}", "output_tokens": 16} for i in range(12)]
+    dataset = tmp_path / "requests.jsonl"
+    dataset.write_text("\n".join(map(json.dumps, rows)))
+    load = (
+        *("--backend", "openai", "--base-url", str(server.http.base_url).rstrip("/")),
+        *("--endpoint", "/v1/completions", "--model", "model", "--served-model-name", "it"),
+        *("--dataset-name", "custom", "--dataset-path", str(dataset), "--custom-output-len"),
+        *("-1", "--skip-chat-template", "--disable-shuffle", "--num-prompts", "12"),
+        *("--ignore-eos", "--temperature", "0", "--num-warmups", "2", "--disable-tqdm"),
+        *("--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,99"),
+        *("--save-result", "--save-detailed", "--result-dir", str(tmp_path)),
+        *("--result-filename", "result.json", *arguments),
+    )
+    subprocess.run(
+        [PYTHON, "-m", "vllm.entrypoints.cli.main", "bench", "serve", *load],
+        env={**os.environ, "OPENAI_API_KEY": KEY},
+        check=True,
+        capture_output=True,
+    )
+    result: dict[str, Any] = json.loads((tmp_path / "result.json").read_text())
+    return result
+
+
+def test_it_knows_only_arguments_that_the_pinned_engine_has_too() -> None:
+    recorded = ROOT / "workflow" / "envs" / "vllm.arguments.json"
+    if not recorded.is_file():
+        pytest.skip("the pinned engine's arguments are not recorded")
+    real = json.loads(recorded.read_text())
+    probe = ROOT / "src" / "servetune" / "engine_probe.py"
+    asked = subprocess.run([PYTHON, probe, "--serve"], check=True, capture_output=True, text=True)
+    ours = json.loads(asked.stdout)["arguments"]
+    borrowed = {name: argument for name, argument in ours.items() if "standin" not in name}
+    assert borrowed == {name: real.get(name) for name in borrowed}
+
+
+def test_it_tells_its_version_as_a_distribution_named_vllm() -> None:
+    ask = "import importlib.metadata, vllm; print(importlib.metadata.version('vllm'))"
+    asked = subprocess.run([PYTHON, "-c", ask], check=True, capture_output=True, text=True)
+    assert asked.stdout.strip() == "0.32.0+standin"
+
+
+def test_it_names_its_model_to_who_has_the_key_and_to_nobody_else(server: Server) -> None:
+    assert [m["id"] for m in server.http.get("/v1/models").json()["data"]] == ["it"]
+    assert httpx.get(server.http.base_url.join("/v1/models"), trust_env=False).status_code == 401
+    assert server.complete(model="other").status_code == 404
+
+
+def test_a_prompt_is_text_or_token_ids_or_several_of_either(server: Server) -> None:
+    for prompt, tokens in [("a b c", 3), ([5, 6, 7, 8], 4), (["a b", "c"], 3), ([[1], [2, 3]], 3)]:
+        answer = server.complete(prompt=prompt, max_tokens=2).json()
+        assert answer["usage"]["prompt_tokens"] == tokens
+        assert answer["usage"]["completion_tokens"] == 2 * len(answer["choices"])
+
+
+def test_a_stream_ends_with_its_usage_and_says_what_the_whole_answer_says(server: Server) -> None:
+    chunks = server.stream(max_tokens=12)
+    assert chunks[-1]["choices"] == [] and chunks[-1]["usage"]["completion_tokens"] == 12
+    assert [c["choices"][0]["finish_reason"] for c in chunks[:-1]] == [None] * 11 + ["length"]
+    text = "".join(chunk["choices"][0]["text"] for chunk in chunks[:-1])
+    assert text == server.complete(max_tokens=12).json()["choices"][0]["text"]
+
+
+def test_generation_ends_by_itself_unless_told_to_ignore_that(server: Server) -> None:
+    ended = server.complete(max_tokens=100, ignore_eos=False).json()
+    assert ended["choices"][0]["finish_reason"] == "stop"
+    assert ended["usage"]["completion_tokens"] < 100
+    assert server.complete(max_tokens=100).json()["usage"]["completion_tokens"] == 100
+
+
+def test_what_does_not_fit_the_context_is_refused(server: Server) -> None:
+    assert server.complete(max_tokens=5000).status_code == 400
+    assert "maximum context length" in server.complete(max_tokens=4090).text
+
+
+def test_a_repeated_prompt_hits_the_prefix_cache_until_that_is_reset(server: Server) -> None:
+    def hits(**body: Any) -> float:
+        before = server.counter("vllm:prefix_cache_hits_total", engine="0")
+        server.complete(**body)
+        return server.counter("vllm:prefix_cache_hits_total", engine="0") - before
+
+    prompt = f"{PROMPT} once more"
+    assert server.http.post("/reset_prefix_cache").json() == {"success": True}
+    assert [hits(prompt=prompt), hits(prompt=prompt)] == [0, 96]
+    server.http.post("/reset_prefix_cache")
+    assert hits(prompt=prompt) == 0
+
+
+def test_it_reports_its_resolved_configuration(server: Server) -> None:
+    info = server.http.get("/server_info", params={"config_format": "json"}).json()
+    assert info["vllm_config"]["scheduler_config"]["max_num_seqs"] == 128
+    assert info["vllm_config"]["cache_config"]["kv_cache_size_tokens"] == 524288
+    assert KEY not in json.dumps(info)
+    assert server.counter("vllm:cache_config_info", kv_cache_size_tokens="524288") == 1
+    line = "CPU KV cache size: 524,288 tokens, Maximum concurrency for 4,096 tokens per request"
+    assert f"{line}: 128.00x" in server.log.read_text()
+
+
+def test_requests_beyond_max_num_seqs_wait_for_their_first_token(
+    model: Path, tmp_path: Path
+) -> None:
+    with serving(model, tmp_path, "--max-num-seqs", "2") as server:
+        alone = bench(server, tmp_path, "--max-concurrency", "2")
+        crowded = bench(server, tmp_path, "--max-concurrency", "8")
+        assert crowded["median_ttft_ms"] > 2 * alone["median_ttft_ms"]
+        assert server.counter("vllm:request_queue_time_seconds_sum") > 0.1
+
+        with ThreadPoolExecutor(6) as clients:
+            answers = [clients.submit(server.complete, max_tokens=200) for _ in range(6)]
+            time.sleep(0.2)
+            assert server.counter("vllm:num_requests_running") == 2
+            assert server.counter("vllm:num_requests_waiting") == 4
+            assert all(answer.result().status_code == 200 for answer in answers)
+
+
+def test_requests_that_outgrow_the_kv_cache_are_preempted_and_still_answered(
+    model: Path, tmp_path: Path
+) -> None:
+    small = ("--num-gpu-blocks-override", "32", "--max-model-len", "400")
+    with serving(model, tmp_path, *small) as server, ThreadPoolExecutor(4) as clients:
+        answers = list(clients.map(lambda _: server.complete(max_tokens=100).json(), range(4)))
+        assert [answer["usage"]["completion_tokens"] for answer in answers] == [100] * 4
+        assert server.counter("vllm:num_preemptions_total") > 0
+
+
+def test_the_load_client_measures_what_the_server_counted(server: Server, tmp_path: Path) -> None:
+    before = server.counter("vllm:generation_tokens_total")
+    result = bench(server, tmp_path, "--request-rate", "100", "--metadata", "study=mine")
+    assert result["study"] == "mine" and result["request_rate"] == 100
+    assert (result["completed"], result["failed"]) == (12, 0)
+    assert result["output_lens"] == [16] * 12 and result["total_output_tokens"] == 192
+    assert [len(gaps) for gaps in result["itls"]] == [15] * 12
+    assert result["p50_ttft_ms"] == pytest.approx(result["median_ttft_ms"])
+    assert result["errors"] == [""] * 12
+    warmups = 2 * 16
+    assert server.counter("vllm:generation_tokens_total") - before == 192 + warmups
+
+
+def test_speculation_gives_several_tokens_a_chunk_and_says_how_many_were_accepted(
+    model: Path, tmp_path: Path
+) -> None:
+    config = {"method": "ngram", "num_speculative_tokens": 3, "synthetic_acceptance_length": 2.5}
+    with serving(model, tmp_path, "--speculative-config", json.dumps(config)) as server:
+        result = bench(server, tmp_path)
+        assert result["spec_decode_acceptance_length"] == pytest.approx(2.5, abs=0.5)
+        rates = result["spec_decode_per_position_acceptance_rates"]
+        assert len(rates) == 3 and rates == sorted(rates, reverse=True)
+        assert all(len(gaps) < 15 for gaps in result["itls"])
+        assert result["output_lens"] == [16] * 12
+
+
+def test_a_context_above_the_kv_cache_is_refused_in_vllms_words_unless_fp8_makes_room(
+    model: Path, tmp_path: Path
+) -> None:
+    above = ("--max-model-len", "900000")
+    log = refusal(model, tmp_path, *above)
+    assert "To serve at least one request with the model's max seq len (900000)" in log
+    assert "KV cache is needed, which is larger than the available KV cache memory" in log
+    with serving(model, tmp_path, *above, "--kv-cache-dtype", "fp8") as server:
+        assert server.counter("vllm:cache_config_info", kv_cache_size_tokens="1048576") == 1
+
+
+def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert "config.json" in refusal(tmp_path / "absent", tmp_path)
+
+
+def test_it_stops_at_sigterm_unless_its_fault_is_to_ignore_that(
+    model: Path, tmp_path: Path
+) -> None:
+    with serving(model, tmp_path) as server:
+        assert server.stop() == 0
+    with serving(model, tmp_path, "--standin-fault", "ignore-sigterm") as server:
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        assert server.complete().status_code == 200
+
+
+def test_faults_under_load_begin_after_as_many_requests_as_asked(
+    model: Path, tmp_path: Path
+) -> None:
+    after = ("--standin-fault-after", "2")
+    with serving(model, tmp_path, "--standin-fault", "fail-requests", *after) as server:
+        assert [server.complete().status_code for _ in range(4)] == [200, 500, 200, 500]
+    with serving(model, tmp_path, "--standin-fault", "die-under-load", *after) as server:
+        assert [server.complete().status_code for _ in range(2)] == [200, 200]
+        with pytest.raises(httpx.TransportError):
+            server.complete()
+        assert server.process.wait(5) == 1
+    with serving(model, tmp_path, "--standin-fault", "hang-under-load", *after) as server:
+        assert [server.complete().status_code for _ in range(2)] == [200, 200]
+        server.http.timeout = httpx.Timeout(0.3)
+        with pytest.raises(httpx.ReadTimeout):
+            server.complete()
+        with pytest.raises(httpx.ReadTimeout):
+            server.http.get("/health")
+
+
+def test_with_the_fault_wrong_name_it_serves_another_model(model: Path, tmp_path: Path) -> None:
+    with serving(model, tmp_path, "--standin-fault", "wrong-name") as server:
+        ids = [served["id"] for served in server.http.get("/v1/models").json()["data"]]
+        assert ids == ["someone-else"]

@@ -1,0 +1,127 @@
+"""A workspace with the real Snakefile and dvc.yaml, and a study that a stand-in engine serves."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", "profiles", "src", "workflow")
+
+STUDY: dict[str, Any] = {
+    "question": "Does the workflow do what it says?",
+    "hardware": "cpu",
+    "engine": {"python": str(ROOT / "tests/standin/python")},
+    "baseline": "plain",
+    "models": {"standin": {"source": "path", "path": "model"}},
+    "server": {"max_num_seqs": 8, "max_model_len": 1024},
+    "variants": {
+        "plain": {"model": "standin"},
+        "fp8-kv": {"model": "standin", "server": {"kv_cache_dtype": "fp8"}},
+    },
+    "datasets": {
+        "random": {"kind": "random", "requests": 16, "input_tokens": 32, "output_tokens": 8}
+    },
+    "workloads": {
+        "random": {
+            "generator": "vllm-bench",
+            "dataset": "random",
+            "warmup_requests": 1,
+            "load_points": [
+                {"concurrency": 1, "requests": 4},
+                {"concurrency": 8, "requests": 16},
+            ],
+        }
+    },
+    "startup_timeout_s": 20,
+}
+
+
+class Workspace:
+    """A Git repository with one study, `standin`, and no Snakemake metadata."""
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.root = root
+        self.first_output = ""
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            "SERVETUNE_CACHE": str(cache),
+            "STANDIN_PYTHON": sys.executable,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "GIT_AUTHOR_NAME": "A Tester",
+            "GIT_AUTHOR_EMAIL": "tester@example.org",
+            "GIT_COMMITTER_NAME": "A Tester",
+            "GIT_COMMITTER_EMAIL": "tester@example.org",
+        }
+
+    def run(self, *command: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.root,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def check(self, *command: str, timeout_s: float = 180) -> str:
+        """Run a command that must succeed; returns what it printed."""
+        done = self.run(*command, timeout_s=timeout_s)
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, f"{' '.join(command)}\n{output}"
+        return output
+
+    def measure(self, *more: str) -> str:
+        return self.check("snakemake", "--cores", "1", "reports/summary.html", *more)
+
+    def dry_run(self, *more: str) -> str:
+        return self.check("snakemake", "-n", "--cores", "1", "reports/summary.html", *more)
+
+    def commit(self, message: str) -> None:
+        self.check("git", "add", "-A")
+        self.check("git", "commit", "-qm", message, "--allow-empty")
+
+    @property
+    def study(self) -> dict[str, Any]:
+        return yaml.safe_load((self.root / "studies/standin.yaml").read_text())
+
+    def write_study(self, study: dict[str, Any]) -> None:
+        (self.root / "studies").mkdir(exist_ok=True)
+        text = yaml.safe_dump(study, sort_keys=False)
+        (self.root / "studies/standin.yaml").write_text(text)
+
+    def set_params(self, **values: Any) -> None:
+        path = self.root / "params.yaml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
+
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Read all records, by measurement."""
+        files = sorted((self.root / "results/standin/records").glob("*.json"))
+        return {file.stem: json.loads(file.read_text()) for file in files}
+
+    def sessions(self) -> list[dict[str, Any]]:
+        files = sorted((self.root / "results/standin/sessions").glob("*.json"))
+        return [json.loads(file.read_text()) for file in files]
+
+    def launches(self) -> int:
+        """Count the servers that were ever started here."""
+        return len(list((self.root / "results/standin/raw").glob("*/launch-*.json")))
+
+    def metrics(self) -> dict[str, Any]:
+        return json.loads((self.root / "results/standin/metrics.json").read_text())
+
+    def servers(self) -> list[psutil.Process]:
+        """Find the processes that serve or load for this workspace."""
+        found = []
+        for process in psutil.process_iter(["cmdline", "cwd"]):
+            words = " ".join(process.info["cmdline"] or [])
+            is_ours = process.info["cwd"] == str(self.root)
+            if is_ours and ("vllm.entrypoints" in words or "servetune.load" in words):
+                found.append(process)
+        return found

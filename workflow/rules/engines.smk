@@ -1,0 +1,27 @@
+# The tool environments, in a cache outside the project that outlives clones.
+from servetune.engines import cache_root, description_file, engine_id
+
+ENGINES = str(cache_root() / "engines")
+
+
+def engine_file(name):
+    """The description of a pinned environment, which exists once it is built."""
+    return str(description_file(engine_id(name, Path())))
+
+
+def declared_engine(engine):
+    """What `servetune engine` takes for an engine of the plan: a name, or a path with a slash."""
+    declared = PLAN.engines.get(engine, engine.rsplit("-", 1)[0])
+    return declared if isinstance(declared, str) else os.path.join(".", declared["python"])
+
+
+rule build_engine:
+    """Install a pinned environment, or ask a host's Python what it serves."""
+    output:
+        ENGINES + "/{engine}/engine.json",
+    params:
+        declared=lambda wildcards: declared_engine(wildcards.engine),
+    message:
+        "Engine {params.declared}"
+    shell:
+        "servetune engine {params.declared:q} > /dev/null"

@@ -1,0 +1,31 @@
+# Serving and loading: the only step that needs the accelerator.
+from servetune.load.registry import GENERATORS
+
+
+def needs_of(wildcards):
+    """What a session starts from. A session with a record starts no more, so needs nothing."""
+    session = SESSIONS[wildcards.session]
+    if Path(RESULTS, "sessions", f"{session.id}.json").is_file():
+        return []
+    tools = {GENERATORS[name].environment for name in session.generators} - {None}
+    return [
+        str(description_file(session.engine)),
+        *map(engine_file, sorted(tools)),
+        *map(model_file, session.models),
+        *(f"data/workloads/{dataset}.jsonl" for dataset in session.datasets),
+    ]
+
+
+rule measure_session:
+    """Serve one variant, send it every load point that it owes, record what happened."""
+    input:
+        ancient(needs_of),
+    output:
+        RESULTS + "/sessions/{session}.json",
+    priority: lambda wildcards: -SESSIONS[wildcards.session].order
+    resources:
+        accelerator=1,
+    message:
+        "Session {wildcards.session}"
+    shell:
+        "servetune session {wildcards.session} --plan {PLAN_FILE}"

@@ -1,0 +1,11 @@
+# The request datasets.
+
+
+rule make_workload:
+    """Write a request dataset from its declaration and the seed."""
+    output:
+        "data/workloads/{dataset}.jsonl",
+    message:
+        "Workload {wildcards.dataset}"
+    shell:
+        "servetune workload {wildcards.dataset} --plan {PLAN_FILE}"
