@@ -17,4 +17,4 @@ rule all:
 
 
 onsuccess:
-    shell("servetune show --plan {PLAN_FILE} && echo 'The report: reports/summary.html'")
+    shell("servetune show --plan {PLAN_FILE}")

@@ -120,15 +120,19 @@ def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
 @app.command()
 @_one_line_errors
 def show(plan: PlanFile = None) -> None:
-    """Print the results of the plan as a short table."""
+    """Print the results of the plan as a short table, and where the report is."""
     import pandas as pd
     from rich.console import Console
 
     from servetune.report.terminal import render_terminal
 
     the_plan = read_plan(plan, ROOT)
-    table = pd.read_parquet(ROOT / "results" / the_plan.study / "load_points.parquet")
-    Console().print(render_terminal(the_plan, table))
+    path = ROOT / "results" / the_plan.study / "load_points.parquet"
+    if not path.is_file():
+        print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
+        return
+    Console().print(render_terminal(the_plan, pd.read_parquet(path)))
+    print("The report: reports/summary.html")
 
 
 @app.command()

@@ -5,6 +5,7 @@ step leaves a digest of all that it was made from beside its outputs, and the wo
 """
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +19,16 @@ _REPORT_CODE = ("analysis/**/*.py", "report/**/*")
 
 def tables_digest(plan: Plan, root: Path) -> str:
     """Digest of what the tables are made from: the plan, its records, and the code."""
-    results = root / "results" / plan.study
-    records = (results / "records" / f"{m.id}.json" for m in plan.measurements)
-    return _digest(plan.model_dump_json(), [*records, *_code(_TABLE_CODE)])
+    return _digest(plan.model_dump_json(), [*_records(plan, root), *_code(_TABLE_CODE)])
 
 
 def report_digest(plan: Plan, root: Path) -> str:
-    """Digest of what the report is made from: the tables, the session records, and the code."""
-    sessions = (root / "results" / plan.study / "sessions").glob("*.json")
-    return _digest(tables_digest(plan, root), [*sorted(sessions), *_code(_REPORT_CODE)])
+    """Digest of what the report is made from: the tables, the sessions in them, and the code."""
+    # Sessions of other parameters stand in the same folder and are no reason to render again.
+    records = [path for path in _records(plan, root) if path.is_file()]
+    named = sorted({json.loads(path.read_bytes())["session"] for path in records})
+    sessions = (root / "results" / plan.study / "sessions" / f"{id}.json" for id in named)
+    return _digest(tables_digest(plan, root), [*sessions, *_code(_REPORT_CODE)])
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ def wanted(stamp: str, digest: str) -> Wanted:
 def write_stamp(stamp: Path, digest: str) -> None:
     """Leave the digest of what a step was given."""
     stamp.write_text(digest + "\n")
+
+
+def _records(plan: Plan, root: Path) -> list[Path]:
+    results = root / "results" / plan.study
+    return [results / "records" / f"{m.id}.json" for m in plan.measurements]
 
 
 def _code(patterns: Iterable[str]) -> list[Path]:

@@ -1,6 +1,5 @@
 """One load point: warm up, empty the prefix cache, load, read what came back, record it."""
 
-import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ def measure(bench: Bench, measurement: Measurement) -> MeasurementRecord:
     load = measurement.load
     generator = GENERATORS[load["generator"]]
     raw = Path("results", bench.session.study, "raw", measurement.id)
-    scratch = raw.with_name(f".{raw.name}.{os.getpid()}")
+    scratch = raw.with_name(f".{raw.name}")
     dataset = Path("data", "workloads", f"{load['dataset']}.jsonl")
     target = Target(
         url=bench.server.url,
@@ -69,6 +68,8 @@ def measure(bench: Bench, measurement: Measurement) -> MeasurementRecord:
         }
     )
     folder = bench.root / scratch
+    # What a killed session left is of no use; the lock makes sure that nobody writes there now.
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
         grown = _load(bench, generator, load, arguments, bench.root / dataset)

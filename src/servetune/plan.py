@@ -365,8 +365,8 @@ def _plan_session(
         "hardware": study.hardware,
     }
     measurements = [
-        _plan_measurement(name, workload_name, workload, point, params, repeat, datasets, serving)
-        for workload_name, workload in study.workloads.items()
+        _plan_measurement(name, key, workload, point, params, repeat, datasets, serving, root)
+        for key, workload in study.workloads.items()
         for point in workload.load_points
     ]
     return Session(
@@ -398,8 +398,10 @@ def _plan_measurement(
     repeat: int,
     datasets: dict[str, PlannedDataset],
     serving: dict[str, Any],
+    root: Path,
 ) -> Measurement:
     dataset = datasets[workload.dataset].id
+    tool = GENERATORS[workload.generator].environment
     load = {
         **workload.model_dump(exclude={"load_points", "dataset"}),
         **point.model_dump(),
@@ -410,6 +412,7 @@ def _plan_measurement(
         "protocol": PROTOCOL,
         "serving": serving,
         "load": {**load, "dataset": _digest_of(dataset)},
+        "tool": _digest_of(engine_id(tool, root)) if tool else None,
     }
     return Measurement(
         id=f"{variant}-{workload_name}-{point.name}-r{repeat}-{digest(identity)}",

@@ -5,11 +5,22 @@ TABLES_WANTED = wanted(f"{RESULTS}/tables.sha256", tables_digest(PLAN, Path()))
 REPORT_WANTED = wanted("reports/summary.sha256", report_digest(PLAN, Path()))
 
 
+def unless_current(wanted, files):
+    """The inputs of a step: of any age if it is current, and else such that it runs.
+
+    A file that is always ancient would hide that the step has to run when its maker runs too.
+    """
+    return ancient(files) if wanted.is_current else files
+
+
 rule collect_tables:
     """Tidy tables and metrics.json from the records of the plan."""
     input:
-        ancient(TABLES_WANTED.path) if TABLES_WANTED.is_current else TABLES_WANTED.path,
-        sessions=ancient(collect(RESULTS + "/sessions/{session}.json", session=SESSIONS)),
+        unless_current(TABLES_WANTED, TABLES_WANTED.path),
+        sessions=unless_current(
+            TABLES_WANTED,
+            collect(RESULTS + "/sessions/{session}.json", session=SESSIONS),
+        ),
     output:
         f"{RESULTS}/load_points.parquet",
         f"{RESULTS}/load_points.csv",
@@ -25,8 +36,8 @@ rule collect_tables:
 rule render_report:
     """The report, as a page and for a pull request."""
     input:
-        ancient(REPORT_WANTED.path) if REPORT_WANTED.is_current else REPORT_WANTED.path,
-        tables=ancient(rules.collect_tables.output),
+        unless_current(REPORT_WANTED, REPORT_WANTED.path),
+        tables=unless_current(REPORT_WANTED, rules.collect_tables.output),
     output:
         "reports/summary.html",
         "reports/summary.md",

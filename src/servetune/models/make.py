@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from servetune.engines import engine_id, read_engine
 from servetune.errors import UserError
 from servetune.plan import PlannedModel
@@ -50,16 +52,20 @@ def make_model(planned: PlannedModel, root: Path) -> None:
         UserError: it cannot be made or fetched; the message says why.
     """
     folder = model_folder(planned.id, root)
-    if (folder / MANIFEST).is_file():
-        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f".{folder.name}.lock")):
+        if not (folder / MANIFEST).is_file():
+            _make(planned, folder, root)
+
+
+def _make(planned: PlannedModel, folder: Path, root: Path) -> None:
     began = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
-    source = planned.source
-    where = _SOURCES[source["source"]](planned, folder, root)
+    where = _SOURCES[planned.source["source"]](planned, folder, root)
     folder.mkdir(parents=True, exist_ok=True)
     manifest: dict[str, Any] = {
         "id": planned.id,
-        "source": source,
+        "source": planned.source,
         "checkpoint": where,
         "seconds": round(time.monotonic() - began, 1),
     }

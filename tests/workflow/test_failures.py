@@ -1,0 +1,223 @@
+"""What goes wrong is recorded and leaves the rest alone."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from workspace import Workspace
+
+
+def with_variant(workspace: Workspace, **server: Any) -> None:
+    """Replace the second variant by one whose server misbehaves, called `bad`."""
+    study = workspace.study
+    study["variants"].pop("fp8-kv")
+    study["variants"]["bad"] = {"model": "standin", "server": server}
+    study["variants"]["last"] = {"model": "standin", "server": {"max_model_len": 512}}
+    workspace.write_study(study)
+
+
+def table(workspace: Workspace) -> pd.DataFrame:
+    return pd.read_parquet(workspace.root / "results/standin/load_points.parquet")
+
+
+def only(rows: pd.DataFrame, variant: str) -> pd.DataFrame:
+    return rows[rows["variant"] == variant]
+
+
+def test_a_server_that_cannot_start_is_a_row_that_says_why(workspace: Workspace) -> None:
+    with_variant(workspace, max_model_len=10_000_000)
+    output = workspace.measure()
+    rows = table(workspace)
+    assert set(only(rows, "bad")["status"]) == {"failed"}
+    for reason in only(rows, "bad")["reason"]:
+        assert "did not start" in reason and "max seq len (10000000)" in reason
+    assert all("KV cache" in tail for tail in only(rows, "bad")["log_tail"])
+    assert set(only(rows, "plain")["status"]) == {"ok"}
+    assert set(only(rows, "last")["status"]) == {"ok"}
+    assert "max seq len (10000000)" in (workspace.root / "reports/summary.html").read_text()
+    assert "failed" in output
+    assert "Nothing to be done" in workspace.dry_run()
+
+
+def test_a_server_that_dies_under_load_costs_only_the_load_point(workspace: Workspace) -> None:
+    # Each load point sends one warm-up request: the fourteenth request is in the second one.
+    with_variant(workspace, standin_fault="die-under-load", standin_fault_after=13)
+    workspace.measure()
+    bad = only(table(workspace), "bad")
+    assert list(bad["status"]) == ["ok", "failed"]
+    assert "died under load" in bad["reason"].iloc[1]
+    assert set(only(table(workspace), "last")["status"]) == {"ok"}
+    assert workspace.servers() == []
+
+
+def test_load_points_after_a_death_get_a_server_of_their_own(workspace: Workspace) -> None:
+    with_variant(workspace, standin_fault="die-under-load", standin_fault_after=2)
+    workspace.measure()
+    bad = only(table(workspace), "bad")
+    assert list(bad["status"]) == ["failed", "failed"]
+    assert list(bad["launch"]) == [1, 2]
+
+
+def test_a_server_that_hangs_is_ended_by_the_watchdog(workspace: Workspace) -> None:
+    with_variant(workspace, standin_fault="hang-under-load", standin_fault_after=3)
+    study = workspace.study
+    study["workloads"]["random"]["load_points"].pop()
+    workspace.write_study(study)
+    workspace.measure()
+    bad = only(table(workspace), "bad")
+    assert list(bad["status"]) == ["failed"]
+    assert "hangs: /health has not answered" in bad["reason"].iloc[0]
+    assert workspace.servers() == []
+
+
+def test_a_server_that_ignores_sigterm_is_killed(workspace: Workspace) -> None:
+    with_variant(workspace, standin_fault="ignore-sigterm")
+    workspace.measure()
+    assert set(table(workspace)["status"]) == {"ok"}
+    assert workspace.servers() == []
+
+
+def test_an_answer_from_another_server_is_never_taken(workspace: Workspace) -> None:
+    with_variant(workspace, standin_fault="wrong-name")
+    workspace.measure()
+    bad = only(table(workspace), "bad")
+    assert set(bad["status"]) == {"failed"}
+    assert all("another server has it" in reason for reason in bad["reason"])
+
+
+def test_a_measurement_with_failed_requests_is_invalid_and_in_no_metric(
+    workspace: Workspace,
+) -> None:
+    with_variant(workspace, standin_fault="fail-requests", standin_fault_after=4)
+    workspace.measure()
+    bad = only(table(workspace), "bad")
+    assert set(bad["status"]) == {"invalid"}
+    assert set(bad["rule"]) == {"failed-requests"}
+    assert workspace.metrics()["bad"]["random"]["c8"] == {"ok": 0}
+
+
+def test_a_failure_is_kept_until_it_is_asked_to_be_tried_again(workspace: Workspace) -> None:
+    with_variant(workspace, max_model_len=10_000_000)
+    workspace.measure()
+    launches = workspace.launches()
+    workspace.measure()
+    assert workspace.launches() == launches
+    assert "2 failed records forgotten" in workspace.check("servetune", "retry")
+    workspace.measure()
+    assert workspace.launches() == launches + 1
+    assert set(only(table(workspace), "plain")["status"]) == {"ok"}
+
+
+def slow_load(workspace: Workspace) -> None:
+    """Make the second load point last for many seconds, to be killed in its middle."""
+    study = workspace.study
+    study["server"]["standin_step_ms"] = 100
+    study["variants"].pop("fp8-kv")
+    study["workloads"]["random"]["load_points"] = [
+        {"concurrency": 8, "requests": 8},
+        {"concurrency": 1, "requests": 16},
+    ]
+    workspace.write_study(study)
+
+
+def start_and_wait_for_second_load_point(workspace: Workspace) -> subprocess.Popen[bytes]:
+    with (workspace.root / "snakemake.log").open("w") as log:
+        snakemake = subprocess.Popen(
+            ["snakemake", "--cores", "1", "reports/summary.html"],
+            cwd=workspace.root,
+            env=workspace.environment,
+            stdout=log,
+            stderr=log,
+            process_group=0,
+        )
+    wait_for(lambda: len(workspace.records()) == 1, 60)
+    time.sleep(2)
+    assert workspace.servers() != []
+    return snakemake
+
+
+def wait_for(condition: Any, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def check_that_it_goes_on(workspace: Workspace) -> None:
+    kept = workspace.records()
+    assert len(kept) == 1
+    raw = workspace.root / "results/standin/raw"
+    study = workspace.study
+    workspace.write_study(study)
+    workspace.measure()
+    after = workspace.records()
+    assert len(after) == 2
+    assert {id: after[id] for id in kept} == kept
+    assert not list(raw.glob(".*")), "something half-written was left"
+    assert set(table(workspace)["status"]) == {"ok"}
+
+
+def test_nothing_outlives_a_killed_pipeline_and_the_next_run_goes_on(workspace: Workspace) -> None:
+    slow_load(workspace)
+    snakemake = start_and_wait_for_second_load_point(workspace)
+    os.kill(snakemake.pid, signal.SIGKILL)
+    snakemake.wait()
+    wait_for(lambda: workspace.servers() == [], 10)
+    check_that_it_goes_on(workspace)
+
+
+def test_nothing_outlives_a_killed_session_and_the_next_run_goes_on(workspace: Workspace) -> None:
+    slow_load(workspace)
+    snakemake = start_and_wait_for_second_load_point(workspace)
+    for process in psutil.Process(snakemake.pid).children(recursive=True):
+        words = process.cmdline()
+        if "session" in words and Path(words[1] if len(words) > 1 else "").name == "servetune":
+            process.kill()
+    wait_for(lambda: workspace.servers() == [], 10)
+    snakemake.wait(60)
+    check_that_it_goes_on(workspace)
+
+
+def test_ctrl_c_stops_the_server_and_the_next_run_goes_on(workspace: Workspace) -> None:
+    slow_load(workspace)
+    snakemake = start_and_wait_for_second_load_point(workspace)
+    os.killpg(snakemake.pid, signal.SIGINT)
+    wait_for(lambda: workspace.servers() == [], 10)
+    snakemake.wait(60)
+    check_that_it_goes_on(workspace)
+
+
+def test_two_runs_at_once_take_turns_on_the_machine(workspace: Workspace) -> None:
+    """Two sessions by hand, as two experiments would start them."""
+    workspace.measure("--until", "make_model", "make_workload", "build_engine")
+    ids = [
+        line.split()[1]
+        for line in workspace.check("servetune", "plan").splitlines()
+        if "session " in line
+    ]
+    running = [
+        subprocess.Popen(
+            ["servetune", "session", id],
+            cwd=workspace.root,
+            env=workspace.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for id in ids
+    ]
+    told = [process.communicate(timeout=120)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert sum("waiting for another session on this machine" in text for text in told) == 1
+    assert {record["status"] for record in workspace.records().values()} == {"ok"}
+    times = sorted(
+        (launch["started_at"], launch["stopped_at"])
+        for session in workspace.sessions()
+        for launch in session["launches"]
+    )
+    assert times[0][1] <= times[1][0]
