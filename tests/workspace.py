@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -125,3 +126,25 @@ class Workspace:
             if is_ours and ("vllm.entrypoints" in words or "servetune.load" in words):
                 found.append(process)
         return found
+
+
+def make_workspace(root: Path, engine_cache: Path) -> Workspace:
+    """Make a fresh clone, in which nothing was measured yet."""
+    root.mkdir()
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for name in (*COPIED, ".dvc/config", ".dvc/.gitignore", ".dvc/plots"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, root / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, root / name)
+    (root / "model").mkdir()
+    (root / "model/config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    params = (ROOT / "params.yaml").read_text()
+    (root / "params.yaml").write_text(params.replace("study: quickstart", "study: standin"))
+
+    made = Workspace(root, engine_cache)
+    made.write_study(STUDY)
+    made.check("git", "init", "-q", "-b", "main")
+    made.commit("A study")
+    return made

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from servetune.errors import UserError
-from servetune.plan import Plan, keep_plan, make_plan, read_params, read_plan
+from servetune.plan import Plan, make_plan, read_params, read_plan
 from servetune.records import read_measurement, read_session
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -151,18 +151,6 @@ def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
     for path in failed:
         path.unlink()
     print(f"{len(failed)} failed records forgotten; run: snakemake --cores 1 reports/summary.html")
-
-
-def plan_for_snakemake(config: dict[str, Any]) -> tuple[Plan, Path]:
-    """Make the plan while the workflow is read; returns it and the file that the steps read.
-
-    Exits with one line if the declarations are wrong.
-    """
-    try:
-        plan = make_plan(config, ROOT)
-    except UserError as error:
-        sys.exit(f"servetune: {error}")
-    return plan, keep_plan(plan, ROOT)
 
 
 def _known(content: dict[str, Any], id: str, what: str) -> Any:

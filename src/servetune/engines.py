@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict
 
@@ -191,6 +190,8 @@ def _torch_source(lock: Path) -> list[str]:
         return []
     links = os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or ""
     options = [word for link in links.replace(",", " ").split() for word in ("--find-links", link)]
+    import httpx  # takes as long to import as the rest of a plan
+
     try:
         httpx.head(f"{TORCH_CPU_INDEX}/torch/", timeout=5).raise_for_status()
     except httpx.HTTPError:

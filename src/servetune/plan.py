@@ -5,6 +5,7 @@ Pure but for reading declared files: the same declarations give the same plan ev
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,18 @@ def keep_plan(plan: Plan, root: Path) -> Path:
 def read_params(root: Path) -> dict[str, Any]:
     """Read params.yaml; raises UserError as `read_yaml` does."""
     return read_yaml(root / "params.yaml", Path("params.yaml"))
+
+
+def plan_for_workflow(config: dict[str, Any]) -> tuple[Plan, Path]:
+    """Make the plan while the workflow is read; returns it and the file that the steps read.
+
+    Exits with one line if the declarations are wrong.
+    """
+    try:
+        plan = make_plan(config, Path())
+    except UserError as error:
+        sys.exit(f"servetune: {error}")
+    return plan, keep_plan(plan, Path())
 
 
 def digest(content: Any) -> str:

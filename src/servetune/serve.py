@@ -5,6 +5,7 @@ of its own that is checked: an answer from another server is never taken for thi
 """
 
 import contextlib
+import os
 import re
 import secrets
 import signal
@@ -92,6 +93,8 @@ class Server:
         """Start the process, behind a guard that stops it when this process ends."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         environment = {**environment_with_source(), **self.environment}
+        # As in an activated environment: vLLM's compilers look for their tools on PATH.
+        environment["PATH"] = os.pathsep.join([str(self._python.parent), environment["PATH"]])
         environment["VLLM_API_KEY"] = self.api_key
         self._started = time.monotonic()
         vllm = [str(self._python), "-m", "vllm.entrypoints.cli.main"]
@@ -232,11 +235,14 @@ class Server:
 def explain(log: list[str]) -> str | None:
     """Return the error that ended a server, from its log: the root cause if there is one."""
     found = [match.group(1) for line in log if (match := _ERROR.search(line))]
+    # pydantic puts what is wrong on a line of its own, below the name of its error.
+    found += [match.group(1) for line in log if (match := _PYDANTIC.search(line))]
     causes = [error for error in found if "Engine core initialization failed" not in error]
     # Wrappers re-raise the first error in other words; later ones are often its consequence.
     return (causes or found or [None])[-1]
 
 
+_PYDANTIC = re.compile(r"Value error, (.*?)(?: \[type=.*)?$")
 _ERROR = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception): .*)$")
 
 

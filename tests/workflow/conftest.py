@@ -2,9 +2,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
-from workspace import COPIED, ROOT, STUDY, Workspace
+from workspace import Workspace, make_workspace
 
 
 @pytest.fixture(scope="session")
@@ -35,24 +34,3 @@ def measured(measured_once: Workspace, tmp_path: Path) -> Workspace:
     copy = Workspace(root, Path(measured_once.environment["SERVETUNE_CACHE"]))
     copy.first_output = measured_once.first_output
     return copy
-
-
-def make_workspace(root: Path, engine_cache: Path) -> Workspace:
-    root.mkdir()
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
-    for name in (*COPIED, ".dvc/config", ".dvc/.gitignore", ".dvc/plots"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, root / name, ignore=ignored)
-        else:
-            shutil.copy(ROOT / name, root / name)
-    (root / "model").mkdir()
-    (root / "model/config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    (root / "params.yaml").write_text(yaml.safe_dump({**params, "study": "standin"}))
-
-    made = Workspace(root, engine_cache)
-    made.write_study(STUDY)
-    made.check("git", "init", "-q", "-b", "main")
-    made.commit("A study")
-    return made

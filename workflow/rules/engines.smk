@@ -12,7 +12,9 @@ def engine_file(name):
 def declared_engine(engine):
     """What `servetune engine` takes for an engine of the plan: a name, or a path with a slash."""
     declared = PLAN.engines.get(engine, engine.rsplit("-", 1)[0])
-    return declared if isinstance(declared, str) else os.path.join(".", declared["python"])
+    return (
+        declared if isinstance(declared, str) else os.path.join(".", declared["python"])
+    )
 
 
 rule build_engine:
