@@ -52,6 +52,8 @@ class Workspace:
         self.environment = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "SERVETUNE_CACHE": str(cache),
+            # The machine-wide lock is for real sessions: tests do not wait for those.
+            "TMPDIR": str(cache),
             "STANDIN_PYTHON": sys.executable,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "GIT_AUTHOR_NAME": "A Tester",
@@ -112,7 +114,7 @@ class Workspace:
 
     def launches(self) -> int:
         """Count the servers that were ever started here."""
-        return len(list((self.root / "results/standin/raw").glob("*/launch-*.json")))
+        return len(list((self.root / "results/raw/standin").glob("*/launch-*.json")))
 
     def metrics(self) -> dict[str, Any]:
         return json.loads((self.root / "results/standin/metrics.json").read_text())

@@ -40,14 +40,14 @@ class Bench:
 
 
 def measure(bench: Bench, measurement: Measurement) -> MeasurementRecord:
-    """Run one load point and return its record; raw output goes to results/<study>/raw.
+    """Run one load point and return its record; raw output goes to results/raw/<study>.
 
     Raises:
         ServerError: the server died or hangs.
     """
     load = measurement.load
     generator = GENERATORS[load["generator"]]
-    raw = Path("results", bench.session.study, "raw", measurement.id)
+    raw = Path("results", "raw", bench.session.study, measurement.id)
     scratch = raw.with_name(f".{raw.name}")
     dataset = Path("data", "workloads", f"{load['dataset']}.jsonl")
     target = Target(

@@ -1,11 +1,12 @@
 """What a session writes: one record a measurement, one record a session, one schema for both.
 
 Every field with a unit carries it in its name. The records are small JSON files that live in
-Git; per-request data lives beside them in `raw/`.
+Git; per-request data lives in `results/raw`.
 """
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -160,8 +161,14 @@ def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:
     data = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    # A list of numbers on one line: a record's diff is as long as what it says.
+    text = re.sub(r"\[\n[\s\d.,eE+-]+\]", _on_one_line, json.dumps(data, indent=1))
+    temporary.write_text(text + "\n", encoding="utf-8")
     temporary.replace(path)
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return " ".join(numbers[0].split())
 
 
 def read_measurement(path: Path) -> MeasurementRecord:

@@ -56,7 +56,7 @@ def _results(session: Session, root: Path) -> Path:
 
 
 def _raw(session: Session, root: Path) -> Path:
-    return _results(session, root) / "raw" / session.id
+    return root / "results" / "raw" / session.study / session.id
 
 
 def _launch_files(session: Session, root: Path) -> list[Path]:

@@ -54,7 +54,7 @@ class Clone:
         return pd.read_parquet(self.root / "results/quickstart/load_points.parquet")
 
     def launches(self) -> int:
-        return len(list((self.root / "results/quickstart/raw").glob("*/launch-*.json")))
+        return len(list((self.root / "results/raw/quickstart").glob("*/launch-*.json")))
 
     def edit_params(self, **values: Any) -> None:
         path = self.root / "params.yaml"
@@ -76,7 +76,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
         text=True,
         check=True,
     )
-    made_here = ("results/quickstart/", "reports/")
+    made_here = ("results/quickstart/", "results/raw/", "reports/")
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file() and not name.startswith(made_here):
             (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -347,3 +347,18 @@ def _wait_for_queue(workspace: Workspace, timeout_s: float = 150) -> str:
             return status
         time.sleep(1)
     raise AssertionError(f"the queue did not end:\n{status}")
+
+
+def test_switching_studies_and_back_keeps_the_raw_data_of_both(baseline: Workspace) -> None:
+    study = baseline.study
+    study["question"] = "Another study?"
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 2, "requests": 4}]
+    text = yaml.safe_dump(study, sort_keys=False)
+    (baseline.root / "studies/other.yaml").write_text(text)
+    baseline.commit("Two studies")
+    baseline.check("dvc", "exp", "run", "-S", "study=other")
+    assert (baseline.root / "results/raw/standin").is_dir()
+    launches = baseline.launches()
+    baseline.check("dvc", "exp", "run", "-S", "study=standin")
+    assert baseline.launches() == launches
+    assert (baseline.root / "results/raw/other").is_dir()

@@ -152,7 +152,7 @@ def wait_for(condition: Any, seconds: float) -> None:
 def check_that_it_goes_on(workspace: Workspace) -> None:
     kept = workspace.records()
     assert len(kept) == 1
-    raw = workspace.root / "results/standin/raw"
+    raw = workspace.root / "results/raw/standin"
     study = workspace.study
     workspace.write_study(study)
     workspace.measure()
