@@ -68,16 +68,18 @@ def check_arguments(arguments: ServerArguments, parser: Parser, where: str) -> N
 def _mismatch(known: Argument, value: Any) -> str | None:
     if value is None:
         return None
+    if isinstance(value, list):
+        return None  # how many values an argument takes is for the engine to say
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if known.kind == "flag":
         return None if isinstance(value, bool) else "true or false"
     if known.kind == "int":
-        return None if is_number and value == int(value) else "a whole number"
+        return None if is_number and float(value).is_integer() else "a whole number"
     if known.kind == "float":
         return None if is_number else "a number"
     if known.choices and str(value) not in known.choices:
         return f"one of {', '.join(known.choices)}{nearest(str(value), known.choices)}"
-    if known.kind == "str" and isinstance(value, bool | list | dict):
+    if known.kind == "str" and isinstance(value, bool | dict):
         return "text"
     return None
 

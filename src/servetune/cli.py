@@ -139,7 +139,11 @@ def show(plan: PlanFile = None) -> None:
 @_one_line_errors
 def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
     """Forget the failed records of a study, so that the next run measures them again."""
-    results = ROOT / "results" / (study or read_params(ROOT)["study"])
+    name = study or make_plan(read_params(ROOT), ROOT).study
+    results = ROOT / "results" / name
+    if not results.is_dir():
+        known = sorted(path.parent.name for path in ROOT.glob("results/*/records"))
+        raise UserError(f"{name}: nothing was measured; expected one of {', '.join(known)}")
     failed = {}
     for path in sorted((results / "records").glob("*.json")):
         record = read_measurement(path)

@@ -5,6 +5,7 @@ outside the project, `$SERVETUNE_CACHE` or `~/.cache/servetune`. The CPU build o
 from PyTorch's own index where that answers, and from PIP_FIND_LINKS or UV_FIND_LINKS elsewhere.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -217,6 +218,7 @@ def _uv(*arguments: str) -> None:
         raise UserError(f"uv {arguments[0]}: {' '.join(lines)[-600:]}")
 
 
+@functools.cache
 def _host_vllm_version(python: Path) -> str:
     ask = "import importlib.metadata as m; print(m.version('vllm'))"
     try:

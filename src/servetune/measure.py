@@ -74,16 +74,16 @@ def measure(bench: Bench, measurement: Measurement) -> MeasurementRecord:
     try:
         grown = _load(bench, generator, load, arguments, bench.root / dataset)
         requests = generator.read(folder)
+        bench.server.check()
     except (LoadError, httpx.HTTPError, OSError, KeyError, ValueError) as error:
         bench.clients.drop(generator.name)
-        bench.server.check()
         shutil.rmtree(folder)
+        bench.server.confirm()
         return failed(record, f"{generator.name}: {error}", bench.server.log_tail(LOG_TAIL_LINES))
     except BaseException:
         bench.clients.drop(generator.name)
         shutil.rmtree(folder)
         raise
-    bench.server.check()
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
@@ -110,10 +110,10 @@ def _load(
         concurrency = int(str(load["concurrency"] or count))
         warm_up(server.url, server.api_key, server.name, rows, concurrency)
     server.reset_prefix_cache()
-    before = scrape(server.url)
+    before = scrape(server.url, tries=3)
     watch = _Watch(server, before, int(str(load["requests"])), bench.session.stall_timeout_s)
     client.run({"argv": arguments}, bench.session.load_timeout_s, watch)
-    return difference(before, scrape(server.url))
+    return difference(before, scrape(server.url, tries=3))
 
 
 class _Watch:

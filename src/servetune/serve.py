@@ -146,6 +146,22 @@ class Server:
             waited = HUNG_AFTER_FAILURES * HEALTH_TIMEOUT_S
             raise ServerError(f"hangs: /health has not answered for {waited:.0f} s")
 
+    def confirm(self) -> None:
+        """After a load that failed, tell a server that is dying from one that works.
+
+        Raises:
+            ServerError: it died, or does not answer /health.
+        """
+        deadline = time.monotonic() + HEALTH_TIMEOUT_S
+        while time.monotonic() < deadline:
+            time.sleep(1.0)
+            if not self.is_running():
+                break
+            if self._is_healthy(2.0):
+                return
+        self.check()
+        raise ServerError(f"has not answered /health for {HEALTH_TIMEOUT_S:.0f} s")
+
     def is_running(self) -> bool:
         """Tell whether the process lives."""
         return self._process is not None and self._process.poll() is None

@@ -106,7 +106,7 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
     with ExitStack() as stack:
         stack.callback(lambda: note(stopped_at=now()))
         stack.callback(server.stop)
-        clients = Clients(lambda name: _client(session, name, server, root))
+        clients = Clients(lambda name: _client(session, name, number, server, root))
         stack.callback(clients.stop)
         say(f"{label}: starting vllm serve; {len(owed)} load points to go")
         server.start()
@@ -183,7 +183,7 @@ def _server(session: Session, number: int, root: Path) -> Server:
     )
 
 
-def _client(session: Session, name: str, server: Server, root: Path) -> LoadClient:
+def _client(session: Session, name: str, number: int, server: Server, root: Path) -> LoadClient:
     generator = GENERATORS[name]
     environment = generator.environment
     engine = engine_id(environment, root) if environment else session.engine
@@ -191,7 +191,7 @@ def _client(session: Session, name: str, server: Server, root: Path) -> LoadClie
         python=read_engine(engine).python,
         module=generator.client,
         environment={generator.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
-        log=_raw(session, root) / f"{name}-{len(_launch_files(session, root))}.log",
+        log=_raw(session, root) / f"{name}-{number}.log",
         folder=root,
     )
 

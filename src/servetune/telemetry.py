@@ -1,5 +1,6 @@
 """What the server tells while it serves: its counters, and samples of them over time."""
 
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -47,13 +48,13 @@ def read_metrics(text: str) -> Counters:
     return values
 
 
-def scrape(url: str, timeout_s: float = 5.0) -> Counters:
-    """Read a server's metrics now; empty where it does not answer."""
-    try:
-        answer = httpx.get(f"{url}/metrics", timeout=timeout_s).raise_for_status()
-    except httpx.HTTPError:
-        return {}
-    return read_metrics(answer.text)
+def scrape(url: str, tries: int = 1, timeout_s: float = 5.0) -> Counters:
+    """Read a server's metrics now; empty where it does not answer after so many tries."""
+    for _ in range(tries):
+        with contextlib.suppress(httpx.HTTPError):
+            answer = httpx.get(f"{url}/metrics", timeout=timeout_s).raise_for_status()
+            return read_metrics(answer.text)
+    return {}
 
 
 def difference(before: Counters, after: Counters) -> Counters:

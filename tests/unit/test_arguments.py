@@ -25,6 +25,10 @@ def test_null_leaves_the_servers_default() -> None:
     assert as_argv({"max_num_seqs": None}, PARSER) == []
 
 
+def test_several_values_are_not_taken_for_a_wrong_type() -> None:
+    assert as_argv({"max_num_seqs": [1, 2]}, PARSER) == ["--max-num-seqs", "1", "2"]
+
+
 def test_a_mapping_is_given_as_json_and_a_list_as_words() -> None:
     assert as_argv({"compilation_config": {"level": 3}}, PARSER) == [
         *("--compilation-config", '{"level": 3}')

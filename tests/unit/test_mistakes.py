@@ -45,6 +45,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
         "server.max-num-seqs: vllm serve has no such argument; write max_num_seqs",
     ),
     (lambda s: s["server"].update(max_num_seqs="many"), "server.max_num_seqs: .*a whole number"),
+    (lambda s: s["server"].update(max_num_seqs=float("inf")), "max_num_seqs: .*a whole number"),
     (lambda s: s["server"].update(enforce_eager=1), "server.enforce_eager: 1: expected true or"),
     (lambda s: s["server"].update(dtype="bflot16"), "dtype: .*did you mean bfloat16?"),
     (lambda s: s["server"].update(port=80), "server.port: cannot be set: servetune finds"),

@@ -114,6 +114,12 @@ def test_a_failure_is_kept_until_it_is_asked_to_be_tried_again(workspace: Worksp
     assert set(only(table(workspace), "plain")["status"]) == {"ok"}
 
 
+def test_retrying_a_study_that_was_never_measured_is_one_line(measured: Workspace) -> None:
+    done = measured.run("servetune", "retry", "standim")
+    assert done.returncode == 2
+    assert done.stderr == ("servetune: standim: nothing was measured; expected one of standin\n")
+
+
 def slow_load(workspace: Workspace) -> None:
     """Make the second load point last for many seconds, to be killed in its middle."""
     study = workspace.study
@@ -135,6 +141,8 @@ def start_and_wait_for_second_load_point(workspace: Workspace) -> subprocess.Pop
             stdout=log,
             stderr=log,
             process_group=0,
+            # Where tests run in the background the shell has them ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
     wait_for(lambda: len(workspace.records()) == 1, 60)
     time.sleep(2)

@@ -60,7 +60,7 @@ class LoadClient:
     def wait_ready(self, timeout_s: float) -> None:
         """Wait until its imports are done; raises LoadError."""
         if not self._is_ready:
-            self._reply(time.monotonic() + timeout_s, lambda: None)
+            self._reply(timeout_s, lambda: None, "its imports")
             self._is_ready = True
 
     def run(
@@ -82,7 +82,7 @@ class LoadClient:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise LoadError(f"the load client ended: {self._last_words()}") from None
-        return self._reply(time.monotonic() + timeout_s, watch)
+        return self._reply(timeout_s, watch, "the load")
 
     def stop(self) -> None:
         """End the process and everything that it started."""
@@ -95,7 +95,8 @@ class LoadClient:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def _reply(self, deadline: float, watch: Callable[[], None]) -> dict[str, Any]:
+    def _reply(self, timeout_s: float, watch: Callable[[], None], what: str) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             try:
                 reply = self._replies.get(timeout=1.0)
@@ -107,7 +108,7 @@ class LoadClient:
             if not reply.get("ok", reply.get("ready", False)):
                 raise LoadError(str(reply.get("error", "no reason given")))
             return reply
-        raise LoadError("the load took longer than load_timeout_s allows")
+        raise LoadError(f"{what} took longer than {timeout_s:.0f} s")
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

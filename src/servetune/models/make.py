@@ -25,6 +25,9 @@ MANIFEST = "servetune.json"
 """Stands in each model's folder: where the checkpoint is, and what it holds."""
 
 
+TOKENIZER_FILES = ("*token*", "vocab.*", "merges.txt", "chat_template*")
+
+
 def model_folder(id: str, root: Path) -> Path:
     """Return the folder of a planned model."""
     return root / "data" / "models" / id
@@ -41,8 +44,12 @@ def checkpoint(id: str, root: Path) -> Path:
         manifest = json.loads((folder / MANIFEST).read_bytes())
     except FileNotFoundError:
         raise UserError(f"{folder}: no such model; run: servetune model {id}") from None
-    path = manifest["checkpoint"]
-    return folder.absolute() if path == "." else (root / path).absolute()
+    if manifest["checkpoint"] == ".":
+        return folder.absolute()
+    path: Path = (root / manifest["checkpoint"]).absolute()
+    if not path.exists():
+        raise UserError(f"{folder}: its checkpoint {path} is not on this host; remove the folder")
+    return path
 
 
 def make_model(planned: PlannedModel, root: Path) -> None:
@@ -124,8 +131,9 @@ def _shape(planned: PlannedModel, folder: Path, root: Path) -> str:
     shutil.copyfile(root / planned.source["config"], folder / "config.json")
     if tokenizer := planned.source["tokenizer"]:
         lender = checkpoint(planned.parents[tokenizer], root)
-        for file in lender.glob("*token*"):
-            shutil.copyfile(file, folder / file.name)
+        for pattern in TOKENIZER_FILES:
+            for file in lender.glob(pattern):
+                shutil.copyfile(file, folder / file.name)
     return "."
 
 

@@ -22,7 +22,7 @@ def render_terminal(plan: Plan, table: pd.DataFrame) -> Table:
     title = Text(f"{plan.study}: {plan.question}")
     rendered = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
     for head in heads:
-        rendered.add_column(head, overflow="fold")
+        rendered.add_column(head, overflow="fold", min_width=len(head))
     for head in measured:
         rendered.add_column(head, justify="right", no_wrap=True)
 
