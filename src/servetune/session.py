@@ -43,12 +43,12 @@ def run_session(session: Session, root: Path) -> None:
 
 def owed_by(session: Session, root: Path) -> list[Measurement]:
     """Return the measurements of a session that have no record yet, in their order."""
-    return [m for m in session.measurements if not record_path(session, m, root).is_file()]
+    return [m for m in session.measurements if not record_path(session, m.id, root).is_file()]
 
 
-def record_path(session: Session, measurement: Measurement, root: Path) -> Path:
+def record_path(session: Session, measurement: str, root: Path) -> Path:
     """Return where the record of a measurement stands."""
-    return _results(session, root) / "records" / f"{measurement.id}.json"
+    return _results(session, root) / "records" / f"{measurement}.json"
 
 
 def _results(session: Session, root: Path) -> Path:
@@ -92,7 +92,7 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
         write_json(raw / f"launch-{number}.json", launch)
 
     def keep(record: MeasurementRecord) -> None:
-        write_json(_results(session, root) / "records" / f"{record.measurement}.json", record)
+        write_json(record_path(session, record.measurement, root), record)
         note(measured=[*launch.measured, record.measurement])
 
     def give_up(measurements: list[Measurement], reason: str) -> None:
