@@ -9,17 +9,21 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import servetune.plan
+import servetune.checks
 from servetune import tables
+from servetune.load.prepare import with_numbers
 from servetune.plan import Measurement, Plan, Session, make_plan
 from servetune.records import (
     QUANTILE_PROBABILITIES,
+    Card,
     Launch,
     MeasurementRecord,
     Metrics,
     ServerFacts,
     SessionRecord,
+    TurnMetrics,
 )
+from servetune.validity import judge
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,11 +41,14 @@ class ReportData:
     table: pd.DataFrame
     quantiles: pd.DataFrame
     sessions: dict[str, SessionRecord]
+    turns: pd.DataFrame
     records: dict[str, MeasurementRecord] = field(repr=False)
 
     @property
-    def arguments(self) -> tuple[Plan, pd.DataFrame, pd.DataFrame, dict[str, SessionRecord]]:
-        return self.plan, self.table, self.quantiles, self.sessions
+    def arguments(
+        self,
+    ) -> tuple[Plan, pd.DataFrame, pd.DataFrame, dict[str, SessionRecord], pd.DataFrame]:
+        return self.plan, self.table, self.quantiles, self.sessions, self.turns
 
 
 def make_quickstart_plan(monkeypatch: pytest.MonkeyPatch | None = None, **params: Any) -> Plan:
@@ -50,8 +57,43 @@ def make_quickstart_plan(monkeypatch: pytest.MonkeyPatch | None = None, **params
     if monkeypatch is None:
         with pytest.MonkeyPatch.context() as patch:
             return make_quickstart_plan(patch, **params)
-    monkeypatch.setattr(servetune.plan, "known_parser", lambda *_: None)
+    monkeypatch.setattr(servetune.checks, "known_parser", lambda *_: None)
     return make_plan(params, ROOT)
+
+
+def with_load(plan: Plan, workload: str, *points: str) -> Plan:
+    """Add a workload whose load points are told by their names, such as c8, r2.5, rinf or t1."""
+    sessions = []
+    for session in plan.sessions:
+        first = session.measurements[0]
+        added = [
+            Measurement(
+                id=f"{session.variant}-{workload}-{point}-r{session.repeat}-x",
+                workload=workload,
+                load_point=point,
+                load={**first.load, **_load(point), "requests": 40},
+            )
+            for point in points
+        ]
+        measurements = [*session.measurements, *added]
+        sessions.append(session.model_copy(update={"measurements": measurements}))
+    return plan.model_copy(update={"sessions": sessions})
+
+
+def _load(point: str) -> dict[str, Any]:
+    told = {part[0]: part[1:] for part in point.split("-")}
+    return {
+        "concurrency": int(told["c"]) if "c" in told else None,
+        "rate_rps": told.get("r") if told.get("r") == "inf" else float(told.get("r", 0)) or None,
+        "time_scale": float(told["t"]) if "t" in told else None,
+    }
+
+
+def make_all_kinds() -> Plan:
+    """Plan every kind of load, with conversations and a price."""
+    plan = with_load(make_quickstart_plan(), "chat", "c2", "c8")
+    plan = with_load(plan, "open", "r2.5", "c8-r6", "rinf")
+    return with_load(plan, "replay", "t1").model_copy(update={"price_usd_per_hour": 2.5})
 
 
 def make_data(
@@ -59,57 +101,66 @@ def make_data(
     *,
     failed: dict[str, str] | None = None,
     invalid: dict[str, str] | None = None,
+    cards: dict[str, dict[str, Any]] | None = None,
     log_tail: list[str] | None = None,
     command: list[str] | None = None,
     host: str = "AMD EPYC 7R13",
 ) -> ReportData:
     """Make the tables of a plan (by default the quickstart's).
 
-    `failed` and `invalid` map a variant, or the beginning of a measurement's id, to a reason.
+    `failed` and `invalid` map a variant, or the beginning of a measurement's id, to a reason;
+    `cards` maps it to what its validity card shows instead. An invalid measurement has one
+    failed request, whose error is the reason. Workloads named chat hold conversations.
     """
     plan = plan or make_quickstart_plan()
     records = {}
     for session in plan.sessions:
         for measurement in session.measurements:
-            status, reason = "ok", None
-            for name, mapping in (("invalid", invalid or {}), ("failed", failed or {})):
-                for start, why in mapping.items():
-                    if start == session.variant or measurement.id.startswith(start):
-                        status, reason = name, why
-            record = _record(plan, session, measurement, status, reason, log_tail, command)
+            told = [_of(told, session, measurement) for told in (failed, invalid, cards)]
+            record = _record(plan, session, measurement, *told, command)
+            if record.status != "ok":
+                tail = log_tail or ["INFO starting", "ERROR no room"]
+                record = record.model_copy(update={"log_tail": tail})
             records[measurement.id] = record
     return ReportData(
         plan=plan,
         table=tables.load_points(plan, records),
-        quantiles=tables.quantiles(records),
+        quantiles=tables.quantiles(plan, records),
         sessions={s.id: _session(s, records, host) for s in plan.sessions},
+        turns=tables.turns(plan, records),
         records=records,
     )
+
+
+def _of(told: dict[str, Any] | None, session: Session, measurement: Measurement) -> Any:
+    """What was told of a measurement, by its variant or how its id begins; the last counts."""
+    found = [
+        value
+        for key, value in (told or {}).items()
+        if key == session.variant or measurement.id.startswith(key)
+    ]
+    return found[-1] if found else None
 
 
 def _record(
     plan: Plan,
     session: Session,
     measurement: Measurement,
-    status: str,
-    reason: str | None,
-    log_tail: list[str] | None,
+    failed: str | None,
+    invalid: str | None,
+    seen: dict[str, Any] | None,
     command: list[str] | None,
 ) -> MeasurementRecord:
-    measured = status != "failed"
-    speculative = session.speculative is not None
     samples = _sample(session, measurement)
-    return MeasurementRecord(
+    record = MeasurementRecord(
         measurement=measurement.id,
         study=plan.study,
         variant=session.variant,
         workload=measurement.workload,
         load_point=measurement.load_point,
         repeat=session.repeat,
-        status=status,  # type: ignore[arg-type]
-        rule="client_kept_up" if status == "invalid" else None,
-        reason=reason,
-        log_tail=(log_tail or ["INFO starting", "ERROR no room"]) if status != "ok" else [],
+        status="failed",
+        reason=failed,
         session=session.id,
         launch=1,
         load=measurement.load,
@@ -117,10 +168,62 @@ def _record(
         load_command=_load_command(session, measurement),
         started_at="2026-11-03T10:00:00+00:00",
         ended_at="2026-11-03T10:00:20+00:00",
-        server=_server(session) if measured else ServerFacts(),
-        metrics=_metrics(samples, measurement, speculative) if measured else None,
-        quantiles={k: _quantiles(v) for k, v in samples.items()} if measured else {},
     )
+    if failed is not None:
+        return record
+    metrics = _metrics(samples, measurement, session.speculative is not None, invalid is not None)
+    card = _card(measurement, metrics).model_copy(update={"first_error": invalid, **(seen or {})})
+    status, rule, reason = judge(metrics, card, plan.validity)
+    return record.model_copy(
+        update={
+            "status": status,
+            "rule": rule,
+            "reason": reason,
+            "server": _server(session),
+            "metrics": metrics,
+            "quantiles": {k: _quantiles(v) for k, v in samples.items()},
+            "card": card,
+            "turns": _turns(session.variant, samples) if measurement.workload == "chat" else [],
+        }
+    )
+
+
+def _card(measurement: Measurement, metrics: Metrics) -> Card:
+    """What an undisturbed machine shows, without a GPU."""
+    rng = random.Random(measurement.id.rsplit("-", 1)[0])
+    rate_rps = with_numbers(measurement.load)["rate_rps"]
+    is_open = rate_rps is not None and math.isfinite(rate_rps)
+    return Card(
+        prefix_cache_was_reset=True,
+        counters_were_read=True,
+        ended_early=False,
+        implied_prefix_cache_hit_ratio=max(0.0, (metrics.prefix_cache_hit_ratio or 0) - 0.004),
+        offered_rate_rps=rate_rps if is_open else None,
+        sent_rate_rps=rate_rps * rng.uniform(0.985, 1.015) if is_open else None,
+        send_delay_p50_ms=rng.uniform(0.1, 0.6),
+        send_delay_p99_ms=rng.uniform(0.8, 6),
+        client_cpu_ratio=rng.uniform(0.08, 0.45),
+        client_wait_ratio=rng.uniform(0.001, 0.04),
+        client_memory_bytes=int(rng.uniform(2.1e8, 3.4e8)),
+        wrong_length_requests=0,
+        other_cpu_ratio=rng.uniform(0.004, 0.05),
+    )
+
+
+def _turns(variant: str, samples: dict[str, list[float]]) -> list[TurnMetrics]:
+    """Six turns, each of which finds most of the earlier ones in the prefix cache."""
+    ttft, tpot = (_quantile(samples[name], 0.5) for name in ("ttft_ms", "tpot_ms"))
+    return [
+        TurnMetrics(
+            turn=turn,
+            requests=8 if turn < 5 else 4,
+            input_tokens_mean=120.0 + 190 * (turn - 1),
+            prefix_cache_hit_ratio=0.0 if turn == 1 else 0.95 - 0.7 / turn - len(variant) / 100,
+            ttft_p50_ms=ttft * (1 + 0.05 * (turn - 1)),
+            tpot_p50_ms=tpot,
+        )
+        for turn in range(1, 7)
+    ]
 
 
 def _server(session: Session) -> ServerFacts:
@@ -175,7 +278,7 @@ def _sample(session: Session, measurement: Measurement) -> dict[str, list[float]
     rng = random.Random(measurement.id.rsplit("-", 1)[0])
     seed = sum(map(ord, session.variant)) % 7
     ttft, tpot = SPEED.get(session.variant, (36.0 + seed, 8.0 + seed / 3))
-    load = measurement.load["concurrency"] or measurement.load["rate_rps"]
+    load = _in_flight(measurement)
     requests = measurement.load["requests"]
     crowd = 1 + 0.16 * (load - 1) * (1.5 if session.speculative else 1)
     ttfts = [ttft * crowd**1.3 * math.exp(rng.gauss(0, 0.22)) for _ in range(requests)]
@@ -186,6 +289,12 @@ def _sample(session: Session, measurement: Measurement) -> dict[str, list[float]
         "itl_ms": [t * math.exp(rng.gauss(0, 0.15)) for t in tpots],
         "e2e_ms": [a + 63 * b for a, b in zip(ttfts, tpots, strict=True)],
     }
+
+
+def _in_flight(measurement: Measurement) -> float:
+    """About how many requests are in flight: a batch sends all at once."""
+    load = with_numbers(measurement.load)
+    return min(load["concurrency"] or load["rate_rps"] or 4, load["requests"])
 
 
 def _quantiles(values: list[float]) -> list[float]:
@@ -200,11 +309,10 @@ def _quantile(values: list[float], probability: float) -> float:
 
 
 def _metrics(
-    samples: dict[str, list[float]], measurement: Measurement, speculative: bool
+    samples: dict[str, list[float]], measurement: Measurement, speculative: bool, one_fails: bool
 ) -> Metrics:
     requests = measurement.load["requests"]
-    load = measurement.load["concurrency"] or 4
-    duration = sum(samples["e2e_ms"]) / 1000 / load
+    duration = sum(samples["e2e_ms"]) / 1000 / _in_flight(measurement)
     latencies = {
         f"{name[:-3]}_p{p}_ms": _quantile(values, p / 100)
         for name, values in samples.items()
@@ -213,8 +321,8 @@ def _metrics(
     means = {f"{n[:-3]}_mean_ms": sum(values) / len(values) for n, values in samples.items()}
     return Metrics(
         requests=requests,
-        completed_requests=requests,
-        failed_requests=0,
+        completed_requests=requests - one_fails,
+        failed_requests=int(one_fails),
         duration_s=duration,
         input_tokens=requests * 60,
         output_tokens=requests * 64,
@@ -226,7 +334,7 @@ def _metrics(
         acceptance_length=1 + sum(ACCEPTED) if speculative else None,
         acceptance_ratio=sum(ACCEPTED) / 3 if speculative else None,
         acceptance_by_position=ACCEPTED if speculative else None,
-        prefix_cache_hit_ratio=0.0,
+        prefix_cache_hit_ratio=0.61 if measurement.workload == "chat" else 0.004,
         preemptions=0,
     )
 

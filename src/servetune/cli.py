@@ -1,6 +1,7 @@
 """The `servetune` command: one subcommand a step, so that each can be run by hand."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -138,23 +139,28 @@ def show(plan: PlanFile = None) -> None:
 @app.command()
 @_one_line_errors
 def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
-    """Forget the failed records of a study, so that the next run measures them again."""
+    """Forget the failed and invalid records of a study: the next run measures them again."""
     name = study or make_plan(read_params(ROOT), ROOT).study
     results = ROOT / "results" / name
     if not results.is_dir():
         known = sorted(path.parent.name for path in ROOT.glob("results/*/records"))
         raise UserError(f"{name}: nothing was measured; expected one of {', '.join(known)}")
-    failed = {}
+    forgotten = {}
     for path in sorted((results / "records").glob("*.json")):
         record = read_measurement(path)
-        if record.status == "failed":
-            failed[path] = record.measurement
+        if record.status != "ok":
+            forgotten[path] = record
+    ids = {record.measurement for record in forgotten.values()}
     for path in sorted((results / "sessions").glob("*.json")):
-        if not set(read_session(path).measurements).isdisjoint(failed.values()):
+        if not set(read_session(path).measurements).isdisjoint(ids):
             path.unlink()
-    for path in failed:
+    for path in forgotten:
         path.unlink()
-    print(f"{len(failed)} failed records forgotten; run: snakemake --cores 1 reports/summary.html")
+    counts = Counter(record.status for record in forgotten.values())
+    print(
+        f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten;"
+        " run: snakemake --cores 1 reports/summary.html"
+    )
 
 
 def _known(content: dict[str, Any], id: str, what: str) -> Any:
@@ -169,9 +175,10 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     results = ROOT / "results" / plan.study
     table = pd.read_parquet(results / "load_points.parquet")
     quantiles = pd.read_parquet(results / "quantiles.parquet")
+    turns = pd.read_parquet(results / "turns.parquet")
     named = {id: results / "sessions" / f"{id}.json" for id in table["session"].unique()}
     sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
-    return plan, table, quantiles, sessions
+    return plan, table, quantiles, sessions, turns
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 from servetune.plan import Plan
 
 _PACKAGE = Path(__file__).parent
-_TABLE_CODE = ("records.py", "tables.py", "plan.py")
+_TABLE_CODE = ("records.py", "tables.py", "plan.py", "identity.py", "validity.py")
 _REPORT_CODE = ("analysis/**/*.py", "report/**/*")
 
 

@@ -2,24 +2,30 @@
 
 import shutil
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
+from servetune import card
 from servetune.load.client import Clients, LoadError
-from servetune.load.generator import Generator, Target
+from servetune.load.generator import Target
+from servetune.load.prepare import Prepared, with_numbers
 from servetune.load.registry import GENERATORS
-from servetune.load.requests import aggregate, quantiles
+from servetune.load.requests import aggregate, by_turn, quantiles, request_table
+from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.load.warmup import warm_up
+from servetune.nvml import throttling
 from servetune.plan import Measurement, Session
 from servetune.progress import say
 from servetune.provenance import now
-from servetune.records import MeasurementRecord, Metrics, ServerFacts
+from servetune.records import MeasurementRecord, ServerFacts
 from servetune.serve import Server
-from servetune.telemetry import Counters, difference, scrape
+from servetune.telemetry import Counters, Sampler, difference, scrape
+from servetune.usage import UsageWatch
 from servetune.validity import judge
-from servetune.workloads.datasets import read_requests
 
 CLIENT_READY_TIMEOUT_S = 300.0
 LOG_TAIL_LINES = 40
@@ -37,24 +43,26 @@ class Bench:
     facts: ServerFacts
     clients: Clients
     tokenizer: Path
+    sampler: Sampler
+    neighbours: Callable[[], int | None]
+    """Counts the processes on the GPUs that are not the server's; None without a GPU."""
 
 
-def measure(bench: Bench, measurement: Measurement) -> MeasurementRecord:
+def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> MeasurementRecord:
     """Run one load point and return its record; raw output goes to results/raw/<study>.
 
     Raises:
         ServerError: the server died or hangs.
     """
-    load = measurement.load
+    load = with_numbers(measurement.load)
     generator = GENERATORS[load["generator"]]
     raw = Path("results", "raw", bench.session.study, measurement.id)
     scratch = raw.with_name(f".{raw.name}")
-    dataset = Path("data", "workloads", f"{load['dataset']}.jsonl")
     target = Target(
         url=bench.server.url,
         served_name=bench.server.name,
         tokenizer=bench.tokenizer,
-        dataset=dataset,
+        schedule=scratch / SCHEDULE,
         raw=scratch,
     )
     arguments = generator.arguments(load, target)
@@ -72,8 +80,11 @@ def measure(bench: Bench, measurement: Measurement) -> MeasurementRecord:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
-        grown = _load(bench, generator, load, arguments, bench.root / dataset)
-        requests = generator.read(folder)
+        write_schedule(prepared.schedule, folder / SCHEDULE)
+        job = {"argv": arguments, "schedule": str(target.schedule), "load": load}
+        bench.sampler.measurement = measurement.id
+        grown, seen = _load(bench, job, prepared)
+        requests = request_table(generator.read(folder), prepared.schedule, load)
         bench.server.check()
     except (LoadError, httpx.HTTPError, OSError, KeyError, ValueError) as error:
         bench.clients.drop(generator.name)
@@ -88,32 +99,48 @@ def measure(bench: Bench, measurement: Measurement) -> MeasurementRecord:
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
     metrics = aggregate(requests, grown)
-    errors = requests["error"].dropna()
-    status, rule, reason = judge(metrics, errors.iloc[0] if len(errors) else None)
-    measured: dict[str, Metrics | dict[str, list[float]]] = {}
+    told = card.from_requests(requests, prepared.schedule, load)
+    ratio, reasons = throttling(bench.sampler.gpu_samples(measurement.id))
+    told = told.model_copy(update={**seen, "throttled_ratio": ratio, "throttle_reasons": reasons})
+    status, rule, reason = judge(metrics, told, bench.session.validity)
+    measured: dict[str, Any] = {"card": told}
     if status != "failed":
-        measured = {"metrics": metrics, "quantiles": quantiles(requests)}
+        measured |= {
+            "metrics": metrics,
+            "quantiles": quantiles(requests),
+            "turns": by_turn(requests),
+        }
     return record.model_copy(
         update={"status": status, "rule": rule, "reason": reason, "ended_at": now(), **measured}
     )
 
 
-def _load(
-    bench: Bench, generator: Generator, load: dict[str, object], arguments: list[str], dataset: Path
-) -> Counters:
-    """Load the server; returns what its counters grew by."""
-    client = bench.clients.start(generator.name)
+def _load(bench: Bench, job: dict[str, Any], prepared: Prepared) -> tuple[Counters, dict[str, Any]]:
+    """Load the server; returns what its counters grew by, and what was seen for the card."""
+    load, server = job["load"], bench.server
+    client = bench.clients.start(load["generator"])
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
-    server = bench.server
-    if count := int(str(load["warmup_requests"])):
-        rows = read_requests(dataset)[-count:]
-        concurrency = int(str(load["concurrency"] or count))
-        warm_up(server.url, server.api_key, server.name, rows, concurrency)
-    server.reset_prefix_cache()
+    warm_up(server.url, server.api_key, server.name, prepared.warmup, load)
+    was_reset = server.reset_prefix_cache() if load["reset_prefix_cache"] else None
     before = scrape(server.url, tries=3)
-    watch = _Watch(server, before, int(str(load["requests"])), bench.session.stall_timeout_s)
-    client.run({"argv": arguments}, bench.session.load_timeout_s, watch)
-    return difference(before, scrape(server.url, tries=3))
+    watch = _Watch(server, before, len(prepared.schedule), bench.session.stall_timeout_s)
+    usage = UsageWatch(client.pid)
+    usage.start()
+    try:
+        client.run(job, bench.session.load_timeout_s, watch)
+    finally:
+        used = usage.stop()
+        bench.sampler.measurement = ""
+    after = scrape(server.url, tries=3)
+    seen = {
+        "prefix_cache_was_reset": was_reset,
+        "counters_were_read": bool(before and after),
+        "rejected_requests": prepared.rejected or None,
+        "truncated_requests": prepared.truncated or None,
+        "other_gpu_processes": bench.neighbours(),
+        **asdict(used),
+    }
+    return difference(before, after), seen
 
 
 class _Watch:

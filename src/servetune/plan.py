@@ -3,44 +3,23 @@
 Pure but for reading declared files: the same declarations give the same plan everywhere.
 """
 
-import hashlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from servetune.arguments import check_arguments
-from servetune.corpus import CORPUS_VERSION
-from servetune.engines import engine_id, known_parser, lock_file
+from servetune.checks import check_server_arguments, check_workloads, endpoint_of, engine_of
+from servetune.engines import engine_id
 from servetune.errors import UserError, nearest
+from servetune.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
+from servetune.load.declared import LoadPoint
 from servetune.load.registry import GENERATORS
 from servetune.records import write_json
-from servetune.study import (
-    Dataset,
-    Engine,
-    FileDataset,
-    LoadPoint,
-    ModelSource,
-    Params,
-    ServerArguments,
-    Study,
-    Variant,
-    Workload,
-    parents_of,
-    read_study,
-)
+from servetune.study import Engine, Params, ServerArguments, Study, parents_of, read_study
 from servetune.validation import read_yaml, validate
-
-PROTOCOL = 1
-"""Raised by hand when the way of measuring changes, so that old numbers are not reused."""
-
-MODEL_RECIPES = 1
-"""Raised by hand when a model is made differently from the same declaration."""
-
-DATASET_RECIPES = 1
-"""Raised by hand when a dataset is made differently from the same declaration."""
+from servetune.validity import Limits
+from servetune.workloads.declared import Dataset
 
 
 class _Planned(BaseModel):
@@ -90,6 +69,7 @@ class Session(_Planned):
     startup_timeout_s: float
     load_timeout_s: float
     stall_timeout_s: float
+    validity: Limits = Limits()
     measurements: list[Measurement]
 
     @property
@@ -117,6 +97,8 @@ class Plan(_Planned):
     baseline: str
     variants: list[str]
     params: dict[str, Any]
+    validity: Limits = Limits()
+    price_usd_per_hour: float | None = None
     engines: dict[str, Any]
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
@@ -146,8 +128,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     study = read_study(chosen.study, root)
     names = _chosen_variants(chosen, study)
     engines = {engine_id(e, root): e for e in _engines_of(study, names)}
-    _check_server_arguments(chosen, study, names, root)
-    _check_generators(chosen.study, study, root)
+    check_server_arguments(chosen, study, names, root)
+    check_workloads(chosen.study, study, root)
     models = _plan_models(study, root)
     datasets = _plan_datasets(study, chosen.seed, root)
 
@@ -165,6 +147,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         baseline=study.baseline,
         variants=names,
         params=chosen.model_dump(),
+        validity=study.validity,
+        price_usd_per_hour=study.price_usd_per_hour,
         engines={
             id: e if isinstance(e, str) else e.model_dump(mode="json") for id, e in engines.items()
         },
@@ -213,12 +197,6 @@ def plan_for_workflow(config: dict[str, Any]) -> tuple[Plan, Path]:
     return plan, keep_plan(plan, Path())
 
 
-def digest(content: Any) -> str:
-    """Return 12 hex digits that identify JSON content, whatever the order of its keys."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
 def _chosen_variants(params: Params, study: Study) -> list[str]:
     if params.variants == "all":
         return list(study.variants)
@@ -232,46 +210,8 @@ def _chosen_variants(params: Params, study: Study) -> list[str]:
     return [name for name in study.variants if name in params.variants]
 
 
-def _engine_of(study: Study, variant: Variant) -> Engine:
-    return variant.engine or study.engine
-
-
 def _engines_of(study: Study, names: list[str]) -> list[Engine]:
-    return [_engine_of(study, study.variants[name]) for name in names]
-
-
-def _check_server_arguments(params: Params, study: Study, names: list[str], root: Path) -> None:
-    file = f"studies/{params.study}.yaml"
-    own_keys = set(Params.model_fields)
-    for name in names:
-        variant = study.variants[name]
-        parser = known_parser(_engine_of(study, variant), root)
-        if parser is None:
-            continue
-        for key in params.model_extra or {}:
-            if key not in parser:
-                raise UserError(
-                    f"params.yaml: {key}: neither a parameter of servetune nor an argument of"
-                    f" vllm serve, so no variant takes it{nearest(key, own_keys | set(parser))}"
-                )
-        check_arguments(params.overrides, parser, "params.yaml: ")
-        check_arguments(study.server, parser, f"{file}: server.")
-        check_arguments(variant.server, parser, f"{file}: variants.{name}.server.")
-
-
-def _check_generators(name: str, study: Study, root: Path) -> None:
-    for key, workload in study.workloads.items():
-        dataset = study.datasets[workload.dataset]
-        count = getattr(dataset, "requests", None)
-        if isinstance(dataset, FileDataset):
-            count = len((root / dataset.path).read_bytes().splitlines())
-        for index, point in enumerate(workload.load_points):
-            refusal = GENERATORS[workload.generator].refuses(
-                point.model_dump(), dataset.kind, count or 0
-            )
-            if refusal:
-                where = f"studies/{name}.yaml: workloads.{key}.load_points.{index}"
-                raise UserError(f"{where}: {refusal}")
+    return [engine_of(study, study.variants[name]) for name in names]
 
 
 def _plan_models(study: Study, root: Path) -> dict[str, PlannedModel]:
@@ -281,7 +221,7 @@ def _plan_models(study: Study, root: Path) -> dict[str, PlannedModel]:
         if name not in planned:
             source = study.models[name]
             parents = {parent: plan(parent).id for parent in parents_of(source)}
-            content = _fingerprint(source, sorted(map(_digest_of, parents.values())), root)
+            content = model_content(source, sorted(map(digest_of, parents.values())), root)
             planned[name] = PlannedModel(
                 id=f"{name}-{digest(content)}",
                 source=source.model_dump(mode="json"),
@@ -292,33 +232,6 @@ def _plan_models(study: Study, root: Path) -> dict[str, PlannedModel]:
     for name in study.models:
         plan(name)
     return planned
-
-
-def _fingerprint(source: ModelSource, parents: list[str], root: Path) -> dict[str, Any]:
-    """Say all that decides a checkpoint: its declaration, its files, and what makes it."""
-    declared = {k: v for k, v in source.model_dump(mode="json").items() if k not in _NAMING}
-    content = {"recipe": MODEL_RECIPES, "declared": declared, "parents": parents}
-    if source.source in ("tiny", "eagle3", "quantized"):
-        lock = lock_file("llmcompressor", root).read_bytes()
-        content |= {"maker": hashlib.sha256(lock).hexdigest(), "corpus": CORPUS_VERSION}
-    if source.source == "path":
-        folder = root / source.path
-        content["files"] = [(f.name, f.stat().st_size, _small(f)) for f in sorted(folder.iterdir())]
-    for field in ("config", "calibration"):
-        if file := getattr(source, field, None):
-            content[field] = hashlib.sha256((root / file).read_bytes()).hexdigest()
-    return content
-
-
-# Names inside a study and paths on a host do not decide what a checkpoint is.
-_NAMING = {"base", "target", "tokenizer", "path", "config", "calibration"}
-
-
-def _small(file: Path) -> str | None:
-    """Hash a small file; a checkpoint's shards are told by their name and size."""
-    if not file.is_file() or file.stat().st_size > 8_000_000:
-        return None
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _with_parents(used: set[str], models: dict[str, PlannedModel]) -> set[str]:
@@ -336,14 +249,8 @@ def _plan_datasets(study: Study, seed: int, root: Path) -> dict[str, PlannedData
 
 
 def _plan_dataset(name: str, dataset: Dataset, seed: int, root: Path) -> PlannedDataset:
-    spec = dataset.model_dump(mode="json")
-    content: dict[str, Any] = {"recipe": DATASET_RECIPES, "spec": spec, "seed": seed}
-    if dataset.kind == "file":
-        sha256 = hashlib.sha256((root / dataset.path).read_bytes()).hexdigest()
-        content = {"recipe": DATASET_RECIPES, "sha256": sha256}
-    if dataset.kind == "text":
-        content["corpus"] = CORPUS_VERSION
-    return PlannedDataset(id=f"{name}-{digest(content)}", spec=spec, seed=seed)
+    content = digest(dataset_content(dataset, seed, root))
+    return PlannedDataset(id=f"{name}-{content}", spec=dataset.model_dump(mode="json"), seed=seed)
 
 
 def _plan_session(
@@ -363,7 +270,7 @@ def _plan_session(
     environment = {**study.environment, **variant.environment}
     speculative = variant.speculative.model_dump() if variant.speculative else None
     draft_name = speculative.pop("model") if speculative else None
-    engine = engine_id(_engine_of(study, variant), root)
+    engine = engine_id(engine_of(study, variant), root)
     model = models[variant.model].id
     draft = models[draft_name].id if draft_name else None
     # A model's or an engine's name may change without changing a number; its digest may not.
@@ -371,14 +278,14 @@ def _plan_session(
         "server": server,
         "speculative": speculative,
         "environment": environment,
-        "engine": _digest_of(engine),
-        "model": _digest_of(model),
-        "draft": _digest_of(draft) if draft else None,
+        "engine": digest_of(engine),
+        "model": digest_of(model),
+        "draft": digest_of(draft) if draft else None,
         "repeat": repeat,
         "hardware": study.hardware,
     }
     measurements = [
-        _plan_measurement(name, key, workload, point, params, repeat, datasets, serving, root)
+        _plan_measurement(study, name, key, point, params, repeat, datasets, serving, root)
         for key, workload in study.workloads.items()
         for point in workload.load_points
     ]
@@ -398,14 +305,15 @@ def _plan_session(
         startup_timeout_s=study.startup_timeout_s,
         load_timeout_s=study.load_timeout_s,
         stall_timeout_s=study.stall_timeout_s,
+        validity=study.validity,
         measurements=measurements,
     )
 
 
 def _plan_measurement(
+    study: Study,
     variant: str,
     workload_name: str,
-    workload: Workload,
     point: LoadPoint,
     params: Params,
     repeat: int,
@@ -413,19 +321,32 @@ def _plan_measurement(
     serving: dict[str, Any],
     root: Path,
 ) -> Measurement:
+    workload = study.workloads[workload_name]
     dataset = datasets[workload.dataset].id
     tool = GENERATORS[workload.generator].environment
+    endpoint = endpoint_of(workload, study.datasets[workload.dataset], root)
     load = {
-        **workload.model_dump(exclude={"load_points", "dataset"}),
+        **workload.model_dump(exclude={"load_points"}),
         **point.model_dump(),
+        # JSON has no infinity.
+        **({"rate_rps": "inf"} if point.is_at_once else {}),
+        "endpoint": endpoint,
         "dataset": dataset,
+        "seed": params.seed,
+    }
+    # What is at its default is left out, so that a key that comes later changes no identity.
+    decides = {
+        **workload.model_dump(exclude={"load_points", "dataset"}, exclude_defaults=True),
+        **point.model_dump(exclude_defaults=True),
+        "endpoint": endpoint,
+        "dataset": digest_of(dataset),
         "seed": params.seed,
     }
     identity = {
         "protocol": PROTOCOL,
         "serving": serving,
-        "load": {**load, "dataset": _digest_of(dataset)},
-        "tool": _digest_of(engine_id(tool, root)) if tool else None,
+        "load": decides,
+        "tool": digest_of(engine_id(tool, root)) if tool else None,
     }
     return Measurement(
         id=f"{variant}-{workload_name}-{point.name}-r{repeat}-{digest(identity)}",
@@ -433,7 +354,3 @@ def _plan_measurement(
         load_point=point.name,
         load=load,
     )
-
-
-def _digest_of(id: str) -> str:
-    return id.rsplit("-", 1)[1]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 LATENCIES = ("ttft", "tpot", "itl", "e2e")
 """TTFT, TPOT, ITL and E2E latency; `docs/methodology.md` holds their definitions."""
@@ -82,12 +82,66 @@ class Metrics(_Record):
     preemptions: int | None = None
 
 
+class TurnMetrics(_Record):
+    """Aggregates over the requests of one turn of a conversation, counted from 1."""
+
+    turn: int
+    requests: int
+    input_tokens_mean: float
+    prefix_cache_hit_ratio: float | None = None
+    ttft_p50_ms: float
+    tpot_p50_ms: float | None = None
+
+
+class Card(_Record):
+    """The validity card: what was seen of a load beside its numbers. None: not known.
+
+    Ratios are in [0, 1] but for `client_cpu_ratio`, which is of one core: that of the client's
+    busiest process. `client_wait_ratio` is the share of the load's time that this process was
+    ready to run and got no core. Rates are of conversations, and of what the client sent, not of
+    what was answered. `other_cpu_ratio` is the share of all the machine's cores that processes
+    outside the session used, time stolen by the hypervisor included.
+    """
+
+    first_error: str | None = None
+    prefix_cache_was_reset: bool | None = None
+    counters_were_read: bool | None = None
+    ended_early: bool | None = None
+    implied_prefix_cache_hit_ratio: float | None = None
+    offered_rate_rps: float | None = None
+    sent_rate_rps: float | None = None
+    send_delay_p50_ms: float | None = None
+    send_delay_p99_ms: float | None = None
+    client_cpu_ratio: float | None = None
+    client_wait_ratio: float | None = None
+    client_memory_bytes: int | None = None
+    wrong_length_requests: int | None = None
+    rejected_requests: int | None = None
+    truncated_requests: int | None = None
+    other_cpu_ratio: float | None = None
+    other_gpu_processes: int | None = None
+    throttled_ratio: float | None = None
+    throttle_reasons: list[str] = []
+
+
+class Check(_Record):
+    """One rule applied to one card: `limits` names the limit of a study's `validity`."""
+
+    rule: str
+    limits: str | None = None
+    value: float | None = None
+    limit: float | None = None
+    is_broken: bool
+    reason: str | None = None
+
+
 class MeasurementRecord(_Record):
     """One load point, measured once: `results/<study>/records/<measurement>.json`.
 
     `status` is `ok`, `failed` (no numbers) or `invalid` (numbers that break a validity rule,
-    named in `rule`); `reason` says why in plain words and `log_tail` holds the end of the
-    server's log. `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values
+    named in `rule`), by the limits of the study when it was measured; `reason` says why in plain
+    words and `log_tail` holds the end of the server's log. `turns` is empty without
+    conversations. `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values
     at QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps).
     """
 
@@ -112,6 +166,8 @@ class MeasurementRecord(_Record):
     server: ServerFacts = ServerFacts()
     metrics: Metrics | None = None
     quantiles: dict[str, list[float]] = {}
+    card: Card = Card()
+    turns: list[TurnMetrics] = []
 
 
 class Launch(_Record):

@@ -12,19 +12,27 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from servetune.arguments import as_argv
 from servetune.engines import engine_id, read_engine
+from servetune.errors import UserError
 from servetune.hardware import check_hardware, describe_host, sole_use
 from servetune.load.client import Clients, LoadClient
+from servetune.load.prepare import Prepared, prepare
 from servetune.load.registry import GENERATORS
 from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
 from servetune.models.make import checkpoint
+from servetune.nvml import Gpus, other_processes
 from servetune.plan import Measurement, Session
 from servetune.progress import say
 from servetune.provenance import git_state, now
 from servetune.records import Launch, MeasurementRecord, SessionRecord, write_json
 from servetune.serve import Server, ServerError
 from servetune.telemetry import Sampler, write_samples
+
+OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
+"""Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
 
 
 def run_session(session: Session, root: Path) -> None:
@@ -109,9 +117,13 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
         clients = Clients(lambda name: _client(session, name, number, server, root))
         stack.callback(clients.stop)
         say(f"{label}: starting vllm serve; {len(owed)} load points to go")
+        gpus = Gpus(session.environment.get("CUDA_VISIBLE_DEVICES"))
+        stack.callback(gpus.close)
+        before = gpus.processes()
         server.start()
         for measurement in owed:
             clients.start(measurement.load["generator"])
+        ready = _prepare(session, owed, root)
         try:
             server.wait_ready(
                 session.startup_timeout_s, lambda s: say(f"{label}: starting for {s:.0f} s")
@@ -124,24 +136,49 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
         say(
             f"{label}: ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens"
         )
-        sampler = Sampler(server.url)
+        at_ready = gpus.processes()
+
+        def neighbours() -> int | None:
+            own = [child.pid for child in psutil.Process().children(recursive=True)]
+            return other_processes(before, at_ready, gpus.processes(), own)
+
+        sampler = Sampler(server.url, gpus)
         sampler.start()
         stack.callback(lambda: write_samples(sampler.stop(), raw / f"telemetry-{number}.parquet"))
         tokenizer = _relative(checkpoint(session.model, root), root)
-        bench = Bench(session, root, number, server, facts, clients, tokenizer)
+        bench = Bench(session, root, number, server, facts, clients, tokenizer, sampler, neighbours)
         for index, measurement in enumerate(owed, start=1):
             began = time.monotonic()
             name = f"{measurement.workload} {measurement.load_point}"
             say(f"{label}: {name}, load point {index} of {len(owed)}")
-            sampler.measurement = measurement.id
+            prepared = ready[measurement.id]
             try:
-                record = measure(bench, measurement)
+                if isinstance(prepared, UserError):
+                    blank = blank_record(session, measurement, number, server.command)
+                    record = failed(blank, str(prepared), [])
+                else:
+                    record = measure(bench, measurement, prepared)
             except ServerError as error:
                 # The load points after this one get a server of their own.
                 give_up([measurement], f"the server {error}")
                 return
             keep(record)
             say(f"{label}: {name}: {_outcome(record)} in {time.monotonic() - began:.0f} s")
+
+
+def _prepare(
+    session: Session, owed: list[Measurement], root: Path
+) -> dict[str, Prepared | UserError]:
+    """Prepare the load points while the server starts; one that cannot be has its error."""
+    found: dict[str, Prepared | UserError] = {}
+    model = checkpoint(session.model, root)
+    for measurement in owed:
+        dataset = root / "data" / "workloads" / f"{measurement.load['dataset']}.jsonl"
+        try:
+            found[measurement.id] = prepare(measurement.load, dataset, model)
+        except UserError as error:
+            found[measurement.id] = error
+    return found
 
 
 def _outcome(record: MeasurementRecord) -> str:
@@ -166,7 +203,8 @@ def _new_launch(session: Session, number: int, server: Server, root: Path) -> La
 
 def _server(session: Session, number: int, root: Path) -> Server:
     engine = read_engine(session.engine)
-    arguments = as_argv(session.server, engine.arguments)
+    own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
+    arguments = as_argv({**own, **session.server}, engine.arguments)
     if session.speculative:
         speculative = dict(session.speculative)
         if session.draft:

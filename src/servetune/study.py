@@ -4,7 +4,7 @@ A mistake raises a `UserError` of one line: file, key path, what was expected, w
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -13,32 +13,28 @@ from pydantic import (
     Field,
     Tag,
     field_validator,
-    model_validator,
 )
 
+from servetune.declared import Declared, Name
 from servetune.errors import UserError, nearest
+from servetune.load.declared import Workload
 from servetune.validation import read_yaml, validate
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
-"""A name that may stand in a path: letters, digits, and inside it `.`, `_`, `-`."""
+from servetune.validity import Limits
+from servetune.workloads.declared import Dataset
 
 Scalar = bool | int | float | str
 ServerArguments = dict[str, Scalar | list[Scalar] | dict[str, Any] | None]
 """`vllm serve` arguments by long name with underscores; null leaves the server's default."""
 
 
-class _Declared(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Tiny(_Declared):
+class Tiny(Declared):
     """A small Llama trained on the CPU from generated text, so that its text has structure."""
 
     source: Literal["tiny"]
     seed: int = 0
 
 
-class Eagle3(_Declared):
+class Eagle3(Declared):
     """An EAGLE-3 draft head, trained for a tiny model."""
 
     source: Literal["eagle3"]
@@ -46,7 +42,7 @@ class Eagle3(_Declared):
     seed: int = 0
 
 
-class Quantized(_Declared):
+class Quantized(Declared):
     """A checkpoint that llm-compressor makes from another: int8 W8A8, or FP8 (dynamic)."""
 
     source: Literal["quantized"]
@@ -56,7 +52,7 @@ class Quantized(_Declared):
     seed: int = 0
 
 
-class HuggingFace(_Declared):
+class HuggingFace(Declared):
     """A repository on the Hugging Face hub, pinned to a commit."""
 
     source: Literal["huggingface"]
@@ -64,14 +60,14 @@ class HuggingFace(_Declared):
     revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="a commit: 40 hex digits")
 
 
-class LocalPath(_Declared):
+class LocalPath(Declared):
     """A checkpoint directory on this host."""
 
     source: Literal["path"]
     path: Path
 
 
-class Shape(_Declared):
+class Shape(Declared):
     """An architecture without weights: config.json and a tokenizer, `--load-format dummy`.
 
     Speed is real; text, quality and acceptance are not.
@@ -97,17 +93,17 @@ class Speculative(BaseModel):
     num_speculative_tokens: int = Field(ge=1)
 
 
-class Variant(_Declared):
+class Variant(Declared):
     """One way to serve: a model and the arguments that differ from the study's."""
 
     model: Name
-    server: ServerArguments = {}
+    server: ServerArguments = Field({})
     speculative: Speculative | None = None
-    environment: dict[str, str] = {}
+    environment: dict[str, str] = Field({})
     engine: "Engine | None" = None
 
 
-class EnginePython(_Declared):
+class EnginePython(Declared):
     """An engine that is already on the host: the Python that imports vllm."""
 
     python: Path
@@ -120,79 +116,7 @@ Engine = Annotated[
 ]
 
 
-class Range(_Declared):
-    """Whole numbers from min to max, both included, each as likely."""
-
-    min: int = Field(ge=1)
-    max: int = Field(ge=1)
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.min > self.max:
-            raise ValueError(f"min {self.min} is above max {self.max}")
-        return self
-
-
-class TextDataset(_Declared):
-    """Passages of the tiny model's language, counted in words, as the tokenizer may differ."""
-
-    kind: Literal["text"]
-    requests: int = Field(ge=1)
-    input_words: Range
-    output_tokens: int = Field(ge=1)
-
-
-class RandomDataset(_Declared):
-    """Random token ids below `vocabulary`: no two prompts share a prefix."""
-
-    kind: Literal["random"]
-    requests: int = Field(ge=1)
-    input_tokens: int = Field(ge=1)
-    output_tokens: int = Field(ge=1)
-    vocabulary: int = Field(1000, ge=2, description="ids are drawn from [0, vocabulary)")
-
-
-class FileDataset(_Declared):
-    """A JSONL file with `prompt` and `output_tokens` a line."""
-
-    kind: Literal["file"]
-    path: Path
-
-
-Dataset = Annotated[TextDataset | RandomDataset | FileDataset, Field(discriminator="kind")]
-
-
-class LoadPoint(_Declared):
-    """One concurrency (closed loop) or one rate (open loop), and how many requests."""
-
-    concurrency: int | None = Field(None, ge=1, description="requests in flight")
-    rate_rps: float | None = Field(None, gt=0, description="requests a second, Poisson arrivals")
-    requests: int = Field(ge=1, description="requests that are counted")
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.concurrency is None) == (self.rate_rps is None):
-            raise ValueError("a load point takes exactly one of concurrency and rate_rps")
-        return self
-
-    @property
-    def name(self) -> str:
-        """`c8` for a concurrency of 8, `r2.5` for 2.5 requests a second."""
-        return f"c{self.concurrency}" if self.concurrency else f"r{self.rate_rps:g}"
-
-
-class Workload(_Declared):
-    """What the clients send, and who sends it."""
-
-    generator: Literal["vllm-bench", "guidellm"]
-    dataset: Name
-    load_points: list[LoadPoint] = Field(min_length=1)
-    warmup_requests: int = Field(4, ge=0, description="sent first at each load point, not counted")
-    ignore_eos: bool = Field(True, description="generate exactly the output length asked for")
-    temperature: float = Field(0.0, ge=0)
-
-
-class Study(_Declared):
+class Study(Declared):
     """One question: models, variants, workloads and the hardware that answers it."""
 
     question: str
@@ -205,6 +129,8 @@ class Study(_Declared):
     variants: dict[Name, Variant] = Field(min_length=1)
     datasets: dict[Name, Dataset] = Field(min_length=1)
     workloads: dict[Name, Workload] = Field(min_length=1)
+    validity: Limits = Field(Limits(), description="beyond these a measurement is invalid")
+    price_usd_per_hour: float | None = Field(None, gt=0, description="of the hardware, for costs")
     startup_timeout_s: float = Field(900, gt=0, description="a server not ready by then has failed")
     load_timeout_s: float = Field(3600, gt=0, description="a load point may take so long")
     stall_timeout_s: float = Field(300, gt=0, description="a load without a token is given up")

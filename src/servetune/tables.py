@@ -1,8 +1,9 @@
 """From the records of a plan to tidy tables: the only input that the analysis has.
 
 `load_points.parquet` and `.csv` hold one row a (variant, workload, load point, repeat), in the
-order of the plan; `quantiles.parquet` one row a (measurement, latency, probability); and
-`metrics.json` the few numbers that a reviewer diffs.
+order of the plan; `quantiles.parquet` one row a (measurement, latency, probability);
+`turns.parquet` one row a (measurement, turn of its conversations); and `metrics.json` the few
+numbers that a reviewer diffs.
 """
 
 import json
@@ -12,14 +13,18 @@ from typing import Any
 import pandas as pd
 
 from servetune.errors import UserError
+from servetune.load.prepare import with_numbers
 from servetune.plan import Measurement, Plan, Session
 from servetune.records import (
     LATENCIES,
     QUANTILE_PROBABILITIES,
+    Check,
     MeasurementRecord,
     Metrics,
+    TurnMetrics,
     read_measurement,
 )
+from servetune.validity import checks, judge
 
 REVIEWED = (
     "ttft_p50_ms",
@@ -64,6 +69,11 @@ def _row(
     plan: Plan, session: Session, measurement: Measurement, record: MeasurementRecord
 ) -> dict[str, Any]:
     empty = dict.fromkeys(Metrics.model_fields)
+    status, rule, reason = record.status, record.rule, record.reason
+    told: list[Check] = []
+    if record.metrics:
+        status, rule, reason = judge(record.metrics, record.card, plan.validity)
+        told = checks(record.metrics, record.card, plan.validity)
     return {
         "study": plan.study,
         "variant": session.variant,
@@ -72,16 +82,19 @@ def _row(
         "repeat": session.repeat,
         "generator": measurement.load["generator"],
         "concurrency": measurement.load["concurrency"],
-        "rate_rps": measurement.load["rate_rps"],
-        "status": record.status,
-        "rule": record.rule,
-        "reason": record.reason,
+        "rate_rps": with_numbers(measurement.load)["rate_rps"],
+        "status": status,
+        "rule": rule,
+        "reason": reason,
         **(record.metrics.model_dump() if record.metrics else empty),
+        **_costs(record.metrics, plan.price_usd_per_hour),
         **record.server.model_dump(),
         "is_dummy": plan.models[session.model].source["source"] == "shape",
         "server_command": json.dumps(record.server_command),
         "load_command": json.dumps(record.load_command),
         "log_tail": "\n".join(record.log_tail),
+        "card": record.card.model_dump_json(),
+        "checks": json.dumps([check.model_dump() for check in told]),
         "started_at": record.started_at,
         "session": record.session,
         "launch": record.launch,
@@ -89,7 +102,47 @@ def _row(
     }
 
 
-def quantiles(records: dict[str, MeasurementRecord]) -> pd.DataFrame:
+def _costs(metrics: Metrics | None, price_usd_per_hour: float | None) -> dict[str, float | None]:
+    """Return what a million tokens cost at the throughput seen; None without a declared price."""
+    found: dict[str, float | None] = {}
+    for kind in ("output", "total"):
+        rate = getattr(metrics, f"{kind}_throughput_tok_s") if metrics else None
+        is_known = price_usd_per_hour is not None and rate
+        cost = price_usd_per_hour / 3600 / rate * 1e6 if is_known else None  # type: ignore[operator]
+        found[f"cost_usd_per_million_{kind}_tokens"] = cost
+    return found
+
+
+def turns(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
+    """Make the table of conversations by turn, of the measurements that are ok.
+
+    Columns: measurement, variant, workload, load_point, repeat, and those of TurnMetrics; `turn`
+    counts from 1.
+    """
+    rows = [
+        {
+            "measurement": record.measurement,
+            "variant": record.variant,
+            "workload": record.workload,
+            "load_point": record.load_point,
+            "repeat": record.repeat,
+            **turn.model_dump(),
+        }
+        for record in records.values()
+        if is_ok(record, plan)
+        for turn in record.turns
+    ]
+    columns = ["measurement", "variant", "workload", "load_point", "repeat"]
+    return pd.DataFrame(rows, columns=[*columns, *TurnMetrics.model_fields])
+
+
+def is_ok(record: MeasurementRecord, plan: Plan) -> bool:
+    """Tell whether a measurement keeps to the limits that the study declares now."""
+    metrics = record.metrics
+    return metrics is not None and judge(metrics, record.card, plan.validity)[0] == "ok"
+
+
+def quantiles(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
     """Make the table of latency distributions of the measurements that are ok.
 
     Columns: measurement, variant, workload, load_point, repeat, latency (`ttft`, `tpot`, `itl`,
@@ -107,7 +160,7 @@ def quantiles(records: dict[str, MeasurementRecord]) -> pd.DataFrame:
             "value_ms": value,
         }
         for record in records.values()
-        if record.status == "ok"
+        if is_ok(record, plan)
         for latency in LATENCIES
         for probability, value in zip(
             QUANTILE_PROBABILITIES, record.quantiles.get(f"{latency}_ms", []), strict=False
@@ -147,10 +200,12 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     table = load_points(plan, records)
     table.to_parquet(results / "load_points.parquet", index=False)
     heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]
+    heavy += ["card", "checks"]
     table.drop(columns=heavy).to_csv(
         results / "load_points.csv", index=False, float_format="%.5g", lineterminator="\n"
     )
-    quantiles(records).to_parquet(results / "quantiles.parquet", index=False)
+    quantiles(plan, records).to_parquet(results / "quantiles.parquet", index=False)
+    turns(plan, records).to_parquet(results / "turns.parquet", index=False)
     metrics = json.dumps(reviewed_metrics(table), indent=1)
     (results / "metrics.json").write_text(metrics + "\n", encoding="utf-8")
     return table

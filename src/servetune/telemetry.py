@@ -3,12 +3,15 @@
 import contextlib
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pandas as pd
 from prometheus_client.parser import text_string_to_metric_families
+
+from servetune.nvml import Gpus, GpuSample
 
 GAUGES = {
     "vllm:num_requests_running": "requests_running",
@@ -63,13 +66,15 @@ def difference(before: Counters, after: Counters) -> Counters:
 
 
 class Sampler:
-    """A thread that samples a server's metrics until it is stopped."""
+    """A thread that samples a server's metrics, and its GPUs, until it is stopped."""
 
-    def __init__(self, url: str) -> None:
-        """Prepare to sample the server at `url`."""
+    def __init__(self, url: str, gpus: Gpus) -> None:
+        """Prepare to sample the server at `url` and the GPUs that it may see."""
         self.measurement = ""
         self._url = url
+        self._gpus = gpus
         self._rows: list[dict[str, Any]] = []
+        self._seen: dict[str, list[GpuSample]] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -78,18 +83,37 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> pd.DataFrame:
-        """Stop, and return one row a sample: `time_s` (Unix), `measurement`, and the metrics."""
+        """Stop, and return one row a sample.
+
+        Columns: `time_s` (Unix), `measurement`, the metrics, and those of each GPU, such as
+        `gpu0_power_w`.
+        """
         self._stopped.set()
         self._thread.join(timeout=15)
         return pd.DataFrame(self._rows, columns=None if self._rows else ["time_s", "measurement"])
 
+    def gpu_samples(self, measurement: str) -> list[GpuSample]:
+        """Return what the GPUs told while a measurement was made; empty without a GPU."""
+        return list(self._seen.get(measurement, []))
+
     def _run(self) -> None:
         while not self._stopped.wait(SAMPLE_EVERY_S):
-            values = scrape(self._url)
+            measurement, time_s = self.measurement, time.time()
+            samples = self._gpus.sample()
+            self._seen.setdefault(measurement, []).extend(samples)
+            values = {**scrape(self._url), **_columns(samples)}
             if values:
-                self._rows.append(
-                    {"time_s": time.time(), "measurement": self.measurement, **values}
-                )
+                self._rows.append({"time_s": time_s, "measurement": measurement, **values})
+
+
+def _columns(samples: list[GpuSample]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for sample in samples:
+        told = asdict(sample)
+        reasons = told.pop("throttle_reasons")
+        told["throttle_reasons"] = None if reasons is None else ",".join(reasons)
+        found |= {f"gpu{sample.gpu}_{name}": v for name, v in told.items() if name != "gpu"}
+    return found
 
 
 def write_samples(samples: pd.DataFrame, path: Path) -> None:

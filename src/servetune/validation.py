@@ -71,9 +71,9 @@ def validate(model: type[_Model], content: dict[str, Any], file: Path) -> _Model
 
 def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseModel]) -> str:
     """One line for a pydantic error: the key path, and what was expected there."""
-    path = _key_path(problem["loc"], content)
-    where = ".".join(path) or "(top level)"
     kind, context = problem["type"], problem.get("ctx", {})
+    path = _key_path(problem["loc"], content, kind in ("extra_forbidden", "missing"))
+    where = ".".join(path) or "(top level)"
     if kind == "extra_forbidden":
         known = _fields_of(problem["loc"], model)
         return f"{where}: unknown key{nearest(path[-1], known) or _listed(known)}"
@@ -96,8 +96,11 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
     return f"{where}: {given[:80]}: {message}"
 
 
-def _key_path(loc: tuple[int | str, ...], content: Any) -> list[str]:
-    """Keep the parts of a pydantic location that are keys of the content, not union tags."""
+def _key_path(loc: tuple[int | str, ...], content: Any, is_about_key: bool) -> list[str]:
+    """Keep the parts of a pydantic location that are keys of the content, not union tags.
+
+    The last part may be a key that the content lacks where the problem is about a key.
+    """
     path: list[str] = []
     here = content
     for index, part in enumerate(loc):
@@ -106,8 +109,8 @@ def _key_path(loc: tuple[int | str, ...], content: Any) -> list[str]:
         if inside:
             here = here[part]
             path.append(str(part))
-        elif index == len(loc) - 1 and isinstance(here, dict) and isinstance(part, str):
-            path.append(part)
+        elif is_about_key and index == len(loc) - 1 and isinstance(here, dict):
+            path.append(str(part))
     return path
 
 

@@ -1,19 +1,199 @@
-"""Rules that a measurement must pass before its numbers enter a table."""
+"""Validity rules: what a measurement must keep to before its numbers enter a table.
 
-from servetune.records import Metrics, Status
+A record keeps what was seen (`servetune.records.Card`); the rules are applied to it here, when
+it is measured and again when tables are made, so that a changed limit measures nothing again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from servetune.declared import Declared
+from servetune.records import Card, Check, Metrics, Status
 
 
-def judge(metrics: Metrics, first_error: str | None) -> tuple[Status, str | None, str | None]:
-    """Return the status of a measurement, the rule that it breaks, and the reason.
+class Limits(Declared):
+    """The limits of the rules, by the name of what they limit; null switches a rule off."""
 
-    Args:
-        metrics: its aggregates.
-        first_error: the error of the first request that failed, if one did.
+    failed_ratio: float | None = Field(0.0, ge=0, le=1)
+    prefix_cache_excess_ratio: float | None = Field(0.05, ge=0, le=1)
+    rate_error_ratio: float | None = Field(0.05, ge=0)
+    send_delay_p99_ms: float | None = Field(50.0, gt=0)
+    client_cpu_ratio: float | None = Field(0.9, gt=0)
+    client_wait_ratio: float | None = Field(0.25, gt=0)
+    wrong_length_ratio: float | None = Field(0.0, ge=0, le=1)
+    preemptions_per_request: float | None = Field(1.0, ge=0)
+    other_cpu_ratio: float | None = Field(0.25, ge=0, le=1)
+    other_gpu_processes: float | None = Field(0, ge=0)
+    throttled_ratio: float | None = Field(0.05, ge=0, le=1)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: it breaks where `value` is above the limit of that name in `Limits`.
+
+    `value` returns None where there is nothing to judge; `reason` says what is wrong, in plain
+    words, of a measurement that breaks it.
     """
-    told = f": {first_error}" if first_error else ""
+
+    name: str
+    limit: str
+    value: Callable[[Metrics, Card], float | None]
+    reason: Callable[[Metrics, Card], str]
+
+
+def _excess(metrics: Metrics, card: Card) -> float | None:
+    seen, implied = metrics.prefix_cache_hit_ratio, card.implied_prefix_cache_hit_ratio
+    return None if seen is None or implied is None else max(0.0, seen - implied)
+
+
+def _rate_error(metrics: Metrics, card: Card) -> float | None:
+    offered, sent = card.offered_rate_rps, card.sent_rate_rps
+    return None if not offered or sent is None else abs(sent / offered - 1)
+
+
+def _share(count: int | None, of: int) -> float | None:
+    return None if count is None or not of else count / of
+
+
+RULES = (
+    Rule(
+        "failed-requests",
+        "failed_ratio",
+        lambda m, c: _share(m.failed_requests, m.requests),
+        lambda m, c: (
+            f"{m.failed_requests} of {m.requests} requests failed"
+            + (f": {c.first_error}" if c.first_error else "")
+        ),
+    ),
+    Rule(
+        "warm-prefix-cache",
+        "prefix_cache_excess_ratio",
+        _excess,
+        lambda m, c: (
+            f"{m.prefix_cache_hit_ratio:.0%} of the prompt tokens came from the prefix cache, the"
+            f" workload implies {c.implied_prefix_cache_hit_ratio:.0%}: the cache was warm"
+        ),
+    ),
+    Rule(
+        "offered-rate",
+        "rate_error_ratio",
+        _rate_error,
+        lambda m, c: (
+            f"requests were sent at {c.sent_rate_rps:.3g} req/s instead of"
+            f" {c.offered_rate_rps:.3g} req/s"
+        ),
+    ),
+    Rule(
+        "client-late",
+        "send_delay_p99_ms",
+        lambda m, c: c.send_delay_p99_ms,
+        lambda m, c: f"client-bound: requests left {c.send_delay_p99_ms:.0f} ms late (p99)",
+    ),
+    Rule(
+        "client-cpu",
+        "client_cpu_ratio",
+        lambda m, c: c.client_cpu_ratio,
+        lambda m, c: f"client-bound: the client used {c.client_cpu_ratio:.0%} of its core",
+    ),
+    Rule(
+        "client-starved",
+        "client_wait_ratio",
+        lambda m, c: c.client_wait_ratio,
+        lambda m, c: (
+            f"client-bound: the client waited for a core for {c.client_wait_ratio:.0%} of the time"
+        ),
+    ),
+    Rule(
+        "output-length",
+        "wrong_length_ratio",
+        lambda m, c: _share(c.wrong_length_requests, m.completed_requests),
+        lambda m, c: (
+            f"{c.wrong_length_requests} of {m.completed_requests} answers are not as long as"
+            " was asked for"
+        ),
+    ),
+    Rule(
+        "preemptions",
+        "preemptions_per_request",
+        lambda m, c: _share(m.preemptions, m.requests),
+        lambda m, c: (
+            f"{m.preemptions} preemptions for {m.requests} requests: the KV cache is too small"
+            " for this load"
+        ),
+    ),
+    Rule(
+        "other-processes",
+        "other_cpu_ratio",
+        lambda m, c: c.other_cpu_ratio,
+        lambda m, c: f"other processes used {c.other_cpu_ratio:.0%} of this machine's processors",
+    ),
+    Rule(
+        "other-gpu-processes",
+        "other_gpu_processes",
+        lambda m, c: c.other_gpu_processes,
+        lambda m, c: f"{c.other_gpu_processes} other processes used the GPU",
+    ),
+    Rule(
+        "throttled",
+        "throttled_ratio",
+        lambda m, c: c.throttled_ratio,
+        lambda m, c: (
+            f"the GPU's clocks were throttled for {c.throttled_ratio:.0%} of the time"
+            f" ({', '.join(c.throttle_reasons)})"
+        ),
+    ),
+)
+"""The rules, in the order in which they are told. Those without a number of their own:
+`no-prefix-cache-reset` (the server refused), `counters-missing` (`/metrics` did not answer) and
+`ended-early` (the dataset ended before `duration_s` did)."""
+
+
+def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
+    """Apply every rule, in order; one without a value or a limit is not judged."""
+    found = []
+    for name, is_broken, reason in (
+        (
+            "no-prefix-cache-reset",
+            card.prefix_cache_was_reset is False,
+            "the server refused to empty its prefix cache before the load",
+        ),
+        (
+            "counters-missing",
+            card.counters_were_read is False,
+            "/metrics did not answer, so hit ratio, acceptance and preemptions are not known",
+        ),
+        (
+            "ended-early",
+            card.ended_early is True,
+            "the dataset ended before duration_s did; give it more requests",
+        ),
+    ):
+        if is_broken:
+            found.append(Check(rule=name, is_broken=True, reason=reason))
+    for rule in RULES:
+        value, limit = rule.value(metrics, card), getattr(limits, rule.limit)
+        is_broken = value is not None and limit is not None and value > limit
+        found.append(
+            Check(
+                rule=rule.name,
+                limits=rule.limit,
+                value=value,
+                limit=limit,
+                is_broken=is_broken,
+                reason=rule.reason(metrics, card) if is_broken else None,
+            )
+        )
+    return found
+
+
+def judge(metrics: Metrics, card: Card, limits: Limits) -> tuple[Status, str | None, str | None]:
+    """Return the status of a measurement, the first rule that it breaks, and all reasons."""
     if metrics.completed_requests == 0:
+        told = f": {card.first_error}" if card.first_error else ""
         return "failed", None, f"no request was answered{told}"
-    if metrics.failed_requests:
-        counted = f"{metrics.failed_requests} of {metrics.requests} requests failed"
-        return "invalid", "failed-requests", f"{counted}{told}"
+    broken = [check for check in checks(metrics, card, limits) if check.is_broken]
+    if broken:
+        return "invalid", broken[0].rule, "; ".join(str(check.reason) for check in broken)
     return "ok", None, None

@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from report_data import HOSTILE, ReportData, make_data, make_hostile_data, make_quickstart_plan
+from report_data import (
+    HOSTILE,
+    ReportData,
+    make_all_kinds,
+    make_data,
+    make_hostile_data,
+    make_quickstart_plan,
+)
 from servetune.report import render_html
 
 ARGUMENTS = [
@@ -223,6 +230,73 @@ def test_hostile_text_does_nothing_in_the_browser(browser, tmp_path):
         assert all(chart.locator(MARKS).count() for chart in page.locator("[data-chart]").all())
         names = page.locator("#answer .legend button").all_text_contents()
         assert [" ".join(name.split()) for name in names] == list(HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def all_kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    warm = {"implied_prefix_cache_hit_ratio": 0.2}
+    data = make_data(make_all_kinds(), cards={"w8a8-chat-c8": warm})
+    return _write(data, tmp_path_factory.mktemp("all-kinds"))
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280])
+def test_the_validity_card_can_be_opened_and_read(browser, all_kinds, width):
+    with _opened(browser, all_kinds, width) as page:
+        card = page.locator("#validity details.card").first
+        expect(card.locator("summary")).to_contain_text("61% of the prompt tokens came from")
+        expect(card.locator("table")).to_be_hidden()
+        card.locator("summary").focus()
+        page.keyboard.press("Enter")
+        expect(card.locator("table")).to_be_visible()
+        row = card.locator("tr", has_text="Prefix-cache hit rate")
+        expect(row).to_contain_text("at most 5 points above implied")
+        expect(row.locator(".broken")).to_have_text("broken")
+        expect(card.locator("tr", has_text="Send delay")).to_contain_text("pass")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_marks_of_a_card_stand_under_the_names_of_their_rules(browser, all_kinds):
+    with _opened(browser, all_kinds) as page:
+        heads = page.locator("#validity .heads").first.locator("span:not(:first-child)").all()
+        marks = page.locator("#validity details.card").first.locator("summary > i").all()
+        assert len(heads) == len(marks) == 14
+        for head, mark in zip(heads, marks, strict=True):
+            above, below = head.bounding_box(), mark.bounding_box()
+            middles = [box["x"] + box["width"] / 2 for box in (above, below)]
+            assert abs(middles[0] - middles[1]) < 3
+
+
+def test_a_screen_reader_is_told_the_verdicts_without_the_marks(browser, all_kinds):
+    with _opened(browser, all_kinds) as page:
+        told = page.locator("#validity details.card").first.aria_snapshot()
+        assert "1 broken, 10 pass, 3 not judged" in told
+        assert "\N{CHECK MARK}" not in told
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_charts_by_turn_are_drawn_and_follow_the_load_point(browser, all_kinds, scheme):
+    with _opened(browser, all_kinds, scheme=scheme) as page:
+        for name in ("prefix_cache_hit_ratio", "ttft_p50_ms", "input_tokens_mean"):
+            chart = page.locator(f"[data-chart='turn-{name}']")
+            assert chart.locator(".role-mark.mark-line path").count() == 3
+            assert chart.locator(".role-mark.mark-symbol path").count() == 3 * 6
+        lines = page.locator("[data-chart='turn-ttft_p50_ms'] .role-mark.mark-line path")
+        page.select_option("#turns select", "chat · c2")
+        expect(lines).to_have_count(4)
+        page.locator("#turns button[data-variant='eagle3']").click()
+        expect(lines).to_have_count(3)
+        assert page.evaluate(FAINT_TEXT) == []
+
+
+def test_every_chart_of_every_kind_of_load_is_drawn(browser, all_kinds):
+    with _opened(browser, all_kinds) as page:
+        charts = page.locator("[data-chart]").all()
+        assert len(charts) == 14
+        for workload in ("open", "replay", "chat"):
+            page.select_option("#tradeoff select[data-param='workload']", workload)
+            points = page.locator("[data-chart='tradeoff-ttft'] .role-mark.mark-symbol path")
+            expect(points).not_to_have_count(0)
+        assert all(chart.locator(MARKS).count() for chart in charts)
 
 
 def test_a_lone_variant_with_one_load_point_is_drawn(browser, tmp_path):

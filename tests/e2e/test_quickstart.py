@@ -1,89 +1,20 @@
 """The main job, from a clone to a report, with a real model on real vLLM on this machine's CPU."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
-import yaml
 
+from clone import ROOT, Clone, make_clone
 from servetune.engines import engine_id, read_engine
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.e2e
-
-
-class Clone:
-    """A copy of the project's files, without anything that was ever made in it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "GIT_AUTHOR_NAME": "A Tester",
-            "GIT_AUTHOR_EMAIL": "tester@example.org",
-            "GIT_COMMITTER_NAME": "A Tester",
-            "GIT_COMMITTER_EMAIL": "tester@example.org",
-        }
-
-    def run(self, *command: str) -> str:
-        """Run a command that must succeed; returns what it printed."""
-        done = subprocess.run(
-            command,
-            cwd=self.root,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
-        return done.stdout
-
-    def measure(self) -> str:
-        return self.run("snakemake", "--cores", "1", "reports/summary.html")
-
-    def table(self) -> pd.DataFrame:
-        return pd.read_parquet(self.root / "results/quickstart/load_points.parquet")
-
-    def launches(self) -> int:
-        return len(list((self.root / "results/raw/quickstart").glob("*/launch-*.json")))
-
-    def edit_params(self, **values: Any) -> None:
-        path = self.root / "params.yaml"
-        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
-
-    def commit(self, message: str) -> None:
-        self.run("git", "add", "-A")
-        self.run("git", "commit", "-qm", message)
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     """A clone in which the quickstart study was measured once."""
-    root = tmp_path_factory.mktemp("clone") / "servetune"
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    made_here = ("results/quickstart/", "results/raw/", "reports/")
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file() and not name.startswith(made_here):
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, root / name)
-    made = Clone(root)
-    made.run("git", "init", "-q", "-b", "main")
-    made.commit("A clone")
+    made = make_clone(tmp_path_factory.mktemp("clone") / "servetune")
     print(made.measure())
     yield made
 
@@ -91,7 +22,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
 def test_every_variant_is_measured_on_real_vllm(clone: Clone) -> None:
     table = clone.table()
     assert list(table["variant"].unique()) == ["bf16", "w8a8", "fp8-kv", "eagle3"]
-    assert len(table) == 16
+    assert len(table) == 20
     assert set(table["status"]) == {"ok"}, table[["variant", "load_point", "reason"]].to_string()
     assert set(table["vllm_version"]) == {"0.32.0+cpu"}
     assert (table["output_tokens"] == 64 * table["requests"]).all()
@@ -186,14 +117,13 @@ def test_an_experiment_measures_again_and_going_back_measures_nothing(clone: Clo
 
 
 def test_a_context_beyond_the_kv_cache_is_a_row_that_says_why(clone: Clone) -> None:
-    path = clone.root / "studies/quickstart.yaml"
-    study = yaml.safe_load(path.read_text())
+    study = clone.study()
     study["variants"]["too-long"] = {
         "model": "tiny",
         "server": {"max_model_len": 10_000_000},
         "environment": {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"},
     }
-    path.write_text(yaml.safe_dump(study, sort_keys=False))
+    clone.write_study(study)
     clone.edit_params(variants=["bf16", "too-long"], max_num_seqs=None)
     clone.measure()
     table = clone.table().set_index("variant")

@@ -19,7 +19,7 @@ def test_there_is_one_row_a_variant_workload_and_load_point_in_the_order_of_the_
     data = make_data(make_quickstart_plan(repeats=3))
     comparison = compare(data.table, "bf16")
     places = list(comparison[["variant", "workload", "load_point"]].itertuples(index=False))
-    points = [("text", "c1"), ("text", "c4"), ("text", "c8"), ("guidellm", "c4")]
+    points = [("text", "c1"), ("text", "c4"), ("text", "c8"), ("open", "r8"), ("guidellm", "r8")]
     variants = ["bf16", "w8a8", "fp8-kv", "eagle3"]
     assert [tuple(p) for p in places] == [(v, *p) for v in variants for p in points]
     assert set(comparison["measurements"]) == {3}

@@ -1,5 +1,9 @@
+"""What generated datasets and a user's own files promise."""
+
 import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +18,26 @@ TEXT = {
     "output_tokens": 16,
 }
 RANDOM = {"kind": "random", "requests": 8, "input_tokens": 24, "output_tokens": 8, "vocabulary": 99}
+SHARED_TEXT = TEXT | {"requests": 40, "shared_prefix": {"count": 3, "words": 30}}
+SHARED_RANDOM = RANDOM | {"requests": 40, "shared_prefix": {"count": 3, "tokens": 16}}
+TEXT_FILES = {
+    "kind": "text-files",
+    "path": "book.txt",
+    "requests": 8,
+    "input_words": {"mean": 10, "range_ratio": 0.5},
+    "output_tokens": {"mean": 20, "std": 5, "min": 10, "max": 30},
+}
+BOOK = "".join(f"word{number}" + ("\n" if number % 9 == 0 else " ") for number in range(500))
 
 
-def made(spec: dict[str, object], seed: int, folder: Path) -> Path:
+def made(spec: dict[str, Any], seed: int, folder: Path) -> Path:
     out = folder / f"{spec['kind']}-{seed}.jsonl"
     write_dataset(PlannedDataset(id="x-0", spec=spec, seed=seed), out, folder)
     return out
+
+
+def rows(spec: dict[str, Any], seed: int, folder: Path) -> list[dict[str, Any]]:
+    return read_requests(made(spec, seed, folder))
 
 
 def sha256(path: Path) -> str:
@@ -29,43 +47,165 @@ def sha256(path: Path) -> str:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        (TEXT, "82fa2978e4396b83bcce2d146ca472aa82b2f5ff0ffbfd94ecd839f74b2f8528"),
-        (RANDOM, "9a6412bb5ff629301b116d138c34dd783ea0a5802a2ebce440ccf8db35e14f0f"),
+        (TEXT, "9961853a065c486163d7c8c15897ec0f4c1a17f31a9dc02043bff654f8877401"),
+        (RANDOM, "9718c8772ed988100d770c527f011baf04e7361611d60fccf4b6fc4d3872c495"),
+        (SHARED_TEXT, "78ca85cbe7d0f1e501df98bb4df80cdcdcee4c36e34d9746dde6815f87eff41e"),
+        (SHARED_RANDOM, "14ef722dce072faf24ac9b3713b84db758ad1bd2769e69ea1b1b373479254b02"),
+        (TEXT_FILES, "f65b2e9c28d2bab1ca69833b13a94985ea91fef744a37dddd48cc8d84646d405"),
     ],
 )
 def test_a_dataset_is_the_same_on_every_machine(
-    spec: dict[str, object], expected: str, tmp_path: Path
+    spec: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "book.txt").write_text(BOOK)
     assert sha256(made(spec, 0, tmp_path)) == expected
 
 
-@pytest.mark.parametrize("spec", [TEXT, RANDOM])
-def test_another_seed_gives_other_requests(spec: dict[str, object], tmp_path: Path) -> None:
-    one, other = (read_requests(made(spec, seed, tmp_path)) for seed in (0, 1))
+@pytest.mark.parametrize("spec", [TEXT, RANDOM, SHARED_TEXT, SHARED_RANDOM])
+def test_another_seed_gives_other_requests(spec: dict[str, Any], tmp_path: Path) -> None:
+    one, other = (rows(spec, seed, tmp_path) for seed in (0, 1))
     assert not {str(row["prompt"]) for row in one} & {str(row["prompt"]) for row in other}
 
 
+@pytest.mark.parametrize(
+    ("change", "seed"), [({}, 1), ({"input_tokens": 48}, 0), ({"output_tokens": 9}, 0)]
+)
+def test_prompts_of_two_random_datasets_do_not_begin_alike(
+    change: dict[str, int], seed: int, tmp_path: Path
+) -> None:
+    many = RANDOM | {"requests": 200}
+    one, other = rows(many, 0, tmp_path), rows(many | change, seed, tmp_path)
+    assert not {tuple(row["prompt"][:4]) for row in one} & {
+        tuple(row["prompt"][:4]) for row in other
+    }
+
+
+def test_a_longer_text_dataset_does_not_begin_with_the_prompts_of_a_shorter(
+    tmp_path: Path,
+) -> None:
+    short = rows(TEXT, 0, tmp_path)
+    long = rows(TEXT | {"input_words": 64}, 0, tmp_path)
+    assert not any(b["prompt"].startswith(a["prompt"]) for a in short for b in long)
+
+
+def test_what_is_left_at_its_default_changes_nothing(tmp_path: Path) -> None:
+    plain = made(TEXT, 0, tmp_path).read_bytes()
+    assert made(TEXT | {"shared_prefix": None}, 0, tmp_path).read_bytes() == plain
+
+
 def test_text_prompts_have_the_words_asked_for(tmp_path: Path) -> None:
-    words = [len(row["prompt"].split()) for row in read_requests(made(TEXT, 0, tmp_path))]
+    words = [len(row["prompt"].split()) for row in rows(TEXT, 0, tmp_path)]
     assert len(words) == 8
     assert all(12 <= count <= 20 for count in words)
 
 
 def test_random_prompts_are_token_ids_below_the_vocabulary(tmp_path: Path) -> None:
-    for row in read_requests(made(RANDOM, 0, tmp_path)):
+    for row in rows(RANDOM, 0, tmp_path):
         assert len(row["prompt"]) == 24
         assert all(0 <= id < 99 for id in row["prompt"])
         assert row["output_tokens"] == 8
 
 
+def test_text_prompts_begin_with_one_of_the_shared_passages(tmp_path: Path) -> None:
+    prompts = [row["prompt"].split() for row in rows(SHARED_TEXT, 0, tmp_path)]
+    assert len({tuple(words[:30]) for words in prompts}) == 3
+    assert len({tuple(words[30:]) for words in prompts}) == 40
+    assert all(42 <= len(words) <= 50 for words in prompts)
+
+
+def test_random_prompts_begin_with_one_of_the_shared_runs(tmp_path: Path) -> None:
+    prompts = [row["prompt"] for row in rows(SHARED_RANDOM, 0, tmp_path)]
+    assert len({tuple(ids[:16]) for ids in prompts}) == 3
+    assert len({tuple(ids[16:19]) for ids in prompts}) == 40
+    assert all(len(ids) == 16 + 24 for ids in prompts)
+
+
+def test_text_files_give_passages_as_they_stand_in_the_text(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text(BOOK)
+    for row in rows(TEXT_FILES, 0, tmp_path):
+        assert row["prompt"] in BOOK
+        assert 5 <= len(row["prompt"].split()) <= 15
+        assert 10 <= row["output_tokens"] <= 30
+
+
+def test_passages_of_a_text_begin_at_different_words_while_there_are_any(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text(BOOK)
+    places = 500 - 10 + 1
+    spec = TEXT_FILES | {"input_words": 10, "requests": places}
+    assert len({row["prompt"] for row in rows(spec, 0, tmp_path)}) == places
+    assert len(rows(spec | {"requests": places + 5}, 0, tmp_path)) == places + 5
+
+
+def test_a_folder_of_text_files_is_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name, text in {"b.txt": "three four", "a.txt": "one two", "c.md": "five"}.items():
+        (tmp_path / name).write_text(text)
+    spec = TEXT_FILES | {"path": ".", "input_words": 4, "requests": 1}
+    assert rows(spec, 0, tmp_path)[0]["prompt"] == "one two\nthree four"
+
+
+def test_where_a_text_lies_does_not_matter_and_what_it_says_does(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text(BOOK)
+    (tmp_path / "same.txt").write_text(BOOK)
+    (tmp_path / "other.txt").write_text(BOOK + " end")
+    one = rows(TEXT_FILES, 0, tmp_path)
+    assert rows(TEXT_FILES | {"path": "same.txt"}, 0, tmp_path) == one
+    assert rows(TEXT_FILES | {"path": "other.txt"}, 0, tmp_path) != one
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("short.txt", r"short.txt: 3 words, and a prompt is to have \d+"),
+        ("missing.txt", "missing.txt: No such file"),
+        ("empty", r"empty: no \.txt file"),
+        ("binary.txt", "binary.txt: not text in UTF-8"),
+    ],
+)
+def test_a_text_that_cannot_serve_is_named(path: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("only three words")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(UserError, match=message):
+        made(TEXT_FILES | {"path": path}, 0, tmp_path)
+
+
 def test_a_file_of_requests_is_taken_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "own.jsonl").write_text('{"prompt": "Hello", "output_tokens": 4}\n')
-    out = made({"kind": "file", "path": "own.jsonl"}, 0, tmp_path)
-    assert read_requests(out) == [{"prompt": "Hello", "output_tokens": 4}]
+    own = [
+        {"prompt": "Hello\u2028there", "output_tokens": 4},
+        {"prompt": [1, 2], "output_tokens": 4, "note": "kept"},
+        {"turns": [{"prompt": "Hi", "output_tokens": 4}, {"prompt": "Why?", "output_tokens": 5}]},
+    ]
+    lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in own)
+    (tmp_path / "own.jsonl").write_text(lines + "\n\n", encoding="utf-8")
+    assert rows({"kind": "file", "path": "own.jsonl"}, 0, tmp_path) == own
 
 
-def test_a_line_that_is_no_request_is_named(tmp_path: Path) -> None:
-    lines = '{"prompt": "Hello", "output_tokens": 4}\n{"text": "Hello"}\n'
-    (tmp_path / "own.jsonl").write_text(lines)
-    with pytest.raises(UserError, match="line 2: expected"):
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"text": "Hello"}',
+        "not JSON",
+        "[]",
+        '{"prompt": "Hello"}',
+        '{"prompt": "Hello", "output_tokens": 0}',
+        '{"prompt": "Hello", "output_tokens": true}',
+        '{"prompt": "", "output_tokens": 4}',
+        '{"prompt": [1, "a"], "output_tokens": 4}',
+        '{"turns": []}',
+        '{"turns": [{"prompt": "Hello"}]}',
+        '{"prompt": "Hello", "output_tokens": 4, "turns": [{"prompt": "a", "output_tokens": 4}]}',
+    ],
+)
+def test_a_line_that_is_no_request_is_named(line: str, tmp_path: Path) -> None:
+    good = '{"prompt": "Hello", "output_tokens": 4}\n'
+    (tmp_path / "own.jsonl").write_text(good + line + "\n")
+    with pytest.raises(UserError, match=r"own\.jsonl: line 2: expected .*, not ") as caught:
+        made({"kind": "file", "path": "own.jsonl"}, 0, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["own.jsonl"]
+
+
+def test_a_file_without_a_request_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text("\n")
+    with pytest.raises(UserError, match=r"own\.jsonl: empty; expected"):
         made({"kind": "file", "path": "own.jsonl"}, 0, tmp_path)

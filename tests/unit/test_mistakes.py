@@ -51,7 +51,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
     (lambda s: s["server"].update(port=80), "server.port: cannot be set: servetune finds"),
     (
         lambda s: s["workloads"]["text"]["load_points"].append({"requests": 3}),
-        "workloads.text.load_points.3: .*exactly one of concurrency and rate_rps",
+        "workloads.text.load_points.3: .*takes a concurrency, a rate_rps, or both",
     ),
     (
         lambda s: s["workloads"]["text"]["load_points"].append({"requests": 3, "concurency": 1}),
@@ -88,10 +88,6 @@ IN_STUDY: list[tuple[Edit, str]] = [
         "datasets.own.path: no such file: no.jsonl",
     ),
     (
-        lambda s: s["workloads"]["guidellm"]["load_points"][0].update(requests=65),
-        "workloads.guidellm.load_points.0: guidellm sends each request .*vllm-bench starts again",
-    ),
-    (
         lambda s: s["datasets"].update(
             text={"kind": "random", "requests": 64, "input_tokens": 8, "output_tokens": 8}
         ),
@@ -100,6 +96,57 @@ IN_STUDY: list[tuple[Edit, str]] = [
     (
         lambda s: s["datasets"]["text"]["input_words"].update(min=99),
         "datasets.text.input_words: .*min 99 is above max 64",
+    ),
+    (
+        lambda s: s["datasets"]["text"].update(input_words={"mean": 8, "range_ratio": 1.5}),
+        "datasets.text.input_words.range_ratio: .*1.5",
+    ),
+    (
+        lambda s: s["workloads"]["text"]["load_points"].append({"concurrency": 2}),
+        "workloads.text.load_points.3: .*takes requests, a duration_s, or both",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(arrivals="gamma"),
+        "workloads.text: .*arrivals: gamma needs it",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(arrivals="trace"),
+        "workloads.text: .*time_scale goes with arrivals: trace",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            arrivals="trace", load_points=[{"time_scale": 1, "requests": 8}]
+        ),
+        "workloads.text.arrivals: a text dataset has no times of arrival; expected .*mooncake",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            burst={"rate_rps": 5, "start_s": 0, "duration_s": 1}
+        ),
+        "workloads.text: .*a burst comes on top of a finite rate_rps",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            load_points=[{"rate_rps": float("inf"), "duration_s": 5}]
+        ),
+        "workloads.text: .*give its requests, not a duration_s",
+    ),
+    (
+        lambda s: s["workloads"]["guidellm"].update(
+            load_points=[{"concurrency": 2, "rate_rps": 5, "requests": 8}]
+        ),
+        "workloads.guidellm.load_points.0: .*vllm-bench",
+    ),
+    (
+        lambda s: (
+            s["workloads"]["text"].update(dataset="random", endpoint="chat"),
+            s["workloads"]["guidellm"].update(dataset="text"),
+        ),
+        "workloads.text.endpoint: chat takes text, and a random dataset holds token ids",
+    ),
+    (
+        lambda s: s.update(validity={"send_delay_p99": 5}),
+        "validity.send_delay_p99: unknown key; did you mean send_delay_p99_ms?",
     ),
 ]
 

@@ -19,7 +19,13 @@ def test_each_variant_is_one_session_that_owes_every_load_point(project: Project
     made = plan(project)
     assert [s.variant for s in made.sessions] == ["bf16", "w8a8", "fp8-kv", "eagle3"]
     names = [(m.workload, m.load_point) for m in made.sessions[0].measurements]
-    assert names == [("text", "c1"), ("text", "c4"), ("text", "c8"), ("guidellm", "c4")]
+    assert names == [
+        ("text", "c1"),
+        ("text", "c4"),
+        ("text", "c8"),
+        ("open", "r8"),
+        ("guidellm", "r8"),
+    ]
 
 
 def test_the_same_declarations_give_the_same_plan(project: Project) -> None:
@@ -102,7 +108,7 @@ def test_a_changed_draft_makes_only_its_variant_new(project: Project) -> None:
         lambda study: study["environment"].update(VLLM_CPU_KVCACHE_SPACE="2"),
         lambda study: study["datasets"]["text"].update(output_tokens=65),
         lambda study: study["models"]["tiny"].update(seed=3),
-        lambda study: study["workloads"]["text"].update(temperature=0.5),
+        lambda study: study["workloads"]["text"].update(sampling={"temperature": 0.5}),
     ],
 )
 def test_whatever_decides_the_numbers_is_in_the_identity(

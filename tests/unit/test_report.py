@@ -10,12 +10,15 @@ from rich.console import Console
 
 from report_data import (
     HOSTILE,
+    make_all_kinds,
     make_data,
     make_hostile_data,
     make_quickstart_plan,
     rename_variants,
+    with_load,
 )
 from servetune.report import render_html, render_markdown, render_terminal
+from servetune.validity import Limits
 
 
 class Page(HTMLParser):
@@ -50,7 +53,7 @@ class Page(HTMLParser):
 
     @property
     def charts(self) -> dict:
-        return json.loads(self.scripts[0])["charts"]
+        return json.loads(self.scripts[0], parse_constant=pytest.fail)["charts"]
 
     @property
     def places(self) -> set[str]:
@@ -69,15 +72,15 @@ def page() -> Page:
 def test_the_page_answers_first_and_holds_every_part(page):
     sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
     assert " ".join(sections) == (
-        "answer latency tradeoff speculation capacity problems measurements commands"
-        " setup reproduce glossary"
+        "answer latency tradeoff speculation capacity problems validity"
+        " measurements commands setup reproduce glossary"
     )
     for text in (
         "Which of w8a8",
         "AMD EPYC 7R13, 2 cores",
         "torch 2.13.0+cpu",
         "0b4e11e6a7c1",
-        "All 16 measurements are ok.",
+        "All 20 measurements are ok.",
         "1,048,576",
         "uv run dvc exp run -S max_num_seqs=16",
         "A ratio is not a verdict",
@@ -145,7 +148,7 @@ def test_a_failed_variant_has_its_row_its_reason_and_its_log():
     reason = "max_model_len 400000 is above the KV-cache capacity of 262144 tokens"
     data = make_data(failed={"eagle3": reason}, log_tail=["the last words"])
     for text in (_page(data).text, render_markdown(*data.arguments)):
-        assert "12 of 16 measurements are ok, 4 failed." in text
+        assert "15 of 20 measurements are ok, 5 failed." in text
         assert reason in text
         assert "the last words" in text
         assert "no ok measurement of eagle3" in text
@@ -154,7 +157,158 @@ def test_a_failed_variant_has_its_row_its_reason_and_its_log():
 def test_an_invalid_measurement_names_its_rule():
     data = make_data(invalid={"w8a8-text-c8": "the client waited"})
     for text in (_page(data).text, render_markdown(*data.arguments)):
-        assert "client_kept_up" in text and "the client waited" in text
+        assert "failed-requests" in text and "the client waited" in text
+
+
+WARM = {"implied_prefix_cache_hit_ratio": 0.2, "throttled_ratio": 0.4}
+
+
+def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason():
+    data = make_data(make_all_kinds(), cards={"w8a8-chat-c8": WARM})
+    text = _page(data).text.replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        "Prefix-cache hit rate: 61 % seen, 20 % implied by the workload; limit at most 5 points"
+        " above implied \N{EN DASH} 61% of the prompt tokens came from the prefix cache"
+    ) in text
+    assert "GPU clocks throttled 40 % of the time at most 5 % of the time broken" in text
+    assert "GPU clocks throttled at most 5 % of the time 40 % of the time 1 0 43" in text
+    markdown = render_markdown(*data.arguments).replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        "| GPU clocks throttled | at most 5 % of the time | 40 % of the time | 1 | 0 | 43 |"
+    ) in markdown
+
+
+def test_the_card_of_a_measurement_tells_every_rule_in_its_unit():
+    text = _page(make_data(make_all_kinds())).text.replace("\N{NO-BREAK SPACE}", " ")
+    for pattern in (
+        r"Failed requests 0 of 40 \(0 %\) at most 0 % pass",
+        r"Request rate 2.5/s offered, 2.\d+/s sent \([\d.]+ % off\) at most 5 % off pass",
+        r"Request rate not known at most 5 % off not judged",
+        r"Send delay p50 0.\d+ ms, p99 [\d.]+ ms at most p99 50 ms pass",
+        r"Client CPU [\d.]+ % of one core at most 90 % of one core pass",
+        r"Answers of another length 0 of 40 \(0 %\) at most 0 % pass",
+        r"Preemptions 0 \(0 a request\) at most 1 a request pass",
+        r"Prefix cache emptied before the load before the load pass",
+        r"Client memory \d+ MiB no rule",
+    ):
+        assert re.search(pattern, text), pattern
+
+
+def test_a_rule_that_the_study_switched_off_is_not_judged():
+    plan = make_quickstart_plan()
+    plan = plan.model_copy(update={"validity": Limits(throttled_ratio=None)})
+    data = make_data(plan, cards={"w8a8": {"throttled_ratio": 0.4}})
+    assert set(data.table["status"]) == {"ok"}
+    text = _page(data).text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "GPU clocks throttled 40 % of the time no limit not judged" in text
+
+
+def test_an_invalid_measurement_keeps_its_row_and_is_in_no_chart():
+    data = make_data(make_all_kinds(), cards={"w8a8-chat-c8": WARM})
+    page = _page(data)
+    assert "w8a8-chat-c8-r1-x" in page.text
+    drawn = 0
+    for name, chart in page.charts.items():
+        for row in (row for rows in chart["datasets"].values() for row in rows):
+            place = (row.get("variant"), row.get("where") or _where(row))
+            assert place != ("w8a8", "chat \N{MIDDLE DOT} c8"), name
+            drawn += place == ("w8a8", "chat \N{MIDDLE DOT} c2")
+    assert drawn > 5
+
+
+def _where(row: dict) -> str:
+    return f"{row.get('workload')} \N{MIDDLE DOT} {row.get('load_point')}"
+
+
+def test_conversations_are_shown_by_turn():
+    data = make_data(make_all_kinds())
+    page = _page(data)
+    assert "turns" in {attrs.get("id") for _, attrs in page.tags}
+    for metric in ("prefix_cache_hit_ratio", "ttft_p50_ms", "input_tokens_mean"):
+        rows = page.charts[f"turn-{metric}"]["datasets"]["rows"]
+        assert [row["turn"] for row in rows] == [[1, 2, 3, 4, 5, 6]] * 8
+    tokens = page.charts["turn-input_tokens_mean"]["datasets"]["rows"][0]["value"]
+    assert tokens == [120, 310, 500, 690, 880, 1070]
+    assert "120 \N{RIGHTWARDS ARROW} 1,070" in page.text
+    markdown = render_markdown(*data.arguments)
+    row = next(line for line in markdown.splitlines() if "chat · c8 | bf16" in line)
+    assert "| 6 | 0\N{NO-BREAK SPACE}% \N{RIGHTWARDS ARROW} 79" in row and row.count("|") == 7
+
+
+def test_turns_are_means_over_the_repeats():
+    plan = with_load(make_quickstart_plan(repeats=2, variants=["bf16"]), "chat", "c2")
+    data = make_data(plan)
+    chart = _page(data).charts["turn-ttft_p50_ms"]
+    [line] = chart["datasets"]["rows"]
+    first = data.turns[data.turns["turn"] == 1]
+    assert line["value"][0] == pytest.approx(first["ttft_p50_ms"].mean(), rel=1e-3)
+
+
+def test_without_conversations_there_is_no_section_by_turn(page):
+    assert "turn" not in " ".join(page.charts)
+    assert "Conversations by turn" not in render_markdown(*make_data().arguments)
+
+
+def test_tokens_have_a_cost_where_the_study_has_a_price():
+    data = make_data(make_all_kinds())
+    costs = data.table["cost_usd_per_million_output_tokens"]
+    for text in (_page(data).text, render_markdown(*data.arguments)):
+        assert "USD/1M output" in text and "at 2.50 USD an hour" in text
+        assert f"{costs.iloc[0]:.2f}" in text
+    for text in (_page(make_data()).text, render_markdown(*make_data().arguments)):
+        assert "USD" not in text
+
+
+def test_a_batch_tells_its_time_to_finish_and_is_in_no_line_chart():
+    data = make_data(make_all_kinds())
+    batch = data.table.query("variant == 'bf16' and load_point == 'rinf'").iloc[0]
+    for text in (_page(data).text, render_markdown(*data.arguments)):
+        assert "Time to finish, s" in text and "batch, all at once" in text
+        assert f"{batch['duration_s']:.2f}" in text
+        assert f"{batch['request_throughput_rps']:.2f}" in text
+    rows = _page(data).charts["tradeoff-ttft"]["datasets"]["rows"]
+    assert {row["load_point"] for row in rows if row["workload"] == "open"} == {
+        "r2.5",
+        "c8-r6",
+        "r8",
+    }
+    assert "t1" in {row["load_point"] for row in rows}
+
+
+def test_every_kind_of_load_point_is_said_in_words():
+    text = _page(make_data(make_all_kinds())).text
+    for words in (
+        "chat, concurrency 8",
+        "open, 2.5 requests/s",
+        "open, 6 requests/s, at most 8 in flight",
+        "open, batch, all at once",
+        "replay, trace",
+    ):
+        assert words in text
+
+
+def test_a_study_of_batches_alone_has_its_report():
+    plan = with_load(make_quickstart_plan(), "offline", "rinf", "c4-rinf")
+    sessions = [s.model_copy(update={"measurements": s.measurements[-2:]}) for s in plan.sessions]
+    data = make_data(plan.model_copy(update={"sessions": sessions}))
+    page = _page(data)
+    assert page.places == set(page.charts)
+    assert not any(name.startswith("tradeoff") for name in page.charts)
+    links = [attrs["href"][1:] for tag, attrs in page.tags if tag == "a" and "href" in attrs]
+    assert set(links) <= {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+    render_markdown(*data.arguments)
+    _terminal(data)
+
+
+@pytest.mark.parametrize("repeats", [1, 20])
+def test_the_page_of_a_thousand_measurements_is_under_five_megabytes(repeats):
+    points = [f"c{i}" for i in range(1, 1000 // (4 * repeats) + 1)]
+    plan = with_load(make_quickstart_plan(repeats=repeats), "chat", *points)
+    data = make_data(plan, invalid={"w8a8-text-c1": "late"}, cards={"fp8-kv": WARM})
+    assert len(data.table) >= 1000
+    html = render_html(*data.arguments)
+    assert len(html.encode()) < 5_000_000
+    assert html.count('<details class="card">') < 100
 
 
 def test_a_failed_baseline_is_told_and_the_others_keep_their_numbers():
@@ -213,12 +367,12 @@ def test_missing_session_records_are_named_and_cost_nothing_else():
     data = make_data()
     absent = data.plan.sessions[0].id
     sessions = {id: s for id, s in data.sessions.items() if id != absent}
-    page = Page(render_html(data.plan, data.table, data.quantiles, sessions))
+    page = Page(render_html(data.plan, data.table, data.quantiles, sessions, data.turns))
     assert f"No record of 1 session: {absent}." in page.text
-    none = Page(render_html(data.plan, data.table, data.quantiles, {}))
+    none = Page(render_html(data.plan, data.table, data.quantiles, {}, data.turns))
     assert "not recorded" in none.text and "vllm 0.32.0" in none.text
     assert "VLLM_CPU_KVCACHE_SPACE=1" in none.text
-    render_markdown(data.plan, data.table, data.quantiles, {})
+    render_markdown(data.plan, data.table, data.quantiles, {}, data.turns)
 
 
 def test_rows_from_different_hosts_are_pointed_out():
@@ -226,24 +380,26 @@ def test_rows_from_different_hosts_are_pointed_out():
     other = make_data(host="Intel Xeon 8488C").sessions
     first = data.plan.sessions[0].id
     sessions = {**data.sessions, first: other[first]}
-    text = Page(render_html(data.plan, data.table, data.quantiles, sessions)).text
+    text = Page(render_html(data.plan, data.table, data.quantiles, sessions, data.turns)).text
     assert "measured on 2 different hosts" in text
 
 
 def test_dummy_weights_are_said_plainly():
     data = make_data()
     table = data.table.assign(is_dummy=True)
-    arguments = (data.plan, table, data.quantiles, data.sessions)
+    arguments = (data.plan, table, data.quantiles, data.sessions, data.turns)
     assert "Speed is real; text, quality and acceptance" in Page(render_html(*arguments)).text
     assert "Weights are dummy" in render_markdown(*arguments)
 
 
 def test_tables_read_from_parquet_render_the_same(tmp_path):
-    data = make_data(failed={"w8a8-text": "died"})
-    data.table.to_parquet(tmp_path / "t.parquet")
-    data.quantiles.to_parquet(tmp_path / "q.parquet")
-    table, quantiles = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in "tq")
-    again = render_html(data.plan, table, quantiles, data.sessions)
+    data = make_data(make_all_kinds(), failed={"w8a8-text": "died"})
+    for name in ("table", "quantiles", "turns"):
+        getattr(data, name).to_parquet(tmp_path / name)
+    table, quantiles, turns = (
+        pd.read_parquet(tmp_path / name) for name in ("table", "quantiles", "turns")
+    )
+    again = render_html(data.plan, table, quantiles, data.sessions, turns)
     assert Page(again).text == _page(data).text
 
 
@@ -271,9 +427,9 @@ def test_the_markdown_fits_a_comment_however_large_the_study():
 
 def test_the_terminal_shows_a_row_a_load_point_with_its_ratio():
     text = _terminal(make_data(failed={"eagle3": "no"}))
-    rows = [line for line in text.splitlines() if " text " in line or " guidellm " in line]
-    assert len(rows) == 16
-    assert sum("failed" in row for row in rows) == 4
+    rows = [line for line in text.splitlines() if re.search(" (text|open|guidellm) ", line)]
+    assert len(rows) == 20
+    assert sum("failed" in row for row in rows) == 5
     assert all(len(line) <= 80 for line in text.splitlines())
 
 

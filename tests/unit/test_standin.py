@@ -2,113 +2,36 @@
 
 import json
 import os
-import re
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+
+from standin.serving import KEY, PROMPT, PYTHON, Server, launch, serving, write_model
 
 ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / "tests" / "standin" / "python"
-KEY = "sesame"
-PROMPT = " ".join(f"word{i}" for i in range(100))
-
-
-@dataclass
-class Server:
-    process: subprocess.Popen[str]
-    log: Path
-    http: httpx.Client
-
-    def complete(self, **body: Any) -> httpx.Response:
-        defaults = {"model": "it", "prompt": PROMPT, "max_tokens": 8, "ignore_eos": True}
-        return self.http.post("/v1/completions", json=defaults | body)
-
-    def stream(self, **body: Any) -> list[dict[str, Any]]:
-        answer = self.complete(stream=True, stream_options={"include_usage": True}, **body)
-        data = re.findall(r"^data: (.+)$", answer.text, re.MULTILINE)
-        assert data.pop() == "[DONE]"
-        return [json.loads(chunk) for chunk in data]
-
-    def counter(self, name: str, **labels: str) -> float:
-        for family in text_string_to_metric_families(self.http.get("/metrics").text):
-            for sample in family.samples:
-                if sample.name == name and labels.items() <= sample.labels.items():
-                    return sample.value
-        raise AssertionError(f"no {name} with {labels}")
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(5)
 
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 4096}))
-    return folder
-
-
-def launch(model: Path, port: int, log: Path, arguments: tuple[str, ...]) -> subprocess.Popen[str]:
-    serve = ("-m", "vllm.entrypoints.cli.main", "serve", str(model))
-    where = ("--host", "127.0.0.1", "--port", str(port), "--served-model-name", "it")
-    return subprocess.Popen(
-        [PYTHON, *serve, *where, *arguments],
-        stdout=log.open("w"),
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "VLLM_API_KEY": KEY, "VLLM_SERVER_DEV_MODE": "1"},
-        start_new_session=True,
-        text=True,
-    )
-
-
-@contextmanager
-def serving(model: Path, tmp_path: Path, *arguments: str) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = tmp_path / f"{port}.log"
-    process = launch(model, port, log, arguments)
-    client = httpx.Client(
-        base_url=f"http://127.0.0.1:{port}",
-        headers={"Authorization": f"Bearer {KEY}"},
-        timeout=10,
-        trust_env=False,
-    )
-    try:
-        deadline = time.monotonic() + 10
-        while not is_healthy(client):
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.02)
-        yield Server(process, log, client)
-    finally:
-        client.close()
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def is_healthy(client: httpx.Client) -> bool:
-    try:
-        return client.get("/health").status_code == 200
-    except httpx.TransportError:
-        return False
+    return write_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
 def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(model, tmp_path_factory.mktemp("logs")) as running:
         yield running
+
+
+def chat(server: Server, messages: list[dict[str, str]]) -> list[dict[str, Any]]:
+    said = {"messages": messages, "max_completion_tokens": 40}
+    return server.stream(path="/v1/chat/completions", **said)
 
 
 def refusal(model: Path, tmp_path: Path, *arguments: str) -> str:
@@ -313,6 +236,36 @@ def test_faults_under_load_begin_after_as_many_requests_as_asked(
             server.complete()
         with pytest.raises(httpx.ReadTimeout):
             server.http.get("/health")
+
+
+def test_cached_tokens_are_told_only_where_they_are_asked_for(
+    server: Server, model: Path, tmp_path: Path
+) -> None:
+    assert "prompt_tokens_details" not in server.complete().json()["usage"]
+    with serving(model, tmp_path, "--enable-prompt-tokens-details") as telling:
+        usages = [telling.complete().json()["usage"], telling.stream()[-1]["usage"]]
+        assert [each["prompt_tokens_details"]["cached_tokens"] for each in usages] == [0, 96]
+
+
+def test_a_chat_begins_with_its_role_and_its_history_hits_the_prefix_cache(
+    model: Path, tmp_path: Path
+) -> None:
+    with serving(model, tmp_path, "--enable-prompt-tokens-details") as server:
+        said = [{"role": "user", "content": PROMPT}]
+        first = chat(server, said)
+        assert first[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+        answer = "".join(chunk["choices"][0]["delta"]["content"] for chunk in first[:-1])
+        said += [{"role": "assistant", "content": answer}, {"role": "user", "content": "more!"}]
+        second = chat(server, said)
+    known = first[-1]["usage"]["total_tokens"]
+    assert second[-1]["usage"]["prompt_tokens"] > known
+    assert second[-1]["usage"]["prompt_tokens_details"]["cached_tokens"] == known // 16 * 16
+
+
+def test_with_the_fault_no_reset_its_prefix_cache_stays(model: Path, tmp_path: Path) -> None:
+    with serving(model, tmp_path, "--standin-fault", "no-reset") as server:
+        assert server.http.post("/reset_prefix_cache").status_code == 500
+        assert server.complete().status_code == 200
 
 
 def test_with_the_fault_wrong_name_it_serves_another_model(model: Path, tmp_path: Path) -> None:

@@ -30,7 +30,14 @@ BETTER: dict[str, Literal["lower", "higher"]] = {
 }
 """The metrics that are compared, and which way is better."""
 
-AVERAGED = (*BETTER, "acceptance_length", "acceptance_ratio")
+AVERAGED = (
+    *BETTER,
+    "acceptance_length",
+    "acceptance_ratio",
+    "duration_s",
+    "cost_usd_per_million_output_tokens",
+    "cost_usd_per_million_total_tokens",
+)
 """The metrics whose means over the repeats are kept."""
 
 KEY = ["variant", "workload", "load_point"]

@@ -57,6 +57,11 @@ class LoadClient:
             )
         threading.Thread(target=self._listen, daemon=True).start()
 
+    @property
+    def pid(self) -> int:
+        """The process that takes the jobs; its children may do the sending."""
+        return self._process.pid
+
     def wait_ready(self, timeout_s: float) -> None:
         """Wait until its imports are done; raises LoadError."""
         if not self._is_ready:

@@ -3,10 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pandas as pd
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -16,21 +13,45 @@ class Target:
     url: str
     served_name: str
     tokenizer: Path
-    dataset: Path
+    schedule: Path
+    """The requests of this load point, `servetune.load.schedule`."""
     raw: Path
     """The folder that takes the generator's own output, untouched."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What became of one request, on the generator's own clock.
+
+    `scheduled` is its index in the schedule; a request that was never sent has no reply.
+    `due_s` is when an open loop wanted it sent, None in a closed loop and for the later turns of
+    a conversation. `is_cut` tells a request that the end of the load interrupted.
+    """
+
+    scheduled: int
+    error: str | None
+    sent_s: float
+    due_s: float | None
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int | None
+    ttft_s: float | None
+    e2e_s: float | None
+    itl_s: list[float]
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
 class Generator:
     """One load generator.
 
-    `environment` is the tool environment that holds it, or None for the engine's own;
-    `client` the module that runs there and takes one load point after another,
-    with the API key in the variable `key_variable`; `command` the
-    words that a user would type; `arguments` the further words for a load point; `read` turns
-    its raw output into a request table; `refuses` says why it cannot do a load with a kind of
-    dataset that has so many requests, or None.
+    `environment` is the tool environment that holds it, or None for the engine's own; `client`
+    the module that runs there and takes one job after another, with the API key in the variable
+    `key_variable`. A job is `{"argv": [...], "schedule": PATH, "load": {...}}`: the words for a
+    load point, its requests, and the declared load. `command` holds the words that a user would
+    type before those of `arguments`; `read` turns the raw output into replies, in any order.
+    `refuses` takes the load and the kind of its dataset and says why the generator cannot do it,
+    and which one can, or None.
     """
 
     name: str
@@ -39,5 +60,5 @@ class Generator:
     key_variable: str
     command: tuple[str, ...]
     arguments: Callable[[dict[str, Any], Target], list[str]]
-    read: "Callable[[Path], pd.DataFrame]"
-    refuses: Callable[[dict[str, Any], str, int], str | None]
+    read: Callable[[Path], list[Reply]]
+    refuses: Callable[[dict[str, Any], str], str | None]

@@ -1,84 +1,149 @@
-"""GuideLLM: its words for a load point, and its report as a request table.
+"""GuideLLM: its words for a load point, and its report as replies.
 
-GuideLLM keeps the first and last token's time of a request but not the chunks between them, so
-its tables have no ITL. What it calls inter-token latency is TPOT here and in vLLM.
+Every load goes to GuideLLM as a file of conversations, `servetune.load.guidellm_data`, whose turns
+are named by their index in the schedule. An open loop is a replay of that file's arrivals, so that
+it sends what every other generator sends. What GuideLLM calls inter-token latency is TPOT here and
+in vLLM; the times of chunks come from `servetune.load.guidellm_backend`.
 """
 
+import itertools
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from servetune.load.generator import Generator, Target
-
-if TYPE_CHECKING:
-    import pandas as pd
+from servetune.load.generator import Generator, Reply, Target
+from servetune.load.guidellm_data import data_path
+from servetune.load.schedule import SCHEDULE, read_schedule
 
 REPORT = "guidellm.json"
+
+FORMATS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+
+TOKEN_IDS = ("random", "mooncake")
+"""The kinds of datasets whose prompts are token ids."""
 
 
 def arguments(load: dict[str, Any], target: Target) -> list[str]:
     """Write a load point as the words after `guidellm run`."""
-    body = {"temperature": load["temperature"]}
+    words = [
+        *("--backend", _words(_backend(load, target))),
+        *("--profile", _words(_profile(load))),
+        *("--tokenizer", _words({"kind": "hf_auto", "model": target.tokenizer})),
+        *("--data", _words(_data(target))),
+        *("--seed", _words({"kind": "static", "value": load["seed"]})),
+        # Prompts are in the schedule already, and would be the most of the report.
+        *("--metrics", _words({"kind": "generative", "sample_size": 0})),
+        *("--output", _words({"kind": "json", "path": target.raw / REPORT}), "--disable-console"),
+    ]
+    if load["duration_s"] is not None:
+        words += ["--constraint", _words({"kind": "max_duration", "seconds": load["duration_s"]})]
+    return words
+
+
+def _data(target: Target) -> dict[str, Any]:
+    # Streamed, or a copy of every load point would stay in the cache of `datasets`.
+    path = data_path(target.schedule)
+    return {"kind": "json_file", "path": path, "load_kwargs.streaming": True}
+
+
+def _backend(load: dict[str, Any], target: Target) -> dict[str, Any]:
+    body = {name: value for name, value in load["sampling"].items() if value is not None}
     if not load["ignore_eos"]:
         body["ignore_eos"] = False
-    extras = "".join(f",extras.body.{name}={json.dumps(value)}" for name, value in body.items())
-    profile = (
-        f"kind=concurrent,streams={load['concurrency']}"
-        if load["concurrency"]
-        else f"kind=poisson,rate={load['rate_rps']}"
+    return {
+        "kind": "openai_http",
+        "target": target.url,
+        "model": target.served_name,
+        "request_format": FORMATS[load["endpoint"]],
+        # The server was found healthy before the load; each worker process would ask it again.
+        "validate_backend": False,
+        # A busy server may take longer to accept than the 5 s that GuideLLM gives it.
+        "timeout_connect": None,
+        **{f"extras.body.{name}": value for name, value in body.items()},
+    }
+
+
+def _profile(load: dict[str, Any]) -> dict[str, Any]:
+    if load["rate_rps"] is not None or load["time_scale"] is not None:
+        return {"kind": "replay", "schedule_turn": "timestamp"}
+    closed = {"kind": "concurrent", "streams": load["concurrency"]}
+    return {**closed, "rampup_duration": load["ramp_up_s"]} if load["ramp_up_s"] else closed
+
+
+def _words(fields: dict[str, Any]) -> str:
+    return ",".join(f"{name}={_scalar(value)}" for name, value in fields.items())
+
+
+def _scalar(value: Any) -> str:
+    """Write a value as GuideLLM reads it: YAML, to which 1e-05 is text and 1.0e-05 a number."""
+    if not isinstance(value, bool | int | float | None):
+        return str(value)
+    text = json.dumps(value)
+    is_whole = isinstance(value, float) and "." not in text
+    return text.replace("e", ".0e") if is_whole else text
+
+
+def read(raw: Path) -> list[Reply]:
+    """Read the report into replies; raises KeyError, ValueError or OSError if it is bad."""
+    told = json.loads((raw / REPORT).read_bytes())["benchmarks"][0]["requests"]
+    errored = [_reply(request) for request in told["errored"]]
+    others = [_reply(request) for request in [*told["successful"], *told["incomplete"]]]
+    return [*others, *errored, *_never_sent(errored, raw)]
+
+
+def _reply(request: dict[str, Any]) -> Reply:
+    info, times = request["info"], request["info"]["timings"]
+    sent_s = times["request_start"] or times["resolve_start"]
+    is_due = info["settings"]["relative_timestamp"] is not None
+    chunks: list[float] = (request["response_metrics"] or {}).get("text_times", [])
+    is_cut = info["status"] == "cancelled"
+    error = None if info["status"] == "completed" else info["error"] or info["status"]
+    return Reply(
+        scheduled=int(info["node_id"]),
+        error="cut by the end of the load" if is_cut else error,
+        sent_s=sent_s,
+        due_s=times["targeted_start"] if is_due else None,
+        input_tokens=request["input_metrics"]["text_tokens"] or 0,
+        output_tokens=request["output_metrics"]["text_tokens"] or 0,
+        cached_tokens=request["input_metrics"]["cached_tokens"],
+        ttft_s=chunks[0] - sent_s if chunks else None,
+        e2e_s=chunks[-1] - sent_s if chunks else None,
+        itl_s=[later - earlier for earlier, later in itertools.pairwise(chunks)],
+        is_cut=is_cut,
     )
-    columns = "column_mappings.text_column=prompt"
-    columns += ",column_mappings.output_tokens_count_column=output_tokens"
+
+
+def _never_sent(errored: list[Reply], raw: Path) -> list[Reply]:
+    """Tell the turns that GuideLLM gave up, without a word, because one before them failed."""
+    if not errored:
+        return []
+    schedule = read_schedule(raw / SCHEDULE)
+    failed = {schedule[reply.scheduled].conversation: reply for reply in errored}
     return [
-        "--backend",
-        f"kind=openai_http,target={target.url},model={target.served_name}"
-        f",request_format=/v1/completions{extras}",
-        *("--profile", profile),
-        *("--constraint", f"kind=max_requests,count={load['requests']}"),
-        *("--tokenizer", f"kind=hf_auto,model={target.tokenizer}"),
-        *("--data", f"kind=json_file,path={target.dataset}"),
-        *("--data-column-mapper", f"kind=generative_column_mapper,{columns}"),
-        *("--seed", f"kind=static,value={load['seed']}"),
-        *("--output", f"kind=json,path={target.raw / REPORT}", "--disable-console"),
+        Reply(
+            scheduled=request.index,
+            error="not sent: an earlier turn failed",
+            sent_s=failed[request.conversation].sent_s,
+            due_s=None,
+            input_tokens=0,
+            output_tokens=0,
+            cached_tokens=None,
+            ttft_s=None,
+            e2e_s=None,
+            itl_s=[],
+        )
+        for request in schedule
+        if request.conversation in failed and request.index > failed[request.conversation].scheduled
     ]
 
 
-def read(raw: Path) -> "pd.DataFrame":
-    """Read the report into a request table; raises KeyError or OSError if it is bad."""
-    from servetune.load.requests import request_row, request_table
-
-    told = json.loads((raw / REPORT).read_bytes())["benchmarks"][0]["requests"]
-    requests = [*told["successful"], *told["errored"], *told["incomplete"]]
-    rows = []
-    for index, request in enumerate(requests):
-        info, times = request["info"], request["info"]["timings"]
-        sent = times["request_start"] or times["resolve_start"] or times["targeted_start"]
-        first, last = times["first_token_iteration"], times["last_token_iteration"]
-        is_complete = info["status"] == "completed"
-        rows.append(
-            request_row(
-                request=index,
-                error=None if is_complete else info["error"] or info["status"],
-                start_s=sent,
-                input_tokens=request["prompt_tokens"] or 0,
-                output_tokens=request["output_tokens"] or 0,
-                ttft_s=first - sent if first else None,
-                e2e_s=last - sent if last else None,
-                itl_s=[],
-            )
-        )
-    return request_table(rows)
-
-
-def refuses(load: dict[str, Any], dataset_kind: str, dataset_requests: int) -> str | None:
-    """Say why GuideLLM cannot do a load: it takes text, and sends each request once."""
-    if dataset_kind == "random":
+def refuses(load: dict[str, Any], dataset_kind: str) -> str | None:
+    """Say why GuideLLM cannot do a load, and which generator can."""
+    if dataset_kind in TOKEN_IDS:
         return "guidellm sends text, not token ids; vllm-bench sends both"
-    if load["requests"] > dataset_requests:
-        return (
-            f"guidellm sends each request of a dataset once, and it has {dataset_requests};"
-            " vllm-bench starts again from its first"
-        )
+    is_open = load["rate_rps"] is not None or load["time_scale"] is not None
+    if is_open and load["concurrency"] is not None:
+        return "guidellm cannot limit the requests in flight of an open loop; vllm-bench can"
     return None
 
 

@@ -1,24 +1,37 @@
 """Runs in GuideLLM's environment: `guidellm run`, without its start-up.
 
-Each job is `{"argv": [...]}`: the words after `guidellm run`. GuideLLM starts its workers as
+Each job is `{"argv": [...], "schedule": PATH, ...}`: the words after `guidellm run`, and the
+requests, from which the data that the words name is written. GuideLLM starts its workers as
 processes; they fork from one that has imported it already.
 """
 
 import multiprocessing
 import os
 from multiprocessing import forkserver
+from pathlib import Path
 from typing import Any
 
+from servetune.load.guidellm_data import data_path, write_data
 from servetune.load.loop import serve_jobs
+from servetune.load.schedule import read_schedule
 
 SETTINGS = {
     "GUIDELLM__MP_CONTEXT_TYPE": "forkserver",
     "GUIDELLM__MAX_WORKER_PROCESSES": str(max(1, min(8, (os.cpu_count() or 1) // 4))),
-    "GUIDELLM__SCHEDULER_START_DELAY_NON_DISTRIBUTED": "0.2",
+    "GUIDELLM__MP_POLL_INTERVAL": "0.02",
+    "GUIDELLM__SCHEDULER_START_DELAY_NON_DISTRIBUTED": "0.1",
     "GUIDELLM__LOGGING__CONSOLE_LOG_LEVEL": "WARNING",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
 }
-PRELOADED = ["guidellm.benchmark", "guidellm.scheduler", "guidellm.backends"]
+PRELOADED = [
+    *("guidellm.benchmark", "guidellm.scheduler", "guidellm.backends"),
+    *("servetune.load.guidellm_backend", "servetune.load.guidellm_ramp"),
+    # What a worker else imports with its first request, which is late by that.
+    *("anyio._backends._asyncio", "encodings.idna", "httpcore"),
+]
+
+MOST_WAITING = 10_240
+"""Requests of an open loop that are in flight or wait for their time, GuideLLM's own limit."""
 
 
 def main() -> None:
@@ -30,9 +43,23 @@ def main() -> None:
     import guidellm.benchmark
     import guidellm.data  # noqa: F401
     from guidellm.cli.run import run
+    from guidellm.settings import settings
+
+    from servetune.load import guidellm_backend, guidellm_loader, guidellm_ramp
+
+    for part in (guidellm_backend, guidellm_loader, guidellm_ramp):
+        part.install()
 
     def run_job(job: dict[str, Any]) -> None:
-        run.main(args=job["argv"], standalone_mode=False)
+        schedule = Path(job["schedule"])
+        requests = read_schedule(schedule)
+        conversations = write_data(requests, data_path(schedule))
+        # A task waits in a worker for each request that an open loop may have in flight.
+        settings.max_concurrency = max(1, min(MOST_WAITING, conversations))
+        # Without it GuideLLM notices that the data ended only when it asks for more, and waits
+        # for ever if the last reply came before that.
+        count = ("--constraint", f"kind=max_requests,count={len(requests)}")
+        run.main(args=[*job["argv"], *count], standalone_mode=False)
 
     serve_jobs(run_job)
 

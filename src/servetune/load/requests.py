@@ -1,10 +1,15 @@
 """One schema of per-request records for every load generator, and what is computed from it.
 
-Columns of a request table (`raw/<measurement>/requests.parquet`), one row a counted request:
+Columns of a request table (`raw/<measurement>/requests.parquet`), one row a request that was sent,
+in the order of sending:
 
-- `request` int, its place in the order of sending; `is_ok` bool; `error` text or None
+- `scheduled` int, its index in the schedule; `conversation`, `turn` int, from 0
+- `is_counted` bool, false while the load settles and cools down, and for one that its end cut off
+- `is_ok` bool; `error` text or None
 - `start_s` float, when it was sent, in seconds since the first one was
-- `input_tokens`, `output_tokens` int, as the server counted them
+- `send_delay_ms` float, how late it was sent (`send_delays`); null at the start of a closed loop
+- `asked_output_tokens` int; `input_tokens`, `output_tokens` int, as the server counted them
+- `cached_tokens` of the input, from the prefix cache; null where the server does not tell
 - `ttft_ms` time to first token: from sending to the first chunk that carries text
 - `e2e_ms` end-to-end latency: from sending to the last such chunk
 - `tpot_ms` time per output token: (e2e - ttft) / (output tokens - 1); null for a single token
@@ -18,59 +23,120 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.records import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES, Metrics
+from servetune.load.generator import Reply
+from servetune.load.schedule import ScheduledRequest
+from servetune.records import (
+    LATENCIES,
+    PERCENTILES,
+    QUANTILE_PROBABILITIES,
+    Metrics,
+    TurnMetrics,
+)
 from servetune.telemetry import Counters
 
-COLUMNS = (
-    *("request", "is_ok", "error", "start_s", "input_tokens", "output_tokens"),
-    *("ttft_ms", "e2e_ms", "tpot_ms", "itl_ms"),
-)
+
+def request_table(
+    replies: list[Reply], schedule: list[ScheduledRequest], load: dict[str, Any]
+) -> pd.DataFrame:
+    """Make the request table of a load from its replies; the module's text describes it.
+
+    Args:
+        replies: in any order.
+        schedule: what was to be sent.
+        load: the declared load of the measurement.
+    """
+    ordered = sorted(replies, key=lambda reply: reply.sent_s)
+    settle, cooldown = load["settle_requests"], load["cooldown_requests"]
+    delays_s = send_delays(ordered, schedule, load["concurrency"])
+    rows = []
+    for place, (reply, delay_s) in enumerate(zip(ordered, delays_s, strict=True)):
+        scheduled = schedule[reply.scheduled]
+        is_ok = reply.error is None and reply.ttft_s is not None and reply.e2e_s is not None
+        rows.append(
+            {
+                "scheduled": reply.scheduled,
+                "conversation": scheduled.conversation,
+                "turn": scheduled.turn,
+                "is_counted": settle <= place < len(ordered) - cooldown and not reply.is_cut,
+                "is_ok": is_ok,
+                "error": None if is_ok else (reply.error or "no token received"),
+                "start_s": reply.sent_s - ordered[0].sent_s,
+                "send_delay_ms": None if delay_s is None else 1e3 * delay_s,
+                "asked_output_tokens": scheduled.output_tokens,
+                "input_tokens": reply.input_tokens,
+                "output_tokens": reply.output_tokens,
+                "cached_tokens": reply.cached_tokens,
+                "ttft_ms": 1e3 * reply.ttft_s if is_ok and reply.ttft_s is not None else None,
+                "e2e_ms": 1e3 * reply.e2e_s if is_ok and reply.e2e_s is not None else None,
+                "tpot_ms": _tpot_ms(reply) if is_ok else None,
+                "itl_ms": [1e3 * gap for gap in reply.itl_s] if is_ok else [],
+            }
+        )
+    table = pd.DataFrame(rows, columns=list(_TYPES))
+    return table.astype({name: kind for name, kind in _TYPES.items() if kind != "object"})
 
 
-def request_row(
-    request: int,
-    error: str | None,
-    start_s: float,
-    input_tokens: int,
-    output_tokens: int,
-    ttft_s: float | None,
-    e2e_s: float | None,
-    itl_s: list[float],
-) -> dict[str, Any]:
-    """Make one row of the request table from times in seconds; TPOT is computed here alone."""
-    is_ok = error is None and ttft_s is not None and e2e_s is not None
-    tpot_ms = None
-    if is_ok and output_tokens > 1:
-        tpot_ms = 1e3 * (e2e_s - ttft_s) / (output_tokens - 1)  # type: ignore[operator]
-    return {
-        "request": request,
-        "is_ok": is_ok,
-        "error": None if is_ok else (error or "no token received"),
-        "start_s": start_s,
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "ttft_ms": 1e3 * ttft_s if is_ok and ttft_s is not None else None,
-        "e2e_ms": 1e3 * e2e_s if is_ok and e2e_s is not None else None,
-        "tpot_ms": tpot_ms,
-        "itl_ms": [1e3 * gap for gap in itl_s] if is_ok else [],
-    }
+_TYPES = {
+    **dict.fromkeys(("scheduled", "conversation", "turn"), "int64"),
+    **dict.fromkeys(("is_counted", "is_ok"), "bool"),
+    "error": "object",
+    **dict.fromkeys(("start_s", "send_delay_ms"), "float64"),
+    **dict.fromkeys(("asked_output_tokens", "input_tokens", "output_tokens"), "int64"),
+    "cached_tokens": "Int64",
+    **dict.fromkeys(("ttft_ms", "e2e_ms", "tpot_ms"), "float64"),
+    "itl_ms": "object",
+}
 
 
-def request_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Order rows by the time of sending and let `start_s` begin at 0."""
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("start_s", ignore_index=True)
-    if len(table):
-        table["start_s"] -= table["start_s"].iloc[0]
-        table["request"] = range(len(table))
-    return table
+def _tpot_ms(reply: Reply) -> float | None:
+    if reply.output_tokens < 2 or reply.ttft_s is None or reply.e2e_s is None:
+        return None
+    return 1e3 * (reply.e2e_s - reply.ttft_s) / (reply.output_tokens - 1)
+
+
+def send_delays(
+    replies: list[Reply], schedule: list[ScheduledRequest], concurrency: int | None
+) -> list[float | None]:
+    """Return how much later than it should each request was sent, in seconds, at least 0.
+
+    An open loop should send at the arrival time, a later turn when the answer before it is
+    complete, and a closed loop of c conversations its k-th when the (k-c)-th ended. An arrival
+    that has to wait for a free place is due when there is one.
+
+    Args:
+        replies: in the order of sending.
+        schedule: what was to be sent.
+        concurrency: of conversations, or None.
+    """
+    ends: dict[tuple[int, int], float] = {}
+    for reply in replies:
+        at = schedule[reply.scheduled]
+        ends[at.conversation, at.turn] = reply.sent_s + (reply.e2e_s or 0.0)
+    last_turns: dict[int, int] = {}
+    for conversation, turn in ends:
+        last_turns[conversation] = max(turn, last_turns.get(conversation, 0))
+    freed = sorted(ends[conversation, turn] for conversation, turn in last_turns.items())
+    delays: list[float | None] = []
+    begun = 0
+    for reply in replies:
+        at = schedule[reply.scheduled]
+        if at.turn:
+            due_s = ends.get((at.conversation, at.turn - 1))
+        else:
+            due_s = reply.due_s
+            if concurrency is not None and begun >= concurrency:
+                due_s = max(freed[begun - concurrency], due_s or 0.0)
+            begun += 1
+        delays.append(None if due_s is None else max(0.0, reply.sent_s - due_s))
+    return delays
 
 
 def latencies(requests: pd.DataFrame) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Return each latency of the requests that are ok, in ms: `ttft`, `tpot`, `itl`, `e2e`.
+    """Return each latency of the counted requests that are ok, in ms: `ttft`, `tpot`, `itl`, `e2e`.
 
     Shapes: (requests,) for ttft and e2e, at most that for tpot, (all gaps,) for itl.
     """
-    ok = requests[requests["is_ok"]]
+    ok = requests[requests["is_ok"] & requests["is_counted"]]
     gaps = [np.asarray(each, dtype=float) for each in ok["itl_ms"]]
     found = {name: ok[f"{name}_ms"].dropna().to_numpy(float) for name in ("ttft", "tpot", "e2e")}
     found["itl"] = np.concatenate(gaps) if gaps else np.empty(0)
@@ -85,12 +151,13 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
         grown: what the server's counters grew by while it ran.
 
     Returns:
-        Metrics over the requests that are ok. The duration runs from the first request sent
-        to the last token received, so that every generator's throughput means the same.
+        Metrics over the counted requests that are ok. The duration runs from the first of them
+        sent to the last token received, so that every generator's throughput means the same.
     """
-    ok = requests[requests["is_ok"]]
+    counted = requests[requests["is_counted"]]
+    ok = counted[counted["is_ok"]]
     ends_s = ok["start_s"] + ok["e2e_ms"].astype(float) / 1e3
-    duration_s = float(ends_s.max()) if len(ok) else 0.0
+    duration_s = float(ends_s.max() - counted["start_s"].min()) if len(ok) else 0.0
     input_tokens, output_tokens = int(ok["input_tokens"].sum()), int(ok["output_tokens"].sum())
 
     def per_second(amount: float) -> float:
@@ -103,16 +170,16 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
             for percentile in PERCENTILES:
                 spread[f"{name}_p{percentile}_ms"] = float(np.percentile(values_ms, percentile))
     return Metrics(
-        requests=len(requests),
+        requests=len(counted),
         completed_requests=len(ok),
-        failed_requests=len(requests) - len(ok),
+        failed_requests=len(counted) - len(ok),
         duration_s=duration_s,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         request_throughput_rps=per_second(len(ok)),
         output_throughput_tok_s=per_second(output_tokens),
         total_throughput_tok_s=per_second(input_tokens + output_tokens),
-        **spread,  # type: ignore[arg-type]
+        **spread,
         **_from_counters(grown),
     )
 
@@ -135,6 +202,29 @@ def _from_counters(grown: Counters) -> dict[str, Any]:
         )
     if "preemptions" in grown:
         found["preemptions"] = int(grown["preemptions"])
+    return found
+
+
+def by_turn(requests: pd.DataFrame) -> list[TurnMetrics]:
+    """Aggregate the counted requests that are ok by turn; empty if all are single prompts."""
+    ok = requests[requests["is_ok"] & requests["is_counted"]]
+    if not ok["turn"].any():
+        return []
+    found = []
+    for turn, rows in ok.groupby("turn"):
+        cached = rows["cached_tokens"].dropna()
+        tpots_ms = rows["tpot_ms"].dropna()
+        asked = rows.loc[cached.index, "input_tokens"].sum()
+        found.append(
+            TurnMetrics(
+                turn=int(str(turn)) + 1,
+                requests=len(rows),
+                input_tokens_mean=float(rows["input_tokens"].mean()),
+                prefix_cache_hit_ratio=float(cached.sum() / asked) if len(cached) else None,
+                ttft_p50_ms=float(rows["ttft_ms"].median()),
+                tpot_p50_ms=float(tpots_ms.median()) if len(tpots_ms) else None,
+            )
+        )
     return found
 
 

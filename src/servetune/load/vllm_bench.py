@@ -1,62 +1,109 @@
-"""`vllm bench serve`: its words for a load point, and its result as a request table."""
+"""`vllm bench serve`: its words for a load point, and its result as replies.
+
+Its own words cannot say all that a load may be; servetune sends the requests when they are due by
+the schedule, and vLLM's code measures them.
+"""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from servetune.load.generator import Generator, Target
-
-if TYPE_CHECKING:
-    import pandas as pd
+from servetune.load.generator import Generator, Reply, Target
 
 RESULT = "vllm-bench.json"
+SENT = "sent.json"
+ENDPOINTS = {
+    "completions": ("--backend", "openai", "--endpoint", "/v1/completions"),
+    "chat": ("--backend", "openai-chat", "--endpoint", "/v1/chat/completions"),
+}
 
 
 def arguments(load: dict[str, Any], target: Target) -> list[str]:
     """Write a load point as the words after `vllm bench serve`."""
     words = [
-        *("--backend", "openai", "--base-url", target.url, "--endpoint", "/v1/completions"),
+        *(*ENDPOINTS[load["endpoint"]], "--base-url", target.url),
         *("--model", str(target.tokenizer), "--served-model-name", target.served_name),
-        *("--dataset-name", "custom", "--dataset-path", str(target.dataset)),
+        *("--dataset-name", "custom", "--dataset-path", str(target.schedule)),
         *("--custom-output-len", "-1", "--skip-chat-template", "--disable-shuffle"),
-        *("--num-prompts", str(load["requests"]), "--num-warmups", "0"),
-        *("--temperature", str(load["temperature"]), "--seed", str(load["seed"])),
+        *("--num-warmups", "0", "--ready-check-timeout-sec", "0", "--seed", str(load["seed"])),
         *("--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,95,99"),
         *("--save-result", "--save-detailed", "--result-dir", str(target.raw)),
-        *("--result-filename", RESULT, "--disable-tqdm", "--ready-check-timeout-sec", "0"),
+        *("--result-filename", RESULT, "--disable-tqdm"),
     ]
     if load["ignore_eos"]:
         words.append("--ignore-eos")
-    if load["concurrency"]:
-        return [*words, "--max-concurrency", str(load["concurrency"])]
-    return [*words, "--request-rate", str(load["rate_rps"])]
+    for name, value in load["sampling"].items():
+        if value is not None:
+            # Joined: vLLM's parser takes a word that begins with a minus for an option.
+            words.append(f"--{name.replace('_', '-')}={value}")
+    return [*words, *_pace(load)]
 
 
-def read(raw: Path) -> "pd.DataFrame":
-    """Read the detailed result into a request table; raises KeyError or OSError if it is bad."""
-    from servetune.load.requests import request_row, request_table
+def _pace(load: dict[str, Any]) -> list[str]:
+    words: list[str] = []
+    if load["concurrency"] is not None:
+        words += ["--max-concurrency", str(load["concurrency"])]
+    if load["rate_rps"] is not None:
+        words += ["--request-rate", str(load["rate_rps"])]
+        # An infinite burstiness makes vLLM's arrivals constant.
+        burstiness = "inf" if load["arrivals"] == "constant" else load["burstiness"]
+        if burstiness is not None:
+            words += ["--burstiness", str(burstiness)]
+    return words
 
+
+def read(raw: Path) -> list[Reply]:
+    """Read the detailed result; raises KeyError, ValueError or OSError if it is bad."""
     result = json.loads((raw / RESULT).read_bytes())
-    rows = [
-        request_row(
-            request=index,
-            error=result["errors"][index].strip().splitlines()[-1]
-            if result["errors"][index].strip()
-            else None,
-            start_s=result["start_times"][index],
-            input_tokens=result["input_lens"][index],
-            output_tokens=result["output_lens"][index],
-            # A request without a first token is told by a TTFT of 0.
-            ttft_s=result["ttfts"][index] or None,
-            e2e_s=result["ttfts"][index] + sum(result["itls"][index]),
-            itl_s=result["itls"][index],
-        )
-        for index in range(len(result["ttfts"]))
+    sent = json.loads((raw / SENT).read_bytes())
+    names = ("errors", "start_times", "input_lens", "output_lens", "ttfts", "latencies", "itls")
+    measured = zip(*(result[name] for name in names), strict=True)
+    told = zip(sent["scheduled"], sent["arrival_s"], sent["cached_tokens"], strict=True)
+    is_chat = result["backend"] == "openai-chat"
+    return [
+        _reply(scheduled, _later(sent["began_s"], arrival_s), cached, *values, is_chat=is_chat)
+        for (scheduled, arrival_s, cached), values in zip(told, measured, strict=True)
     ]
-    return request_table(rows)
 
 
-def refuses(load: dict[str, Any], dataset_kind: str, dataset_requests: int) -> str | None:
+def _later(began_s: float, seconds: float | None) -> float | None:
+    return None if seconds is None else began_s + seconds
+
+
+def _reply(
+    scheduled: int,
+    due_s: float | None,
+    cached_tokens: int | None,
+    error: str,
+    sent_s: float,
+    input_tokens: int,
+    output_tokens: int,
+    ttft_s: float,
+    e2e_s: float,
+    itl_s: list[float],
+    *,
+    is_chat: bool,
+) -> Reply:
+    lines = error.strip().splitlines()
+    if is_chat and itl_s:
+        # The first chunk of a chat names the role and carries no text.
+        ttft_s, itl_s = ttft_s + itl_s[0], itl_s[1:]
+    return Reply(
+        scheduled=scheduled,
+        error=lines[-1] if lines else None,
+        sent_s=sent_s,
+        due_s=due_s,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=cached_tokens,
+        # A request without a first token is told by a TTFT of 0.
+        ttft_s=ttft_s or None,
+        e2e_s=e2e_s or None,
+        itl_s=itl_s,
+    )
+
+
+def refuses(load: dict[str, Any], dataset_kind: str) -> str | None:
     """Say why this generator cannot do a load: it does all that a study can declare."""
     return None
 

@@ -1,49 +1,151 @@
 """Runs in the engine's environment: `vllm bench serve`'s own code, without its start-up.
 
-Each job is `{"argv": [...]}`: the words after `vllm bench serve`. The requests are those of
-the dataset in their order; a prompt may be text or token ids, which the command-line tool's
-own JSONL reader does not take.
+Each job is `{"argv": [...], "schedule": PATH, "load": {...}}`: the words after `vllm bench serve`,
+the requests, and the declared load. When a request is sent is decided here, from its schedule;
+how it is sent and measured is vLLM's code. What vLLM's result does not tell goes to a second file,
+`sent.json`: `began_s`, and for each request in the result's order its `scheduled` index,
+`arrival_s` and `cached_tokens`.
 """
 
 import asyncio
+import functools
+import gc
 import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vllm.benchmarks import serve
 from vllm.benchmarks.datasets import SampleRequest
+from vllm.benchmarks.lib import endpoint_request_func
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from servetune.load.loop import serve_jobs
+from servetune.load.pacing import Pacing
+from servetune.load.schedule import ScheduledRequest, read_schedule
+from servetune.load.vllm_bench import SENT
+
+BACKENDS = ("openai", "openai-chat")
+
+Send = Callable[..., Awaitable[Any]]
+Message = dict[str, Any]
+
+_note_cached: ContextVar[Callable[[int], None]] = ContextVar("note_cached")
 
 
-def read_requests(args: Any, tokenizer: Any) -> list[Any]:
-    """Read `num_prompts` requests from the dataset, from its start again where it ends."""
-    lines = Path(args.dataset_path).read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    return [
-        _request(index, rows[index % len(rows)], tokenizer) for index in range(args.num_prompts)
-    ]
+class CachedTokensHandler(endpoint_request_func.StreamedResponseHandler):  # type: ignore[misc]
+    """Reads a stream as vLLM does, and notes the cached tokens that its last usage may tell."""
+
+    def add_chunk(self, chunk_bytes: bytes) -> list[str]:
+        """Return the complete messages."""
+        messages: list[str] = super().add_chunk(chunk_bytes)
+        for message in messages:
+            if '"cached_tokens"' in message:
+                usage = json.loads(message.removeprefix("data: ")).get("usage") or {}
+                cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+                if cached is not None:
+                    _note_cached.get()(cached)
+        return messages
 
 
-def _request(index: int, row: dict[str, Any], tokenizer: Any) -> Any:
-    prompt = row["prompt"]
-    length = len(tokenizer(prompt).input_ids) if isinstance(prompt, str) else len(prompt)
+class LoadPoint:
+    """The requests of one job, and what becomes of them."""
+
+    def __init__(self, schedule: list[ScheduledRequest], load: dict[str, Any]) -> None:
+        """Take the schedule and the declared load."""
+        if not schedule:
+            raise ValueError("the schedule holds no request")
+        self._schedule = schedule
+        self._pacing = Pacing(schedule, load)
+        self._is_chat = load["endpoint"] == "chat"
+        self._said: dict[int, list[Message]] = {}
+        self._sent: list[ScheduledRequest] = []
+        self._cached_tokens: dict[int, int] = {}
+
+    def samples(self, args: Any, tokenizer: Any) -> list[Any]:
+        """Return all requests: vLLM wants to know their number, and takes them from `due`."""
+        args.num_prompts = len(self._schedule)
+        return [_sample(request, self._is_chat) for request in self._schedule]
+
+    async def due(
+        self, samples: list[Any], request_rate: float, *rest: Any, **more: Any
+    ) -> AsyncIterator[tuple[Any, float]]:
+        """Yield each request when it is due, a later turn with all that was said before."""
+        async for request in self._pacing.requests():
+            self._sent.append(request)
+            sample = samples[request.index]
+            if self._is_chat and request.index not in self._pacing.broken:
+                said = self._said.setdefault(request.conversation, [])
+                said += sample.chat_messages
+                sample = replace(sample, chat_messages=list(said))
+            yield sample, request_rate
+
+    def measuring(self, send: Send) -> Send:
+        """Wrap one of vLLM's request functions so that note is taken of its answers."""
+
+        async def measured(request_func_input: Any, session: Any, pbar: Any = None) -> Any:
+            request = self._schedule[int(request_func_input.request_id)]
+            if request.index in self._pacing.broken:
+                return endpoint_request_func.RequestFuncOutput(
+                    start_time=time.perf_counter(), error="not sent: an earlier turn failed"
+                )
+            _note_cached.set(functools.partial(self._cached_tokens.__setitem__, request.index))
+            output = await send(request_func_input=request_func_input, session=session, pbar=pbar)
+            if self._is_chat:
+                answer = {"role": "assistant", "content": output.generated_text}
+                self._said[request.conversation].append(answer)
+            self._pacing.answered(request, output.success)
+            return output
+
+        return measured
+
+    def told(self) -> dict[str, Any]:
+        """Return what `sent.json` holds."""
+        return {
+            "began_s": self._pacing.began_s,
+            "scheduled": [request.index for request in self._sent],
+            "arrival_s": [None if each.turn else each.arrival_s for each in self._sent],
+            "cached_tokens": [self._cached_tokens.get(each.index) for each in self._sent],
+        }
+
+
+def _sample(request: ScheduledRequest, is_chat: bool) -> Any:
+    prompt = request.prompt
     return SampleRequest(
         prompt=prompt,
-        prompt_len=length,
-        expected_output_len=row["output_tokens"],
-        request_id=f"{index}",
+        # The usage that the server tells takes its place.
+        prompt_len=0 if isinstance(prompt, str) else len(prompt),
+        expected_output_len=request.output_tokens,
+        request_id=f"{request.index}",
+        chat_messages=[{"role": "user", "content": prompt}] if is_chat else None,
     )
 
 
-def run(job: dict[str, Any]) -> None:
-    """Run one load point as `vllm bench serve` would."""
+def main() -> None:
+    """Run one load point after another as `vllm bench serve` would."""
     parser = FlexibleArgumentParser()
     serve.add_cli_args(parser)
-    asyncio.run(serve.main_async(parser.parse_args(job["argv"])))
+    request_functions = {name: serve.ASYNC_REQUEST_FUNCS[name] for name in BACKENDS}
+    serve.get_tokenizer = functools.cache(serve.get_tokenizer)
+    endpoint_request_func.StreamedResponseHandler = CachedTokensHandler
+
+    def run(job: dict[str, Any]) -> None:
+        args = parser.parse_args(job["argv"])
+        point = LoadPoint(read_schedule(Path(job["schedule"])), job["load"])
+        serve.get_samples, serve.get_request = point.samples, point.due
+        for name, send in request_functions.items():
+            serve.ASYNC_REQUEST_FUNCS[name] = point.measuring(send)
+        asyncio.run(serve.main_async(args))
+        Path(args.result_dir, SENT).write_text(json.dumps(point.told()), encoding="utf-8")
+
+    # vLLM does this before each load; the first time takes 0.3 s, now while the server starts.
+    gc.collect()
+    gc.freeze()
+    serve_jobs(run)
 
 
 if __name__ == "__main__":
-    serve.get_samples = read_requests
-    serve_jobs(run)
+    main()

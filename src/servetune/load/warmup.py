@@ -5,29 +5,45 @@ from typing import Any
 
 import httpx
 
+from servetune.load.schedule import turns_of
+
 
 def warm_up(
-    url: str, api_key: str, model: str, requests: list[dict[str, Any]], concurrency: int
+    url: str, api_key: str, model: str, rows: list[dict[str, Any]], load: dict[str, Any]
 ) -> None:
-    """Send requests and wait for their answers, so that the load finds a server that has run.
+    """Send the first turns of some rows and wait for their answers, as the load will send its own.
+
+    Args:
+        url: the server.
+        api_key: its key.
+        model: the name that it serves.
+        rows: of the dataset, resolved.
+        load: the declared load.
 
     Raises:
         httpx.HTTPError: the server did not answer one.
     """
 
     def send(row: dict[str, Any]) -> None:
+        turn = turns_of(row)[0]
         content = {
             "model": model,
-            "prompt": row["prompt"],
-            "max_tokens": row["output_tokens"],
+            "max_tokens": turn["output_tokens"],
             "temperature": 0,
             "ignore_eos": True,
         }
-        client.post(f"{url}/v1/completions", json=content).raise_for_status()
+        if load["endpoint"] == "chat":
+            path = "/v1/chat/completions"
+            content["messages"] = [{"role": "user", "content": turn["prompt"]}]
+        else:
+            path = "/v1/completions"
+            content["prompt"] = turn["prompt"]
+        client.post(url + path, json=content).raise_for_status()
 
     headers = {"Authorization": f"Bearer {api_key}"}
+    senders = max(1, min(len(rows), load["concurrency"] or len(rows)))
     with (
         httpx.Client(headers=headers, timeout=300) as client,
-        ThreadPoolExecutor(max(1, concurrency)) as senders,
+        ThreadPoolExecutor(senders) as pool,
     ):
-        list(senders.map(send, requests))
+        list(pool.map(send, rows))

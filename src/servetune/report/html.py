@@ -19,7 +19,16 @@ from markupsafe import Markup
 from servetune.analysis.comparison import compare, compare_capacity, numbers, records_of
 from servetune.plan import Plan
 from servetune.records import PERCENTILES, SessionRecord
-from servetune.report import answer, charts, latency_charts, provenance, wording
+from servetune.report import (
+    answer,
+    charts,
+    economy,
+    latency_charts,
+    provenance,
+    turns,
+    validity,
+    wording,
+)
 from servetune.report.grammar import Spec, heaviest, places_of, positions_of
 from servetune.report.latency_charts import LATENCIES
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
@@ -32,6 +41,10 @@ COMPARED = {
 }
 """The metrics of the comparison, with the head of their column."""
 
+FULL_CARDS = 48
+"""Validity cards that are shown in full, of those that break a rule and of those that do not;
+the others are rows of one table."""
+
 HERE = Path(__file__).parent
 CHARTS_VEGA_LITE = "6.4"
 
@@ -41,6 +54,7 @@ def render_html(
     table: pd.DataFrame,
     quantiles: pd.DataFrame,
     sessions: dict[str, SessionRecord],
+    by_turn: pd.DataFrame,
 ) -> str:
     """Render the report as one self-contained page.
 
@@ -49,11 +63,15 @@ def render_html(
         table: a row a measurement, as `servetune.tables.load_points` makes it.
         quantiles: the distributions, as `servetune.tables.quantiles` makes them.
         sessions: session records by id; some may be missing.
+        by_turn: conversations by turn, as `servetune.tables.turns` makes them.
     """
     comparison = compare(table, plan.baseline)
     capacities = compare_capacity(table, plan.baseline)
     looks = styles(plan.variants, plan.baseline)
-    drawn = _charts(table, quantiles, comparison, capacities, [look.variant for look in looks])
+    reduced, names = turns.by_turn(by_turn), [look.variant for look in looks]
+    drawn = _charts(table, quantiles, comparison, capacities, names)
+    drawn |= _turn_charts(reduced, names)
+    cards = validity.cards(table)
     ok = table[table["status"] == "ok"]
     speculating = ok[numbers(ok["acceptance_length"]).notna()]
     program, page = _bundle(), (HERE / "page.js").read_text(encoding="utf-8")
@@ -74,9 +92,14 @@ def render_html(
         caution=answer.caution(plan),
         notes=_notes(plan, table, comparison, sessions),
         columns=COMPARED,
+        costs=economy.costs(comparison),
+        explained=economy.EXPLAINED,
+        batches=economy.batches(comparison, plan.baseline),
         groups=_groups(plan, comparison),
         **_places("", quantiles),
         **_places("drafted_", speculating),
+        **_places("turn_", reduced),
+        turns=turns.first_and_last(reduced),
         measured=_measured(comparison),
         percentiles=[f"p{percentile}" for percentile in PERCENTILES],
         latencies=LATENCIES,
@@ -84,6 +107,11 @@ def render_html(
         capacities=records_of(capacities),
         problems=answer.problems(table),
         rows=records_of(table),
+        tallies=validity.tallies(cards),
+        marks=validity.MARKS,
+        full_cards=FULL_CARDS,
+        broken_cards=[card for card in cards if card.broken],
+        kept_cards=[card for card in cards if not card.broken],
         commands=provenance.commands(plan, table, sessions),
         setup=provenance.setup(plan, table, sessions),
         hosts=provenance.hosts(table, sessions),
@@ -121,6 +149,11 @@ def _charts(
     return {name: spec for name, spec in drawn.items() if spec is not None}
 
 
+def _turn_charts(reduced: pd.DataFrame, variants: list[str]) -> dict[str, Spec]:
+    drawn = {f"turn-{m}": turns.over_turns(reduced, variants, m) for m in turns.DRAWN}
+    return {name: spec for name, spec in drawn.items() if spec is not None}
+
+
 def _notes(
     plan: Plan, table: pd.DataFrame, comparison: pd.DataFrame, sessions: dict[str, SessionRecord]
 ) -> list[str]:
@@ -154,8 +187,9 @@ def _places(prefix: str, table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _measured(comparison: pd.DataFrame) -> list[str]:
-    """The workloads that have at least one ok row, so that a line can be drawn."""
-    return list(dict.fromkeys(row["workload"] for row in records_of(comparison) if row["ok"]))
+    """The workloads that have at least one ok row that is no batch: a line can be drawn."""
+    rows = [row for row in records_of(comparison) if row["ok"] and not wording.is_batch(row)]
+    return list(dict.fromkeys(row["workload"] for row in rows))
 
 
 @lru_cache(maxsize=1)
@@ -167,6 +201,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": True}
     environment.filters |= {
         "number": wording.number,
         "ratio": wording.ratio,
@@ -175,6 +210,7 @@ def _environment() -> Environment:
         "text": lambda value: value if isinstance(value, str) else "",
         "where": wording.where_of,
         "load": wording.load_of,
+        "from_to": turns.from_to,
     }
     return environment
 

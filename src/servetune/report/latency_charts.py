@@ -19,13 +19,13 @@ from servetune.report.grammar import (
     spec,
     tooltip,
 )
-from servetune.report.wording import number, where_of
+from servetune.report.wording import is_batch, number, where_of
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E latency"}
 """The latencies that are drawn; ITL is not, since it counts chunks under speculation."""
 
 MARKED = (0.5, 0.9, 0.99)
-POINTS_AT_MOST = 60_000
+POINTS_AT_MOST = 8_000
 
 _SHARES = [0, 0.25, 0.5, 0.75, 0.9, 1]
 
@@ -39,7 +39,8 @@ def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> 
     if of_latency.empty:
         return None
     every = max(1, -(-len(of_latency) // POINTS_AT_MOST))
-    curves = [_curve(group, every) for _, group in of_latency.groupby("measurement", sort=False)]
+    groups = of_latency.groupby("measurement", sort=False)
+    curves = [_curve(index, group, every) for index, (_, group) in enumerate(groups)]
     values = of_latency["value_ms"]
     # Latencies at one and at many requests in flight do not fit one linear axis.
     wide = bool(values.min() > 0 and values.max() / values.min() > 40)
@@ -91,13 +92,14 @@ def tradeoff(
 ) -> Spec | None:
     """Draw a latency against output throughput: a line a variant through its load points.
 
-    Lines join the means over ok repeats; the faint points are the repeats.
+    Lines join the means over ok repeats; the faint points are the repeats. A batch is left out:
+    its latencies are the place of a request in the queue.
     """
-    means = _tradeoff_rows(records_of(comparison), latency, variants)
+    means = _means(records_of(comparison), latency, variants)
     if not means:
         return None
-    ok = records_of(table[table["status"] == "ok"])
-    repeats = _tradeoff_rows(ok, latency, variants) if table["repeat"].nunique() > 1 else []
+    ok = table[table["status"] == "ok"] if table["repeat"].nunique() > 1 else table[:0]
+    repeats = [drawn for row in records_of(ok) if (drawn := _drawn(row, latency))]
     workload = means[0]["workload"]
     title = LATENCIES[latency]
     axes = (
@@ -116,7 +118,14 @@ def tradeoff(
         "datum.workload === workload && datum.percentile === percentile"
         " && indexof(hidden, datum.variant) < 0"
     )
-    base = alt.Chart(data()).transform_filter(selected).encode(*axes)
+    told = "datum.told + ' ms at ' + datum.at + ' tok/s'"
+    base = (
+        alt.Chart(data())
+        .transform_flatten(["percentile", "value", "told"])
+        .transform_filter(selected)
+        .transform_calculate(shown=told)
+        .encode(*axes)
+    )
     colour, shape = look(variants)
     tell = tooltip(title, "shown")
     layers = [
@@ -128,21 +137,26 @@ def tradeoff(
         ),
     ]
     if repeats:
-        faint = alt.Chart(data("repeats")).transform_filter(selected).encode(*axes)
+        faint = (
+            alt.Chart(data("repeats"))
+            .transform_flatten(["percentile", "value"])
+            .transform_filter(selected)
+            .encode(*axes)
+        )
         layers.insert(0, faint.mark_point(filled=True, opacity=0.35, size=30).encode(colour, shape))
     chart = hiding(layered(*layers)).add_params(
         alt.param(name="workload", value=workload), alt.param(name="percentile", value="p50")
     )
     facts = [
-        f"{row['variant']} {row['load_point']} {row['shown']}"
+        f"{row['variant']} {row['load_point']} {row['told'][0]} ms at {row['at']} tok/s"
         for row in means
-        if row["workload"] == workload and row["percentile"] == "p50"
+        if row["workload"] == workload and row["percentile"][0] == "p50"
     ]
     description = f"{title} p50 against output throughput, {workload}. {says(facts)}"
     return spec(chart, description, 250, rows=means, repeats=repeats)
 
 
-def _curve(group: pd.DataFrame, every: int) -> dict[str, Any]:
+def _curve(index: int, group: pd.DataFrame, every: int) -> dict[str, Any]:
     first = records_of(group)[0]
     probabilities = [float(p) for p in group["probability"]]
     kept = [
@@ -154,7 +168,7 @@ def _curve(group: pd.DataFrame, every: int) -> dict[str, Any]:
     return {
         "variant": first["variant"],
         "where": where_of(first),
-        "measurement": first["measurement"],
+        "measurement": index,
         "repeat": int(first["repeat"]),
         "probability": [probabilities[i] for i in kept],
         "value": [float(f"{values[i]:.4g}") for i in kept],
@@ -165,23 +179,33 @@ def _median(curve: dict[str, Any]) -> float | None:
     return dict(zip(curve["probability"], curve["value"], strict=True)).get(0.5)
 
 
-def _tradeoff_rows(
-    rows: list[dict[str, Any]], latency: str, variants: list[str]
-) -> list[dict[str, Any]]:
+def _means(rows: list[dict[str, Any]], latency: str, variants: list[str]) -> list[dict[str, Any]]:
+    """Return a row a load point, with its percentiles in lists: a large study has many."""
     return [
         {
-            "variant": row["variant"],
-            "workload": row["workload"],
+            **drawn,
             "load_point": row["load_point"],
-            "percentile": f"p{percentile}",
             "order": order,
             "lane": variants.index(row["variant"]),
-            "throughput": throughput,
-            "value": value,
-            "shown": f"{number(value)} ms at {number(throughput)} tok/s",
+            "at": number(row["output_throughput_tok_s"]),
+            "told": [number(value) for value in drawn["value"]],
         }
         for order, row in enumerate(rows)
-        for percentile in PERCENTILES
-        if (value := known(row[f"{latency}_p{percentile}_ms"])) is not None
-        and (throughput := known(row["output_throughput_tok_s"])) is not None
+        if (drawn := _drawn(row, latency))
     ]
+
+
+def _drawn(row: dict[str, Any], latency: str) -> dict[str, Any] | None:
+    """Return what is drawn of a row: None of a batch, and where a number is missing."""
+    throughput = known(row["output_throughput_tok_s"])
+    values = {f"p{p}": known(row[f"{latency}_p{p}_ms"]) for p in PERCENTILES}
+    measured = {name: float(f"{v:.5g}") for name, v in values.items() if v is not None}
+    if is_batch(row) or throughput is None or not measured:
+        return None
+    return {
+        "variant": row["variant"],
+        "workload": row["workload"],
+        "throughput": float(f"{throughput:.5g}"),
+        "percentile": list(measured),
+        "value": list(measured.values()),
+    }

@@ -8,7 +8,7 @@ import pandas as pd
 from servetune.analysis.comparison import compare, compare_capacity, known, records_of
 from servetune.plan import Plan
 from servetune.records import SessionRecord
-from servetune.report import answer, provenance, wording
+from servetune.report import answer, economy, provenance, turns, validity, wording
 from servetune.report.provenance import ServerCommand
 
 LIMIT = 60_000
@@ -20,6 +20,7 @@ def render_markdown(
     table: pd.DataFrame,
     quantiles: pd.DataFrame,
     sessions: dict[str, SessionRecord],
+    by_turn: pd.DataFrame,
 ) -> str:
     """Render the report as GitHub-flavoured Markdown; takes what `render_html` takes.
 
@@ -27,17 +28,19 @@ def render_markdown(
     then logs, then rows of the comparison.
     """
     comparison = compare(table, plan.baseline)
+    reduced = turns.by_turn(by_turn)
     for rows, logs, commands in ((None, True, True), (None, True, False), (None, False, False)):
-        text = _document(plan, table, comparison, sessions, rows, logs, commands)
+        text = _document(plan, table, comparison, reduced, sessions, rows, logs, commands)
         if len(text) <= LIMIT:
             return text
-    return _document(plan, table, comparison, sessions, 100, False, False)
+    return _document(plan, table, comparison, reduced, sessions, 100, False, False)
 
 
 def _document(
     plan: Plan,
     table: pd.DataFrame,
     comparison: pd.DataFrame,
+    reduced: pd.DataFrame,
     sessions: dict[str, SessionRecord],
     rows: int | None,
     logs: bool,
@@ -51,8 +54,11 @@ def _document(
         or "No measurement is ok, so there is no answer yet.",
         f"{_text(answer.state(table))} {_text(answer.caution(plan))}",
         _comparison(plan, comparison, rows),
+        _batches(plan, comparison, rows),
+        _turns(reduced, rows),
         _capacity(plan, table),
         *_problems(table, logs),
+        _validity(table),
         _commands(provenance.commands(plan, table, sessions)) if commands else None,
         _setup(plan, table, sessions),
         None if commands and logs and rows is None else "_Shortened; summary.html holds all._",
@@ -89,14 +95,19 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
     rows.sort(key=lambda row: (order[_place(row)], row["variant"] != plan.baseline))
     if all(known(row["acceptance_length"]) is None for row in rows):
         heads.pop()
-    cells = [_cells(plan, row)[: len(heads)] for row in rows[:most]]
-    left = len(rows) - len(cells)
-    after = f"\n\n{wording.plural(left, 'more row')} in summary.html." if left else ""
+    costs = economy.costs(comparison)
+    cells = [
+        _cells(plan, row)[: len(heads)] + [wording.number(row[column]) for column in costs]
+        for row in rows[:most]
+    ]
     note = (
         f"In brackets: ratio to {_text(plan.baseline)} at the same load point"
         " (of a latency lower is better, of a throughput higher)."
     )
-    return _table(heads, cells, numeric_from=4) + f"\n\n{note}{after}"
+    if costs:
+        note += f" {economy.EXPLAINED} {wording.number(plan.price_usd_per_hour)} USD an hour."
+    shown = _table([*heads, *costs.values()], cells, numeric_from=4)
+    return f"{shown}\n\n{note}{_left(rows, cells)}"
 
 
 def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
@@ -114,6 +125,70 @@ def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
         *(_valued(row, metric, is_baseline) for metric in metrics),
         wording.number(row["acceptance_length"]),
     ]
+
+
+def _left(rows: list[Any], cells: list[Any]) -> str:
+    left = len(rows) - len(cells)
+    return f"\n\n{wording.plural(left, 'more row')} in summary.html." if left else ""
+
+
+def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | None:
+    rows = economy.batches(comparison, plan.baseline)
+    if not rows:
+        return None
+    metrics = ("duration_s", "request_throughput_rps", "output_throughput_tok_s")
+    cells = [
+        [
+            _text(wording.where_of(row)),
+            _text(row["variant"]),
+            *(_valued(row, metric, row["variant"] == plan.baseline) for metric in metrics),
+        ]
+        for row in rows[:most]
+    ]
+    heads = ["Batch", "Variant", "Time to finish, s", "Requests/s", "Output, tok/s"]
+    return f"### Offline batch\n\n{_table(heads, cells, numeric_from=2)}{_left(rows, cells)}"
+
+
+def _turns(reduced: pd.DataFrame, most: int | None) -> str | None:
+    rows = turns.first_and_last(reduced)
+    if not rows:
+        return None
+    metrics = {
+        "prefix_cache_hit_ratio": "Prefix-cache hits",
+        "ttft_p50_ms": "TTFT p50, ms",
+        "input_tokens_mean": "Input tokens, mean",
+    }
+    cells = [
+        [
+            _text(wording.where_of(row)),
+            _text(row["variant"]),
+            f"{row['turns']}",
+            *(turns.from_to(row, metric) for metric in metrics),
+        ]
+        for row in rows[:most]
+    ]
+    heads = ["Load point", "Variant", "Turns", *metrics.values()]
+    told = "Values in the first and in the last turn."
+    shown = _table(heads, cells, numeric_from=2)
+    return f"### Conversations by turn\n\n{told}\n\n{shown}{_left(rows, cells)}"
+
+
+def _validity(table: pd.DataFrame) -> str | None:
+    """The rules over all measurements; the reasons of broken ones stand above."""
+    tallies = validity.tallies(validity.cards(table))
+    cells = [
+        [
+            tally.shown.title,
+            tally.limit,
+            tally.highest,
+            *(f"{count:,}" for count in (tally.broken, tally.passed, tally.not_judged)),
+        ]
+        for tally in tallies
+    ]
+    if not cells:
+        return None
+    heads = ["Rule", "Limit", "Highest seen", "Broken", "Pass", "Not judged"]
+    return _details("Validity rules", _table(heads, cells, numeric_from=3))
 
 
 def _valued(row: dict[str, Any], metric: str, is_baseline: bool) -> str:

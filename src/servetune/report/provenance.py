@@ -211,11 +211,20 @@ def _workloads(plan: Plan) -> list[str]:
     points: dict[str, list[str]] = {}
     for measurement in plan.measurements:
         load, name = measurement.load, measurement.workload
-        text = f"{measurement.load_point} ({plural(load['requests'], 'request')})"
+        text = f"{measurement.load_point} ({_extent(load)})"
         if text not in points.setdefault(name, []):
             points[name].append(text)
         described[name] = f"{load['generator']}, dataset {load['dataset']}"
     return [f"{name}: {text}, {', '.join(points[name])}" for name, text in described.items()]
+
+
+def _extent(load: dict[str, Any]) -> str:
+    requests, duration_s = load.get("requests"), load.get("duration_s")
+    parts = [
+        plural(requests, "request") if requests else "",
+        f"{duration_s:g} s" if duration_s else "",
+    ]
+    return ", at most ".join(part for part in parts if part)
 
 
 def _when(table: pd.DataFrame) -> list[str]:

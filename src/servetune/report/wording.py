@@ -1,5 +1,7 @@
 """Numbers, load points and commands as a reader sees them; the same in every rendering."""
 
+import math
+import re
 import shlex
 from typing import Any
 
@@ -18,7 +20,11 @@ GLOSSARY = (
     ("E2E", "end-to-end latency: from sending a request to its last token"),
     ("p50, p99", "percentiles over requests; with fewer than 100 requests p99 is near the maximum"),
     ("output tok/s", "output throughput: tokens generated per second, over all requests in flight"),
-    ("load point", "c8: eight requests in flight (closed loop); r2.5: 2.5 requests/s, Poisson"),
+    (
+        "load point",
+        "c8: eight requests in flight (closed loop); r2.5: 2.5 requests/s (open loop); c8-r2.5:"
+        " that rate, at most eight in flight; rinf: a batch, all at once; t1: a trace as recorded",
+    ),
     (
         "ratio",
         f"variant / baseline: 0.84{TIMES} of a latency is faster, 1.2{TIMES} of a throughput is",
@@ -31,6 +37,12 @@ GLOSSARY = (
         "acceptance ratio",
         "accepted over drafted tokens; by position: of the 1st, 2nd … draft token",
     ),
+    (
+        "prefix-cache hits",
+        "share of the prompt tokens whose KV cache was there already, so that prefill skipped them",
+    ),
+    ("turn", "a prompt and its answer in a conversation; each prompt repeats the turns before it"),
+    ("send delay", "how long after its due time the load generator sent a request"),
     ("invalid", "measured, but a validity rule is broken: it enters no average and no ratio"),
 )
 """Term and definition, for the one glossary that the report has."""
@@ -63,6 +75,14 @@ def percent(value: Any) -> str:
     return NONE if value is None else f"{value * 100:.0f}\N{NO-BREAK SPACE}%"
 
 
+def share(value: Any) -> str:
+    """Write a proportion as a percentage, a small one with a decimal: 0.4 %."""
+    value = known(value)
+    if value is None or value == 0 or abs(value) >= 0.0995:
+        return percent(value)
+    return f"{value * 100:.1f}\N{NO-BREAK SPACE}%".replace(".0", "")
+
+
 def whole(value: Any) -> str:
     """Write a count: 524,288."""
     value = known(value)
@@ -76,11 +96,23 @@ def span(values: list[float], write: Any = ratio) -> str:
 
 
 def load_of(row: dict[str, Any]) -> str:
-    """Say a load point in words: concurrency 8, or 2.5 requests/s."""
+    """Say a load point in words: concurrency 8, 2.5 requests/s, or batch, all at once."""
     concurrency, rate = known(row.get("concurrency")), known(row.get("rate_rps"))
-    if concurrency is not None:
+    if rate is None and concurrency is not None and "t" not in row["load_point"]:
         return f"concurrency {concurrency:g}"
-    return str(row["load_point"]) if rate is None else f"{rate:g} requests/s"
+    cap = "" if concurrency is None else f", at most {concurrency:g} in flight"
+    if rate is not None:
+        return ("batch, all at once" if math.isinf(rate) else f"{rate:g} requests/s") + cap
+    scale = re.search(r"(?:^|-)t([\d.e+-]+)$", row["load_point"])
+    if not scale:
+        return str(row["load_point"])
+    return f"trace, its times {TIMES} {scale[1]}{cap}" if scale[1] != "1" else f"trace{cap}"
+
+
+def is_batch(row: dict[str, Any]) -> bool:
+    """Tell whether a load point sends all of its requests at once: it has no rate to draw."""
+    rate = known(row["rate_rps"])
+    return rate is not None and math.isinf(rate)
 
 
 def where_of(row: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import json
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -104,7 +104,6 @@ async def main_async(args: argparse.Namespace) -> dict[str, Any]:
 
 async def benchmark(args: argparse.Namespace, requests: list[SampleRequest]) -> dict[str, Any]:
     base_url = args.base_url or f"http://{args.host}:{args.port}"
-    inputs = [_input(args, base_url, request) for request in requests]
     send = ASYNC_REQUEST_FUNCS[args.backend]
     connector = aiohttp.TCPConnector(limit=args.max_concurrency or 0)
     timeout = aiohttp.ClientTimeout(total=6 * 60 * 60)
@@ -114,7 +113,7 @@ async def benchmark(args: argparse.Namespace, requests: list[SampleRequest]) -> 
         return asyncio.Semaphore(limit) if limit else contextlib.nullcontext()
 
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-        warm = replace(inputs[0], request_id=None)
+        warm = replace(_input(args, base_url, requests[0]), request_id=None)
         print(f"Warming up with {args.num_warmups} requests...", flush=True)
         await asyncio.gather(
             *[_gated(send, warm, session, warming) for warming in [gate()] * args.num_warmups]
@@ -122,7 +121,8 @@ async def benchmark(args: argparse.Namespace, requests: list[SampleRequest]) -> 
         before = await _speculation(base_url, session)
         print("Starting main benchmark run...", flush=True)
         began, counting, tasks = time.perf_counter(), gate(), []
-        async for asked in _paced(inputs, args.request_rate, args.burstiness):
+        async for request, _ in get_request(requests, args.request_rate, args.burstiness):
+            asked = _input(args, base_url, request)
             tasks.append(asyncio.create_task(_gated(send, asked, session, counting)))
         outputs = await asyncio.gather(*tasks)
         duration = time.perf_counter() - began
@@ -150,6 +150,7 @@ def _input(args: argparse.Namespace, base_url: str, request: SampleRequest) -> R
         extra_body={**sampling, **(args.extra_body or {}), **(request.request_overrides or {})},
         ignore_eos=args.ignore_eos,
         request_id=request.request_id,
+        chat_messages=request.chat_messages,
     )
 
 
@@ -163,19 +164,26 @@ async def _gated(
     return output
 
 
-async def _paced(
-    inputs: list[RequestFuncInput], rate: float, burstiness: float
-) -> AsyncIterator[RequestFuncInput]:
+async def get_request(
+    input_requests: list[SampleRequest],
+    request_rate: float,
+    burstiness: float = 1.0,
+    ramp_up_strategy: str | None = None,
+    ramp_up_start_rps: int | None = None,
+    ramp_up_end_rps: int | None = None,
+    self_timed: bool = False,
+) -> AsyncGenerator[tuple[SampleRequest, float], None]:
     """Yield requests when they are due; gamma-distributed gaps, scaled to the rate asked for."""
-    gaps = np.zeros(len(inputs))
-    if rate < float("inf"):
-        gaps = np.random.gamma(burstiness, 1 / (rate * burstiness), len(inputs))
-        gaps *= len(inputs) / rate / gaps.sum()
+    count = len(input_requests)
+    gaps = np.zeros(count)
+    if request_rate < float("inf"):
+        gaps = np.random.gamma(burstiness, 1 / (request_rate * burstiness), count)
+        gaps *= count / request_rate / gaps.sum()
     began = time.time()
-    for asked, due in zip(inputs, np.cumsum(gaps), strict=True):
+    for request, due in zip(input_requests, np.cumsum(gaps), strict=True):
         if (wait := began + due - time.time()) > 0:
             await asyncio.sleep(wait)
-        yield asked
+        yield request, request_rate
 
 
 def _totals(outputs: list[RequestFuncOutput], duration: float) -> dict[str, Any]:

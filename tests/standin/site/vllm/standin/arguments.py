@@ -36,6 +36,7 @@ FLAGS = {
     "enable_log_requests": False,
     "enable_mfu_metrics": False,
     "enable_prefix_caching": True,
+    "enable_prompt_tokens_details": False,
     "enforce_eager": False,
     "trust_remote_code": False,
 }
@@ -49,6 +50,7 @@ FAULTS = {
     "hang-under-load": "answer nothing, /health neither, after --standin-fault-after requests",
     "fail-requests": "answer 500 to every --standin-fault-after-th request",
     "ignore-sigterm": "go on after SIGTERM",
+    "no-reset": "answer 500 when its prefix cache is to be emptied",
     "leave-child": "start a child that outlives it, unless its process group is ended",
 }
 

@@ -6,12 +6,12 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
-from vllm.standin.engine_model import Emission, Engine
+from vllm.standin.engine_model import Emission, Engine, Generation
 from vllm.standin.faults import Fault
 from vllm.standin.tokens import encode
 
@@ -28,6 +28,7 @@ class Api:
     max_tokens_keys: tuple[str, ...]
     choice: Callable[[str], dict[str, Any]]
     delta: Callable[[str], dict[str, Any]]
+    first_delta: dict[str, Any] | None = None
 
 
 class RefusedError(Exception):
@@ -55,7 +56,8 @@ def _chat_prompts(body: dict[str, Any]) -> list[list[int]]:
     messages = body.get("messages")
     if not messages:
         raise RefusedError("messages must be provided and non-empty.", parameter="messages")
-    return [encode("".join(f"<{m['role']}> {_text_of(m['content'])}\n" for m in messages))]
+    said = "".join(f"<{m['role']}>{_text_of(m['content'])}\n" for m in messages)
+    return [encode(f"{said}<assistant>")]
 
 
 def _text_of(content: str | list[dict[str, Any]]) -> str:
@@ -83,6 +85,7 @@ CHAT = Api(
     max_tokens_keys=("max_completion_tokens", "max_tokens"),
     choice=lambda text: {"message": {"role": "assistant", "content": text}, "logprobs": None},
     delta=lambda text: {"delta": {"content": text}, "logprobs": None},
+    first_delta={"delta": {"role": "assistant", "content": ""}, "logprobs": None},
 )
 
 
@@ -94,16 +97,22 @@ class _Request:
     max_tokens: list[int]
     id: str
     created: int
+    tells_details: bool
     generated: int = 0
+    generations: list[Generation] = field(default_factory=list)
 
     @property
-    def usage(self) -> dict[str, int]:
+    def usage(self) -> dict[str, Any]:
         prompt = sum(map(len, self.prompts))
-        return {
+        usage: dict[str, Any] = {
             "prompt_tokens": prompt,
             "total_tokens": prompt + self.generated,
             "completion_tokens": self.generated,
         }
+        if self.tells_details:
+            cached = sum(generation.cached for generation in self.generations)
+            usage["prompt_tokens_details"] = {"cached_tokens": cached}
+        return usage
 
     def envelope(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         model = self.body["model"]
@@ -165,13 +174,14 @@ class Completions:
             max_tokens=room if asked is None else [max(asked, 1)] * len(prompts),
             id=f"{api.prefix}-{uuid.uuid4().hex[:16]}",
             created=int(time.time()),
+            tells_details=settings.enable_prompt_tokens_details,
         )
 
     @asynccontextmanager
     async def _generating(self, request: _Request) -> AsyncIterator[AsyncIterator[Emission]]:
         """Generate for all prompts; what is unfinished at the end is aborted."""
         emissions: asyncio.Queue[Emission] = asyncio.Queue()
-        generations = [
+        request.generations = [
             self._engine.submit(
                 index=index,
                 prompt=prompt,
@@ -186,7 +196,7 @@ class Completions:
         ]
 
         async def emitted() -> AsyncIterator[Emission]:
-            unfinished = len(generations)
+            unfinished = len(request.generations)
             while unfinished:
                 emission = await emissions.get()
                 request.generated += emission.tokens
@@ -196,7 +206,7 @@ class Completions:
         try:
             yield emitted()
         finally:
-            for generation in generations:
+            for generation in request.generations:
                 self._engine.abort(generation)
 
     async def _whole(self, request: _Request) -> web.Response:
@@ -219,22 +229,29 @@ class Completions:
         continuous = include_usage and options.get("continuous_usage_stats", False)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(http)
+        begun: set[int] = set()
         async with self._generating(request) as emissions:
             async for emission in emissions:
-                choice = {
-                    "index": emission.index,
-                    **request.api.delta(emission.text),
-                    "finish_reason": emission.finish_reason,
-                }
-                chunk = request.envelope(request.api.chunk, [choice])
-                if continuous:
-                    chunk["usage"] = request.usage
-                await _send(response, chunk)
+                for delta in _deltas(request.api, emission, begun):
+                    chunk = request.envelope(request.api.chunk, [delta])
+                    if continuous:
+                        chunk["usage"] = request.usage
+                    await _send(response, chunk)
         if include_usage:
             last = request.envelope(request.api.chunk, [])
             await _send(response, {**last, "usage": request.usage})
         await response.write(b"data: [DONE]\n\n")
         return response
+
+
+def _deltas(api: Api, emission: Emission, begun: set[int]) -> list[dict[str, Any]]:
+    """Return the choices of the next chunks; as in vLLM, a chat's first one tells the role."""
+    index, reason = {"index": emission.index}, {"finish_reason": emission.finish_reason}
+    deltas = [{**index, **api.delta(emission.text), **reason}]
+    if api.first_delta and emission.index not in begun:
+        begun.add(emission.index)
+        deltas.insert(0, {**index, **api.first_delta, "finish_reason": None})
+    return deltas
 
 
 async def _send(response: web.StreamResponse, data: dict[str, Any]) -> None:

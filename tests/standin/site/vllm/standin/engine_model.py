@@ -37,7 +37,10 @@ class Emission:
 
 @dataclass(eq=False)
 class Generation:
-    """One prompt on its way through the engine; `computed` counts tokens in the KV cache."""
+    """One prompt on its way through the engine.
+
+    `computed` counts tokens in the KV cache, `cached` those that were there when it came.
+    """
 
     index: int
     prompt: list[int]
@@ -49,6 +52,7 @@ class Generation:
     random: random.Random
     output: list[int] = field(default_factory=list)
     computed: int = 0
+    cached: int = 0
     scheduled: float | None = None
     began_decoding: float | None = None
 
@@ -154,6 +158,7 @@ class Engine:
             generation.computed = cached
             if generation.scheduled is None:
                 generation.scheduled = time.monotonic()
+                generation.cached = cached
                 waited = generation.scheduled - generation.arrived
                 self.metrics.observe("request_queue_time_seconds", waited)
                 self.metrics.count("prefix_cache_queries", len(generation.prompt))

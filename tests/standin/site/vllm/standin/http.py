@@ -31,7 +31,7 @@ def make_app(engine: Engine, fault: Fault, api_keys: list[str]) -> web.Applicati
     app.router.add_post("/v1/chat/completions", completions.handler(CHAT))
     if os.environ.get("VLLM_SERVER_DEV_MODE") == "1":
         app.router.add_get("/server_info", _server_info(engine))
-        app.router.add_post("/reset_prefix_cache", _reset_prefix_cache(engine))
+        app.router.add_post("/reset_prefix_cache", _reset_prefix_cache(engine, fault))
     return app
 
 
@@ -103,8 +103,10 @@ def _server_info(engine: Engine) -> Handler:
     return handler
 
 
-def _reset_prefix_cache(engine: Engine) -> Handler:
+def _reset_prefix_cache(engine: Engine, fault: Fault) -> Handler:
     async def handler(request: web.Request) -> web.Response:
+        if fault.kind == "no-reset":
+            return web.Response(status=500)
         return web.json_response({"success": engine.reset_prefix_cache()})
 
     return handler

@@ -30,6 +30,7 @@ class EngineSettings:
     block_size: int
     num_blocks: int
     enable_prefix_caching: bool
+    enable_prompt_tokens_details: bool
     seed: int
     step_s: float
     speculation: Speculation | None
@@ -66,6 +67,7 @@ def resolve(args: argparse.Namespace) -> EngineSettings:
         block_size=args.block_size,
         num_blocks=num_blocks,
         enable_prefix_caching=args.enable_prefix_caching,
+        enable_prompt_tokens_details=args.enable_prompt_tokens_details,
         seed=args.seed,
         step_s=args.standin_step_ms / 1000,
         speculation=_speculation(args.speculative_config),

@@ -1,5 +1,6 @@
 """One request over HTTP, timed at the client: vLLM's names, for the OpenAI backends."""
 
+import codecs
 import json
 import os
 import time
@@ -8,6 +9,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+
+
+class StreamedResponseHandler:
+    """Cuts a stream of bytes into whole messages."""
+
+    def __init__(self) -> None:
+        self.buffer = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def add_chunk(self, chunk_bytes: bytes) -> list[str]:
+        *whole, self.buffer = (self.buffer + self._decoder.decode(chunk_bytes)).split("\n\n")
+        # The reader strips what it reads, so that the end of a message may be missing.
+        if self.buffer and _is_whole(self.buffer):
+            whole, self.buffer = [*whole, self.buffer], ""
+        return [message.strip() for message in whole if message.strip()]
+
+
+def _is_whole(message: str) -> bool:
+    data = message.removeprefix("data: ").strip()
+    try:
+        return data == "[DONE]" or bool(json.loads(data))
+    except json.JSONDecodeError:
+        return False
 
 
 @dataclass
@@ -22,6 +46,7 @@ class RequestFuncInput:
     extra_body: dict[str, Any] | None = None
     ignore_eos: bool = False
     request_id: str | None = None
+    chat_messages: list[dict[str, Any]] | None = None
 
 
 @dataclass
@@ -52,7 +77,7 @@ async def async_request_openai_chat_completions(
     request_func_input: RequestFuncInput, session: aiohttp.ClientSession, pbar: Any = None
 ) -> RequestFuncOutput:
     asked = request_func_input
-    messages = [{"role": "user", "content": asked.prompt}]
+    messages = asked.chat_messages or [{"role": "user", "content": asked.prompt}]
     body = {"messages": messages, "max_completion_tokens": asked.output_len}
     return await _request(asked, body, session)
 
@@ -82,25 +107,27 @@ async def _request(
 
 async def _read_stream(response: aiohttp.ClientResponse, output: RequestFuncOutput) -> None:
     last = output.start_time
-    async for line in response.content:
-        data = line.strip().removeprefix(b"data: ")
-        if not data or data == b"[DONE]":
-            continue
-        chunk = json.loads(data)
-        if chunk["choices"]:
-            now = time.perf_counter()
-            if output.success:
-                output.itl.append(now - last)
-            else:
-                output.ttft = now - output.start_time
-                output.success = True
-            last = now
-            choice = chunk["choices"][0]
-            delta = choice.get("delta") or {"content": choice.get("text")}
-            output.generated_text += delta.get("content") or ""
-        elif usage := chunk.get("usage"):
-            output.output_tokens = usage["completion_tokens"]
-            output.prompt_len = usage["prompt_tokens"]
+    handler = StreamedResponseHandler()
+    async for chunk_bytes in response.content.iter_any():
+        for message in handler.add_chunk(chunk_bytes.strip()):
+            data = message.removeprefix("data: ")
+            if data == "[DONE]":
+                continue
+            chunk = json.loads(data)
+            if chunk["choices"]:
+                now = time.perf_counter()
+                if output.success:
+                    output.itl.append(now - last)
+                else:
+                    output.ttft = now - output.start_time
+                    output.success = True
+                last = now
+                choice = chunk["choices"][0]
+                delta = choice.get("delta") or {"content": choice.get("text")}
+                output.generated_text += delta.get("content") or ""
+            elif usage := chunk.get("usage"):
+                output.output_tokens = usage["completion_tokens"]
+                output.prompt_len = usage["prompt_tokens"]
     output.latency = last - output.start_time
     if not output.success:
         output.error = "Never received a valid chunk to calculate TTFT."

@@ -1,0 +1,136 @@
+"""A sweep of ten load points: servetune against `vllm bench sweep serve`, on the wall clock.
+
+Run: uv run python benchmarks/sweep_wall_clock.py
+
+Both start one real vLLM server on this machine's CPU with the same arguments, and send it the same
+prompts of the same dataset at the same ten concurrencies, one after the other in one run. Timed is
+all from the first process started to the last one ended; engines, model and dataset exist before.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from servetune.engines import build_engine, engine_id, read_engine  # noqa: E402
+from servetune.plan import Session, make_plan, read_params  # noqa: E402
+from workspace import Workspace, make_workspace  # noqa: E402
+
+CONCURRENCIES = range(1, 11)
+REQUESTS_PER_STREAM = 4
+PORT = "18731"
+
+
+def study() -> dict[str, Any]:
+    quickstart = yaml.safe_load((ROOT / "studies/quickstart.yaml").read_text())
+    return {
+        **{key: quickstart[key] for key in ("hardware", "engine", "server", "environment")},
+        "question": "How long does a sweep take?",
+        "baseline": "bf16",
+        "models": {"tiny": {"source": "tiny"}},
+        "variants": {"bf16": {"model": "tiny"}},
+        "datasets": {
+            "text": {"kind": "text", "requests": 64, "input_words": 48, "output_tokens": 32}
+        },
+        "workloads": {
+            "text": {
+                "generator": "vllm-bench",
+                "dataset": "text",
+                "warmup_requests": 0,
+                "load_points": [
+                    {"concurrency": n, "requests": REQUESTS_PER_STREAM * n} for n in CONCURRENCIES
+                ],
+            }
+        },
+    }
+
+
+def prepare(folder: Path) -> tuple[Workspace, Session]:
+    """Make a workspace with engine, model and dataset, in which nothing was measured."""
+    workspace = make_workspace(folder, Path.home() / ".cache" / "servetune")
+    workspace.write_study(study())
+    workspace.environment.pop("TMPDIR")
+    workspace.environment.pop("SERVETUNE_CACHE")
+    plan = make_plan(read_params(workspace.root), workspace.root)
+    (session,) = plan.sessions
+    build_engine("vllm-cpu", workspace.root)
+    made = [f"data/models/{id}/servetune.json" for id in session.models]
+    made += [f"data/workloads/{id}.jsonl" for id in session.datasets]
+    workspace.check("snakemake", "--cores", "1", *made, timeout_s=1800)
+    return workspace, session
+
+
+def servetune(workspace: Workspace, session: Session) -> float:
+    began = time.monotonic()
+    print(workspace.check("servetune", "session", session.id, timeout_s=3600), file=sys.stderr)
+    seconds = time.monotonic() - began
+    workspace.check("servetune", "tables")
+    return seconds
+
+
+def vllm_bench_sweep(workspace: Workspace, session: Session) -> float:
+    vllm = str(read_engine(engine_id("vllm-cpu", workspace.root)).python.with_name("vllm"))
+    model = f"data/models/{session.model}"
+    dataset = f"data/workloads/{session.datasets[0]}.jsonl"
+    serve = [vllm, "serve", model, "--port", PORT]
+    for name, value in session.server.items():
+        words = [] if value is True else [str(value)]
+        serve += [f"--{name.replace('_', '-')}", *words]
+    bench = [
+        *(vllm, "bench", "serve", "--backend", "openai", "--base-url", f"http://localhost:{PORT}"),
+        *("--endpoint", "/v1/completions", "--model", model, "--dataset-name", "custom"),
+        *("--dataset-path", dataset, "--custom-output-len", "-1", "--skip-chat-template"),
+        *("--disable-shuffle", "--ignore-eos", "--temperature", "0"),
+    ]
+    points = [{"max_concurrency": n, "num_prompts": REQUESTS_PER_STREAM * n} for n in CONCURRENCIES]
+    (workspace.root / "points.json").write_text(json.dumps(points))
+    command = [
+        *(vllm, "bench", "sweep", "serve", "--serve-cmd", " ".join(serve)),
+        *("--bench-cmd", " ".join(bench), "--bench-params", "points.json", "--num-runs", "1"),
+        *("--output-dir", "sweep"),
+    ]
+    environment = {**os.environ, **session.environment, "HF_HUB_OFFLINE": "1"}
+    environment["PATH"] = os.pathsep.join([str(Path(vllm).parent), environment["PATH"]])
+    began = time.monotonic()
+    subprocess.run(command, cwd=workspace.root, env=environment, check=True, stdout=sys.stderr)
+    return time.monotonic() - began
+
+
+def overhead_s(workspace: Workspace) -> list[float]:
+    """Return what each further load point took beyond its measured time."""
+    table = pd.read_parquet(workspace.root / "results/standin/load_points.parquet")
+    assert set(table["status"]) <= {"ok", "invalid"}, table[["load_point", "reason"]]
+    starts = pd.to_datetime(table["started_at"])
+    steps_s = starts.diff().dt.total_seconds().iloc[1:].to_numpy()
+    return list(steps_s - table["duration_s"].iloc[:-1].to_numpy())
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        workspace, session = prepare(Path(folder, "workspace"))
+        ours_s = servetune(workspace, session)
+        beyond_s = overhead_s(workspace)
+        theirs_s = vllm_bench_sweep(workspace, session)
+        measured = len(list(workspace.root.glob("sweep/**/run=*.json")))
+        assert measured == len(CONCURRENCIES), measured
+    print(f"servetune, 10 load points              {ours_s:7.1f} s")
+    print(f"vllm bench sweep serve, the same       {theirs_s:7.1f} s")
+    print(f"ratio                                  {theirs_s / ours_s:7.1f}")
+    print(
+        "beyond the measured time of a load point"
+        f" {sum(beyond_s) / len(beyond_s):6.2f} s on average, {max(beyond_s):.2f} s at most"
+    )
+
+
+if __name__ == "__main__":
+    main()

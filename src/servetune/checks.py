@@ -1,0 +1,87 @@
+"""Checks of a study that need more than its own text: an engine's parser, a generator, a file."""
+
+from pathlib import Path
+
+from servetune.arguments import check_arguments
+from servetune.engines import known_parser
+from servetune.errors import UserError, nearest
+from servetune.load.declared import Workload
+from servetune.load.registry import GENERATORS
+from servetune.study import Engine, Params, Study, Variant
+from servetune.workloads.declared import (
+    ConversationsDataset,
+    Dataset,
+    FileDataset,
+    ShareGptDataset,
+)
+
+
+def engine_of(study: Study, variant: Variant) -> Engine:
+    """Return the engine that serves a variant."""
+    return variant.engine or study.engine
+
+
+def check_server_arguments(params: Params, study: Study, names: list[str], root: Path) -> None:
+    """Hold every server argument against the parser of the engine that takes it.
+
+    Raises:
+        UserError: the first that it does not know, or whose value it refuses.
+    """
+    file = f"studies/{params.study}.yaml"
+    own_keys = set(Params.model_fields)
+    for name in names:
+        variant = study.variants[name]
+        parser = known_parser(engine_of(study, variant), root)
+        if parser is None:
+            continue
+        for key in params.model_extra or {}:
+            if key not in parser:
+                raise UserError(
+                    f"params.yaml: {key}: neither a parameter of servetune nor an argument of"
+                    f" vllm serve, so no variant takes it{nearest(key, own_keys | set(parser))}"
+                )
+        check_arguments(params.overrides, parser, "params.yaml: ")
+        check_arguments(study.server, parser, f"{file}: server.")
+        check_arguments(variant.server, parser, f"{file}: variants.{name}.server.")
+
+
+def check_workloads(name: str, study: Study, root: Path) -> None:
+    """Check that each workload can be sent: by its generator, from its dataset.
+
+    Raises:
+        UserError: the first that cannot, and what can.
+    """
+    for key, workload in study.workloads.items():
+        dataset = study.datasets[workload.dataset]
+        where = f"studies/{name}.yaml: workloads.{key}"
+        is_chat = endpoint_of(workload, dataset, root) == "chat"
+        if workload.arrivals == "trace" and dataset.kind not in ("mooncake", "file"):
+            raise UserError(
+                f"{where}.arrivals: a {dataset.kind} dataset has no times of arrival; expected a"
+                " dataset of kind mooncake, or a file with arrival_s a line"
+            )
+        if is_chat and dataset.kind in ("random", "mooncake"):
+            raise UserError(
+                f"{where}.endpoint: chat takes text, and a {dataset.kind} dataset holds token"
+                " ids; expected completions"
+            )
+        if not is_chat and _has_turns(dataset, root):
+            raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
+        for index, point in enumerate(workload.load_points):
+            load = {**workload.model_dump(), **point.model_dump()}
+            refusal = GENERATORS[workload.generator].refuses(load, dataset.kind)
+            if refusal:
+                raise UserError(f"{where}.load_points.{index}: {refusal}")
+
+
+def _has_turns(dataset: Dataset, root: Path) -> bool:
+    if isinstance(dataset, FileDataset):
+        return '"turns"' in (root / dataset.path).read_text(encoding="utf-8")
+    if isinstance(dataset, ShareGptDataset):
+        return dataset.turns > 1
+    return isinstance(dataset, ConversationsDataset)
+
+
+def endpoint_of(workload: Workload, dataset: Dataset, root: Path) -> str:
+    """Return `chat` or `completions`: what the workload says, or what its dataset needs."""
+    return workload.endpoint or ("chat" if _has_turns(dataset, root) else "completions")

@@ -1,0 +1,14 @@
+"""What all declarations share: unknown keys are refused, and nothing changes after reading."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
+"""A name that may stand in a path: letters, digits, and inside it `.`, `_`, `-`."""
+
+
+class Declared(BaseModel):
+    """A part of a study: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

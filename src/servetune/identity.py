@@ -1,0 +1,78 @@
+"""What decides a number, and so the name of what was made or measured.
+
+A digest covers content alone: neither names inside a study nor paths on a host.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from servetune.corpus import CORPUS_VERSION
+from servetune.engines import lock_file
+from servetune.study import ModelSource
+from servetune.workloads.declared import Dataset
+
+PROTOCOL = 2
+"""Raised by hand when the way of measuring changes, so that old numbers are not reused."""
+
+MODEL_RECIPES = 1
+"""Raised by hand when a model is made differently from the same declaration."""
+
+DATASET_RECIPES = 2
+"""Raised by hand when a dataset is made differently from the same declaration."""
+
+
+def digest(content: Any) -> str:
+    """Return 12 hex digits that identify JSON content, whatever the order of its keys."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def digest_of(id: str) -> str:
+    """Return the digest in which an id ends."""
+    return id.rsplit("-", 1)[1]
+
+
+def model_content(source: ModelSource, parents: list[str], root: Path) -> dict[str, Any]:
+    """Say all that decides a checkpoint: its declaration, its files, and what makes it."""
+    declared = {k: v for k, v in source.model_dump(mode="json").items() if k not in _NAMING}
+    content = {"recipe": MODEL_RECIPES, "declared": declared, "parents": parents}
+    if source.source in ("tiny", "eagle3", "quantized"):
+        lock = lock_file("llmcompressor", root).read_bytes()
+        content |= {"maker": hashlib.sha256(lock).hexdigest(), "corpus": CORPUS_VERSION}
+    if source.source == "path":
+        folder = root / source.path
+        content["files"] = [(f.name, f.stat().st_size, _small(f)) for f in sorted(folder.iterdir())]
+    for field in ("config", "calibration"):
+        if file := getattr(source, field, None):
+            content[field] = hashlib.sha256((root / file).read_bytes()).hexdigest()
+    return content
+
+
+# Names inside a study and paths on a host do not decide what a checkpoint is.
+_NAMING = {"base", "target", "tokenizer", "path", "config", "calibration"}
+
+
+def _small(file: Path) -> str | None:
+    """Hash a small file; a checkpoint's shards are told by their name and size."""
+    if not file.is_file() or file.stat().st_size > 8_000_000:
+        return None
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def dataset_content(dataset: Dataset, seed: int, root: Path) -> dict[str, Any]:
+    """Say all that decides the bytes of a dataset: its declaration, seed and files."""
+    spec = dataset.model_dump(mode="json", exclude={"path"}, exclude_defaults=True)
+    content: dict[str, Any] = {"recipe": DATASET_RECIPES, "spec": spec, "seed": seed}
+    if path := getattr(dataset, "path", None):
+        content["files"] = _hash_files(root / path)
+    if dataset.kind in ("text", "conversations"):
+        content["corpus"] = CORPUS_VERSION
+    return content
+
+
+def _hash_files(path: Path) -> list[str]:
+    """Hash a file, or the text files of a folder in their order."""
+    files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]

@@ -1,0 +1,106 @@
+"""The schedule of a load point: which requests are sent, in which order, and when.
+
+It is made from the dataset and the declared load alone, so that every generator sends the same,
+and stands beside the raw output as `schedule.jsonl`, one request a line:
+
+- `index`, its place; `conversation` and `turn`, counted from 0; a single prompt is turn 0
+- `prompt`: text, or token ids; of a later turn only what the user adds to the history
+- `output_tokens` asked for
+- `arrival_s`: when an open loop sends it, in seconds after the load began; None in a closed
+  loop; a later turn has that of its conversation, and waits for the answer to the turn before
+"""
+
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from servetune.load.arrivals import arrival_times, expected
+
+SCHEDULE = "schedule.jsonl"
+
+
+@dataclass(frozen=True)
+class ScheduledRequest:
+    """One request of a load point; the module's text says what each field means."""
+
+    index: int
+    conversation: int
+    turn: int
+    prompt: str | list[int]
+    output_tokens: int
+    arrival_s: float | None
+
+
+def turns_of(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the turns of a dataset's row; a single prompt is a conversation of one."""
+    turns: list[dict[str, Any]] = row.get("turns") or [row]
+    return turns
+
+
+def make_schedule(rows: list[dict[str, Any]], load: dict[str, Any]) -> list[ScheduledRequest]:
+    """Schedule a load point.
+
+    Args:
+        rows: the dataset's rows, each `{"prompt", "output_tokens"}` or `{"turns": [...]}`, with
+            `arrival_s` where they are a trace. After the last comes the first again, unless
+            only a duration or the trace itself says where the load ends.
+        load: the declared load of a measurement.
+
+    Returns:
+        The requests in the order of sending. Whole conversations, but for the last one, which
+        ends where the number of requests is reached.
+    """
+    extra = load["settle_requests"] + load["cooldown_requests"]
+    asked = None if load["requests"] is None else load["requests"] + extra
+    is_trace = load["arrivals"] == "trace"
+    is_open = load["rate_rps"] is not None
+    if asked is None and is_open:
+        chosen = [_whole(row) for row in itertools.islice(itertools.cycle(rows), expected(load))]
+    else:
+        repeats = asked is not None and not is_trace
+        chosen = list(_conversations(rows, asked, repeats))
+    arrivals: list[float] | None = None
+    if is_trace:
+        scale, first = load["time_scale"], min(row["arrival_s"] for row in rows)
+        arrivals = [(row["arrival_s"] - first) * scale for row in chosen]
+    elif is_open:
+        arrivals = arrival_times(load, len(chosen)).tolist()
+    requests = []
+    for number, row in enumerate(chosen):
+        due_s = arrivals[number] if arrivals else None
+        if due_s is not None and load["duration_s"] is not None and due_s > load["duration_s"]:
+            break
+        for turn, each in enumerate(row["turns"]):
+            requests.append((number, turn, each["prompt"], each["output_tokens"], due_s))
+    return [ScheduledRequest(i, *each) for i, each in enumerate(requests[:asked])]
+
+
+def _conversations(
+    rows: list[dict[str, Any]], requests: int | None, repeats: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield whole rows with their turns until there are so many requests."""
+    left = requests
+    for row in itertools.cycle(rows) if repeats else rows:
+        if left is not None and left <= 0:
+            return
+        whole = _whole(row)
+        yield whole
+        left = None if left is None else left - len(whole["turns"])
+
+
+def _whole(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "turns": turns_of(row)}
+
+
+def write_schedule(requests: list[ScheduledRequest], path: Path) -> None:
+    """Write a schedule as JSONL."""
+    path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in requests), encoding="utf-8")
+
+
+def read_schedule(path: Path) -> list[ScheduledRequest]:
+    """Read a schedule that `write_schedule` wrote."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [ScheduledRequest(**json.loads(line)) for line in lines]

@@ -1,0 +1,301 @@
+"""The validity card of every measurement, in the words and units of a performance engineer."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from servetune.analysis.comparison import known, records_of
+from servetune.records import Card, Check
+from servetune.report.wording import NONE, number, share, whole
+
+Verdict = Literal["pass", "broken", "not judged"]
+Row = dict[str, Any]
+
+MARKS: dict[Verdict, str] = {
+    "pass": "\N{CHECK MARK}",
+    "broken": "\N{BALLOT X}",
+    "not judged": "\N{MIDDLE DOT}",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a rule is shown.
+
+    `limit` writes a value in the unit that the rule judges; `seen` says what was seen, where the
+    card tells more than that value. A rule without `limit` asks for something: `asks`.
+    """
+
+    rule: str
+    title: str
+    short: str
+    limit: Callable[[float], str] | None = None
+    seen: Callable[[Row, Card], str | None] | None = None
+    asks: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One rule on the card of one measurement."""
+
+    shown: Shown
+    seen: str
+    limit: str
+    verdict: Verdict
+    value: float | None
+    reason: str
+
+    @property
+    def mark(self) -> str:
+        """One character for the verdict."""
+        return MARKS[self.verdict]
+
+
+@dataclass(frozen=True)
+class CardOf:
+    """The card of one measurement; `told` is what no rule judges: a name and what was seen."""
+
+    row: Row
+    lines: list[Line]
+    told: list[tuple[str, str]]
+
+    @property
+    def broken(self) -> list[Line]:
+        """The rules that it breaks."""
+        return [line for line in self.lines if line.verdict == "broken"]
+
+    def count(self, verdict: Verdict) -> int:
+        """Count the rules of a verdict."""
+        return sum(line.verdict == verdict for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """One rule over all measurements, with the highest value seen."""
+
+    shown: Shown
+    limit: str
+    highest: str
+    passed: int
+    broken: int
+    not_judged: int
+
+
+def _failed(row: Row, card: Card) -> str | None:
+    return _part(row["failed_requests"], row["requests"])
+
+
+def _hits(row: Row, card: Card) -> str | None:
+    seen, implied = known(row["prefix_cache_hit_ratio"]), card.implied_prefix_cache_hit_ratio
+    parts = [
+        f"{share(value)} {words}"
+        for value, words in ((seen, "seen"), (implied, "implied by the workload"))
+        if value is not None
+    ]
+    return ", ".join(parts) or None
+
+
+def _rates(row: Row, card: Card) -> str | None:
+    offered, sent = card.offered_rate_rps, card.sent_rate_rps
+    if not offered or sent is None:
+        return None
+    return f"{offered:.3g}/s offered, {sent:.3g}/s sent ({share(abs(sent / offered - 1))} off)"
+
+
+def _delay(row: Row, card: Card) -> str | None:
+    delays = (("p50", card.send_delay_p50_ms), ("p99", card.send_delay_p99_ms))
+    parts = [f"{name} {number(value)} ms" for name, value in delays if value is not None]
+    return ", ".join(parts) or None
+
+
+def _lengths(row: Row, card: Card) -> str | None:
+    return _part(card.wrong_length_requests, row["completed_requests"])
+
+
+def _preemptions(row: Row, card: Card) -> str | None:
+    count, of = known(row["preemptions"]), known(row["requests"])
+    return None if count is None or not of else f"{count:,.0f} ({count / of:.2g} a request)"
+
+
+def _throttled(row: Row, card: Card) -> str | None:
+    if card.throttled_ratio is None:
+        return None
+    reasons = f" ({', '.join(card.throttle_reasons)})" if card.throttle_reasons else ""
+    return f"{share(card.throttled_ratio)} of the time{reasons}"
+
+
+def _part(count: Any, of: Any) -> str | None:
+    count, of = known(count), known(of)
+    return None if count is None or not of else f"{count:,.0f} of {of:,.0f} ({share(count / of)})"
+
+
+def _either(field: str, yes: str, no: str) -> Callable[[Row, Card], str | None]:
+    return lambda row, card: {True: yes, False: no, None: None}[getattr(card, field)]
+
+
+SHOWN = (
+    Shown("failed-requests", "Failed requests", "Failed", share, _failed),
+    Shown(
+        "warm-prefix-cache",
+        "Prefix-cache hit rate",
+        "Prefix cache",
+        lambda value: f"{value * 100:.2g} points above implied",
+        _hits,
+    ),
+    Shown(
+        "offered-rate",
+        "Request rate",
+        "Rate",
+        lambda value: f"{share(value)} off",
+        _rates,
+    ),
+    Shown("client-late", "Send delay", "Send delay", lambda v: f"p99 {v:.3g} ms", _delay),
+    Shown("client-cpu", "Client CPU", "Client CPU", lambda v: f"{share(v)} of one core"),
+    Shown(
+        "client-starved",
+        "Client waiting for a core",
+        "Client wait",
+        lambda value: f"{share(value)} of the time",
+    ),
+    Shown("output-length", "Answers of another length", "Lengths", share, _lengths),
+    Shown(
+        "preemptions",
+        "Preemptions",
+        "Preemptions",
+        lambda value: f"{value:.2g} a request",
+        _preemptions,
+    ),
+    Shown(
+        "other-processes",
+        "CPU use of other processes",
+        "Other CPU",
+        lambda value: f"{share(value)} of all cores",
+    ),
+    Shown("other-gpu-processes", "Other processes on the GPU", "Other GPU", whole),
+    Shown(
+        "throttled",
+        "GPU clocks throttled",
+        "Throttling",
+        lambda value: f"{share(value)} of the time",
+        _throttled,
+    ),
+    Shown(
+        "no-prefix-cache-reset",
+        "Prefix cache emptied",
+        "Reset",
+        seen=_either("prefix_cache_was_reset", "before the load", "refused by the server"),
+        asks="before the load",
+    ),
+    Shown(
+        "counters-missing",
+        "Counters of the server",
+        "Counters",
+        seen=_either("counters_were_read", "read before and after", "/metrics did not answer"),
+        asks="read before and after",
+    ),
+    Shown(
+        "ended-early",
+        "Whole duration loaded",
+        "Duration",
+        seen=_either("ended_early", "the dataset ended early", "until the end"),
+        asks="until the end",
+    ),
+)
+"""The rules, in the order in which they are shown."""
+
+_TOLD: tuple[tuple[str, Callable[[Card], str | None]], ...] = (
+    (
+        "Client memory",
+        lambda card: (
+            None
+            if card.client_memory_bytes is None
+            else f"{number(card.client_memory_bytes / 2**20)} MiB"
+        ),
+    ),
+    ("Requests left out as too long", lambda card: _count(card.rejected_requests)),
+    ("Requests cut to fit", lambda card: _count(card.truncated_requests)),
+)
+
+
+def cards(table: pd.DataFrame) -> list[CardOf]:
+    """Make the card of every row of the table that has numbers to judge, in its order."""
+    rows = records_of(table[table["status"] != "failed"])
+    checks = [_checks(row) for row in rows]
+    rules = _rules(checks)
+    return [_card_of(row, told, rules) for row, told in zip(rows, checks, strict=True)]
+
+
+def tallies(shown: list[CardOf]) -> list[Tally]:
+    """Count over all cards how each rule was kept."""
+    return [_tally(lines) for lines in zip(*(card.lines for card in shown), strict=True)]
+
+
+def _checks(row: Row) -> dict[str, Check]:
+    return {check["rule"]: Check(**check) for check in json.loads(row["checks"])}
+
+
+def _rules(checks: list[dict[str, Check]]) -> tuple[Shown, ...]:
+    """Return the rules to show; one that is not described here is shown by its own name."""
+    described = {shown.rule for shown in SHOWN}
+    others = dict.fromkeys(rule for told in checks for rule in told if rule not in described)
+    return (*SHOWN, *(Shown(rule, _words(rule), _words(rule), number) for rule in others))
+
+
+def _card_of(row: Row, checks: dict[str, Check], rules: tuple[Shown, ...]) -> CardOf:
+    card = Card.model_validate_json(row["card"])
+    told = [(name, text) for name, read in _TOLD if (text := read(card)) is not None]
+    return CardOf(row, [_line(rule, row, card, checks.get(rule.rule)) for rule in rules], told)
+
+
+def _line(shown: Shown, row: Row, card: Card, check: Check | None) -> Line:
+    value = check.value if check else None
+    seen = shown.seen(row, card) if shown.seen else None
+    if seen is None and shown.limit and value is not None:
+        seen = shown.limit(value)
+    return Line(
+        shown=shown,
+        seen=seen or "not known",
+        limit=_at_most(shown, check) if shown.limit else shown.asks,
+        verdict=_verdict(shown, seen, check),
+        value=value,
+        reason=(check.reason or "") if check else "",
+    )
+
+
+def _at_most(shown: Shown, check: Check | None) -> str:
+    if check is None or shown.limit is None:
+        return NONE
+    return "no limit" if check.limit is None else f"at most {shown.limit(check.limit)}"
+
+
+def _verdict(shown: Shown, seen: str | None, check: Check | None) -> Verdict:
+    if check and check.is_broken:
+        return "broken"
+    if shown.asks:  # such a rule is among the checks only where it is broken
+        return "pass" if seen else "not judged"
+    return "not judged" if check is None or None in (check.value, check.limit) else "pass"
+
+
+def _tally(lines: tuple[Line, ...]) -> Tally:
+    shown = lines[0].shown
+    verdicts = [line.verdict for line in lines]
+    values = [line.value for line in lines if line.value is not None]
+    return Tally(
+        shown=shown,
+        limit=next((line.limit for line in lines if line.limit != NONE), NONE),
+        highest=shown.limit(max(values)) if values and shown.limit else NONE,
+        passed=verdicts.count("pass"),
+        broken=verdicts.count("broken"),
+        not_judged=verdicts.count("not judged"),
+    )
+
+
+def _words(rule: str) -> str:
+    return rule.replace("-", " ").capitalize()
+
+
+def _count(value: int | None) -> str | None:
+    return None if value is None else f"{value:,}"

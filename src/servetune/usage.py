@@ -1,0 +1,256 @@
+"""Who used this machine's processors during one load, as far as Linux tells in /proc."""
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLE_EVERY_S = 0.5
+
+_PROC = Path("/proc")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+# user, nice, system, irq, softirq and steal in the cpu line of /proc/stat; guest is in user.
+_BUSY_FIELDS = (0, 1, 2, 5, 6, 7)
+_ALL_FIELDS = range(8)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was seen of one load. None: the kernel did not tell.
+
+    `client_cpu_ratio` is the CPU time of the client's busiest process, over the time watched: of
+    one core, so above 1 where several of its threads are busy. `client_wait_ratio` is the share
+    of the time that the main thread of that process was ready to run and got no core.
+    `client_memory_bytes` is the highest sum of the resident sets of the client's processes, which
+    counts a page as often as processes share it. `other_cpu_ratio` is the share of all cores that
+    was used by processes outside the session, time stolen by the hypervisor included.
+    """
+
+    client_cpu_ratio: float | None = None
+    client_wait_ratio: float | None = None
+    client_memory_bytes: int | None = None
+    other_cpu_ratio: float | None = None
+
+
+@dataclass
+class _Process:
+    """A process of the session: the times it had when the watch began, and when last seen."""
+
+    started: int
+    parent: int
+    is_client: bool
+    cpu_s: float
+    family_cpu_s: float
+    wait_s: float | None
+    first_cpu_s: float = 0.0
+    first_wait_s: float = 0.0
+    resident_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class _Stat:
+    started: int
+    parent: int
+    cpu_s: float
+    family_cpu_s: float
+    resident_bytes: int
+
+
+@dataclass(frozen=True)
+class _Machine:
+    cores: int
+    busy_s: float
+    all_s: float
+
+
+class UsageWatch:
+    """A thread that watches the processes of one load until it is stopped."""
+
+    def __init__(self, client_pid: int | None, session_pid: int | None = None) -> None:
+        """Prepare to watch.
+
+        Args:
+            client_pid: the load client; what it starts counts as the client too.
+            session_pid: the process whose whole tree is the session's own; by default this one.
+        """
+        self._client_pid = client_pid
+        self._root_pid = os.getpid() if session_pid is None else session_pid
+        self._ours: dict[int, _Process] = {}
+        self._foreign: set[int] = set()
+        self._lost_s = 0.0
+        # By pid and start time, since a pid can come again.
+        self._clients: dict[tuple[int, int], _Process] = {}
+        self._memory_bytes = 0
+        self._begun = False
+        self._began_s = 0.0
+        self._machine: _Machine | None = None
+        self._family_s = 0.0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Take the first sample, then sample every SAMPLE_EVERY_S."""
+        self._sample()
+        self._begun = True
+        self._family_s = self._family_cpu_s()
+        self._machine = _read_machine()
+        self._began_s = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> Usage:
+        """Stop, take the last sample, and return what was seen since the start."""
+        self._stopped.set()
+        self._thread.join()
+        self._sample()
+        family_s = self._family_cpu_s()
+        machine = _read_machine()
+        wall_s = time.monotonic() - self._began_s
+        if wall_s <= 0:
+            return Usage()
+        other = _other_ratio(self._machine, machine, family_s - self._family_s, wall_s)
+        if not self._clients:
+            return Usage(other_cpu_ratio=other)
+        busiest = max(self._clients.values(), key=lambda p: p.cpu_s - p.first_cpu_s)
+        wait_s = None if busiest.wait_s is None else busiest.wait_s - busiest.first_wait_s
+        return Usage(
+            client_cpu_ratio=(busiest.cpu_s - busiest.first_cpu_s) / wall_s,
+            client_wait_ratio=None if wait_s is None else min(1.0, wait_s / wall_s),
+            client_memory_bytes=self._memory_bytes,
+            other_cpu_ratio=other,
+        )
+
+    def _run(self) -> None:
+        while not self._stopped.wait(SAMPLE_EVERY_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        self._look_again()
+        listed = _list_pids()
+        # Only an unknown process needs a look at its parent: one that is not ours never becomes
+        # ours, and one of ours stays so when its parent ends.
+        self._foreign &= listed
+        unknown = {}
+        for pid in listed - self._foreign - self._ours.keys():
+            if stat := _read_stat(pid):
+                unknown[pid] = stat
+        roots = (self._root_pid, self._client_pid)
+        found = True
+        while found:
+            found = False
+            for pid, stat in list(unknown.items()):
+                if pid in roots or stat.parent in self._ours:
+                    self._adopt(pid, unknown.pop(pid))
+                    found = True
+        self._foreign |= unknown.keys()
+        resident = sum(p.resident_bytes for p in self._ours.values() if p.is_client)
+        self._memory_bytes = max(self._memory_bytes, resident)
+
+    def _look_again(self) -> None:
+        known = set(self._ours)
+        has_ended = True
+        # Again when one ended, so that its parent is read after it took over the child's times.
+        while has_ended:
+            has_ended = False
+            for pid, process in list(self._ours.items()):
+                stat = _read_stat(pid)
+                if stat is not None and stat.started == process.started:
+                    self._update(pid, process, stat)
+                    continue
+                has_ended = True
+                del self._ours[pid]
+                # An orphan's times go to a process outside the session.
+                if process.parent not in known:
+                    self._lost_s += process.family_cpu_s
+
+    def _adopt(self, pid: int, stat: _Stat) -> None:
+        parent = self._ours.get(stat.parent)
+        is_client = pid == self._client_pid or (parent is not None and parent.is_client)
+        process = _Process(stat.started, stat.parent, is_client, 0.0, 0.0, None)
+        self._ours[pid] = process
+        self._update(pid, process, stat)
+        if is_client:
+            self._clients[pid, stat.started] = process
+        # One that came after the start spent all its time within the watch.
+        if not self._begun:
+            process.first_cpu_s = process.cpu_s
+            process.first_wait_s = process.wait_s or 0.0
+
+    def _update(self, pid: int, process: _Process, stat: _Stat) -> None:
+        process.parent = stat.parent
+        process.cpu_s = stat.cpu_s
+        process.family_cpu_s = stat.family_cpu_s
+        process.resident_bytes = stat.resident_bytes
+        if process.is_client:
+            wait_s = _read_wait_s(pid)
+            process.wait_s = process.wait_s if wait_s is None else wait_s
+
+    def _family_cpu_s(self) -> float:
+        return self._lost_s + sum(p.family_cpu_s for p in self._ours.values())
+
+
+def _other_ratio(
+    before: _Machine | None, after: _Machine | None, own_s: float, wall_s: float
+) -> float | None:
+    if before is None or after is None:
+        return None
+    capacity_s = wall_s * after.cores
+    # Some containers show a /proc/stat that stands still.
+    if after.all_s - before.all_s < capacity_s / 2:
+        return None
+    other_s = after.busy_s - before.busy_s - own_s
+    return min(1.0, max(0.0, other_s / capacity_s))
+
+
+def _list_pids() -> set[int]:
+    try:
+        return {int(name) for name in os.listdir(_PROC) if name.isdigit()}  # noqa: PTH208
+    except OSError:
+        return set()
+
+
+def _read_machine() -> _Machine | None:
+    try:
+        lines = (_PROC / "stat").read_text().splitlines()
+        ticks = [int(word) for word in lines[0].split()[1:]]
+        cores = sum(line.startswith("cpu") for line in lines) - 1
+        busy, everything = (sum(ticks[i] for i in f) for f in (_BUSY_FIELDS, _ALL_FIELDS))
+    except (OSError, ValueError, IndexError):
+        return None
+    if cores < 1:
+        return None
+    return _Machine(cores, busy / _TICKS_PER_S, everything / _TICKS_PER_S)
+
+
+def _read_stat(pid: int) -> _Stat | None:
+    """Read what a process used so far, its children's times once it has waited for them."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name in parentheses may hold spaces and parentheses; fields from 3 (state) on follow it.
+    fields = text[text.rindex(")") + 2 :].split()
+    user, system, children_user, children_system = (int(word) for word in fields[11:15])
+    return _Stat(
+        started=int(fields[19]),
+        parent=int(fields[1]),
+        cpu_s=(user + system) / _TICKS_PER_S,
+        family_cpu_s=(user + system + children_user + children_system) / _TICKS_PER_S,
+        resident_bytes=int(fields[21]) * _PAGE_BYTES,
+    )
+
+
+def _read_wait_s(pid: int) -> float | None:
+    """Return how long a process's main thread was ready to run and got no core.
+
+    The main thread alone, since there the event loops of load clients run: a late token is one
+    that the event loop took late. The waits of pool threads would add up to more than the time
+    that passed, without making any token late.
+    """
+    try:
+        words = (_PROC / str(pid) / "task" / str(pid) / "schedstat").read_text().split()
+        return int(words[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,175 @@
+"""What is measured of a load on real vLLM: that generators agree, and that caches are told."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from clone import Clone, make_clone
+
+pytestmark = pytest.mark.e2e
+
+ALIKE = {"dataset": "text", "load_points": [{"rate_rps": 8, "requests": 32}]}
+ROUNDS = 6
+LONG = {
+    "generator": "vllm-bench",
+    "dataset": "long",
+    "warmup_requests": 0,
+    "load_points": [{"concurrency": 2, "requests": 12}],
+}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    """A clone in which one server of the quickstart's baseline took all loads of this file."""
+    made = make_clone(tmp_path_factory.mktemp("load") / "servetune")
+    study = made.study()
+    study["variants"] = {"bf16": {"model": "tiny"}}
+    study["datasets"] = {
+        "text": study["datasets"]["text"],
+        "long": {"kind": "text", "requests": 12, "input_words": 300, "output_tokens": 8},
+        "dialogues": {
+            "kind": "conversations",
+            "conversations": 8,
+            "turns": 4,
+            "starters": {"count": 4, "words": 120},
+            "follow_up_words": 50,
+            "output_tokens": 64,
+        },
+    }
+    # Small blocks, so that a turn's share of whole blocks is close to that of its tokens.
+    study["server"]["block_size"] = 32
+    study["workloads"] = {
+        # Alternating, so that a drift of the machine does not look like a difference.
+        **{
+            f"{generator}-{n}": {"generator": generator, **ALIKE}
+            for n in range(ROUNDS)
+            for generator in _order(n)
+        },
+        "cold": LONG,
+        "again-cold": LONG,
+        "again-warm": {**LONG, "reset_prefix_cache": False},
+        "dialogues": {
+            "generator": "vllm-bench",
+            "dataset": "dialogues",
+            "load_points": [{"concurrency": 2, "requests": 32}],
+        },
+        "dialogues-guidellm": {
+            "generator": "guidellm",
+            "dataset": "dialogues",
+            "load_points": [{"concurrency": 2, "requests": 32}],
+        },
+    }
+    made.write_study(study)
+    print(made.measure())
+    yield made
+
+
+def _order(round: int) -> tuple[str, str]:
+    return ("guidellm", "vllm-bench") if round % 2 else ("vllm-bench", "guidellm")
+
+
+def rows(clone: Clone) -> dict[str, dict[str, Any]]:
+    table = clone.table()
+    return {row["workload"]: row for row in table.to_dict("records")}
+
+
+def raw(clone: Clone, workload: str) -> Path:
+    (folder,) = (clone.root / "results/raw/quickstart").glob(f"bf16-{workload}-[cr]*")
+    return folder
+
+
+def test_both_generators_agree_on_the_same_load(clone: Clone) -> None:
+    """Throughput within 5 % and median TPOT within 10 %, as the median over neighbouring pairs.
+
+    The quickstart's open loop, whose arrivals are the same for both. On two shared cores a run
+    differs from the next by a few percent, and GuideLLM takes more of the processor that it shares
+    with the server; a difference of definition, or a client that batches, would be far beyond.
+    """
+    found = rows(clone)
+    for metric, tolerance in (("output_throughput_tok_s", 0.05), ("tpot_p50_ms", 0.10)):
+        ratios = [
+            found[f"guidellm-{n}"][metric] / found[f"vllm-bench-{n}"][metric] for n in range(ROUNDS)
+        ]
+        assert np.median(ratios) == pytest.approx(1, abs=tolerance), (metric, ratios)
+
+
+def test_both_generators_send_the_same_requests(clone: Clone) -> None:
+    one, other = (
+        pd.read_parquet(raw(clone, f"{name}-1") / "requests.parquet").sort_values("scheduled")
+        for name in ("vllm-bench", "guidellm")
+    )
+    for column in ("scheduled", "input_tokens", "output_tokens"):
+        assert one[column].tolist() == other[column].tolist(), column
+
+
+def test_the_summary_of_vllm_bench_follows_from_the_requests(clone: Clone) -> None:
+    told = json.loads((raw(clone, "vllm-bench-1") / "vllm-bench.json").read_text())
+    requests = pd.read_parquet(raw(clone, "vllm-bench-1") / "requests.parquet")
+    assert told["completed"] == len(requests)
+    assert told["total_output_tokens"] == requests["output_tokens"].sum()
+    assert told["output_throughput"] == pytest.approx(
+        requests["output_tokens"].sum() / told["duration"], rel=1e-6
+    )
+    gaps_ms = np.concatenate(requests["itl_ms"].to_list())
+    values = {"ttft": requests["ttft_ms"], "tpot": requests["tpot_ms"], "itl": gaps_ms}
+    for name, each in {**values, "e2el": requests["e2e_ms"]}.items():
+        assert told[f"mean_{name}_ms"] == pytest.approx(np.mean(each), rel=1e-6), name
+        assert told[f"median_{name}_ms"] == pytest.approx(np.median(each), rel=1e-6), name
+        assert told[f"p99_{name}_ms"] == pytest.approx(np.percentile(each, 99), rel=1e-6), name
+
+
+def test_the_summary_of_guidellm_follows_from_the_requests(clone: Clone) -> None:
+    """Its inter-token latency is our TPOT, weighted by the tokens of each request."""
+    report = json.loads((raw(clone, "guidellm-1") / "guidellm.json").read_text())
+    told = {
+        name: each["successful"]
+        for name, each in report["benchmarks"][0]["metrics"].items()
+        if isinstance(each, dict) and "successful" in each
+    }
+    requests = pd.read_parquet(raw(clone, "guidellm-1") / "requests.parquet")
+    tokens, later = requests["output_tokens"], requests["output_tokens"] - 1
+    assert told["request_latency"]["count"] == len(requests)
+    assert told["output_token_count"]["total_sum"] == tokens.sum()
+    assert told["time_to_first_token_ms"]["mean"] == pytest.approx(
+        requests["ttft_ms"].mean(), rel=1e-3
+    )
+    assert told["inter_token_latency_ms"]["mean"] == pytest.approx(
+        (requests["tpot_ms"] * later).sum() / later.sum(), rel=1e-3
+    )
+    assert told["time_per_output_token_ms"]["mean"] == pytest.approx(
+        requests["e2e_ms"].sum() / tokens.sum(), rel=1e-2
+    )
+
+
+def test_a_repeat_with_the_prefix_cache_reset_is_valid(clone: Clone) -> None:
+    again = rows(clone)["again-cold"]
+    assert again["status"] == "ok", again["reason"]
+    assert again["prefix_cache_hit_ratio"] < 0.05
+
+
+def test_a_repeat_without_the_reset_is_flagged_invalid(clone: Clone) -> None:
+    again = rows(clone)["again-warm"]
+    assert (again["status"], again["rule"]) == ("invalid", "warm-prefix-cache")
+    assert again["prefix_cache_hit_ratio"] > 0.5
+    assert "bf16.again-warm" not in clone.run("servetune", "show")
+
+
+@pytest.mark.parametrize("workload", ["dialogues", "dialogues-guidellm"])
+def test_the_prefix_cache_hit_rate_rises_with_the_turn(clone: Clone, workload: str) -> None:
+    turns = pd.read_parquet(clone.root / "results/quickstart/turns.parquet")
+    turns = turns[turns["workload"] == workload].set_index("turn")
+    assert list(turns.index) == [1, 2, 3, 4]
+    ratios = turns["prefix_cache_hit_ratio"]
+    assert ratios.is_monotonic_increasing, ratios.to_string()
+    assert ratios[4] > 0.6
+    assert turns["input_tokens_mean"].is_monotonic_increasing
+    row = rows(clone)[workload]
+    assert row["status"] == "ok", row["reason"]
+    page = (clone.root / "reports/summary.html").read_text()
+    assert "Conversations by turn" in page
+    assert f"{100 * ratios[1]:.0f}\u00a0% → {100 * ratios[4]:.0f}\u00a0%" in page

@@ -1,0 +1,57 @@
+"""Loads and replies for tests of what is made from them."""
+
+from typing import Any
+
+from servetune.load.declared import LoadPoint, Workload
+from servetune.load.generator import Reply
+
+WORKLOAD_KEYS = set(Workload.model_fields) - {"load_points", "dataset"}
+
+
+def load(**changes: Any) -> dict[str, Any]:
+    """The load of a measurement, as a client is told it."""
+    point = {k: v for k, v in changes.items() if k in LoadPoint.model_fields}
+    if not {"concurrency", "rate_rps", "time_scale"} & set(point):
+        point["concurrency"] = 1
+    if "requests" not in point and "duration_s" not in point:
+        point["requests"] = 8
+    declared = Workload(
+        generator="vllm-bench",
+        dataset="text",
+        load_points=[LoadPoint(**point)],
+        **{k: v for k, v in changes.items() if k in WORKLOAD_KEYS},
+    )
+    dumped = declared.model_dump(exclude={"load_points"})
+    return {**dumped, **declared.load_points[0].model_dump(), "seed": 0, "endpoint": "completions"}
+
+
+def reply(scheduled: int, sent_s: float, **changes: Any) -> Reply:
+    """An answer of three tokens after 0.5, 0.6 and 0.7 s."""
+    told: dict[str, Any] = {
+        "error": None,
+        "due_s": None,
+        "input_tokens": 10,
+        "output_tokens": 3,
+        "cached_tokens": None,
+        "ttft_s": 0.5,
+        "e2e_s": 0.7,
+        "itl_s": [0.1, 0.1],
+    }
+    return Reply(scheduled=scheduled, sent_s=sent_s, **{**told, **changes})
+
+
+def failed(scheduled: int, sent_s: float) -> Reply:
+    return reply(
+        scheduled, sent_s, error="Internal Server Error", ttft_s=None, e2e_s=None, itl_s=[]
+    )
+
+
+def rows(count: int, turns: int = 1) -> list[dict[str, Any]]:
+    """A dataset of conversations, or of single prompts."""
+
+    def turn(row: int, number: int) -> dict[str, Any]:
+        return {"prompt": f"prompt {row} {number}", "output_tokens": 3}
+
+    if turns == 1:
+        return [turn(row, 0) for row in range(count)]
+    return [{"turns": [turn(row, number) for number in range(turns)]} for row in range(count)]

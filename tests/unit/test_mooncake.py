@@ -1,0 +1,104 @@
+"""What a Mooncake trace promises: its times, its lengths, and the blocks that prompts share."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servetune.errors import UserError
+from servetune.plan import PlannedDataset
+from servetune.workloads.datasets import read_requests, write_dataset
+
+TRACE: list[dict[str, Any]] = [
+    {"timestamp": 1000, "input_length": 20, "output_length": 5, "hash_ids": [0, 1, 2]},
+    {"timestamp": 1000, "input_length": 24, "output_length": 6, "hash_ids": [0, 1, 3]},
+    {"timestamp": 2500, "input_length": 30, "output_length": 7, "hash_ids": [1]},
+    {"timestamp": 4001, "input_length": 30, "output_length": 8, "hash_ids": [1]},
+]
+
+
+def made(folder: Path, trace: list[Any], seed: int = 0, **spec: Any) -> Path:
+    lines = "\n".join(each if isinstance(each, str) else json.dumps(each) for each in trace)
+    (folder / "trace.jsonl").write_text(lines + "\n")
+    declared = {"kind": "mooncake", "path": "trace.jsonl", "block_tokens": 8, **spec}
+    out = folder / "out.jsonl"
+    write_dataset(PlannedDataset(id="x-0", spec=declared, seed=seed), out, folder)
+    return out
+
+
+def rows(folder: Path, trace: list[Any] = TRACE, **spec: Any) -> list[dict[str, Any]]:
+    return read_requests(made(folder, trace, **spec))
+
+
+def test_the_same_trace_gives_the_same_requests_on_every_machine(tmp_path: Path) -> None:
+    assert hashlib.sha256(made(tmp_path, TRACE).read_bytes()).hexdigest() == (
+        "fdcc8fe7e76be33a8c4db26f8133bb82a0963b0b6d11d03008cbd373511a01b3"
+    )
+
+
+def test_requests_come_when_the_trace_says_in_seconds_after_the_first(tmp_path: Path) -> None:
+    assert [row["arrival_s"] for row in rows(tmp_path)] == [0.0, 0.0, 1.5, 3.001]
+
+
+def test_prompts_and_answers_are_as_long_as_in_the_trace(tmp_path: Path) -> None:
+    found = rows(tmp_path, vocabulary=50)
+    assert [len(row["prompt"]) for row in found] == [20, 24, 30, 30]
+    assert [row["output_tokens"] for row in found] == [5, 6, 7, 8]
+    assert all(0 <= id < 50 for row in found for id in row["prompt"])
+
+
+def test_the_same_hash_id_is_the_same_block_in_every_line(tmp_path: Path) -> None:
+    first, second, third, _ = (row["prompt"] for row in rows(tmp_path))
+    assert first[:16] == second[:16]
+    assert first[16:20] != second[16:20]
+    assert third[:8] == first[8:16] != first[:8]
+
+
+def test_tokens_without_a_hash_id_are_shared_with_nobody(tmp_path: Path) -> None:
+    _, _, third, fourth = (row["prompt"] for row in rows(tmp_path))
+    assert third[:8] == fourth[:8]
+    assert third[8:12] != fourth[8:12]
+
+
+def test_another_trace_or_seed_has_other_blocks(tmp_path: Path) -> None:
+    one = rows(tmp_path)[0]["prompt"]
+    assert rows(tmp_path, seed=1)[0]["prompt"][:4] != one[:4]
+    assert rows(tmp_path, TRACE[:3])[0]["prompt"][:4] != one[:4]
+
+
+def test_only_as_many_lines_as_asked_for_are_taken(tmp_path: Path) -> None:
+    assert len(rows(tmp_path, requests=2)) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "not JSON",
+        "[]",
+        TRACE[0] | {"timestamp": "soon"},
+        TRACE[0] | {"input_length": 0},
+        TRACE[0] | {"output_length": 1.5},
+        TRACE[0] | {"hash_ids": [None]},
+        {key: value for key, value in TRACE[0].items() if key != "hash_ids"},
+    ],
+)
+def test_a_line_that_is_no_request_is_named(line: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"trace\.jsonl: line 2: expected .*, not "):
+        made(tmp_path, [TRACE[0], line])
+
+
+def test_a_time_that_goes_back_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"line 2: expected a timestamp of at least 4001"):
+        made(tmp_path, [TRACE[3], TRACE[0]])
+
+
+@pytest.mark.parametrize(
+    ("trace", "message"), [([], "empty; expected"), (TRACE, "4 lines, fewer than requests: 5")]
+)
+def test_a_trace_of_too_few_lines_is_refused(
+    trace: list[Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=rf"trace\.jsonl: {message}"):
+        made(tmp_path, trace, requests=5)

@@ -1,0 +1,180 @@
+"""Each rule fires above its limit and not at it; all that is broken is told."""
+
+from typing import Any
+
+import pytest
+
+from servetune.records import Card, Metrics
+from servetune.validity import RULES, Limits, checks, judge
+
+METRICS: dict[str, Any] = {
+    "requests": 100,
+    "completed_requests": 100,
+    "failed_requests": 0,
+    "duration_s": 10.0,
+    "input_tokens": 1000,
+    "output_tokens": 1000,
+    "request_throughput_rps": 10.0,
+    "output_throughput_tok_s": 100.0,
+    "total_throughput_tok_s": 200.0,
+}
+
+
+def metrics(**changes: Any) -> Metrics:
+    return Metrics(**{**METRICS, **changes})
+
+
+# By rule: its limit, then what is at the limit, then what is above it, each as what is seen in
+# the metrics and on the card.
+CASES: dict[str, tuple[float, tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]] = {
+    "failed-requests": (
+        0.25,
+        ({"failed_requests": 25, "completed_requests": 75}, {}),
+        ({"failed_requests": 26, "completed_requests": 74}, {"first_error": "HTTP 500"}),
+    ),
+    "warm-prefix-cache": (
+        0.25,
+        ({"prefix_cache_hit_ratio": 0.75}, {"implied_prefix_cache_hit_ratio": 0.5}),
+        ({"prefix_cache_hit_ratio": 0.8}, {"implied_prefix_cache_hit_ratio": 0.5}),
+    ),
+    "offered-rate": (
+        0.25,
+        ({}, {"offered_rate_rps": 4.0, "sent_rate_rps": 3.0}),
+        ({}, {"offered_rate_rps": 4.0, "sent_rate_rps": 2.9}),
+    ),
+    "client-late": (
+        50.0,
+        ({}, {"send_delay_p99_ms": 50.0}),
+        ({}, {"send_delay_p99_ms": 51.0}),
+    ),
+    "client-cpu": (
+        0.9,
+        ({}, {"client_cpu_ratio": 0.9}),
+        ({}, {"client_cpu_ratio": 0.95}),
+    ),
+    "client-starved": (
+        0.5,
+        ({}, {"client_wait_ratio": 0.5}),
+        ({}, {"client_wait_ratio": 0.6}),
+    ),
+    "output-length": (
+        0.25,
+        ({}, {"wrong_length_requests": 25}),
+        ({}, {"wrong_length_requests": 26}),
+    ),
+    "preemptions": (
+        1.0,
+        ({"preemptions": 100}, {}),
+        ({"preemptions": 101}, {}),
+    ),
+    "other-processes": (
+        0.25,
+        ({}, {"other_cpu_ratio": 0.25}),
+        ({}, {"other_cpu_ratio": 0.3}),
+    ),
+    "other-gpu-processes": (
+        1,
+        ({}, {"other_gpu_processes": 1}),
+        ({}, {"other_gpu_processes": 2}),
+    ),
+    "throttled": (
+        0.05,
+        ({}, {"throttled_ratio": 0.05, "throttle_reasons": ["software_thermal"]}),
+        ({}, {"throttled_ratio": 0.06, "throttle_reasons": ["software_thermal"]}),
+    ),
+}
+LIMIT_OF = {rule.name: rule.limit for rule in RULES}
+WITHOUT_A_NUMBER = {
+    "no-prefix-cache-reset": {"prefix_cache_was_reset": False},
+    "counters-missing": {"counters_were_read": False},
+    "ended-early": {"ended_early": True},
+}
+NO_LIMITS = Limits(**dict.fromkeys(Limits.model_fields))
+
+
+def test_every_rule_has_a_case() -> None:
+    assert set(CASES) == set(LIMIT_OF)
+    assert set(LIMIT_OF.values()) == set(Limits.model_fields)
+
+
+def test_nothing_known_breaks_nothing() -> None:
+    assert judge(metrics(), Card(), Limits()) == ("ok", None, None)
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_rule_fires_above_its_limit(rule: str) -> None:
+    limit, _, (seen, card) = CASES[rule]
+    limits = NO_LIMITS.model_copy(update={LIMIT_OF[rule]: limit})
+    status, broken, reason = judge(metrics(**seen), Card(**card), limits)
+    assert (status, broken) == ("invalid", rule)
+    assert reason
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_rule_does_not_fire_at_its_limit(rule: str) -> None:
+    limit, (seen, card), _ = CASES[rule]
+    limits = NO_LIMITS.model_copy(update={LIMIT_OF[rule]: limit})
+    [check] = [c for c in checks(metrics(**seen), Card(**card), limits) if c.rule == rule]
+    assert (check.value, check.limit, check.is_broken) == (limit, limit, False)
+    assert judge(metrics(**seen), Card(**card), limits)[0] == "ok"
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_null_switches_a_rule_off(rule: str) -> None:
+    _, _, (seen, card) = CASES[rule]
+    assert judge(metrics(**seen), Card(**card), NO_LIMITS) == ("ok", None, None)
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_check_keeps_value_and_limit_for_the_report(rule: str) -> None:
+    limit, _, (seen, card) = CASES[rule]
+    limits = NO_LIMITS.model_copy(update={LIMIT_OF[rule]: limit})
+    [check] = [c for c in checks(metrics(**seen), Card(**card), limits) if c.is_broken]
+    assert check.limits == LIMIT_OF[rule]
+    assert check.value is not None
+    assert check.value > limit
+
+
+@pytest.mark.parametrize("rule", WITHOUT_A_NUMBER)
+def test_a_rule_without_a_number_fires_whatever_the_limits(rule: str) -> None:
+    card = WITHOUT_A_NUMBER[rule]
+    status, broken, reason = judge(metrics(), Card(**card), NO_LIMITS)
+    assert (status, broken) == ("invalid", rule)
+    assert reason
+    kept = Card(**{name: not value for name, value in card.items()})
+    assert judge(metrics(), kept, Limits())[0] == "ok"
+
+
+def test_all_broken_rules_are_told_and_the_first_is_named() -> None:
+    card = Card(prefix_cache_was_reset=False, client_cpu_ratio=2.0, other_cpu_ratio=1.0)
+    status, rule, reason = judge(metrics(), card, Limits())
+    assert (status, rule) == ("invalid", "no-prefix-cache-reset")
+    assert reason is not None
+    told = reason.split("; ")
+    assert len(told) == 3
+    assert "prefix cache" in told[0]
+    assert "200% of its core" in told[1]
+    assert "other processes" in told[2]
+
+
+def test_a_reason_tells_the_first_error() -> None:
+    failing = metrics(failed_requests=1, completed_requests=99)
+    assert "HTTP 500" in str(judge(failing, Card(first_error="HTTP 500"), Limits())[2])
+
+
+def test_without_a_completed_request_a_measurement_failed() -> None:
+    nothing = metrics(completed_requests=0, failed_requests=100)
+    card = Card(first_error="HTTP 500", client_cpu_ratio=2.0)
+    assert judge(nothing, card, Limits()) == ("failed", None, "no request was answered: HTTP 500")
+
+
+def test_a_sent_rate_of_nothing_is_an_error_and_no_offered_rate_is_not_judged() -> None:
+    assert judge(metrics(), Card(offered_rate_rps=4.0, sent_rate_rps=0.0), Limits())[1] == (
+        "offered-rate"
+    )
+    assert judge(metrics(), Card(offered_rate_rps=None, sent_rate_rps=3.0), Limits())[0] == "ok"
+
+
+def test_a_colder_cache_than_implied_is_not_warm() -> None:
+    card = Card(implied_prefix_cache_hit_ratio=0.9)
+    assert judge(metrics(prefix_cache_hit_ratio=0.1), card, Limits())[0] == "ok"

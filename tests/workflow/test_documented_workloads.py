@@ -1,0 +1,79 @@
+"""Every example of docs/workloads.md runs as it stands."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from workspace import ROOT, make_workspace
+
+PAGE = ROOT / "docs/workloads.md"
+
+
+def examples() -> list[dict[str, Any]]:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    return [yaml.safe_load(block) for block in blocks]
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A tokenizer of bytes, as maxima and answers need one."""
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    vocabulary = {letter: id for id, letter in enumerate(sorted(alphabet))}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> pd.DataFrame:
+    """All examples in one study, their names made unique by their number."""
+    workspace = make_workspace(tmp_path_factory.mktemp("docs") / "w", engine_cache)
+    shutil.copytree(ROOT / "docs/examples", workspace.root / "docs/examples")
+    write_tokenizer(workspace.root / "model")
+    study = workspace.study
+    study["variants"] = {"plain": {"model": "standin"}}
+    study["server"] = {"max_model_len": 32768, "max_num_seqs": 256, "standin_step_ms": 0.2}
+    study["datasets"], study["workloads"] = {}, {}
+    for number, example in enumerate(examples()):
+        for name, dataset in example["datasets"].items():
+            study["datasets"][f"{name}-{number}"] = dataset
+        for name, workload in example["workloads"].items():
+            dataset = f"{workload['dataset']}-{number}"
+            study["workloads"][f"{name}-{number}"] = {**workload, "dataset": dataset}
+        study |= {k: v for k, v in example.items() if k not in ("datasets", "workloads")}
+    workspace.write_study(study)
+    print(workspace.measure())
+    return pd.read_parquet(workspace.root / "results/standin/load_points.parquet")
+
+
+def test_there_is_an_example_of_every_kind_of_dataset() -> None:
+    kinds = {each["kind"] for example in examples() for each in example["datasets"].values()}
+    assert kinds == {
+        *("text", "random", "text-files", "file", "sharegpt", "conversations", "mooncake")
+    }
+
+
+def test_there_is_an_example_of_every_kind_of_arrival() -> None:
+    workloads = [each for example in examples() for each in example["workloads"].values()]
+    arrivals = {each.get("arrivals", "poisson") for each in workloads}
+    assert arrivals == {"poisson", "constant", "gamma", "trace"}
+    for key in ("burst", "ramp_up_s", "sampling", "settle_requests", "max_input_tokens"):
+        assert any(key in each for each in workloads), key
+
+
+def test_every_example_is_measured(measured: pd.DataFrame) -> None:
+    told = measured[["workload", "load_point", "status", "reason"]].to_string()
+    assert set(measured["status"]) == {"ok"}, told
+    assert (measured["completed_requests"] == measured["requests"]).all()
+
+
+def test_the_batch_says_what_it_costs(measured: pd.DataFrame) -> None:
+    (batch,) = measured[measured["load_point"] == "rinf"].to_dict("records")
+    hours = batch["duration_s"] / 3600
+    expected = 3.50 * hours / batch["output_tokens"] * 1e6
+    assert batch["cost_usd_per_million_output_tokens"] == pytest.approx(expected)
