@@ -5,24 +5,25 @@ from typing import Any
 from servetune.load.declared import LoadPoint, Workload
 from servetune.load.generator import Reply
 
-WORKLOAD_KEYS = set(Workload.model_fields) - {"load_points", "dataset"}
-
 
 def load(**changes: Any) -> dict[str, Any]:
-    """The load of a measurement, as a client is told it."""
+    """The load of a measurement, as a client is told it: of eight requests one by one, changed."""
     point = {k: v for k, v in changes.items() if k in LoadPoint.model_fields}
     if not {"concurrency", "rate_rps", "time_scale"} & set(point):
         point["concurrency"] = 1
     if "requests" not in point and "duration_s" not in point:
         point["requests"] = 8
-    declared = Workload(
-        generator="vllm-bench",
-        dataset="text",
-        load_points=[LoadPoint(**point)],
-        **{k: v for k, v in changes.items() if k in WORKLOAD_KEYS},
+    declared = Workload.model_validate(
+        {
+            "generator": "vllm-bench",
+            "dataset": "text",
+            "endpoint": "completions",
+            "load_points": [point],
+            **{k: v for k, v in changes.items() if k in Workload.model_fields},
+        }
     )
     dumped = declared.model_dump(exclude={"load_points"})
-    return {**dumped, **declared.load_points[0].model_dump(), "seed": 0, "endpoint": "completions"}
+    return {**dumped, **declared.load_points[0].model_dump(), "seed": 0}
 
 
 def reply(scheduled: int, sent_s: float, **changes: Any) -> Reply:

@@ -24,7 +24,9 @@ def from_requests(
     return Card(
         first_error=str(errors.iloc[0]) if len(errors) else None,
         ended_early=_ended_early(requests, schedule, load),
-        implied_prefix_cache_hit_ratio=implied_hit_ratio(schedule, requests),
+        implied_prefix_cache_hit_ratio=implied_hit_ratio(
+            schedule, requests, load["endpoint"] == "chat"
+        ),
         offered_rate_rps=offered_rps,
         sent_rate_rps=sent_rps,
         send_delay_p50_ms=float(delays_ms.quantile(0.5)) if len(delays_ms) else None,

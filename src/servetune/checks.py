@@ -1,5 +1,6 @@
 """Checks of a study that need more than its own text: an engine's parser, a generator, a file."""
 
+import re
 from pathlib import Path
 
 from servetune.arguments import check_arguments
@@ -60,7 +61,8 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
                 f"{where}.arrivals: a {dataset.kind} dataset has no times of arrival; expected a"
                 " dataset of kind mooncake, or a file with arrival_s a line"
             )
-        if is_chat and dataset.kind in ("random", "mooncake"):
+        is_token_ids = _has_token_ids(dataset, root)
+        if is_chat and is_token_ids:
             raise UserError(
                 f"{where}.endpoint: chat takes text, and a {dataset.kind} dataset holds token"
                 " ids; expected completions"
@@ -69,7 +71,7 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
         for index, point in enumerate(workload.load_points):
             load = {**workload.model_dump(), **point.model_dump()}
-            refusal = GENERATORS[workload.generator].refuses(load, dataset.kind)
+            refusal = GENERATORS[workload.generator].refuses(load, is_token_ids)
             if refusal:
                 raise UserError(f"{where}.load_points.{index}: {refusal}")
 
@@ -80,6 +82,13 @@ def _has_turns(dataset: Dataset, root: Path) -> bool:
     if isinstance(dataset, ShareGptDataset):
         return dataset.turns > 1
     return isinstance(dataset, ConversationsDataset)
+
+
+def _has_token_ids(dataset: Dataset, root: Path) -> bool:
+    if isinstance(dataset, FileDataset):
+        text = (root / dataset.path).read_text(encoding="utf-8")
+        return re.search(r'"prompt"\s*:\s*\[', text) is not None
+    return dataset.kind in ("random", "mooncake")
 
 
 def endpoint_of(workload: Workload, dataset: Dataset, root: Path) -> str:

@@ -1,7 +1,6 @@
 """The `servetune` command: one subcommand a step, so that each can be run by hand."""
 
 import sys
-from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 
 from servetune.errors import UserError
 from servetune.plan import Plan, make_plan, read_params, read_plan
-from servetune.records import read_measurement, read_session
+from servetune.records import read_session
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -140,23 +139,9 @@ def show(plan: PlanFile = None) -> None:
 @_one_line_errors
 def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
     """Forget the failed and invalid records of a study: the next run measures them again."""
-    name = study or make_plan(read_params(ROOT), ROOT).study
-    results = ROOT / "results" / name
-    if not results.is_dir():
-        known = sorted(path.parent.name for path in ROOT.glob("results/*/records"))
-        raise UserError(f"{name}: nothing was measured; expected one of {', '.join(known)}")
-    forgotten = {}
-    for path in sorted((results / "records").glob("*.json")):
-        record = read_measurement(path)
-        if record.status != "ok":
-            forgotten[path] = record
-    ids = {record.measurement for record in forgotten.values()}
-    for path in sorted((results / "sessions").glob("*.json")):
-        if not set(read_session(path).measurements).isdisjoint(ids):
-            path.unlink()
-    for path in forgotten:
-        path.unlink()
-    counts = Counter(record.status for record in forgotten.values())
+    from servetune.retry import forget
+
+    counts = forget(study or read_params(ROOT)["study"], ROOT)
     print(
         f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten;"
         " run: snakemake --cores 1 reports/summary.html"

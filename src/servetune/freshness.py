@@ -13,7 +13,14 @@ from pathlib import Path
 from servetune.plan import Plan
 
 _PACKAGE = Path(__file__).parent
-_TABLE_CODE = ("records.py", "tables.py", "plan.py", "identity.py", "validity.py")
+_TABLE_CODE = (
+    "records.py",
+    "tables.py",
+    "plan.py",
+    "identity.py",
+    "validity.py",
+    "load/prepare.py",
+)
 _REPORT_CODE = ("analysis/**/*.py", "report/**/*")
 
 

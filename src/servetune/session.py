@@ -9,6 +9,7 @@ import json
 import os
 import time
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from servetune.provenance import git_state, now
 from servetune.records import Launch, MeasurementRecord, SessionRecord, write_json
 from servetune.serve import Server, ServerError
 from servetune.telemetry import Sampler, write_samples
+from servetune.workloads.datasets import read_requests
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
@@ -172,10 +174,11 @@ def _prepare(
     """Prepare the load points while the server starts; one that cannot be has its error."""
     found: dict[str, Prepared | UserError] = {}
     model = checkpoint(session.model, root)
+    read = cache(lambda id: read_requests(root / "data" / "workloads" / f"{id}.jsonl"))
     for measurement in owed:
-        dataset = root / "data" / "workloads" / f"{measurement.load['dataset']}.jsonl"
+        rows = read(measurement.load["dataset"])
         try:
-            found[measurement.id] = prepare(measurement.load, dataset, model)
+            found[measurement.id] = prepare(measurement.load, rows, model)
         except UserError as error:
             found[measurement.id] = error
     return found

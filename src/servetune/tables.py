@@ -18,13 +18,12 @@ from servetune.plan import Measurement, Plan, Session
 from servetune.records import (
     LATENCIES,
     QUANTILE_PROBABILITIES,
-    Check,
     MeasurementRecord,
     Metrics,
     TurnMetrics,
     read_measurement,
 )
-from servetune.validity import checks, judge
+from servetune.validity import checks, verdict
 
 REVIEWED = (
     "ttft_p50_ms",
@@ -35,6 +34,8 @@ REVIEWED = (
     "acceptance_length",
 )
 """The metrics that `metrics.json` holds."""
+
+_PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
 
 
 def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
@@ -69,11 +70,8 @@ def _row(
     plan: Plan, session: Session, measurement: Measurement, record: MeasurementRecord
 ) -> dict[str, Any]:
     empty = dict.fromkeys(Metrics.model_fields)
-    status, rule, reason = record.status, record.rule, record.reason
-    told: list[Check] = []
-    if record.metrics:
-        status, rule, reason = judge(record.metrics, record.card, plan.validity)
-        told = checks(record.metrics, record.card, plan.validity)
+    status, rule, reason = verdict(record, plan.validity)
+    told = checks(record.metrics, record.card, plan.validity) if record.metrics else []
     return {
         "study": plan.study,
         "variant": session.variant,
@@ -121,25 +119,23 @@ def turns(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
     """
     rows = [
         {
-            "measurement": record.measurement,
-            "variant": record.variant,
-            "workload": record.workload,
-            "load_point": record.load_point,
-            "repeat": record.repeat,
+            **_place(record),
             **turn.model_dump(),
         }
         for record in records.values()
         if is_ok(record, plan)
         for turn in record.turns
     ]
-    columns = ["measurement", "variant", "workload", "load_point", "repeat"]
-    return pd.DataFrame(rows, columns=[*columns, *TurnMetrics.model_fields])
+    return pd.DataFrame(rows, columns=[*_PLACE, *TurnMetrics.model_fields])
+
+
+def _place(record: MeasurementRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _PLACE}
 
 
 def is_ok(record: MeasurementRecord, plan: Plan) -> bool:
     """Tell whether a measurement keeps to the limits that the study declares now."""
-    metrics = record.metrics
-    return metrics is not None and judge(metrics, record.card, plan.validity)[0] == "ok"
+    return verdict(record, plan.validity)[0] == "ok"
 
 
 def quantiles(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
@@ -150,11 +146,7 @@ def quantiles(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame
     """
     rows = [
         {
-            "measurement": record.measurement,
-            "variant": record.variant,
-            "workload": record.workload,
-            "load_point": record.load_point,
-            "repeat": record.repeat,
+            **_place(record),
             "latency": latency,
             "probability": probability,
             "value_ms": value,
@@ -166,8 +158,7 @@ def quantiles(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame
             QUANTILE_PROBABILITIES, record.quantiles.get(f"{latency}_ms", []), strict=False
         )
     ]
-    columns = ["measurement", "variant", "workload", "load_point", "repeat", "latency"]
-    return pd.DataFrame(rows, columns=[*columns, "probability", "value_ms"])
+    return pd.DataFrame(rows, columns=[*_PLACE, "latency", "probability", "value_ms"])
 
 
 def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from servetune.declared import Declared
-from servetune.records import Card, Check, Metrics, Status
+from servetune.records import Card, Check, MeasurementRecord, Metrics, Status
 
 
 class Limits(Declared):
@@ -197,3 +197,10 @@ def judge(metrics: Metrics, card: Card, limits: Limits) -> tuple[Status, str | N
     if broken:
         return "invalid", broken[0].rule, "; ".join(str(check.reason) for check in broken)
     return "ok", None, None
+
+
+def verdict(record: MeasurementRecord, limits: Limits) -> tuple[Status, str | None, str | None]:
+    """Return status, rule and reason of a record by these limits, whatever it says itself."""
+    if record.metrics is None:
+        return record.status, record.rule, record.reason
+    return judge(record.metrics, record.card, limits)

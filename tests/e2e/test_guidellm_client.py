@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from loads import load
 from servetune.engines import build_engine, engine_id, read_engine
 from servetune.load.client import LoadClient, LoadError
-from servetune.load.declared import LoadPoint, Workload
 from servetune.load.generator import Reply, Target
 from servetune.load.guidellm import GUIDELLM
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
@@ -23,14 +23,6 @@ LATE_S = 0.15
 """How late a request may be sent on a machine that has other things to do."""
 
 Run = Callable[..., tuple[list[ScheduledRequest], list[Reply]]]
-
-
-def declared(**values: Any) -> dict[str, Any]:
-    point = {name: values.pop(name) for name in LoadPoint.model_fields if name in values}
-    fixed = {"generator": "guidellm", "dataset": "it", "endpoint": "completions"}
-    workload = Workload.model_validate(fixed | values | {"load_points": [point]})
-    load = workload.model_dump(exclude={"load_points", "dataset"})
-    return {**load, **workload.load_points[0].model_dump(), "dataset": {}, "seed": 7}
 
 
 def prompts(count: int, output_tokens: int = 8) -> list[dict[str, Any]]:
@@ -64,8 +56,8 @@ def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
     def run(
         rows: list[dict[str, Any]], server: Server = server, **values: Any
     ) -> tuple[list[ScheduledRequest], list[Reply]]:
-        load = declared(**values)
-        schedule = make_schedule(rows, load)
+        told = load(**values)
+        schedule = make_schedule(rows, told)
         where = Target(
             url=str(server.http.base_url).rstrip("/"),
             served_name="it",
@@ -74,8 +66,8 @@ def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
             raw=tmp_path,
         )
         write_schedule(schedule, where.schedule)
-        job = {"argv": GUIDELLM.arguments(load, where), "schedule": str(where.schedule)}
-        client.run({**job, "load": load}, 60, lambda: None)
+        job = {"argv": GUIDELLM.arguments(told, where), "schedule": str(where.schedule)}
+        client.run({**job, "load": told}, 60, lambda: None)
         return schedule, sorted(GUIDELLM.read(tmp_path), key=lambda reply: reply.scheduled)
 
     return run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from servetune.load.declared import LoadPoint, Workload
+from loads import load
 from servetune.load.generator import Target
 from servetune.load.guidellm import GUIDELLM, REPORT
 from servetune.load.guidellm_data import write_data
@@ -18,17 +18,9 @@ TARGET = Target("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Pa
 TALK = {"turns": [{"prompt": f"say {turn}", "output_tokens": 4 + turn} for turn in range(3)]}
 
 
-def declared(**values: Any) -> dict[str, Any]:
-    point = {name: values.pop(name) for name in LoadPoint.model_fields if name in values}
-    fixed = {"generator": "guidellm", "dataset": "it", "endpoint": "completions"}
-    workload = Workload.model_validate(fixed | values | {"load_points": [point]})
-    load = workload.model_dump(exclude={"load_points", "dataset"})
-    return {**load, **workload.load_points[0].model_dump(), "dataset": {}, "seed": 7}
-
-
 def words(**values: Any) -> dict[str, dict[str, Any]]:
     """Return what each option says, read as GuideLLM reads it."""
-    options = GUIDELLM.arguments(declared(**values), TARGET)
+    options = GUIDELLM.arguments(load(**values), TARGET)
     options.remove("--disable-console")
     said = {}
     for option, text in zip(options[::2], options[1::2], strict=True):
@@ -85,7 +77,7 @@ def test_the_endpoint_is_the_request_format() -> None:
 
 
 def test_data_is_one_conversation_a_line_whose_turns_follow_each_other(tmp_path: Path) -> None:
-    schedule = make_schedule([TALK], declared(rate_rps=1, requests=5, arrivals="constant"))
+    schedule = make_schedule([TALK], load(rate_rps=1, requests=5, arrivals="constant"))
     assert write_data(schedule, tmp_path / "data") == 2
     first, second = [
         json.loads(json.loads(line)["conversation_turns"])["turns"]
@@ -145,7 +137,7 @@ def test_a_report_becomes_replies(tmp_path: Path) -> None:
 
 
 def test_the_turns_after_one_that_failed_are_errors_too(tmp_path: Path) -> None:
-    schedule = make_schedule([TALK], declared(concurrency=1, requests=6))
+    schedule = make_schedule([TALK], load(concurrency=1, requests=6))
     write_schedule(schedule, tmp_path / SCHEDULE)
     failed = {**told(4, "errored", error="500"), "response_metrics": None}
     write_report(tmp_path, successful=[told(3, "completed")], errored=[failed])
@@ -157,10 +149,9 @@ def test_the_turns_after_one_that_failed_are_errors_too(tmp_path: Path) -> None:
 
 
 def test_what_guidellm_cannot_do_is_refused_and_who_can_is_named() -> None:
-    closed, opened = declared(concurrency=2, requests=4), declared(rate_rps=2, requests=4)
-    assert GUIDELLM.refuses(closed, "file") is None
-    assert GUIDELLM.refuses(opened, "file") is None
-    for kind in ("random", "mooncake"):
-        assert "text, not token ids; vllm-bench" in str(GUIDELLM.refuses(closed, kind))
-    both = declared(concurrency=2, rate_rps=2, requests=4)
-    assert "in flight of an open loop; vllm-bench can" in str(GUIDELLM.refuses(both, "file"))
+    closed, opened = load(concurrency=2, requests=4), load(rate_rps=2, requests=4)
+    assert GUIDELLM.refuses(closed, False) is None
+    assert GUIDELLM.refuses(opened, False) is None
+    assert "text, not token ids; vllm-bench" in str(GUIDELLM.refuses(closed, True))
+    both = load(concurrency=2, rate_rps=2, requests=4)
+    assert "in flight of an open loop; vllm-bench can" in str(GUIDELLM.refuses(both, False))

@@ -139,8 +139,10 @@ IN_STUDY: list[tuple[Edit, str]] = [
     ),
     (
         lambda s: (
+            s["datasets"].update(
+                random={"kind": "random", "requests": 8, "input_tokens": 8, "output_tokens": 8}
+            ),
             s["workloads"]["text"].update(dataset="random", endpoint="chat"),
-            s["workloads"]["guidellm"].update(dataset="text"),
         ),
         "workloads.text.endpoint: chat takes text, and a random dataset holds token ids",
     ),

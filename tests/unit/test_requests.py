@@ -87,6 +87,12 @@ def test_in_a_closed_loop_a_request_is_late_against_the_end_of_the_one_before() 
     assert made["send_delay_ms"].iloc[2] == pytest.approx(50)
 
 
+def test_a_place_that_the_ramp_up_opens_later_is_not_a_delay() -> None:
+    replies = [reply(0, 0.0), reply(1, 0.7), reply(2, 1.41), reply(3, 2.0)]
+    made = table(*replies, concurrency=2, ramp_up_s=4)
+    assert made["send_delay_ms"].tolist() == pytest.approx([0, 0, 10, 0])
+
+
 def test_an_arrival_that_waits_for_a_free_place_is_due_when_there_is_one() -> None:
     replies = [reply(0, 0.0, due_s=0.0), reply(1, 0.71, due_s=0.1)]
     made = table(*replies, concurrency=1, rate_rps=10)

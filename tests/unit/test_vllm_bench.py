@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from loads import load
 from servetune.load.client import LoadClient
-from servetune.load.declared import Workload
 from servetune.load.generator import Reply, Target
 from servetune.load.pacing import Pacing
 from servetune.load.schedule import make_schedule, write_schedule
@@ -22,24 +22,6 @@ LATE_S = 0.1
 """How late a request may be sent on a machine that has other things to do."""
 
 Run = Callable[..., list[Reply]]
-
-
-def declared(**values: Any) -> dict[str, Any]:
-    """Return a job's load; `values` go to the load point if that has them, or the workload."""
-    names = ("concurrency", "rate_rps", "time_scale", "requests", "duration_s")
-    point = {name: values.pop(name) for name in names if name in values}
-    endpoint = values.pop("endpoint", "completions")
-    workload = Workload.model_validate(
-        {
-            "generator": "vllm-bench",
-            "dataset": "it",
-            "endpoint": endpoint,
-            "load_points": [point],
-            **values,
-        }
-    )
-    load = workload.model_dump(exclude={"load_points", "dataset"})
-    return {**load, **workload.load_points[0].model_dump(), "dataset": "it", "seed": 1}
 
 
 def prompts(count: int, output_tokens: int = 4) -> list[dict[str, Any]]:
@@ -82,10 +64,10 @@ def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
 
     def run(rows: list[dict[str, Any]], server: Server = server, **values: Any) -> list[Reply]:
         where = target(tmp_path, str(server.http.base_url).rstrip("/"))
-        load = declared(**values)
-        write_schedule(make_schedule(rows, load), where.schedule)
-        argv = VLLM_BENCH.arguments(load, where)
-        client.run({"argv": argv, "schedule": str(where.schedule), "load": load}, 30, lambda: None)
+        told = load(**values)
+        write_schedule(make_schedule(rows, told), where.schedule)
+        argv = VLLM_BENCH.arguments(told, where)
+        client.run({"argv": argv, "schedule": str(where.schedule), "load": told}, 30, lambda: None)
         return sorted(VLLM_BENCH.read(where.raw), key=lambda reply: reply.scheduled)
 
     return run
@@ -114,14 +96,14 @@ def are_on_time(replies: list[Reply]) -> bool:
 
 
 def test_a_load_point_reads_as_vllms_own_command() -> None:
-    load = declared(
+    told = load(
         rate_rps=4,
         requests=9,
         arrivals="gamma",
         burstiness=0.5,
         sampling={"temperature": 0.7, "top_p": 0.9, "top_k": -1},
     )
-    words = " ".join(VLLM_BENCH.arguments(load, target(Path("somewhere"))))
+    words = " ".join(VLLM_BENCH.arguments(told, target(Path("somewhere"))))
     assert "--backend openai --endpoint /v1/completions --base-url http://it" in words
     assert "--temperature=0.7 --top-p=0.9 --top-k=-1 --request-rate 4.0 --burstiness 0.5" in words
     assert "--ignore-eos" in words and "--min-p" not in words and "--max-concurrency" not in words
@@ -146,18 +128,18 @@ def test_a_load_point_reads_as_vllms_own_command() -> None:
 def test_the_pace_is_said_where_vllm_has_words_for_it(
     values: dict[str, Any], words: list[str]
 ) -> None:
-    said = VLLM_BENCH.arguments(declared(requests=9, **values), target(Path()))
+    said = VLLM_BENCH.arguments(load(requests=9, **values), target(Path()))
     assert said[-len(words) - 1 :] == ["--temperature=0.0", *words]
 
 
 def test_conversations_go_to_the_chat_endpoint() -> None:
-    load = declared(concurrency=1, requests=1, endpoint="chat")
-    said = VLLM_BENCH.arguments(load, target(Path()))
+    told = load(concurrency=1, requests=1, endpoint="chat")
+    said = VLLM_BENCH.arguments(told, target(Path()))
     assert said[:4] == ["--backend", "openai-chat", "--endpoint", "/v1/chat/completions"]
 
 
 def test_it_refuses_no_load() -> None:
-    assert VLLM_BENCH.refuses(declared(concurrency=1, requests=1), "random") is None
+    assert VLLM_BENCH.refuses(load(concurrency=1, requests=1), True) is None
 
 
 def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
@@ -198,11 +180,11 @@ def paced(
     rows: list[dict[str, Any]], failing: tuple[int, ...] = (), **values: Any
 ) -> tuple[list[int], set[int]]:
     """Return the order of a load point whose answers take 10 ms each, and what is broken of it."""
-    load = declared(**values)
-    schedule = make_schedule(rows, load)
+    told = load(**values)
+    schedule = make_schedule(rows, told)
 
     async def load_all() -> tuple[list[int], set[int]]:
-        pacing = Pacing(schedule, load)
+        pacing = Pacing(schedule, told)
         order = []
         loop = asyncio.get_running_loop()
         async for request in pacing.requests():
@@ -231,11 +213,6 @@ def test_nothing_is_given_out_that_is_due_after_the_end() -> None:
     order, _ = paced(talks(1, 100), rate_rps=20, duration_s=0.055, arrivals="constant")
     assert order[:1] == [0] and len(order) <= 2
     assert paced(prompts(9), concurrency=4, duration_s=0.005, ramp_up_s=4)[0] == [0]
-
-
-def test_a_trace_that_is_not_in_order_is_sent_in_order() -> None:
-    rows = [row | {"arrival_s": at} for row, at in zip(prompts(3), (0.02, 0.0, 0.01), strict=True)]
-    assert paced(rows, arrivals="trace", time_scale=1, requests=3)[0] == [1, 2, 0]
 
 
 def test_constant_arrivals_are_sent_when_they_are_due(run: Run) -> None:

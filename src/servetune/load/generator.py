@@ -50,8 +50,8 @@ class Generator:
     `key_variable`. A job is `{"argv": [...], "schedule": PATH, "load": {...}}`: the words for a
     load point, its requests, and the declared load. `command` holds the words that a user would
     type before those of `arguments`; `read` turns the raw output into replies, in any order.
-    `refuses` takes the load and the kind of its dataset and says why the generator cannot do it,
-    and which one can, or None.
+    `refuses` takes the load, and whether prompts are token ids, and says why the generator cannot
+    do it, and which one can, or None.
     """
 
     name: str
@@ -61,4 +61,4 @@ class Generator:
     command: tuple[str, ...]
     arguments: Callable[[dict[str, Any], Target], list[str]]
     read: Callable[[Path], list[Reply]]
-    refuses: Callable[[dict[str, Any], str], str | None]
+    refuses: Callable[[dict[str, Any], bool], str | None]

@@ -19,9 +19,6 @@ REPORT = "guidellm.json"
 
 FORMATS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
-TOKEN_IDS = ("random", "mooncake")
-"""The kinds of datasets whose prompts are token ids."""
-
 
 def arguments(load: dict[str, Any], target: Target) -> list[str]:
     """Write a load point as the words after `guidellm run`."""
@@ -137,9 +134,9 @@ def _never_sent(errored: list[Reply], raw: Path) -> list[Reply]:
     ]
 
 
-def refuses(load: dict[str, Any], dataset_kind: str) -> str | None:
+def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:
     """Say why GuideLLM cannot do a load, and which generator can."""
-    if dataset_kind in TOKEN_IDS:
+    if is_token_ids:
         return "guidellm sends text, not token ids; vllm-bench sends both"
     is_open = load["rate_rps"] is not None or load["time_scale"] is not None
     if is_open and load["concurrency"] is not None:

@@ -9,11 +9,15 @@ import pandas as pd
 from servetune.load.schedule import ScheduledRequest
 
 TOKENS_PER_BLOCK = 16
+TEMPLATE_TOKENS = 64
+"""What the template of a chat may put before every prompt."""
 BYTES_PER_BLOCK = 16
 """Text is compared by bytes: the share of bytes that is shared stands for that of tokens."""
 
 
-def implied_hit_ratio(schedule: list[ScheduledRequest], requests: pd.DataFrame) -> float | None:
+def implied_hit_ratio(
+    schedule: list[ScheduledRequest], requests: pd.DataFrame, is_chat: bool = False
+) -> float | None:
     """Return the share of all prompt tokens that earlier requests of this load had already.
 
     A later turn shares the prompt and the answer of the turn before, as the server counted them; a
@@ -22,6 +26,7 @@ def implied_hit_ratio(schedule: list[ScheduledRequest], requests: pd.DataFrame) 
     Args:
         schedule: what was to be sent.
         requests: the request table of what was.
+        is_chat: whether a template stands before each prompt.
     """
     ok = requests[requests["is_ok"]].sort_values("scheduled")
     columns = ("scheduled", "input_tokens", "output_tokens")
@@ -36,7 +41,9 @@ def implied_hit_ratio(schedule: list[ScheduledRequest], requests: pd.DataFrame) 
             before = ends.get((request.conversation, request.turn - 1), 0)
             shared_tokens += min(before, input_tokens)
         else:
-            shared_tokens += _shared(request.prompt, known) * input_tokens
+            template = TEMPLATE_TOKENS if is_chat and known else 0
+            shared = template + _shared(request.prompt, known) * input_tokens
+            shared_tokens += min(shared, input_tokens)
     return shared_tokens / tokens if tokens else None
 
 

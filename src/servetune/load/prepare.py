@@ -7,7 +7,6 @@ from typing import Any
 from servetune.errors import UserError
 from servetune.load.lengths import needs_tokenizer, open_tokenizer, resolve
 from servetune.load.schedule import ScheduledRequest, make_schedule
-from servetune.workloads.datasets import read_requests
 
 
 @dataclass(frozen=True)
@@ -24,30 +23,40 @@ class Prepared:
     truncated: int
 
 
-def prepare(load: dict[str, Any], dataset: Path, checkpoint: Path) -> Prepared:
+def prepare(load: dict[str, Any], rows: list[dict[str, Any]], checkpoint: Path) -> Prepared:
     """Prepare a load point.
 
     Args:
         load: the declared load of a measurement.
-        dataset: the JSONL file of its requests.
+        rows: of its dataset; the schedule refers to their prompts and copies none.
         checkpoint: the model, whose tokenizer counts what the dataset does not say.
 
     Raises:
         UserError: no request is left, or a tokenizer is needed and missing.
     """
     load = with_numbers(load)
-    rows = read_requests(dataset)
     encode = open_tokenizer(checkpoint) if needs_tokenizer(rows, load) else None
     resolved = resolve(rows, load, encode)
     if not resolved.rows:
         raise UserError(
-            f"{dataset}: no request is within max_input_tokens {load['max_input_tokens']} and"
-            f" max_output_tokens {load['max_output_tokens']}; raise them, or set"
-            " over_length: truncate"
+            f"{load['dataset']}: no request is within max_input_tokens"
+            f" {load['max_input_tokens']} and max_output_tokens {load['max_output_tokens']};"
+            " raise them, or set over_length: truncate"
+        )
+    if load["arrivals"] == "trace" and any("arrival_s" not in row for row in rows):
+        raise UserError(
+            f"{load['dataset']}: a row has no arrival_s; a trace needs one a line, in seconds"
+        )
+    schedule = make_schedule(resolved.rows, load)
+    asked = (load["requests"] or 0) + load["settle_requests"] + load["cooldown_requests"]
+    if load["arrivals"] == "trace" and load["duration_s"] is None and len(schedule) < asked:
+        raise UserError(
+            f"{load['dataset']}: the trace has {len(schedule)} requests, and the load point asks"
+            f" for {asked}; ask for fewer, or for a duration_s"
         )
     count = load["warmup_requests"]
     return Prepared(
-        schedule=make_schedule(resolved.rows, load),
+        schedule=schedule,
         warmup=resolved.rows[-count:] if count else [],
         rejected=resolved.rejected,
         truncated=resolved.truncated,

@@ -10,7 +10,7 @@ in the order of sending:
 - `send_delay_ms` float, how late it was sent (`send_delays`); null at the start of a closed loop
 - `asked_output_tokens` int; `input_tokens`, `output_tokens` int, as the server counted them
 - `cached_tokens` of the input, from the prefix cache; null where the server does not tell
-- `ttft_ms` time to first token: from sending to the first chunk that carries text
+- `ttft_ms` time to first token: from sending to the first chunk of tokens
 - `e2e_ms` end-to-end latency: from sending to the last such chunk
 - `tpot_ms` time per output token: (e2e - ttft) / (output tokens - 1); null for a single token
 - `itl_ms` list of the gaps between chunks; under speculation a chunk holds several tokens
@@ -18,6 +18,8 @@ in the order of sending:
 The definitions are vLLM's (`vllm bench serve`) and are applied to every generator alike.
 """
 
+import heapq
+import math
 from typing import Any
 
 import numpy as np
@@ -47,7 +49,7 @@ def request_table(
     """
     ordered = sorted(replies, key=lambda reply: reply.sent_s)
     settle, cooldown = load["settle_requests"], load["cooldown_requests"]
-    delays_s = send_delays(ordered, schedule, load["concurrency"])
+    delays_s = send_delays(ordered, schedule, load)
     rows = []
     for place, (reply, delay_s) in enumerate(zip(ordered, delays_s, strict=True)):
         scheduled = schedule[reply.scheduled]
@@ -95,40 +97,54 @@ def _tpot_ms(reply: Reply) -> float | None:
 
 
 def send_delays(
-    replies: list[Reply], schedule: list[ScheduledRequest], concurrency: int | None
+    replies: list[Reply], schedule: list[ScheduledRequest], load: dict[str, Any]
 ) -> list[float | None]:
     """Return how much later than it should each request was sent, in seconds, at least 0.
 
     An open loop should send at the arrival time, a later turn when the answer before it is
-    complete, and a closed loop of c conversations its k-th when the (k-c)-th ended. An arrival
-    that has to wait for a free place is due when there is one.
+    complete, and a closed loop when a place is free: at the start, or as the ramp-up opens it, and
+    then when a conversation ends. An arrival that has to wait for a place is due when there is one.
 
     Args:
         replies: in the order of sending.
         schedule: what was to be sent.
-        concurrency: of conversations, or None.
+        load: the declared load.
     """
     ends: dict[tuple[int, int], float] = {}
+    last_ends: dict[int, float] = {}
     for reply in replies:
         at = schedule[reply.scheduled]
-        ends[at.conversation, at.turn] = reply.sent_s + (reply.e2e_s or 0.0)
-    last_turns: dict[int, int] = {}
-    for conversation, turn in ends:
-        last_turns[conversation] = max(turn, last_turns.get(conversation, 0))
-    freed = sorted(ends[conversation, turn] for conversation, turn in last_turns.items())
+        end_s = reply.sent_s + (reply.e2e_s or 0.0)
+        ends[at.conversation, at.turn] = end_s
+        last_ends[at.conversation] = max(end_s, last_ends.get(at.conversation, end_s))
+    places = _places(replies, load)
     delays: list[float | None] = []
-    begun = 0
     for reply in replies:
         at = schedule[reply.scheduled]
         if at.turn:
             due_s = ends.get((at.conversation, at.turn - 1))
         else:
             due_s = reply.due_s
-            if concurrency is not None and begun >= concurrency:
-                due_s = max(freed[begun - concurrency], due_s or 0.0)
-            begun += 1
-        delays.append(None if due_s is None else max(0.0, reply.sent_s - due_s))
+            if places is not None:
+                free_s = heapq.heapreplace(places, last_ends[at.conversation])
+                due_s = max(free_s, due_s or free_s)
+        is_known = due_s is not None and not math.isinf(due_s)
+        delays.append(max(0.0, reply.sent_s - due_s) if is_known else None)  # type: ignore[operator]
     return delays
+
+
+def _places(replies: list[Reply], load: dict[str, Any]) -> list[float] | None:
+    """Return when each place of a concurrency opens, ascending; None without a concurrency.
+
+    The first ones of a closed loop are taken at once, and tell nothing: minus infinity.
+    """
+    if load["concurrency"] is None or not replies:
+        return None
+    count, is_ramp = load["concurrency"], load["ramp_up_s"] and load["rate_rps"] is None
+    if not is_ramp:
+        return [-math.inf] * count
+    began_s = replies[0].sent_s
+    return [began_s + place * load["ramp_up_s"] / count for place in range(count)]
 
 
 def latencies(requests: pd.DataFrame) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:

@@ -57,6 +57,8 @@ def make_schedule(rows: list[dict[str, Any]], load: dict[str, Any]) -> list[Sche
     asked = None if load["requests"] is None else load["requests"] + extra
     is_trace = load["arrivals"] == "trace"
     is_open = load["rate_rps"] is not None
+    if is_trace:
+        rows = sorted(rows, key=lambda row: float(row["arrival_s"]))
     if asked is None and is_open:
         chosen = [_whole(row) for row in itertools.islice(itertools.cycle(rows), expected(load))]
     else:
@@ -64,7 +66,7 @@ def make_schedule(rows: list[dict[str, Any]], load: dict[str, Any]) -> list[Sche
         chosen = list(_conversations(rows, asked, repeats))
     arrivals: list[float] | None = None
     if is_trace:
-        scale, first = load["time_scale"], min(row["arrival_s"] for row in rows)
+        scale, first = load["time_scale"], rows[0]["arrival_s"]
         arrivals = [(row["arrival_s"] - first) * scale for row in chosen]
     elif is_open:
         arrivals = arrival_times(load, len(chosen)).tolist()

@@ -103,7 +103,7 @@ def _reply(
     )
 
 
-def refuses(load: dict[str, Any], dataset_kind: str) -> str | None:
+def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:
     """Say why this generator cannot do a load: it does all that a study can declare."""
     return None
 

@@ -50,6 +50,7 @@ FAULTS = {
     "hang-under-load": "answer nothing, /health neither, after --standin-fault-after requests",
     "fail-requests": "answer 500 to every --standin-fault-after-th request",
     "ignore-sigterm": "go on after SIGTERM",
+    "short-answers": "end every --standin-fault-after-th answer one token early",
     "no-reset": "answer 500 when its prefix cache is to be emptied",
     "leave-child": "start a child that outlives it, unless its process group is ended",
 }

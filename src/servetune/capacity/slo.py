@@ -1,0 +1,171 @@
+"""The declared SLO, its presets, and how the search for the capacity under it is set.
+
+    slo:
+      chat: {ttft_p99_ms: 1000, tpot_p99_ms: 60}
+      good: {goodput_ratio: 0.95, ttft_ms: 500, tpot_ms: 40}
+      mlperf: llama-3.1-8b-interactive
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from servetune.declared import Declared, Name
+from servetune.errors import nearest
+from servetune.records import LATENCIES, PERCENTILES
+
+LIMITS = tuple(f"{metric}_ms" for metric in LATENCIES)
+"""Keys of the goodput form: what each request has to keep to."""
+
+_OBJECTIVE = re.compile(rf"({'|'.join(LATENCIES)})_p(\d+(?:\.\d+)?)_ms")
+_EXAMPLES = tuple(f"{m}_p{p:g}_ms" for m in LATENCIES for p in (*PERCENTILES, 99.9))
+
+PRESETS: dict[str, dict[str, float]] = {
+    "llama-3.1-8b-server": {"ttft_p99_ms": 2000, "tpot_p99_ms": 100},
+    "llama-3.1-8b-interactive": {"ttft_p99_ms": 500, "tpot_p99_ms": 30},
+}
+"""Tiers of MLPerf Inference v5.1 for Llama-3.1-8B (mlcommons/inference_policies)."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """At most `allowed_ratio` of the requests may exceed any of `limits_ms` (metric to ms).
+
+    `ttft_p99_ms: 1000` is the same as: at most 1 % of the requests have a TTFT above 1000 ms.
+    An ITL percentile is over gaps: the share of a request's gaps above the limit is averaged.
+    """
+
+    name: str
+    allowed_ratio: float
+    limits_ms: Mapping[str, float]
+    is_percentile: bool
+
+
+class Slo(Declared):
+    """Percentiles (`ttft_p99_ms: 1000`), or a goodput ratio with limits for each request."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, float] = Field(init=False)
+
+    goodput_ratio: float | None = Field(
+        None, ge=0.5, lt=1, description="requests that must keep to all limits, as a share"
+    )
+    ttft_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
+    tpot_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
+    itl_ms: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="of the longest gap of the request"
+    )
+    e2e_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _means_something(self) -> Self:
+        percentiles = self.__pydantic_extra__
+        for key, limit in percentiles.items():
+            if problem := _problem(key, limit):
+                raise ValueError(problem)
+        limits = self._limits()
+        if self.goodput_ratio is not None and percentiles:
+            raise ValueError(
+                f"goodput_ratio and {next(iter(percentiles))} are two forms; give one of them, and"
+                " the other under a second name"
+            )
+        if self.goodput_ratio is not None and not limits:
+            raise ValueError(f"goodput_ratio needs a limit: one of {', '.join(LIMITS)}")
+        if limits and self.goodput_ratio is None:
+            key = next(iter(limits))
+            raise ValueError(
+                f"{key} is a limit of each request and needs goodput_ratio; for a percentile"
+                f" write {key.removesuffix('_ms')}_p99_ms"
+            )
+        if not self.objectives:
+            raise ValueError("an SLO needs an objective, such as ttft_p99_ms: 1000")
+        return self
+
+    def _limits(self) -> dict[str, float]:
+        given = {key: getattr(self, key) for key in LIMITS}
+        return {key: limit for key, limit in given.items() if limit is not None}
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """Everything that must hold; an objective that another one implies is left out."""
+        if self.goodput_ratio is not None:
+            limits = {key.removesuffix("_ms"): limit for key, limit in self._limits().items()}
+            allowed = 1 - self.goodput_ratio
+            return (Objective("goodput_ratio", allowed, limits, is_percentile=False),)
+        parsed = []
+        for key, limit in self.__pydantic_extra__.items():
+            match = _OBJECTIVE.fullmatch(key)
+            assert match is not None
+            parsed.append(Objective(key, 1 - float(match[2]) / 100, {match[1]: limit}, True))
+        return tuple(each for each in parsed if not any(_implies(o, each) for o in parsed))
+
+
+def _implies(other: Objective, one: Objective) -> bool:
+    """Whether keeping to `other` keeps to `one`: a share no larger, above a limit no higher."""
+    if other.limits_ms.keys() != one.limits_ms.keys() or other is one:
+        return False
+    metric = next(iter(one.limits_ms))
+    theirs = (other.allowed_ratio, other.limits_ms[metric])
+    ours = (one.allowed_ratio, one.limits_ms[metric])
+    return theirs != ours and theirs[0] <= ours[0] and theirs[1] <= ours[1]
+
+
+def _problem(key: str, limit: float) -> str | None:
+    match = _OBJECTIVE.fullmatch(key)
+    if match is None:
+        valid = (*_EXAMPLES, *LIMITS, "goodput_ratio")
+        close = nearest(key, valid) or f"; expected one such as {_EXAMPLES[3]}, or goodput_ratio"
+        return f"{key}: no such objective{close}"
+    if not 50 <= float(match[2]) < 100:
+        return f"{key}: a percentile is at least 50 and below 100"
+    if not (limit > 0 and math.isfinite(limit)):
+        return f"{key}: {limit:g}: a limit is above 0 ms and finite"
+    return None
+
+
+def _preset(given: Any) -> Any:
+    """Replace the name of a preset by its objectives."""
+    if not isinstance(given, str):
+        return given
+    if given not in PRESETS:
+        close = nearest(given, PRESETS) or f"; expected one of {', '.join(PRESETS)}"
+        raise ValueError(f"no such preset{close}")
+    return PRESETS[given]
+
+
+Tiers = Annotated[dict[Name, Annotated[Slo, BeforeValidator(_preset)]], Field(min_length=1)]
+"""SLOs by name, each with its objectives or as the name of a preset."""
+
+
+class Search(Declared):
+    """What is searched for, how sure and how narrow the answer is, and what it may cost.
+
+    `lowest` and `highest` are requests a second, or requests in flight, as `over` says.
+    """
+
+    slo: Tiers
+    over: Literal["rate", "concurrency"] = "rate"
+    lowest: float = Field(gt=0, allow_inf_nan=False)
+    highest: float = Field(gt=0, allow_inf_nan=False)
+    confidence: float = Field(0.95, ge=0.5, lt=1, description="that the interval holds, each tier")
+    tolerance: float = Field(0.1, gt=0, le=1, description="its upper end is so far above its lower")
+    probes: int = Field(12, ge=2, description="at most so many; they share the error")
+    probe_requests: int = Field(20_000, ge=100, description="a probe undecided by then ends")
+    probe_seconds: float = Field(1800, gt=0, description="a probe undecided by then ends")
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.highest <= self.lowest:
+            raise ValueError(f"highest {self.highest:g} is not above lowest {self.lowest:g}")
+        if self.over == "concurrency" and (self.lowest % 1 or self.highest % 1):
+            raise ValueError("a concurrency is a whole number; give lowest and highest so")
+        return self
+
+    @property
+    def error_per_probe(self) -> float:
+        """The probability with which one probe may decide wrongly: all of them share the rest."""
+        return (1 - self.confidence) / self.probes

@@ -1,0 +1,40 @@
+"""Forgetting records that are of no use, so that the next run measures them again."""
+
+from collections import Counter
+from pathlib import Path
+
+from servetune.errors import UserError
+from servetune.records import read_measurement, read_session
+from servetune.study import read_study
+from servetune.validity import Limits, verdict
+
+
+def forget(study: str, root: Path) -> Counter[str]:
+    """Remove the records that failed, or are invalid by the limits that the study declares now.
+
+    Returns:
+        How many of each status.
+
+    Raises:
+        UserError: nothing of such a study was measured, or the study is wrong.
+    """
+    results = root / "results" / study
+    if not results.is_dir():
+        known = sorted(path.parent.name for path in root.glob("results/*/records"))
+        raise UserError(f"{study}: nothing was measured; expected one of {', '.join(known)}")
+    is_declared = (root / "studies" / f"{study}.yaml").is_file()
+    limits = read_study(study, root).validity if is_declared else Limits()
+    forgotten: dict[Path, str] = {}
+    ids: set[str] = set()
+    for path in sorted((results / "records").glob("*.json")):
+        record = read_measurement(path)
+        status = verdict(record, limits)[0]
+        if status != "ok":
+            forgotten[path] = status
+            ids.add(record.measurement)
+    for path in sorted((results / "sessions").glob("*.json")):
+        if not ids.isdisjoint(read_session(path).measurements):
+            path.unlink()
+    for path in forgotten:
+        path.unlink()
+    return Counter(forgotten.values())
