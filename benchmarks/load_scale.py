@@ -121,10 +121,10 @@ def prepare(folder: Path) -> tuple[Workspace, Session]:
 
 
 @contextmanager
-def running(workspace: Workspace, session: Session, core: int) -> Iterator[psutil.Popen]:
+def running(workspace: Workspace, session: Session, core: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run a session on one core; it inherits that to all that it starts."""
     with (workspace.root / "session.log").open("w") as log:
-        process = psutil.Popen(
+        process = subprocess.Popen(
             ["servetune", "session", session.id],
             cwd=workspace.root,
             env=workspace.environment,

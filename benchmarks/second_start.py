@@ -9,6 +9,7 @@ empty at first.
 """
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -91,6 +92,13 @@ def start(workspace: Workspace, session: Session, cache: Path) -> tuple[float, f
     return launch["server"]["startup_s"], seconds
 
 
+def compiling_s(workspace: Workspace, session: Session) -> list[str]:
+    """Return what the server's log says of compilation and its time."""
+    log = workspace.root / f"results/raw/standin/{session.id}/server-1.log"
+    found = re.findall(r"\] (.*(?:[Cc]ompil|AOT).*\bs(?:econds)?\b.*)", log.read_text())
+    return [line for line in found if re.search(r"\d\.\d+ s", line)]
+
+
 def megabytes(folder: Path) -> float:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
@@ -109,6 +117,8 @@ def main() -> None:
                 f" cache {megabytes(cache):6.1f} MB, load average {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
+            for line in compiling_s(workspace, session):
+                print(f"    {line}", flush=True)
     for variant, name in NAMES.items():
         ratio = ready_s[variant, 1] / ready_s[variant, 2]
         print(f"{name:20} first start / second start  {ratio:5.2f}")

@@ -150,7 +150,6 @@ def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
         "input_lens": [7, 0],
         "output_lens": [3, 0],
         "ttfts": [0.5, 0.0],
-        "latencies": [0.7, 0.0],
         "itls": [[0.1, 0.1], []],
     }
     sent = {
@@ -162,7 +161,7 @@ def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
     (tmp_path / "vllm-bench.json").write_text(json.dumps(result))
     (tmp_path / "sent.json").write_text(json.dumps(sent))
     assert VLLM_BENCH.read(tmp_path) == [
-        Reply(1, None, 12.0, 11.5, 7, 3, 4, 0.5, 0.7, [0.1, 0.1]),
+        Reply(1, None, 12.0, 11.5, 7, 3, 4, 0.5, 0.5 + 0.1 + 0.1, [0.1, 0.1]),
         Reply(0, "TimeoutError: too late", 13.0, None, 0, 0, None, None, None, []),
     ]
     chat = {**result, "backend": "openai-chat", "itls": [[0.05, 0.15], []]}

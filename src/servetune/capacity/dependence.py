@@ -15,11 +15,11 @@ FIRST = 32
 """Requests whose mean E2E latency, that of an almost empty server, is the unit of settling."""
 
 SETTLE_LATENCIES = 3.0
-CLUSTER_QUANTILE = 0.9
-BATCHES = (8, 16, 32)
-# Lower 10 % quantile of chi-square over its degrees of freedom, for 7, 15 and 31 of them.
-_UNCERTAINTY = (2.833 / 7, 8.547 / 15, 21.434 / 31)
-OVERLOAD_BLOCKS = 8
+EXCEEDANCES = 100
+FEWEST_BATCHES = 8
+BATCH_CLUSTERS = 4.0
+BLOCKS = 8
+SPREAD_BLOCKS = 4
 OVERLOAD_T = 6.0
 OVERLOAD_GROWTH = 0.02
 OVERLOAD_REQUESTS = 64
@@ -42,30 +42,38 @@ def design_effect(margin: Floats, allowed: float) -> float:
     """By how much clusters inflate the variance of the number of violations, at least 1.
 
     `margin` is latency over limit, in order of arrival. Counted are exceedances of the limit,
-    or of the 90 % quantile of the run where that is lower: they cluster as violations do (in a
-    queue, visits above a low level last as long as those above a high one), and are there before
-    the first violation. The variance is that of batch means (Conway 1963; Flegal and Jones 2010)
-    over 8, 16 and 32 batches; the largest counts, its own uncertainty (90 % of chi-square) added.
+    or of the run's own quantile where that is lower: the 90 % quantile of a short run, up to that
+    of the SLO in one long enough to hold 100 exceedances. They cluster at least as violations do
+    (in a queue, visits above a low level last no shorter), and come before the first violation. The variance is that of batch means (Conway 1963; Flegal and Jones 2010),
+    with as many batches as still leave each of them several clusters long; its own uncertainty,
+    the 90 % quantile of chi-square, is added. Infinite with fewer than 16 requests.
     """
     n = len(margin)
-    if n < 2 * BATCHES[0]:
+    if n < 2 * FEWEST_BATCHES:
         return math.inf
-    quantile = min(CLUSTER_QUANTILE, 1 - allowed)
-    level = min(1.0, float(np.partition(margin, int(quantile * n))[int(quantile * n)]))
-    exceeds = margin > level
+    tail = min(max(allowed, EXCEEDANCES / n), max(allowed, 0.1))
+    at = min(int((1 - tail) * n), n - 1)
+    exceeds = margin > min(1.0, float(np.partition(margin, at)[at]))
     share = float(exceeds.mean())
     if share == 0 or share == 1:
         return 1.0
     total = np.concatenate(([0], np.cumsum(exceeds)))
-    worst = 1.0
-    for batches, uncertainty in zip(BATCHES, _UNCERTAINTY, strict=True):
+    effect, batches = 1.0, FEWEST_BATCHES
+    while n // batches >= 2:
         size = n // batches
-        if size < 2:
-            break
         counts = np.diff(total[n - batches * size :: size])
-        variance = float(counts.var(ddof=1)) / (size * share * (1 - share))
-        worst = max(worst, variance / uncertainty)
-    return worst
+        inflation = float(counts.var(ddof=1)) / (size * share * (1 - share))
+        if batches > FEWEST_BATCHES and size < BATCH_CLUSTERS * inflation:
+            break
+        effect = inflation / _chi_square_low(batches - 1)
+        batches *= 2
+    return max(1.0, effect)
+
+
+def _chi_square_low(freedom: int) -> float:
+    """Lower 10 % quantile of chi-square over its degrees of freedom (Wilson and Hilferty 1931)."""
+    spread = 2 / (9 * freedom)
+    return float((1 - spread - 1.2816 * math.sqrt(spread)) ** 3)
 
 
 def in_flight(arrival_s: Floats, finish_s: Floats) -> Floats:
@@ -74,20 +82,23 @@ def in_flight(arrival_s: Floats, finish_s: Floats) -> Floats:
     return (np.arange(len(arrival_s)) - finished).astype(np.float64)
 
 
-def is_overloaded(waiting: Floats) -> bool:
+def is_spread(violations: Floats) -> bool:
+    """Whether violations came in at least 4 of the 8 blocks of the run: not from one cluster."""
+    size = len(violations) // BLOCKS
+    blocks = violations[len(violations) - BLOCKS * size :].reshape(BLOCKS, size)
+    return int((blocks.sum(axis=1) > 0).sum()) >= SPREAD_BLOCKS
+
+
+def is_overloaded(running: Floats) -> bool:
     """Whether the number in flight grows without bound, rather than wanders.
 
     The run is cut into 8 blocks. Its growth must be at least 2 % of the arrivals, and the mean
     growth of a block 6 standard errors above 0: of a bounded queue, growths cancel out; of an
     overloaded one, each block adds about as much as the one before.
     """
-    n = len(waiting)
-    if n < OVERLOAD_REQUESTS:
+    size = (len(running) - 1) // BLOCKS
+    if size < OVERLOAD_REQUESTS // BLOCKS:
         return False
-    size = n // OVERLOAD_BLOCKS
-    ends = waiting[n - 1 - OVERLOAD_BLOCKS * size + size * np.arange(OVERLOAD_BLOCKS + 1)] if (
-        n > OVERLOAD_BLOCKS * size
-    ) else waiting[np.minimum(size * np.arange(OVERLOAD_BLOCKS + 1), n - 1)]
-    growth = np.diff(ends)
-    mean, error = float(growth.mean()), float(growth.std(ddof=1)) / math.sqrt(OVERLOAD_BLOCKS)
+    growth = np.diff(running[len(running) - 1 - BLOCKS * size :: size])
+    mean, error = float(growth.mean()), float(growth.std(ddof=1)) / math.sqrt(BLOCKS)
     return mean >= OVERLOAD_GROWTH * size and mean >= OVERLOAD_T * error

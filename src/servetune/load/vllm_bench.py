@@ -56,7 +56,7 @@ def read(raw: Path) -> list[Reply]:
     """Read the detailed result; raises KeyError, ValueError or OSError if it is bad."""
     result = json.loads((raw / RESULT).read_bytes())
     sent = json.loads((raw / SENT).read_bytes())
-    names = ("errors", "start_times", "input_lens", "output_lens", "ttfts", "latencies", "itls")
+    names = ("errors", "start_times", "input_lens", "output_lens", "ttfts", "itls")
     measured = zip(*(result[name] for name in names), strict=True)
     told = zip(sent["scheduled"], sent["arrival_s"], sent["cached_tokens"], strict=True)
     is_chat = result["backend"] == "openai-chat"
@@ -79,12 +79,12 @@ def _reply(
     input_tokens: int,
     output_tokens: int,
     ttft_s: float,
-    e2e_s: float,
     itl_s: list[float],
     *,
     is_chat: bool,
 ) -> Reply:
     lines = error.strip().splitlines()
+    e2e_s = ttft_s + sum(itl_s)
     if is_chat and itl_s:
         # The first chunk of a chat names the role and carries no text.
         ttft_s, itl_s = ttft_s + itl_s[0], itl_s[1:]
