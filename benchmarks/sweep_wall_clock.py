@@ -40,7 +40,7 @@ def study() -> dict[str, Any]:
         "models": {"tiny": {"source": "tiny"}},
         "variants": {"bf16": {"model": "tiny"}},
         "datasets": {
-            "text": {"kind": "text", "requests": 64, "input_words": 48, "output_tokens": 32}
+            "text": {"kind": "text", "requests": 64, "input_words": 48, "output_tokens": 16}
         },
         "workloads": {
             "text": {
@@ -106,7 +106,7 @@ def vllm_bench_sweep(workspace: Workspace, session: Session) -> float:
     return time.monotonic() - began
 
 
-def overhead_s(workspace: Workspace) -> list[float]:
+def our_overhead_s(workspace: Workspace) -> list[float]:
     """Return what each further load point took beyond its measured time."""
     table = pd.read_parquet(workspace.root / "results/standin/load_points.parquet")
     assert set(table["status"]) <= {"ok", "invalid"}, table[["load_point", "reason"]]
@@ -115,21 +115,32 @@ def overhead_s(workspace: Workspace) -> list[float]:
     return list(steps_s - table["duration_s"].iloc[:-1].to_numpy())
 
 
+def their_overhead_s(workspace: Workspace) -> list[float]:
+    """Return the same of the peer, which writes a file when a load point ends."""
+    files = sorted(workspace.root.glob("sweep/**/run=*.json"), key=lambda f: f.stat().st_mtime)
+    assert len(files) == len(CONCURRENCIES), files
+    told = [json.loads(file.read_text()) for file in files]
+    measured_s = [(each[0] if isinstance(each, list) else each)["duration"] for each in told]
+    ends_s = [file.stat().st_mtime for file in files]
+    return [
+        after - before - duration
+        for before, after, duration in zip(ends_s, ends_s[1:], measured_s[1:], strict=False)
+    ]
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         workspace, session = prepare(Path(folder, "workspace"))
         ours_s = servetune(workspace, session)
-        beyond_s = overhead_s(workspace)
+        our_beyond_s = our_overhead_s(workspace)
         theirs_s = vllm_bench_sweep(workspace, session)
-        measured = len(list(workspace.root.glob("sweep/**/run=*.json")))
-        assert measured == len(CONCURRENCIES), measured
+        their_beyond_s = their_overhead_s(workspace)
     print(f"servetune, 10 load points              {ours_s:7.1f} s")
     print(f"vllm bench sweep serve, the same       {theirs_s:7.1f} s")
     print(f"ratio                                  {theirs_s / ours_s:7.1f}")
-    print(
-        "beyond the measured time of a load point"
-        f" {sum(beyond_s) / len(beyond_s):6.2f} s on average, {max(beyond_s):.2f} s at most"
-    )
+    print("beyond the measured time, each further load point, mean and maximum:")
+    for name, beyond_s in (("servetune", our_beyond_s), ("vllm bench sweep serve", their_beyond_s)):
+        print(f"  {name:36} {sum(beyond_s) / len(beyond_s):7.2f} s {max(beyond_s):7.2f} s")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ FIRST = 32
 """Requests whose mean E2E latency, that of an almost empty server, is the unit of settling."""
 
 SETTLE_LATENCIES = 3.0
-EXCEEDANCES = 100
+EXCEEDANCES = 400
 FEWEST_BATCHES = 8
 BATCH_CLUSTERS = 4.0
 BLOCKS = 8
@@ -42,9 +42,10 @@ def design_effect(margin: Floats, allowed: float) -> float:
     """By how much clusters inflate the variance of the number of violations, at least 1.
 
     `margin` is latency over limit, in order of arrival. Counted are exceedances of the limit,
-    or of the run's own quantile where that is lower: the 90 % quantile of a short run, up to that
-    of the SLO in one long enough to hold 100 exceedances. They cluster at least as violations do
-    (in a queue, visits above a low level last no shorter), and come before the first violation. The variance is that of batch means (Conway 1963; Flegal and Jones 2010),
+    or of the run's own quantile where that is lower: the 90 % quantile of a short run, up to
+    that of the SLO in one long enough to hold 400 exceedances. They cluster at least as
+    violations do (in a queue, visits above a low level last no shorter), and come before the
+    first violation. The variance is that of batch means (Conway 1963; Flegal and Jones 2010),
     with as many batches as still leave each of them several clusters long; its own uncertainty,
     the 90 % quantile of chi-square, is added. Infinite with fewer than 16 requests.
     """

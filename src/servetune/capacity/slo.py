@@ -1,9 +1,9 @@
 """The declared SLO, its presets, and how the search for the capacity under it is set.
 
-    slo:
-      chat: {ttft_p99_ms: 1000, tpot_p99_ms: 60}
-      good: {goodput_ratio: 0.95, ttft_ms: 500, tpot_ms: 40}
-      mlperf: llama-3.1-8b-interactive
+slo:
+  chat: {ttft_p99_ms: 1000, tpot_p99_ms: 60}
+  good: {goodput_ratio: 0.95, ttft_ms: 500, tpot_ms: 40}
+  mlperf: llama-3.1-8b-interactive
 """
 
 import math

@@ -1,0 +1,284 @@
+"""Error rates and cost of the capacity search, on simulated servers whose capacity is known.
+
+Run: uv run python benchmarks/capacity_simulation.py [--searches N]
+
+Coverage counts searches whose interval holds the true capacity; wrong verdicts are counted for
+probes at least 2 % away from it. Peers get the same servers and the exact algorithm of their
+source, with rates for GuideLLM's streams, at several fixed numbers of requests a probe.
+"""
+
+import argparse
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from simulated_server import Batching, Queue, Run, Server, simulate, wait_above
+
+from servetune.capacity.boundary import predict
+from servetune.capacity.search import Capacity, Probed, next_step
+from servetune.capacity.sequential import Judgement, Sample, is_futile, judge
+from servetune.capacity.slo import PRESETS, Objective, Search, Slo
+
+HAIR = 0.02
+SCOUT = 200
+SIZES = (100, 1000, 3000, 10000)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    server: Server
+    slo: dict[str, float]
+
+
+@dataclass
+class Spent:
+    requests: int = 0
+    seconds: float = 0.0
+
+    def add(self, requests: int, seconds: float) -> None:
+        self.requests += requests
+        self.seconds += seconds
+
+
+CASES = (
+    Case("M/M/8, TTFT p99", Queue(8, 1.0), {"ttft_p99_ms": 2020}),
+    Case("M/M/1, TTFT p95", Queue(1, 0.1), {"ttft_p95_ms": 1000}),
+    Case("M/G/32, goodput 95 %", Queue(32, 4.0, 0.8), {"goodput_ratio": 0.95, "ttft_ms": 1000}),
+    Case("batching, MLPerf server", Batching(64), PRESETS["llama-3.1-8b-server"]),
+    Case("batching, MLPerf interactive", Batching(64), PRESETS["llama-3.1-8b-interactive"]),
+    Case(
+        "batching, goodput 95 %",
+        Batching(64),
+        {"goodput_ratio": 0.95, "ttft_ms": 500, "tpot_ms": 35},
+    ),
+)
+
+
+def samples(run: Run, slo: Slo, n: int) -> list[Sample]:
+    def margin(objective: Objective) -> np.ndarray:
+        latencies = {"ttft": run.ttft_ms[:n], "tpot": run.tpot_ms[:n]}
+        return np.max([latencies[m] / limit for m, limit in objective.limits_ms.items()], axis=0)
+
+    pairs = [(objective, margin(objective)) for objective in slo.objectives]
+    return [Sample(o, m, (m > 1).astype(float)) for o, m in pairs]
+
+
+def ratio(run: Run, slo: Slo, first: int = 0) -> float:
+    """Share of violations over the allowed share, of the worst objective."""
+    return max(
+        float(s.score[first:].mean()) / s.objective.allowed_ratio
+        for s in samples(run, slo, len(run))
+    )
+
+
+def true_capacity(case: Case) -> float:
+    """By formula for M/M/k, else by bisection with half a million requests a step."""
+    slo = Slo(**case.slo)
+    low, high = 0.5, 20.0
+    for _ in range(30 if isinstance(case.server, Queue) and case.server.spread is None else 13):
+        middle = math.sqrt(low * high)
+        if isinstance(case.server, Queue) and case.server.spread is None:
+            # The share whose prefill alone is shorter does not matter: limits are far above it.
+            limit = next(iter(slo.objectives[0].limits_ms.values()))
+            share = wait_above(case.server, middle, limit / 1e3 - case.server.prefill_s)
+            above = share > slo.objectives[0].allowed_ratio
+        else:
+            above = ratio(simulate(case.server, middle, 20_000, 7), slo, 2000) > 5
+            above = above or ratio(simulate(case.server, middle, 500_000, 7), slo, 5000) > 1
+        low, high = (low, middle) if above else (middle, high)
+    return math.sqrt(low * high)
+
+
+def probe(
+    case: Case, slo: Slo, rate: float, error: float, budget: int, seed: int, spent: Spent
+) -> Judgement:
+    """Look at the requests at growing numbers until the tier is decided, or the budget is out."""
+    run = simulate(case.server, rate, 3000, seed)
+    n = 64
+    while True:
+        if n > 0.8 * len(run):
+            run = simulate(case.server, rate, 4 * len(run), seed)
+        n = min(n, budget)
+        arrival, finish = run.arrival_s[:n], run.finish_s[:n]
+        judgement = judge(arrival, finish, samples(run, slo, n), error, is_over=n == budget)
+        if judgement.verdict == "go on" and is_futile(judgement, error, n, budget):
+            judgement = Judgement("undecided", judgement.binding, judgement.evidence)
+        if judgement.verdict != "go on":
+            end = float(finish.max())
+            spent.add(int(np.searchsorted(run.arrival_s, end)), end)
+            return judgement
+        n = int(n * 1.1) + 1
+
+
+def scout(case: Case, seed: int, spent: Spent) -> float:
+    """Throughput of a short closed-loop probe: all at once to a server that runs `slots`."""
+    run = simulate(case.server, 1e6, SCOUT, seed)
+    duration = float(run.finish_s.max())
+    spent.add(SCOUT, duration)
+    return SCOUT / duration
+
+
+def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[Probed], Spent]:
+    spent = Spent()
+    throughput = scout(case, seed, spent)
+    predicted = predict(case.server.slots, case.server.slots / throughput, {"tier": 1.0})
+    history: list[Probed] = []
+    while not isinstance(step := next_step(search, predicted, history), dict):
+        judgement = probe(
+            case,
+            search.slo["tier"],
+            step.load,
+            step.error,
+            step.requests,
+            1000 * seed + len(history),
+            spent,
+        )
+        history.append(Probed(step.load, {"tier": judgement}))
+    return step["tier"], history, spent
+
+
+Passes = Callable[[float], bool]
+
+
+def guidellm(passes: Passes, start: float, top: float) -> float:
+    """GuideLLM 0.8 goodput profile: double from the start, bisect to 10 %, 15 probes at most."""
+    best, worst, rate = 0.0, math.inf, start
+    for _ in range(15):
+        if passes(rate):
+            best = max(best, rate)
+        else:
+            worst = min(worst, rate)
+        if math.isinf(worst):
+            rate = 2 * rate
+        elif best == 0:
+            rate = worst / 2
+        elif worst - best <= 0.1 * best:
+            break
+        else:
+            rate = (best + worst) / 2
+    return best
+
+
+def grid(passes: Passes, start: float, top: float) -> float:
+    """Take the best of 10 rates from that of one request at a time to the throughput.
+
+    As `vllm bench sweep serve_workload` lays them; its first and last are closed loops.
+    """
+    return max((rate for rate in np.linspace(start / 4, top, 10) if passes(rate)), default=0.0)
+
+
+def descent(passes: Passes, start: float, top: float) -> float:
+    """Go down from throughput + 1 by 1 request a second until one passes (auto_tune.sh)."""
+    rate = float(math.floor(top) + 1)
+    while rate > 0 and not passes(rate):
+        rate -= 1
+    return rate
+
+
+PEERS = {"GuideLLM goodput": guidellm, "grid of 10": grid, "auto_tune descent": descent}
+
+
+def peer_once(
+    case: Case, peer: Callable[[Passes, float, float], float], size: int, seed: int
+) -> tuple[float, Spent]:
+    spent, slo, count = Spent(), Slo(**case.slo), 0
+    throughput = scout(case, seed, spent)
+    alone = simulate(case.server, 1e-3, 50, 1)
+    one = 1 / float(np.mean(alone.finish_s - alone.arrival_s))
+
+    def passes(rate: float) -> bool:
+        nonlocal count
+        count += 1
+        run = simulate(case.server, rate, size, 1000 * seed + count)
+        spent.add(size, float(run.finish_s.max()))
+        return ratio(run, slo) <= 1
+
+    return peer(passes, 4 * one, throughput), spent
+
+
+def wrong(probed: Probed, truth: float) -> bool | None:
+    """Whether a verdict is wrong; None where it is none, or too near to tell."""
+    verdict = probed.judgements["tier"].verdict
+    if verdict == "undecided" or abs(probed.load / truth - 1) < HAIR:
+        return None
+    return (verdict == "pass") == (probed.load > truth)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--searches", type=int, default=510, help="in all")
+    parser.add_argument("--budget", type=int, default=60_000, help="requests a probe")
+    arguments = parser.parse_args()
+    each = max(1, arguments.searches // (len(CASES) * 2))
+    began = time.monotonic()
+    truths = {case.name: true_capacity(case) for case in CASES}
+    for case in CASES:
+        print(f"{case.name:30} capacity {truths[case.name]:.3f} requests/s")
+    print(f"true capacities: {time.monotonic() - began:.0f} s\n", flush=True)
+    reference: dict[float, tuple[float, float]] = {}
+    for tolerance in (0.1, 0.2):
+        covered, close, costs, seconds = 0, 0, [], []
+        judged: Counter[bool | None] = Counter()
+        print(f"tolerance {tolerance}: covered, ended, probes, requests (median, mean), seconds")
+        for case in CASES:
+            search = Search(
+                slo={"tier": Slo(**case.slo)},
+                lowest=0.1,
+                highest=100,
+                tolerance=tolerance,
+                probe_requests=arguments.budget,
+            )
+            truth, hits, ends = truths[case.name], 0, Counter[str]()
+            own, own_seconds, probes = [], [], []
+            for seed in range(each):
+                answer, history, spent = search_once(case, search, seed)
+                hits += answer.lower <= truth and (answer.upper is None or truth <= answer.upper)
+                point = math.sqrt(answer.lower * (answer.upper or answer.lower))
+                point = answer.lower if tolerance < 0.2 else point
+                close += abs(point / truth - 1) <= 0.1
+                ends[answer.ended] += 1
+                judged.update(wrong(probed, truth) for probed in history)
+                own.append(spent.requests)
+                own_seconds.append(spent.seconds)
+                probes.append(len(history))
+            covered, costs, seconds = covered + hits, costs + own, seconds + own_seconds
+            print(
+                f"  {case.name:30} {hits}/{each} {dict(ends)} {np.mean(probes):.1f}"
+                f" {np.median(own):,.0f} {np.mean(own):,.0f} {np.mean(own_seconds):,.0f} s",
+                flush=True,
+            )
+        total = each * len(CASES)
+        decided = judged[True] + judged[False]
+        print(
+            f"  all: coverage {covered / total:.3f} of {total}, within 10 % {close / total:.3f},"
+            f" wrong verdicts {judged[True]}/{decided} = {judged[True] / max(decided, 1):.4f}"
+            f" (declared {search.error_per_probe:.4f}), requests {np.mean(costs):,.0f},"
+            f" seconds {np.mean(seconds):,.0f}; {time.monotonic() - began:.0f} s\n",
+            flush=True,
+        )
+        reference[tolerance] = (float(np.mean(costs)), close / total)
+    print("peers: requests a probe, within 10 % of the truth, requests, seconds, times ours at 0.2")
+    for name, peer in PEERS.items():
+        for size in SIZES:
+            close, costs, seconds = 0, [], []
+            repeats = max(2, min(each, 60_000 // size))
+            for case in CASES:
+                for seed in range(repeats):
+                    answer_rps, spent = peer_once(case, peer, size, seed)
+                    close += abs(answer_rps / truths[case.name] - 1) <= 0.1
+                    costs.append(spent.requests)
+                    seconds.append(spent.seconds)
+            print(
+                f"  {name:18} {size:6} {close / len(costs):.3f} {np.mean(costs):10,.0f}"
+                f" {np.mean(seconds):8,.0f} s {np.mean(costs) / reference[0.2][0]:6.2f}",
+                flush=True,
+            )
+    print(f"\n{time.monotonic() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()
