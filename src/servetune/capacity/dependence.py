@@ -18,8 +18,9 @@ SETTLE_LATENCIES = 3.0
 EXCEEDANCES = 400
 FEWEST_BATCHES = 8
 BATCH_CLUSTERS = 4.0
+LOAD_SHARE = 0.5
 BLOCKS = 8
-SPREAD_BLOCKS = 4
+SPREAD_BLOCKS = 5
 OVERLOAD_T = 6.0
 OVERLOAD_GROWTH = 0.02
 OVERLOAD_REQUESTS = 64
@@ -56,7 +57,7 @@ def design_effect(margin: Floats, allowed: float) -> float:
     at = min(int((1 - tail) * n), n - 1)
     exceeds = margin > min(1.0, float(np.partition(margin, at)[at]))
     share = float(exceeds.mean())
-    if share == 0 or share == 1:
+    if share in (0, 1):
         return 1.0
     total = np.concatenate(([0], np.cumsum(exceeds)))
     effect, batches = 1.0, FEWEST_BATCHES
@@ -77,6 +78,16 @@ def _chi_square_low(freedom: int) -> float:
     return float((1 - spread - 1.2816 * math.sqrt(spread)) ** 3)
 
 
+def load_effect(running: Floats) -> float:
+    """Design effect of the number in flight, above its 90 % quantile.
+
+    It shows how long the server remembers, also where no request waits and the latencies of the
+    run are all alike. Half of it is the least by which evidence to pass is discounted: what
+    raises latencies together, a high load, comes and goes as slowly.
+    """
+    return LOAD_SHARE * design_effect(running - running.max(), 0.1)
+
+
 def in_flight(arrival_s: Floats, finish_s: Floats) -> Floats:
     """Count, at each arrival, the earlier requests that are not finished."""
     finished = np.searchsorted(np.sort(finish_s), arrival_s, side="right")
@@ -84,7 +95,7 @@ def in_flight(arrival_s: Floats, finish_s: Floats) -> Floats:
 
 
 def is_spread(violations: Floats) -> bool:
-    """Whether violations came in at least 4 of the 8 blocks of the run: not from one cluster."""
+    """Whether violations came in at least 5 of the 8 blocks of the run: not from one cluster."""
     size = len(violations) // BLOCKS
     blocks = violations[len(violations) - BLOCKS * size :].reshape(BLOCKS, size)
     return int((blocks.sum(axis=1) > 0).sum()) >= SPREAD_BLOCKS

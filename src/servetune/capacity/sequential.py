@@ -25,6 +25,7 @@ from servetune.capacity.dependence import (
     in_flight,
     is_overloaded,
     is_spread,
+    load_effect,
     settled_at,
 )
 from servetune.capacity.evidence import log_evidence_above, log_evidence_below
@@ -35,6 +36,9 @@ Verdict = Literal["pass", "fail", "undecided", "go on"]
 
 FEWEST = 64
 """Settled requests before a probe may be decided."""
+
+FEWEST_TO_FAIL = 192
+"""Settled requests before evidence to fail counts; overload is seen earlier."""
 
 TAIL = 0.1
 OVERLOAD = "overload"
@@ -151,9 +155,11 @@ def judge(
     first = int(np.searchsorted(arrival_s, settled_at(arrival_s, finish_s)))
     if len(arrival_s) - first < FEWEST:
         return Judgement(waiting, "", ())
-    evidence = tuple(_weigh(sample, first) for sample in samples)
+    running = in_flight(arrival_s, finish_s)[first:]
+    memory = load_effect(running)
+    evidence = tuple(_weigh(sample, first, memory) for sample in samples)
     nearest = max(evidence, key=lambda each: each.estimated_share / each.allowed_ratio)
-    if is_open_loop and is_overloaded(in_flight(arrival_s, finish_s)[first:]):
+    if is_open_loop and is_overloaded(running):
         return Judgement("fail", OVERLOAD, evidence)
     worst = max(evidence, key=lambda each: each.log_above)
     if worst.log_above >= math.log(len(samples) / error):
@@ -162,7 +168,7 @@ def judge(
     return Judgement("pass" if passes else waiting, nearest.objective, evidence)
 
 
-def _weigh(sample: Sample, first: int) -> Evidence:
+def _weigh(sample: Sample, first: int, memory: float) -> Evidence:
     margin, score = sample.margin[first:], sample.score[first:]
     if np.isnan(margin).any():
         kept = ~np.isnan(margin)
@@ -176,8 +182,8 @@ def _weigh(sample: Sample, first: int) -> Evidence:
         requests=n,
         violations=violations,
         design_effect=effect,
-        log_below=log_evidence_below(violations, n, allowed) / effect,
-        log_above=above if n >= FEWEST and is_spread(score) else 0.0,
+        log_below=log_evidence_below(violations, n, allowed) / max(effect, memory),
+        log_above=above if n >= FEWEST_TO_FAIL and is_spread(score) else 0.0,
         estimated_share=_estimate_share(margin, score),
         allowed_ratio=allowed,
     )
