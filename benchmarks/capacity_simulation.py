@@ -1,6 +1,6 @@
 """Error rates and cost of the capacity search, on simulated servers whose capacity is known.
 
-Run: uv run python benchmarks/capacity_simulation.py [--searches N]
+Run: uv run python benchmarks/capacity_simulation.py [--searches N] [--fresh]
 
 Coverage counts searches whose interval holds the true capacity; wrong verdicts are counted for
 probes at least 2 % away from it. Peers get the same servers and the exact algorithm of their
@@ -57,6 +57,18 @@ CASES = (
     ),
 )
 
+FRESH = (
+    Case("M/M/4, TTFT p99", Queue(4, 0.5), {"ttft_p99_ms": 1220}),
+    Case("M/G/16, goodput 90 %", Queue(16, 2.0, 1.2), {"goodput_ratio": 0.9, "ttft_ms": 700}),
+    Case("M/G/64, TTFT p95", Queue(64, 3.0, 0.4), {"ttft_p95_ms": 400}),
+    Case(
+        "batching 32, p95",
+        Batching(32, 0.015, 0.0005, 0.04, 64, 512),
+        {"ttft_p95_ms": 1500, "tpot_p95_ms": 45},
+    ),
+)
+"""Servers on which no constant of the method was set."""
+
 
 def samples(run: Run, slo: Slo, n: int) -> list[Sample]:
     def margin(objective: Objective) -> np.ndarray:
@@ -76,7 +88,7 @@ def ratio(run: Run, slo: Slo, first: int = 0) -> float:
 
 
 def true_capacity(case: Case) -> float:
-    """By formula for M/M/k, else by bisection with half a million requests a step."""
+    """By formula for M/M/k, else by bisection with 300,000 requests a step."""
     slo = Slo(**case.slo)
     low, high = 0.5, 20.0
     for _ in range(30 if isinstance(case.server, Queue) and case.server.spread is None else 13):
@@ -88,7 +100,7 @@ def true_capacity(case: Case) -> float:
             above = share > slo.objectives[0].allowed_ratio
         else:
             above = ratio(simulate(case.server, middle, 20_000, 7), slo, 2000) > 5
-            above = above or ratio(simulate(case.server, middle, 500_000, 7), slo, 5000) > 1
+            above = above or ratio(simulate(case.server, middle, 300_000, 7), slo, 5000) > 1
         low, high = (low, middle) if above else (middle, high)
     return math.sqrt(low * high)
 
@@ -111,7 +123,7 @@ def probe(
             end = float(finish.max())
             spent.add(int(np.searchsorted(run.arrival_s, end)), end)
             return judgement
-        n = int(n * 1.1) + 1
+        n = int(n * 1.15) + 1
 
 
 def scout(case: Case, seed: int, spent: Spent) -> float:
@@ -212,11 +224,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--searches", type=int, default=510, help="in all")
     parser.add_argument("--budget", type=int, default=60_000, help="requests a probe")
+    parser.add_argument("--fresh", action="store_true", help="servers that nothing was set on")
     arguments = parser.parse_args()
-    each = max(1, arguments.searches // (len(CASES) * 2))
+    cases, first_seed = (FRESH, 10_000) if arguments.fresh else (CASES, 0)
+    each = max(1, arguments.searches // (len(cases) * 2))
     began = time.monotonic()
-    truths = {case.name: true_capacity(case) for case in CASES}
-    for case in CASES:
+    truths = {case.name: true_capacity(case) for case in cases}
+    for case in cases:
         print(f"{case.name:30} capacity {truths[case.name]:.3f} requests/s")
     print(f"true capacities: {time.monotonic() - began:.0f} s\n", flush=True)
     reference: dict[float, tuple[float, float]] = {}
@@ -224,7 +238,7 @@ def main() -> None:
         covered, close, costs, seconds = 0, 0, [], []
         judged: Counter[bool | None] = Counter()
         print(f"tolerance {tolerance}: covered, ended, probes, requests (median, mean), seconds")
-        for case in CASES:
+        for case in cases:
             search = Search(
                 slo={"tier": Slo(**case.slo)},
                 lowest=0.1,
@@ -234,7 +248,7 @@ def main() -> None:
             )
             truth, hits, ends = truths[case.name], 0, Counter[str]()
             own, own_seconds, probes = [], [], []
-            for seed in range(each):
+            for seed in range(first_seed, first_seed + each):
                 answer, history, spent = search_once(case, search, seed)
                 hits += answer.lower <= truth and (answer.upper is None or truth <= answer.upper)
                 point = math.sqrt(answer.lower * (answer.upper or answer.lower))
@@ -251,7 +265,7 @@ def main() -> None:
                 f" {np.median(own):,.0f} {np.mean(own):,.0f} {np.mean(own_seconds):,.0f} s",
                 flush=True,
             )
-        total = each * len(CASES)
+        total = each * len(cases)
         decided = judged[True] + judged[False]
         print(
             f"  all: coverage {covered / total:.3f} of {total}, within 10 % {close / total:.3f},"
@@ -261,12 +275,14 @@ def main() -> None:
             flush=True,
         )
         reference[tolerance] = (float(np.mean(costs)), close / total)
+    if arguments.fresh:
+        return
     print("peers: requests a probe, within 10 % of the truth, requests, seconds, times ours at 0.2")
     for name, peer in PEERS.items():
         for size in SIZES:
             close, costs, seconds = 0, [], []
             repeats = max(2, min(each, 60_000 // size))
-            for case in CASES:
+            for case in cases:
                 for seed in range(repeats):
                     answer_rps, spent = peer_once(case, peer, size, seed)
                     close += abs(answer_rps / truths[case.name] - 1) <= 0.1

@@ -16,6 +16,7 @@ FIRST = 32
 
 SETTLE_LATENCIES = 3.0
 EXCEEDANCES = 400
+FEW = 500
 FEWEST_BATCHES = 8
 BATCH_CLUSTERS = 4.0
 LOAD_SHARE = 0.5
@@ -23,7 +24,7 @@ BLOCKS = 8
 SPREAD_BLOCKS = 5
 OVERLOAD_T = 6.0
 OVERLOAD_GROWTH = 0.02
-OVERLOAD_REQUESTS = 64
+OVERLOAD_REQUESTS = 192
 
 
 def settled_at(arrival_s: Floats, finish_s: Floats) -> float:
@@ -48,17 +49,22 @@ def design_effect(margin: Floats, allowed: float) -> float:
     violations do (in a queue, visits above a low level last no shorter), and come before the
     first violation. The variance is that of batch means (Conway 1963; Flegal and Jones 2010),
     with as many batches as still leave each of them several clusters long; its own uncertainty,
-    the 90 % quantile of chi-square, is added. Infinite with fewer than 16 requests.
+    the 95 % quantile of chi-square, is added, and a factor of 1 + 500/n, as few requests may
+    show no cluster by chance. Infinite with fewer than 16 requests.
     """
     n = len(margin)
     if n < 2 * FEWEST_BATCHES:
         return math.inf
     tail = min(max(allowed, EXCEEDANCES / n), max(allowed, 0.1))
     at = min(int((1 - tail) * n), n - 1)
-    exceeds = margin > min(1.0, float(np.partition(margin, at)[at]))
+    level = min(1.0, float(np.partition(margin, at)[at]))
+    exceeds = margin > level
+    if not exceeds.any():
+        exceeds = margin >= level
     share = float(exceeds.mean())
+    few = 1 + FEW / n
     if share in (0, 1):
-        return 1.0
+        return few
     total = np.concatenate(([0], np.cumsum(exceeds)))
     effect, batches = 1.0, FEWEST_BATCHES
     while n // batches >= 2:
@@ -69,13 +75,13 @@ def design_effect(margin: Floats, allowed: float) -> float:
             break
         effect = inflation / _chi_square_low(batches - 1)
         batches *= 2
-    return max(1.0, effect)
+    return max(1.0, effect) * few
 
 
 def _chi_square_low(freedom: int) -> float:
-    """Lower 10 % quantile of chi-square over its degrees of freedom (Wilson and Hilferty 1931)."""
+    """Lower 5 % quantile of chi-square over its degrees of freedom (Wilson and Hilferty 1931)."""
     spread = 2 / (9 * freedom)
-    return float((1 - spread - 1.2816 * math.sqrt(spread)) ** 3)
+    return float((1 - spread - 1.6449 * math.sqrt(spread)) ** 3)
 
 
 def load_effect(running: Floats) -> float:

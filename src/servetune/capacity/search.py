@@ -29,6 +29,11 @@ NEAR = 0.15
 """Shares of the tolerance's logarithm: loads closer than this to the boundary are not decided."""
 
 
+LEAP = 1.3
+FAR_RATIO = 5.0
+"""Beyond so many times the allowed share, or below that part of it, shares say little of where."""
+
+
 @dataclass(frozen=True)
 class Probed:
     """A probe that ended: its load (in the unit of the search) and what each tier says of it."""
@@ -149,23 +154,54 @@ def _place(
     if lower is not None and upper is None:
         closing = lower * (1 + search.tolerance)
         above = max(closing, above) if closing >= guess * math.exp(NEAR * width) else above
-        return min(max(above, lower * math.exp(width / 2)), 2 * lower)
+        above = max(above, lower * _leap(tier, history, lower))
+        return max(above, lower * math.exp(width / 2))
     if lower is None and upper is not None:
         closing = upper / (1 + search.tolerance)
         below = min(closing, below) if closing <= guess * math.exp(-NEAR * width) else below
-        return max(min(below, upper * math.exp(-width / 2)), upper / 4)
+        below = min(below, upper / _leap(tier, history, upper))
+        return min(below, upper * math.exp(-width / 2))
     if lower is None or upper is None:
         return above
-    if lower * (1 + search.tolerance) >= guess * math.exp(2 * NEAR * width):
-        return lower * (1 + search.tolerance)
-    if upper / (1 + search.tolerance) <= guess * math.exp(-2 * NEAR * width):
-        return upper / (1 + search.tolerance)
-    # Neither bound is near enough: the cheaper side first, then the other from there.
-    if above < upper and above > lower:
-        return above
-    if lower < below < upper:
-        return below
+    if upper > lower * math.exp(4 * width) and not _is_near(tier, history, lower, upper):
+        return math.sqrt(lower * upper)
+    closing_up, closing_down = lower * (1 + search.tolerance), upper / (1 + search.tolerance)
+    choices = [above, below, above * math.exp(width / 3), below * math.exp(-width / 3)]
+    if closing_down <= guess * math.exp(-2 * NEAR * width):
+        choices.insert(0, closing_down)
+    if closing_up >= guess * math.exp(2 * NEAR * width):
+        choices.insert(0, closing_up)
+    apart = NEAR * width
+    for load in choices:
+        is_new = all(abs(math.log(load / other)) > apart for other in (*undecided, lower, upper))
+        if lower < load < upper and is_new:
+            return load
     return math.sqrt(lower * upper)
+
+
+def _is_near(tier: str, history: Sequence[Probed], lower: float, upper: float) -> bool:
+    """Whether a probe at the bounds or between them saw a share near the allowed one."""
+    shares = [
+        max(each.estimated_share / each.allowed_ratio for each in probe.judgements[tier].evidence)
+        for probe in history
+        if lower <= probe.load <= upper and probe.judgements[tier].evidence
+    ]
+    return any(1 / FAR_RATIO < share < FAR_RATIO for share in shares)
+
+
+def _leap(tier: str, history: Sequence[Probed], bound: float) -> float:
+    """Factor to leap by from a one-sided bound that is far from the boundary; 1 where it is near.
+
+    As far again as the probes reach already, four times at most: extrapolated from shares far
+    from the allowed one, a boundary would be approached in small steps.
+    """
+    decided = [p for p in history if p.judgements[tier].verdict in ("pass", "fail")]
+    evidence = next(p.judgements[tier].evidence for p in decided if p.load == bound)
+    ratio = max((each.estimated_share / each.allowed_ratio for each in evidence), default=math.inf)
+    if 1 / FAR_RATIO < ratio < FAR_RATIO:
+        return 1.0
+    loads = [p.load for p in decided]
+    return float(min(max(loads) / min(loads), 4.0) ** LEAP)
 
 
 def _guess(tier: str, history: Sequence[Probed], lower: float | None, upper: float | None) -> float:

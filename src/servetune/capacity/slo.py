@@ -28,7 +28,7 @@ PRESETS: dict[str, dict[str, float]] = {
     "llama-3.1-8b-server": {"ttft_p99_ms": 2000, "tpot_p99_ms": 100},
     "llama-3.1-8b-interactive": {"ttft_p99_ms": 500, "tpot_p99_ms": 30},
 }
-"""Tiers of MLPerf Inference v5.1 for Llama-3.1-8B (mlcommons/inference_policies)."""
+"""Tiers of MLPerf Inference for Llama-3.1-8B: server and interactive."""
 
 
 @dataclass(frozen=True)
