@@ -23,14 +23,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import psutil
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from servetune.engines import build_engine, description_file, engine_id, read_engine  # noqa: E402
 from servetune.plan import Session, make_plan, read_params  # noqa: E402
-from workspace import Workspace, make_workspace  # noqa: E402
+from workspace import Workspace, make_workspace, write_tokenizer  # noqa: E402
 
 MEMORY_BYTES = 1e9
 SEND_DELAY_P99_MS = 50.0
@@ -77,11 +76,7 @@ def study() -> dict[str, Any]:
 
 def write_model(folder: Path) -> None:
     """Write a model as far as clients and the stand-in read it, its tokenizer one of bytes."""
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    vocabulary = {letter: id for id, letter in enumerate(sorted(alphabet))}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.save(str(folder / "tokenizer.json"))
+    write_tokenizer(folder)
     told = {"tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / "tokenizer_config.json").write_text(json.dumps(told))
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}

@@ -1,6 +1,7 @@
 """Checks of a study that need more than its own text: an engine's parser, a generator, a file."""
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from servetune.arguments import check_arguments
@@ -78,7 +79,7 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
 
 def _has_turns(dataset: Dataset, root: Path) -> bool:
     if isinstance(dataset, FileDataset):
-        return '"turns"' in (root / dataset.path).read_text(encoding="utf-8")
+        return _holds(root / dataset.path)[0]
     if isinstance(dataset, ShareGptDataset):
         return dataset.turns > 1
     return isinstance(dataset, ConversationsDataset)
@@ -86,9 +87,21 @@ def _has_turns(dataset: Dataset, root: Path) -> bool:
 
 def _has_token_ids(dataset: Dataset, root: Path) -> bool:
     if isinstance(dataset, FileDataset):
-        text = (root / dataset.path).read_text(encoding="utf-8")
-        return re.search(r'"prompt"\s*:\s*\[', text) is not None
+        return _holds(root / dataset.path)[1]
     return dataset.kind in ("random", "mooncake")
+
+
+def _holds(path: Path) -> tuple[bool, bool]:
+    """Tell whether a file of requests holds conversations, and whether it holds token ids."""
+    stat = path.stat()
+    return _look_into(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache
+def _look_into(path: Path, mtime_ns: int, size: int) -> tuple[bool, bool]:
+    """Read a file once, though each measurement asks; another time or size is another file."""
+    text = path.read_text(encoding="utf-8")
+    return '"turns"' in text, re.search(r'"prompt"\s*:\s*\[', text) is not None
 
 
 def endpoint_of(workload: Workload, dataset: Dataset, root: Path) -> str:

@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from tokenizers import Tokenizer, models, pre_tokenizers
 
-from workspace import ROOT, make_workspace
+from workspace import ROOT, make_workspace, write_tokenizer
 
 PAGE = ROOT / "docs/workloads.md"
 
@@ -18,15 +17,6 @@ PAGE = ROOT / "docs/workloads.md"
 def examples() -> list[dict[str, Any]]:
     blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     return [yaml.safe_load(block) for block in blocks]
-
-
-def write_tokenizer(folder: Path) -> None:
-    """A tokenizer of bytes, as maxima and answers need one."""
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    vocabulary = {letter: id for id, letter in enumerate(sorted(alphabet))}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 @pytest.fixture(scope="module")
