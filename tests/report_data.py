@@ -125,9 +125,9 @@ def make_data(
     return ReportData(
         plan=plan,
         table=tables.load_points(plan, records),
-        quantiles=tables.quantiles(plan, records),
+        quantiles=tables.quantiles(tables.ok_records(plan, records)),
         sessions={s.id: _session(s, records, host) for s in plan.sessions},
-        turns=tables.turns(plan, records),
+        turns=tables.turns(tables.ok_records(plan, records)),
         records=records,
     )
 

@@ -111,8 +111,8 @@ def _costs(metrics: Metrics | None, price_usd_per_hour: float | None) -> dict[st
     return found
 
 
-def turns(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
-    """Make the table of conversations by turn, of the measurements that are ok.
+def turns(records: list[MeasurementRecord]) -> pd.DataFrame:
+    """Make the table of conversations by turn, of measurements that are ok.
 
     Columns: measurement, variant, workload, load_point, repeat, and those of TurnMetrics; `turn`
     counts from 1.
@@ -122,8 +122,7 @@ def turns(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
             **_place(record),
             **turn.model_dump(),
         }
-        for record in records.values()
-        if is_ok(record, plan)
+        for record in records
         for turn in record.turns
     ]
     return pd.DataFrame(rows, columns=[*_PLACE, *TurnMetrics.model_fields])
@@ -133,12 +132,12 @@ def _place(record: MeasurementRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in _PLACE}
 
 
-def is_ok(record: MeasurementRecord, plan: Plan) -> bool:
-    """Tell whether a measurement keeps to the limits that the study declares now."""
-    return verdict(record, plan.validity)[0] == "ok"
+def ok_records(plan: Plan, records: dict[str, MeasurementRecord]) -> list[MeasurementRecord]:
+    """Return the records that keep to the limits that the study declares now."""
+    return [each for each in records.values() if verdict(each, plan.validity)[0] == "ok"]
 
 
-def quantiles(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
+def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
     """Make the table of latency distributions of the measurements that are ok.
 
     Columns: measurement, variant, workload, load_point, repeat, latency (`ttft`, `tpot`, `itl`,
@@ -151,8 +150,7 @@ def quantiles(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame
             "probability": probability,
             "value_ms": value,
         }
-        for record in records.values()
-        if is_ok(record, plan)
+        for record in records
         for latency in LATENCIES
         for probability, value in zip(
             QUANTILE_PROBABILITIES, record.quantiles.get(f"{latency}_ms", []), strict=False
@@ -195,8 +193,9 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     table.drop(columns=heavy).to_csv(
         results / "load_points.csv", index=False, float_format="%.5g", lineterminator="\n"
     )
-    quantiles(plan, records).to_parquet(results / "quantiles.parquet", index=False)
-    turns(plan, records).to_parquet(results / "turns.parquet", index=False)
+    usable = ok_records(plan, records)
+    quantiles(usable).to_parquet(results / "quantiles.parquet", index=False)
+    turns(usable).to_parquet(results / "turns.parquet", index=False)
     metrics = json.dumps(reviewed_metrics(table), indent=1)
     (results / "metrics.json").write_text(metrics + "\n", encoding="utf-8")
     return table
