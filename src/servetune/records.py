@@ -44,6 +44,8 @@ class Metrics(_Record):
     Latencies are in milliseconds, throughputs per second of the load's duration.
     `acceptance_length` is tokens emitted per verification step (1 + accepted / drafts),
     `acceptance_ratio` accepted over drafted tokens; both are None without speculation.
+    `queue_time_mean_ms`, `prefill_time_mean_ms` and `server_tpot_mean_ms` are the server's own,
+    over all requests that it finished meanwhile, those that are not counted included.
     """
 
     requests: int
@@ -80,6 +82,9 @@ class Metrics(_Record):
     acceptance_by_position: list[float] | None = None
     prefix_cache_hit_ratio: float | None = None
     preemptions: int | None = None
+    queue_time_mean_ms: float | None = None
+    prefill_time_mean_ms: float | None = None
+    server_tpot_mean_ms: float | None = None
 
 
 class TurnMetrics(_Record):

@@ -26,6 +26,8 @@ COUNTERS = {
     "vllm:prompt_tokens_total": "prompt_tokens",
     "vllm:generation_tokens_total": "generation_tokens",
     "vllm:request_queue_time_seconds_sum": "queue_time_s",
+    "vllm:request_prefill_time_seconds_sum": "prefill_time_s",
+    "vllm:request_decode_time_seconds_sum": "decode_time_s",
     "vllm:spec_decode_num_drafts_total": "drafts",
     "vllm:spec_decode_num_draft_tokens_total": "draft_tokens",
     "vllm:spec_decode_num_accepted_tokens_total": "accepted_tokens",

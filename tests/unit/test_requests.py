@@ -144,6 +144,20 @@ def test_acceptance_is_what_the_servers_counters_grew_by() -> None:
     assert metrics.preemptions == 2
 
 
+def test_the_server_tells_its_own_times_of_the_requests_that_it_finished() -> None:
+    grown = {
+        "requests_finished": 4.0,
+        "generation_tokens": 44.0,
+        "queue_time_s": 0.2,
+        "prefill_time_s": 0.4,
+        "decode_time_s": 2.0,
+    }
+    metrics = aggregate(table(reply(0, 0.0)), grown)
+    assert metrics.queue_time_mean_ms == pytest.approx(50)
+    assert metrics.prefill_time_mean_ms == pytest.approx(100)
+    assert metrics.server_tpot_mean_ms == pytest.approx(50)
+
+
 def test_the_quantiles_run_from_the_smallest_to_the_largest_latency() -> None:
     replies = [reply(i, float(i), ttft_s=0.1 * (i + 1), e2e_s=9.0) for i in range(11)]
     found = quantiles(table(*replies))["ttft_ms"]

@@ -218,6 +218,13 @@ def _from_counters(grown: Counters) -> dict[str, Any]:
         )
     if "preemptions" in grown:
         found["preemptions"] = int(grown["preemptions"])
+    if finished := grown.get("requests_finished"):
+        for name in ("queue_time", "prefill_time"):
+            if f"{name}_s" in grown:
+                found[f"{name}_mean_ms"] = 1e3 * grown[f"{name}_s"] / finished
+        later_tokens = grown.get("generation_tokens", 0) - finished
+        if "decode_time_s" in grown and later_tokens > 0:
+            found["server_tpot_mean_ms"] = 1e3 * grown["decode_time_s"] / later_tokens
     return found
 
 
