@@ -19,7 +19,7 @@ from simulated_server import Batching, Queue, Run, Server, simulate, wait_above
 
 from servetune.capacity.boundary import predict
 from servetune.capacity.search import Capacity, Probed, next_step
-from servetune.capacity.sequential import Judgement, Sample, is_futile, judge
+from servetune.capacity.sequential import LOOK_EVERY, Judgement, Sample, judge
 from servetune.capacity.slo import PRESETS, Objective, Search, Slo
 
 HAIR = 0.02
@@ -117,13 +117,11 @@ def probe(
         n = min(n, budget)
         arrival, finish = run.arrival_s[:n], run.finish_s[:n]
         judgement = judge(arrival, finish, samples(run, slo, n), error, is_over=n == budget)
-        if judgement.verdict == "go on" and is_futile(judgement, error, n, budget):
-            judgement = Judgement("undecided", judgement.binding, judgement.evidence)
         if judgement.verdict != "go on":
             end = float(finish.max())
             spent.add(int(np.searchsorted(run.arrival_s, end)), end)
             return judgement
-        n = int(n * 1.15) + 1
+        n = int(n * (1 + LOOK_EVERY)) + 1
 
 
 def scout(case: Case, seed: int, spent: Spent) -> float:
@@ -144,8 +142,8 @@ def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[P
             case,
             search.slo["tier"],
             step.load,
-            step.error,
-            step.requests,
+            search.probe_error,
+            search.probe_requests,
             1000 * seed + len(history),
             spent,
         )

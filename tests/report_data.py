@@ -11,10 +11,10 @@ import pytest
 
 import servetune.checks
 from servetune import tables
+from servetune.latencies import QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
 from servetune.plan import Measurement, Plan, Session, make_plan
 from servetune.records import (
-    QUANTILE_PROBABILITIES,
     Card,
     Launch,
     MeasurementRecord,

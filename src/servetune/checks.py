@@ -70,6 +70,14 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
             )
         if not is_chat and _has_turns(dataset, root):
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
+        if workload.capacity:
+            load = {**workload.model_dump(), "rate_rps": 1.0, "time_scale": None}
+            load["concurrency"] = None
+            if workload.capacity.over == "concurrency":
+                load |= {"rate_rps": None, "concurrency": 1}
+            refusal = GENERATORS[workload.generator].refuses(load, is_token_ids)
+            if refusal:
+                raise UserError(f"{where}.capacity: {refusal}")
         for index, point in enumerate(workload.load_points):
             load = {**workload.model_dump(), **point.model_dump()}
             refusal = GENERATORS[workload.generator].refuses(load, is_token_ids)

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servetune.plan import Plan
+from servetune.records import read_search
 
 _PACKAGE = Path(__file__).parent
 _TABLE_CODE = (
     "records.py",
     "tables.py",
+    "capacity_tables.py",
     "plan.py",
     "identity.py",
     "validity.py",
     "load/prepare.py",
+    "searches.py",
 )
 _REPORT_CODE = ("analysis/**/*.py", "report/**/*")
 
@@ -53,10 +56,13 @@ def wanted(stamp: str, digest: str) -> Wanted:
     content, it makes Snakemake run it with or without a memory of earlier runs.
     """
     path = Path(".servetune", f"{Path(stamp).name}.wanted")
-    is_current = Path(stamp).is_file() and Path(stamp).read_text().strip() == digest
+    had = Path(stamp).read_text().strip() if Path(stamp).is_file() else "nothing"
+    is_current = had == digest
     if not is_current or not path.is_file():
         path.parent.mkdir(exist_ok=True)
-        write_stamp(path, digest)
+        # Named by what it replaces too: records that were forgotten all together leave the digest
+        # of the very first run, whose content Snakemake remembers and would take for unchanged.
+        write_stamp(path, f"{digest} in place of {had}")
     return Wanted(str(path), is_current)
 
 
@@ -67,7 +73,10 @@ def write_stamp(stamp: Path, digest: str) -> None:
 
 def _records(plan: Plan, root: Path) -> list[Path]:
     results = root / "results" / plan.study
-    return [results / "records" / f"{m.id}.json" for m in plan.measurements]
+    searches = [results / "searches" / f"{search.id}.json" for search in plan.searches]
+    probes = [id for path in searches if path.is_file() for id in read_search(path).measurements]
+    ids = [*(m.id for m in plan.measurements), *probes]
+    return [*(results / "records" / f"{id}.json" for id in ids), *searches]
 
 
 def _code(patterns: Iterable[str]) -> list[Path]:

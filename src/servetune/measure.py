@@ -13,21 +13,24 @@ from servetune import card
 from servetune.load.client import Clients, LoadError
 from servetune.load.generator import Target
 from servetune.load.prepare import Prepared, with_numbers
+from servetune.load.probe import decided_by
 from servetune.load.registry import GENERATORS
 from servetune.load.requests import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.load.warmup import warm_up
 from servetune.nvml import throttling
 from servetune.plan import Measurement, Session
+from servetune.probes import found_by
 from servetune.progress import say
 from servetune.provenance import now
 from servetune.records import MeasurementRecord, ServerFacts
 from servetune.serve import Server
 from servetune.telemetry import Counters, Sampler, difference, scrape
 from servetune.usage import UsageWatch
-from servetune.validity import judge
+from servetune.validity import judge, limits_of
 
 CLIENT_READY_TIMEOUT_S = 300.0
+IDLE_TIMEOUT_S = 30.0
 LOG_TAIL_LINES = 40
 TELL_EVERY_S = 10.0
 
@@ -82,6 +85,8 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     try:
         write_schedule(prepared.schedule, folder / SCHEDULE)
         job = {"argv": arguments, "schedule": str(target.schedule), "load": load}
+        if measurement.probe and "tiers" in measurement.probe:
+            job["probe"] = measurement.probe
         bench.sampler.measurement = measurement.id
         grown, seen = _load(bench, job, prepared)
         requests = request_table(generator.read(folder), prepared.schedule, load)
@@ -95,6 +100,7 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
         bench.clients.drop(generator.name)
         shutil.rmtree(folder)
         raise
+    probe = found_by(measurement, requests, decided_by(folder)) if measurement.probe else None
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
@@ -102,8 +108,9 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     told = card.from_requests(requests, prepared.schedule, load)
     ratio, reasons = throttling(bench.sampler.gpu_samples(measurement.id))
     told = told.model_copy(update={**seen, "throttled_ratio": ratio, "throttle_reasons": reasons})
-    status, rule, reason = judge(metrics, told, bench.session.validity)
-    measured: dict[str, Any] = {"card": told}
+    limits = limits_of(bench.session.validity, probe)
+    status, rule, reason = judge(metrics, told, limits)
+    measured: dict[str, Any] = {"card": told, "probe": probe}
     if status != "failed":
         measured |= {
             "metrics": metrics,
@@ -120,6 +127,7 @@ def _load(bench: Bench, job: dict[str, Any], prepared: Prepared) -> tuple[Counte
     load, server = job["load"], bench.server
     client = bench.clients.start(load["generator"])
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
+    _wait_idle(server.url)
     warm_up(server.url, server.api_key, server.name, prepared.warmup, load)
     was_reset = server.reset_prefix_cache() if load["reset_prefix_cache"] else None
     before = scrape(server.url, tries=3)
@@ -141,6 +149,16 @@ def _load(bench: Bench, job: dict[str, Any], prepared: Prepared) -> tuple[Counte
         **asdict(used),
     }
     return difference(before, after), seen
+
+
+def _wait_idle(url: str) -> None:
+    """Wait, for a while, until the requests that the end of another load cut off are gone."""
+    deadline = time.monotonic() + IDLE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        seen = scrape(url)
+        if not seen.get("requests_running") and not seen.get("requests_waiting"):
+            return
+        time.sleep(0.05)
 
 
 class _Watch:

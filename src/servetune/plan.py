@@ -4,11 +4,14 @@ Pure but for reading declared files: the same declarations give the same plan ev
 """
 
 import sys
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from servetune.capacity.slo import Search
 from servetune.checks import check_server_arguments, check_workloads, endpoint_of, engine_of
 from servetune.engines import engine_id
 from servetune.errors import UserError, nearest
@@ -43,12 +46,29 @@ class PlannedDataset(_Planned):
 
 
 class Measurement(_Planned):
-    """One load point to measure once. `load` is all that the client is told."""
+    """One load point to measure once. `load` is all that the client is told.
+
+    `probe` is what ends a probe of a search for the capacity, as `servetune.load.probe` takes it.
+    """
 
     id: str
     workload: str
     load_point: str
     load: dict[str, Any]
+    probe: dict[str, Any] | None = None
+
+
+class PlannedSearch(_Planned):
+    """A search for the capacity. Its probes are measurements that are planned one by one.
+
+    `load` is what all of them are told, `identity` what decides each beside its own load.
+    """
+
+    id: str
+    workload: str
+    load: dict[str, Any]
+    identity: dict[str, Any]
+    settings: Search
 
 
 class Session(_Planned):
@@ -71,6 +91,7 @@ class Session(_Planned):
     stall_timeout_s: float
     validity: Limits = Limits()
     measurements: list[Measurement]
+    searches: list[PlannedSearch] = []
 
     @property
     def models(self) -> list[str]:
@@ -80,12 +101,16 @@ class Session(_Planned):
     @property
     def datasets(self) -> list[str]:
         """The ids of the datasets that its measurements send, each once."""
-        return list(dict.fromkeys(m.load["dataset"] for m in self.measurements))
+        return list(dict.fromkeys(load["dataset"] for load in self._loads))
 
     @property
     def generators(self) -> list[str]:
         """The load generators that its measurements use, each once."""
-        return list(dict.fromkeys(m.load["generator"] for m in self.measurements))
+        return list(dict.fromkeys(load["generator"] for load in self._loads))
+
+    @property
+    def _loads(self) -> list[dict[str, Any]]:
+        return [m.load for m in self.measurements] + [search.load for search in self.searches]
 
 
 class Plan(_Planned):
@@ -112,6 +137,11 @@ class Plan(_Planned):
     def measurements(self) -> list[Measurement]:
         """All measurements, in the order of their sessions."""
         return [m for session in self.sessions for m in session.measurements]
+
+    @property
+    def searches(self) -> list[PlannedSearch]:
+        """All searches, in the order of their sessions."""
+        return [search for session in self.sessions for search in session.searches]
 
 
 def make_plan(params: dict[str, Any], root: Path) -> Plan:
@@ -284,13 +314,20 @@ def _plan_session(
         "repeat": repeat,
         "hardware": study.hardware,
     }
+    decided_by = partial(_decided_by, study, params, datasets, serving, root)
     measurements = [
-        _plan_measurement(study, name, key, point, params, repeat, datasets, serving, root)
+        _plan_measurement(f"{name}-{key}", key, point, repeat, decided_by(key))
         for key, workload in study.workloads.items()
         for point in workload.load_points
     ]
+    searches = [
+        _plan_search(f"{name}-{key}-capacity-r{repeat}", key, workload.capacity, decided_by(key))
+        for key, workload in study.workloads.items()
+        if workload.capacity
+    ]
+    owed = [m.id for m in measurements] + [search.id for search in searches]
     return Session(
-        id=f"{name}-r{repeat}-{digest([m.id for m in measurements])}",
+        id=f"{name}-r{repeat}-{digest(owed)}",
         order=0,
         study=params.study,
         variant=name,
@@ -307,37 +344,40 @@ def _plan_session(
         stall_timeout_s=study.stall_timeout_s,
         validity=study.validity,
         measurements=measurements,
+        searches=searches,
     )
 
 
-def _plan_measurement(
+@dataclass(frozen=True)
+class _Load:
+    """What every load point of a workload is told, and what decides its numbers."""
+
+    told: dict[str, Any]
+    identity: dict[str, Any]
+
+
+def _decided_by(
     study: Study,
-    variant: str,
-    workload_name: str,
-    point: LoadPoint,
     params: Params,
-    repeat: int,
     datasets: dict[str, PlannedDataset],
     serving: dict[str, Any],
     root: Path,
-) -> Measurement:
+    workload_name: str,
+) -> _Load:
     workload = study.workloads[workload_name]
     dataset = datasets[workload.dataset].id
     tool = GENERATORS[workload.generator].environment
     endpoint = endpoint_of(workload, study.datasets[workload.dataset], root)
-    load = {
-        **workload.model_dump(exclude={"load_points"}),
-        **point.model_dump(),
-        # JSON has no infinity.
-        **({"rate_rps": "inf"} if point.is_at_once else {}),
+    own = {"load_points", "capacity"}
+    told = {
+        **workload.model_dump(exclude=own),
         "endpoint": endpoint,
         "dataset": dataset,
         "seed": params.seed,
     }
     # What is at its default is left out, so that a key that comes later changes no identity.
     decides = {
-        **workload.model_dump(exclude={"load_points", "dataset"}, exclude_defaults=True),
-        **point.model_dump(exclude_defaults=True),
+        **workload.model_dump(exclude={*own, "dataset"}, exclude_defaults=True),
         "endpoint": endpoint,
         "dataset": digest_of(dataset),
         "seed": params.seed,
@@ -348,9 +388,29 @@ def _plan_measurement(
         "load": decides,
         "tool": digest_of(engine_id(tool, root)) if tool else None,
     }
+    return _Load(told, identity)
+
+
+def _plan_measurement(
+    name: str, workload: str, point: LoadPoint, repeat: int, load: _Load
+) -> Measurement:
+    # JSON has no infinity.
+    at_once = {"rate_rps": "inf"} if point.is_at_once else {}
+    decides = {**load.identity["load"], **point.model_dump(exclude_defaults=True)}
     return Measurement(
-        id=f"{variant}-{workload_name}-{point.name}-r{repeat}-{digest(identity)}",
-        workload=workload_name,
+        id=f"{name}-{point.name}-r{repeat}-{digest({**load.identity, 'load': decides})}",
+        workload=workload,
         load_point=point.name,
-        load=load,
+        load={**load.told, **point.model_dump(), **at_once},
+    )
+
+
+def _plan_search(name: str, workload: str, settings: Search, load: _Load) -> PlannedSearch:
+    content = {**load.identity, "search": settings.model_dump(mode="json")}
+    return PlannedSearch(
+        id=f"{name}-{digest(content)}",
+        workload=workload,
+        load=load.told,
+        identity=load.identity,
+        settings=settings,
     )

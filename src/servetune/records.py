@@ -12,15 +12,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from servetune.capacity.search import Capacity
+from servetune.capacity.sequential import Judgement
+
 SCHEMA_VERSION = 2
-
-LATENCIES = ("ttft", "tpot", "itl", "e2e")
-"""TTFT, TPOT, ITL and E2E latency; `docs/methodology.md` holds their definitions."""
-
-PERCENTILES = (50, 90, 95, 99)
-
-QUANTILE_PROBABILITIES = tuple(i / 100 for i in range(101))
-"""Where a record keeps the quantiles of each latency, so that a report can draw distributions."""
 
 Status = Literal["ok", "failed", "invalid"]
 
@@ -140,6 +135,24 @@ class Check(_Record):
     reason: str | None = None
 
 
+Stopped = Literal["decided", "requests", "seconds"]
+
+
+class Probe(_Record):
+    """What a probe of a search for the capacity found.
+
+    `index` counts the probes of the search from 1; 0 is the closed loop before them, from which
+    the first is predicted. `tier` is the one that it was sent for; it stopped because that one was
+    decided, or because its requests or its seconds were used up. `judgements` are by tier.
+    """
+
+    search: str
+    index: int
+    tier: str
+    stopped: Stopped
+    judgements: dict[str, Judgement] = {}
+
+
 class MeasurementRecord(_Record):
     """One load point, measured once: `results/<study>/records/<measurement>.json`.
 
@@ -173,6 +186,29 @@ class MeasurementRecord(_Record):
     quantiles: dict[str, list[float]] = {}
     card: Card = Card()
     turns: list[TurnMetrics] = []
+    probe: Probe | None = None
+
+
+class SearchRecord(_Record):
+    """One search for the capacity: `results/<study>/searches/<search>.json`.
+
+    `measurements` are the ids of its probes in their order, the closed loop before them first;
+    `tiers` the result of each.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    search: str
+    study: str
+    variant: str
+    workload: str
+    repeat: int
+    session: str
+    over: Literal["rate", "concurrency"]
+    slo: dict[str, dict[str, float]]
+    confidence: float
+    predicted: dict[str, float] = {}
+    measurements: list[str] = []
+    tiers: dict[str, Capacity] = {}
 
 
 class Launch(_Record):
@@ -201,6 +237,7 @@ class Launch(_Record):
 class SessionRecord(_Record):
     """One variant and repeat: `results/<study>/sessions/<session>.json`.
 
+    `measurements` are all that it owed, probes and searches for the capacity included.
     `launches` is empty when every measurement that the session owes was there already;
     it has several entries when the session was interrupted and went on.
     """
@@ -240,6 +277,11 @@ def read_measurement(path: Path) -> MeasurementRecord:
         OSError: it cannot be read.
     """
     return MeasurementRecord.model_validate_json(path.read_bytes())
+
+
+def read_search(path: Path) -> SearchRecord:
+    """Read one search record; raises as `read_measurement` does."""
+    return SearchRecord.model_validate_json(path.read_bytes())
 
 
 def read_session(path: Path) -> SessionRecord:

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from servetune.errors import UserError
-from servetune.records import read_measurement, read_session
+from servetune.records import read_measurement, read_search, read_session
 from servetune.study import read_study
 from servetune.validity import Limits, verdict
 
@@ -32,6 +32,13 @@ def forget(study: str, root: Path) -> Counter[str]:
         if status != "ok":
             forgotten[path] = status
             ids.add(record.measurement)
+    # A search that a forgotten probe decided goes on from those before it.
+    for path in sorted((results / "searches").glob("*.json")):
+        search = read_search(path)
+        has_failed = any(tier.ended == "failed" for tier in search.tiers.values())
+        if has_failed or not ids.isdisjoint(search.measurements):
+            path.unlink()
+            ids.add(search.search)
     for path in sorted((results / "sessions").glob("*.json")):
         if not ids.isdisjoint(read_session(path).measurements):
             path.unlink()

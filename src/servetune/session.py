@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from servetune import searches
 from servetune.arguments import as_argv
 from servetune.engines import engine_id, read_engine
 from servetune.errors import UserError
@@ -25,10 +26,11 @@ from servetune.load.registry import GENERATORS
 from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
 from servetune.models.make import checkpoint
 from servetune.nvml import Gpus, other_processes
-from servetune.plan import Measurement, Session
+from servetune.plan import Measurement, PlannedSearch, Session
 from servetune.progress import say
 from servetune.provenance import git_state, now
 from servetune.records import Launch, MeasurementRecord, SessionRecord, write_json
+from servetune.searches import next_probe, probes_of
 from servetune.serve import Server, ServerError
 from servetune.telemetry import Sampler, write_samples
 from servetune.workloads.datasets import read_requests
@@ -43,17 +45,27 @@ def run_session(session: Session, root: Path) -> None:
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model.
     """
-    if owed_by(session, root):
+    if next_owed(session, root):
         check_hardware(session.hardware)
         with sole_use():
-            while owed := owed_by(session, root):
-                _launch(session, owed, root.absolute())
+            while next_owed(session, root):
+                _launch(session, root.absolute())
     write_json(_results(session, root) / "sessions" / f"{session.id}.json", _summary(session, root))
 
 
 def owed_by(session: Session, root: Path) -> list[Measurement]:
     """Return the measurements of a session that have no record yet, in their order."""
     return [m for m in session.measurements if not record_path(session, m.id, root).is_file()]
+
+
+def next_owed(session: Session, root: Path) -> Measurement | None:
+    """Return what a session has to measure next: its load points, then the probes of searches."""
+    for measurement in owed_by(session, root):
+        return measurement
+    for search in session.searches:
+        if (probe := next_probe(session, search, root)) is not None:
+            return probe
+    return None
 
 
 def record_path(session: Session, measurement: str, root: Path) -> Path:
@@ -82,14 +94,19 @@ def _summary(session: Session, root: Path) -> SessionRecord:
         repeat=session.repeat,
         hardware=session.hardware,
         engine=session.engine,
-        measurements=[m.id for m in session.measurements],
+        measurements=[
+            *(m.id for m in session.measurements),
+            *(r.measurement for r in probes_of(session.study, session.searches, root)),
+            *(search.id for search in session.searches),
+        ],
         model={"model": session.model, "draft": session.draft},
         launches=[Launch.model_validate_json(file.read_bytes()) for file in files],
     )
 
 
-def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
+def _launch(session: Session, root: Path) -> None:
     """Start a server and measure until nothing is owed, or the server is gone."""
+    owed = owed_by(session, root)
     number = len(_launch_files(session, root)) + 1
     raw = _raw(session, root)
     label = session.variant if session.repeat == 1 else f"{session.variant} r{session.repeat}"
@@ -118,20 +135,24 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
         stack.callback(server.stop)
         clients = Clients(lambda name: _client(session, name, number, server, root))
         stack.callback(clients.stop)
-        say(f"{label}: starting vllm serve; {len(owed)} load points to go")
+        say(f"{label}: starting vllm serve; {_extent(owed, session.searches)} to go")
         gpus = Gpus(session.environment.get("CUDA_VISIBLE_DEVICES"))
         stack.callback(gpus.close)
         before = gpus.processes()
         server.start()
-        for measurement in owed:
-            clients.start(measurement.load["generator"])
-        ready = _prepare(session, owed, root)
+        for generator in session.generators:
+            clients.start(generator)
+        ready = _Preparation(session, root)
+        for early in owed:
+            ready.prepare(early)
         try:
             server.wait_ready(
                 session.startup_timeout_s, lambda s: say(f"{label}: starting for {s:.0f} s")
             )
         except ServerError as error:
-            give_up(owed, f"the server did not start: {error}")
+            reason = f"the server did not start: {error}"
+            give_up(owed, reason)
+            searches.give_up(session, reason, root)
             return
         facts = server.facts(launch.versions.get("vllm"))
         note(status="ok", server=facts, server_info=server.info())
@@ -149,11 +170,12 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
         stack.callback(lambda: write_samples(sampler.stop(), raw / f"telemetry-{number}.parquet"))
         tokenizer = _relative(checkpoint(session.model, root), root)
         bench = Bench(session, root, number, server, facts, clients, tokenizer, sampler, neighbours)
-        for index, measurement in enumerate(owed, start=1):
-            began = time.monotonic()
+        count = 0
+        while (measurement := next_owed(session, root)) is not None:
+            began, count = time.monotonic(), count + 1
             name = f"{measurement.workload} {measurement.load_point}"
-            say(f"{label}: {name}, load point {index} of {len(owed)}")
-            prepared = ready[measurement.id]
+            say(f"{label}: {name}, {_place(measurement, count, len(owed))}")
+            prepared = ready.prepare(measurement)
             try:
                 if isinstance(prepared, UserError):
                     blank = blank_record(session, measurement, number, server.command)
@@ -168,26 +190,45 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
             say(f"{label}: {name}: {_outcome(record)} in {time.monotonic() - began:.0f} s")
 
 
-def _prepare(
-    session: Session, owed: list[Measurement], root: Path
-) -> dict[str, Prepared | UserError]:
-    """Prepare the load points while the server starts; one that cannot be has its error."""
-    found: dict[str, Prepared | UserError] = {}
-    model = checkpoint(session.model, root)
-    read = cache(lambda id: read_requests(root / "data" / "workloads" / f"{id}.jsonl"))
-    for measurement in owed:
-        rows = read(measurement.load["dataset"])
-        try:
-            found[measurement.id] = prepare(measurement.load, rows, model)
-        except UserError as error:
-            found[measurement.id] = error
-    return found
+class _Preparation:
+    """Load points made ready to be sent, those that are known early while the server starts."""
+
+    def __init__(self, session: Session, root: Path) -> None:
+        self._model = checkpoint(session.model, root)
+        self._read = cache(lambda id: read_requests(root / "data" / "workloads" / f"{id}.jsonl"))
+        self._ready: dict[str, Prepared | UserError] = {}
+
+    def prepare(self, measurement: Measurement) -> Prepared | UserError:
+        """Prepare a load point, once; one that cannot be has its error."""
+        if measurement.id not in self._ready:
+            try:
+                rows = self._read(measurement.load["dataset"])
+                self._ready[measurement.id] = prepare(measurement.load, rows, self._model)
+            except UserError as error:
+                self._ready[measurement.id] = error
+        return self._ready[measurement.id]
+
+
+def _extent(owed: list[Measurement], searches: list[PlannedSearch]) -> str:
+    parts = [f"{len(owed)} load points"] if owed or not searches else []
+    tiers = ", ".join(f"{each.workload} ({', '.join(each.settings.slo)})" for each in searches)
+    return " and ".join([*parts, *([f"the capacity of {tiers}"] if searches else [])])
+
+
+def _place(measurement: Measurement, count: int, owed: int) -> str:
+    if measurement.probe is None:
+        return f"load point {count} of {owed}"
+    index = measurement.probe["index"]
+    return f"probe {index}" if index else "a closed loop, to predict the capacity"
 
 
 def _outcome(record: MeasurementRecord) -> str:
     if record.metrics is None:
         return f"failed: {record.reason}"
     told = f"{record.metrics.output_throughput_tok_s:.0f} output tok/s"
+    if record.probe and record.probe.tier:
+        judged = record.probe.judgements[record.probe.tier]
+        told = f"{judged.verdict} ({record.probe.tier}: {judged.binding}), {told}"
     return told if record.status == "ok" else f"{record.status} ({record.reason}), {told}"
 
 

@@ -2,28 +2,32 @@
 
 `load_points.parquet` and `.csv` hold one row a (variant, workload, load point, repeat), in the
 order of the plan; `quantiles.parquet` one row a (measurement, latency, probability);
-`turns.parquet` one row a (measurement, turn of its conversations); and `metrics.json` the few
+`turns.parquet` one row a (measurement, turn of its conversations); `capacities.parquet` one row a
+(search, tier) and `probes.parquet` one row a (probe, tier, objective); and `metrics.json` the few
 numbers that a reviewer diffs.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from servetune import capacity_tables
 from servetune.errors import UserError
+from servetune.latencies import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
-from servetune.plan import Measurement, Plan, Session
+from servetune.plan import Plan, Session
 from servetune.records import (
-    LATENCIES,
-    QUANTILE_PROBABILITIES,
     MeasurementRecord,
     Metrics,
     TurnMetrics,
     read_measurement,
+    read_search,
 )
-from servetune.validity import checks, verdict
+from servetune.searches import probes_of, search_path
+from servetune.validity import checks, limits_of, verdict
 
 REVIEWED = (
     "ttft_p50_ms",
@@ -39,7 +43,7 @@ _PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
 
 
 def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
-    """Read the records of a plan's measurements by id.
+    """Read the records of a plan's measurements by id, those of its searches' probes last.
 
     Raises:
         UserError: a measurement of the plan has no record: the table would not be the plan's.
@@ -53,34 +57,43 @@ def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
                 " run: snakemake --cores 1 reports/summary.html"
             )
         records[measurement.id] = read_measurement(path)
-    return records
+    probes = probes_of(plan.study, plan.searches, results.parents[1])
+    return {**records, **{each.measurement: each for each in probes}}
 
 
 def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
     """Make the tidy table: one row a measurement, units in the names of its columns."""
     rows = [
-        _row(plan, session, measurement, records[measurement.id])
+        _row(plan, session, record)
         for session in plan.sessions
-        for measurement in session.measurements
+        for record in _of_session(session, records)
     ]
     return pd.DataFrame(rows)
 
 
-def _row(
-    plan: Plan, session: Session, measurement: Measurement, record: MeasurementRecord
-) -> dict[str, Any]:
+def _of_session(
+    session: Session, records: dict[str, MeasurementRecord]
+) -> Iterator[MeasurementRecord]:
+    yield from (records[measurement.id] for measurement in session.measurements)
+    searches = {search.id for search in session.searches}
+    yield from (r for r in records.values() if r.probe and r.probe.search in searches)
+
+
+def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, Any]:
     empty = dict.fromkeys(Metrics.model_fields)
     status, rule, reason = verdict(record, plan.validity)
-    told = checks(record.metrics, record.card, plan.validity) if record.metrics else []
+    limits, load = limits_of(plan.validity, record.probe), record.load
+    told = checks(record.metrics, record.card, limits) if record.metrics else []
     return {
         "study": plan.study,
         "variant": session.variant,
-        "workload": measurement.workload,
-        "load_point": measurement.load_point,
+        "workload": record.workload,
+        "load_point": record.load_point,
         "repeat": session.repeat,
-        "generator": measurement.load["generator"],
-        "concurrency": measurement.load["concurrency"],
-        "rate_rps": with_numbers(measurement.load)["rate_rps"],
+        "generator": load["generator"],
+        "concurrency": load["concurrency"],
+        "rate_rps": with_numbers(load)["rate_rps"],
+        "probe": record.probe.index if record.probe else None,
         "status": status,
         "rule": rule,
         "reason": reason,
@@ -163,10 +176,10 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     """Nest the reviewed metrics as `<variant>.<workload>.<load point>.<metric>`.
 
     Values are means over the repeats that are ok, to four significant digits; a load point
-    without any says how many of its measurements are.
+    without any says how many of its measurements are. Probes are told by their capacity.
     """
     nested: dict[str, Any] = {}
-    for (variant, workload, point), rows in table.groupby(
+    for (variant, workload, point), rows in table[table["probe"].isna()].groupby(
         ["variant", "workload", "load_point"], sort=False
     ):
         ok = rows[rows["status"] == "ok"]
@@ -185,6 +198,8 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     Raises:
         UserError: a record is missing.
     """
+    # DVC wants every output of the stage, also of a study without a search.
+    (results / "searches").mkdir(exist_ok=True)
     records = read_records(plan, results)
     table = load_points(plan, records)
     table.to_parquet(results / "load_points.parquet", index=False)
@@ -196,6 +211,16 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     usable = ok_records(plan, records)
     quantiles(usable).to_parquet(results / "quantiles.parquet", index=False)
     turns(usable).to_parquet(results / "turns.parquet", index=False)
-    metrics = json.dumps(reviewed_metrics(table), indent=1)
+    capacity_tables.probes(list(records.values())).to_parquet(
+        results / "probes.parquet", index=False
+    )
+    paths = [search_path(plan.study, s.id, results.parents[1]) for s in plan.searches]
+    found = capacity_tables.capacities([read_search(path) for path in paths], records)
+    found.to_parquet(results / "capacities.parquet", index=False)
+    nested = reviewed_metrics(table)
+    for variant, workloads in capacity_tables.metrics(found).items():
+        for workload, values in workloads.items():
+            nested.setdefault(variant, {}).setdefault(workload, {}).update(values)
+    metrics = json.dumps(nested, indent=1)
     (results / "metrics.json").write_text(metrics + "\n", encoding="utf-8")
     return table

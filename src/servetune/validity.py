@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from servetune.declared import Declared
-from servetune.records import Card, Check, MeasurementRecord, Metrics, Status
+from servetune.records import Card, Check, MeasurementRecord, Metrics, Probe, Status
 
 
 class Limits(Declared):
@@ -188,6 +188,13 @@ def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
     return found
 
 
+def limits_of(limits: Limits, probe: Probe | None) -> Limits:
+    """Return the limits for a measurement: failures of an overloaded probe are what it found."""
+    if probe is None or not probe.index:
+        return limits
+    return limits.model_copy(update={"failed_ratio": None, "preemptions_per_request": None})
+
+
 def judge(metrics: Metrics, card: Card, limits: Limits) -> tuple[Status, str | None, str | None]:
     """Return the status of a measurement, the first rule that it breaks, and all reasons."""
     if metrics.completed_requests == 0:
@@ -203,4 +210,4 @@ def verdict(record: MeasurementRecord, limits: Limits) -> tuple[Status, str | No
     """Return status, rule and reason of a record by these limits, whatever it says itself."""
     if record.metrics is None:
         return record.status, record.rule, record.reason
-    return judge(record.metrics, record.card, limits)
+    return judge(record.metrics, record.card, limits_of(limits, record.probe))

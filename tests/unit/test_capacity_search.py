@@ -1,13 +1,13 @@
-"""The search: its ends, its bounds, several tiers, and going on in the middle."""
+"""The search: its ends, its interval, several tiers, and going on in the middle."""
 
 import math
 from collections.abc import Mapping
 
 import pytest
 
-from servetune.capacity.boundary import estimate, predict
-from servetune.capacity.search import Capacity, NextProbe, Probed, bounds, next_step
-from servetune.capacity.sequential import Evidence, Judgement, Verdict
+from servetune.capacity.boundary import Seen, locate, predict
+from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
+from servetune.capacity.sequential import OVERLOAD, Evidence, Judgement, Verdict
 from servetune.capacity.slo import Search, Slo
 
 PREDICTED = {"chat": 10.0, "batch": 10.0}
@@ -18,13 +18,15 @@ def search(*tiers: str, **settings: object) -> Search:
     return Search.model_validate({"slo": slo, "lowest": 0.5, "highest": 200, **settings})
 
 
-def judged(load: float, capacity: float, hair: float = 0.02) -> Judgement:
-    """What an ideal probe says: undecided within a hair's breadth of the capacity."""
-    ratio = min(max((load / capacity) ** 20, 1e-4), 90)
-    verdict: Verdict = "pass" if load < capacity else "fail"
-    if abs(load / capacity - 1) < hair:
-        verdict = "undecided"
-    evidence = Evidence("ttft_p99_ms", 1000, 10, 2.0, 0, 0, 0.01 * ratio, 0.01)
+def judged(load: float, capacity: float, effect: float = 2.0) -> Judgement:
+    """What an ideal probe of 1,000 requests says: undecided near the capacity."""
+    share = 0.01 * min(max((load / capacity) ** 20, 1e-4), 90)
+    verdict: Verdict = "pass" if load < 0.9 * capacity else "undecided"
+    if load > 1.05 * capacity:
+        verdict = "fail"
+    if load > 1.3 * capacity:
+        return Judgement("fail", OVERLOAD, (Evidence("ttft_p99_ms", 200, 150, 0.01, 9, 0, 9),))
+    evidence = Evidence("ttft_p99_ms", 1000, 1000 * share, 0.01, effect, 0, 0)
     return Judgement(verdict, "ttft_p99_ms", (evidence,))
 
 
@@ -43,21 +45,22 @@ def test_the_tolerance_is_reached_and_the_capacity_inside(capacity: float) -> No
     result, history = run(search(), {"chat": capacity})
     found = result["chat"]
     assert found.ended == "found"
-    assert found.upper is not None
-    assert found.lower <= capacity <= found.upper <= found.lower * 1.1001
-    assert found.binding == "ttft_p99_ms"
-    assert len(history) <= 12
+    assert found.capacity is not None and found.upper is not None
+    assert found.lower <= capacity <= found.upper <= found.lower * 1.3001
+    assert found.capacity == pytest.approx(capacity, rel=0.1)
+    assert found.binding in ("ttft_p99_ms", OVERLOAD)
+    assert len(history) <= 10
 
 
-def test_a_good_prediction_needs_few_probes() -> None:
-    _, history = run(search(), {"chat": 10.2})
-    assert len(history) <= 4
+def test_a_narrower_tolerance_takes_more_probes() -> None:
+    wide, narrow = (run(search(tolerance=t), {"chat": 14})[1] for t in (0.5, 0.05))
+    assert len(narrow) > len(wide)
 
 
 def test_failing_at_the_lowest_load_is_a_capacity_of_zero() -> None:
     result, _ = run(search(), {"chat": 0.3})
-    assert (result["chat"].ended, result["chat"].lower) == ("zero", 0)
-    assert "ttft_p99_ms is violated at the lowest load" in result["chat"].reason
+    assert (result["chat"].ended, result["chat"].capacity, result["chat"].upper) == ("zero", 0, 0.5)
+    assert result["chat"].reason == "the server is overloaded at the lowest load, 0.5"
 
 
 def test_passing_at_the_highest_load_is_a_lower_bound() -> None:
@@ -66,23 +69,19 @@ def test_passing_at_the_highest_load_is_a_lower_bound() -> None:
     assert result["chat"].upper is None
 
 
-def test_undecided_probes_bound_nothing() -> None:
-    history = [Probed(load, {"chat": judged(load, 10)}) for load in (9, 9.9, 10.1, 11)]
-    assert [p.judgements["chat"].verdict for p in history][1:3] == ["undecided", "undecided"]
-    assert bounds("chat", history) == (9, 11)
-
-
-def test_after_an_undecided_probe_both_sides_of_it_are_probed() -> None:
-    result, history = run(search(), {"chat": 10})
-    assert history[0].judgements["chat"].verdict == "undecided"
-    assert result["chat"].lower < history[0].load < (result["chat"].upper or 0)
-    assert result["chat"].ended == "found"
-
-
 def test_the_budget_of_probes_ends_it() -> None:
     result, history = run(search(probes=2), {"chat": 120})
     assert result["chat"].ended == "budget"
     assert len(history) == 2
+
+
+def test_probes_that_decided_nothing_bound_nothing() -> None:
+    nothing = Judgement("undecided", "", ())
+    history = [Probed(load, {"chat": nothing}) for load in (9.0, 11.0)]
+    step = next_step(search(probes=2), PREDICTED, history)
+    assert isinstance(step, dict)
+    assert step["chat"].ended == "budget"
+    assert step["chat"].lower < 1 < 100 < (step["chat"].upper or 0)
 
 
 def test_tiers_share_probes() -> None:
@@ -90,9 +89,8 @@ def test_tiers_share_probes() -> None:
     _, alone = run(search("batch"), {"batch": 12.5})
     _, first = run(search("chat"), {"chat": 10.2})
     assert both["chat"].ended == both["batch"].ended == "found"
-    assert len(together) <= len(alone) + len(first)
-    lower = both["batch"].lower
-    assert lower <= 12.5 <= (both["batch"].upper or math.inf)
+    assert len(together) < len(alone) + len(first)
+    assert both["batch"].lower <= 12.5 <= (both["batch"].upper or math.inf)
 
 
 def test_a_search_goes_on_from_any_point_of_its_history() -> None:
@@ -105,10 +103,10 @@ def test_a_search_goes_on_from_any_point_of_its_history() -> None:
     assert next_step(declared, PREDICTED, history) == result
 
 
-def test_concurrency_is_whole_and_ends_at_neighbours() -> None:
+def test_concurrency_is_whole() -> None:
     result, history = run(search(over="concurrency", lowest=1, highest=64), {"chat": 6.5})
     assert all(probe.load % 1 == 0 for probe in history)
-    assert (result["chat"].lower, result["chat"].upper) == (6, 7)
+    assert result["chat"].lower <= 6.5 <= (result["chat"].upper or 0)
 
 
 def test_prediction_is_littles_law_and_less_where_limits_were_broken() -> None:
@@ -116,7 +114,31 @@ def test_prediction_is_littles_law_and_less_where_limits_were_broken() -> None:
     assert predicted == pytest.approx({"easy": 6.4, "hard": 3.2})
 
 
-def test_the_boundary_is_estimated_between_its_probes() -> None:
-    assert estimate([]) is None
-    assert estimate([(9, 0.3), (11, 4.0)]) == pytest.approx(9.9, rel=0.03)
-    assert 10 < (estimate([(10, 0.1)]) or 0) < 12
+def seen(load: float, ratio: float, effect: float = 4.0) -> Seen:
+    return Seen(load, 2000, 0.01 * ratio, 0.01, effect)
+
+
+def test_the_capacity_lies_where_the_share_is_the_allowed_one() -> None:
+    # The share rises by (11 / 9) ** 13 = 13.6 from 9 to 11: it is the allowed one at 9.87.
+    at = locate([seen(9, 0.3), seen(11, 4.08)], 0.1, 100, 0.95)
+    assert at.median == pytest.approx(9.87, rel=0.02)
+    assert at.lower < 9.87 < at.upper
+
+
+def test_clusters_widen_the_interval() -> None:
+    calm, clustered = (
+        locate([seen(9, 0.3, effect), seen(11, 4, effect)], 0.1, 100, 0.95) for effect in (1, 40)
+    )
+    assert math.log(clustered.upper / clustered.lower) > 3 * math.log(calm.upper / calm.lower)
+
+
+def test_one_clean_probe_bounds_from_below_alone() -> None:
+    at = locate([Seen(10, 2000, 0.0, 0.01, 1.0)], 0.1, 100, 0.95)
+    assert at.lower > 8
+    assert at.upper > 80
+
+
+def test_overload_bounds_from_above_alone() -> None:
+    at = locate([Seen(10, 200, 0.9, 0.01, 9.0, is_overload=True)], 0.1, 100, 0.95)
+    assert at.upper < 11.5
+    assert at.lower < 0.2

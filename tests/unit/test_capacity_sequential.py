@@ -14,7 +14,13 @@ from servetune.capacity.evidence import (
     log_evidence_below,
     requests_to_pass,
 )
-from servetune.capacity.sequential import Finished, Probe, is_futile, judge, sample_of
+from servetune.capacity.sequential import (
+    Finished,
+    Judgement,
+    judge,
+    judge_all,
+    sample_of,
+)
 from servetune.capacity.slo import Slo
 
 ERROR = 0.05
@@ -26,6 +32,11 @@ def requests(ttft_ms: list[float], gap_s: float = 0.1, service_s: float = 0.5) -
         Finished(i, i * gap_s, i * gap_s + service_s, ttft_ms=ttft, tpot_ms=10.0)
         for i, ttft in enumerate(ttft_ms)
     ]
+
+
+def judged(sent: list[Finished], slo: Slo | None = None, **more: bool) -> Judgement:
+    objectives = slo.objectives if slo else P99
+    return judge_all({"t": objectives}, sent, ERROR, **more)["t"]
 
 
 def test_clean_requests_pass_after_a_known_number() -> None:
@@ -105,34 +116,15 @@ def test_the_design_effect_finds_the_size_of_clusters() -> None:
 
 def test_a_clean_probe_passes_and_a_violating_one_fails() -> None:
     rng = np.random.default_rng(4)
-    good, bad = Probe({"t": P99}, ERROR), Probe({"t": P99}, ERROR)
-    for request in requests(rng.uniform(100, 500, 3000).tolist()):
-        good.add(request)
-    for request in requests(rng.uniform(100, 1500, 1000).tolist()):
-        bad.add(request)
-    assert good.judge()["t"].verdict == "pass"
-    assert bad.judge()["t"].verdict == "fail"
-    assert bad.judge()["t"].binding == "ttft_p99_ms"
-
-
-def test_requests_count_in_order_of_arrival_once_all_earlier_ones_finished() -> None:
-    probe = Probe({"t": P99}, ERROR)
-    sent = requests(np.random.default_rng(5).uniform(100, 500, 3000).tolist())
-    for request in sent[1:]:
-        probe.add(request)
-    assert probe.judge()["t"].verdict == "go on"
-    probe.add(sent[0])
-    assert probe.judge()["t"].verdict == "pass"
-    with pytest.raises(ValueError, match="twice"):
-        probe.add(sent[5])
+    assert judged(requests(rng.uniform(100, 500, 3000).tolist())).verdict == "pass"
+    bad = judged(requests(rng.uniform(100, 1500, 1000).tolist()))
+    assert (bad.verdict, bad.binding) == ("fail", "ttft_p99_ms")
 
 
 def test_a_probe_that_ends_too_soon_is_undecided() -> None:
-    probe = Probe({"t": P99}, ERROR)
-    for request in requests([100.0] * 50):
-        probe.add(request)
-    assert probe.judge()["t"].verdict == "go on"
-    assert probe.judge(is_over=True)["t"].verdict == "undecided"
+    sent = requests([100.0] * 50)
+    assert judged(sent).verdict == "go on"
+    assert judged(sent, is_over=True).verdict == "undecided"
 
 
 def test_failed_requests_violate_and_missing_latencies_do_not_count() -> None:
@@ -152,24 +144,16 @@ def test_overload_is_seen_in_growth_and_not_in_wandering() -> None:
     rng = np.random.default_rng(6)
     wandering = 20 + 5 * np.sin(np.arange(1000) / 50) + rng.normal(0, 2, 1000)
     assert not is_overloaded(wandering)
-    overloaded = Probe({"t": Slo(tpot_p99_ms=50).objectives}, ERROR)
-    for i, at in enumerate(arrival.tolist()):
-        overloaded.add(Finished(i, at, at * 1.3 + 1, ttft_ms=300 * at, tpot_ms=10))
-    assert overloaded.judge()["t"].binding == "overload"
-    assert overloaded.judge(is_open_loop=False)["t"].verdict != "fail"
+    sent = [
+        Finished(i, at, at * 1.3 + 1, ttft_ms=300 * at, tpot_ms=10)
+        for i, at in enumerate(arrival.tolist())
+    ]
+    tpot = Slo(tpot_p99_ms=50)
+    assert judged(sent, tpot).binding == "overload"
+    assert judged(sent, tpot, is_open_loop=False).verdict != "fail"
 
 
 def test_settling_takes_three_latencies_of_the_first_requests() -> None:
     arrival = np.arange(100) / 10
     assert settled_at(arrival, arrival + 2) == pytest.approx(6)
     assert math.isinf(settled_at(arrival[:10], arrival[:10] + 2))
-
-
-def test_a_probe_at_the_boundary_is_given_up() -> None:
-    rng = np.random.default_rng(7)
-    sent = requests(np.where(rng.random(3000) < 0.01, 1500.0, 500.0).tolist())
-    arrival, finish = (np.array([getattr(r, k) for r in sent]) for k in ("arrival_s", "finish_s"))
-    judgement = judge(arrival, finish, [sample_of(P99[0], sent)], ERROR)
-    assert judgement.verdict == "go on"
-    assert is_futile(judgement, ERROR, 3000, 5000)
-    assert not is_futile(judgement, ERROR, 300, 5000)

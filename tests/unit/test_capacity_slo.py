@@ -70,5 +70,5 @@ def test_the_range_must_be_one() -> None:
         search({"ttft_p99_ms": 1}, lowest=1.5, over="concurrency")
 
 
-def test_probes_share_the_error() -> None:
-    assert search({"ttft_p99_ms": 1}, probes=10).error_per_probe == pytest.approx(0.005)
+def test_a_probe_errs_as_rarely_as_the_interval() -> None:
+    assert search({"ttft_p99_ms": 1}, confidence=0.9).probe_error == pytest.approx(0.1)

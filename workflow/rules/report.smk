@@ -26,6 +26,8 @@ rule collect_tables:
         f"{RESULTS}/load_points.csv",
         f"{RESULTS}/quantiles.parquet",
         f"{RESULTS}/turns.parquet",
+        f"{RESULTS}/capacities.parquet",
+        f"{RESULTS}/probes.parquet",
         f"{RESULTS}/metrics.json",
         f"{RESULTS}/tables.sha256",
     message:

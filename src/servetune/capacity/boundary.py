@@ -1,19 +1,54 @@
-"""Where a tier's boundary probably lies: for placing probes, never for deciding.
+"""Where a tier's capacity lies, given all probes so far: a quasi-likelihood.
 
-The logarithm of the share of violations is taken to be linear in the logarithm of the load, with
-a slope that few probes hardly move from STEEP: in a queue the share falls exponentially with the
-spare capacity, so that a tenth more load means several times the violations.
+The logarithm of the share of violations is taken to be linear in the logarithm of the load: at
+the capacity it is what the SLO allows, and its slope is unknown. In a queue the share falls
+exponentially with the spare capacity, so that a tenth more load means several times the
+violations: a wide prior around STEEP. The violations of all probes enter as binomial counts,
+their logarithm divided by one design effect for all (McCullagh 1983, quasi-likelihood; Wedderburn
+1974): one for each probe would trust those that happened to see no cluster.
+
+An undecided probe is evidence like any other here, and bounds nothing by itself.
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-STEEP = 20.0
-FLATTEST, STEEPEST = 8.0, 50.0
-TRUST = 2.0
-"""Weight of the assumed slope, in probes that lie one logarithm apart."""
+import numpy as np
 
-FAR = 3.0
+STEEP = 16.0
+STEEP_SIGMA = 0.8
+"""Of the slope's logarithm: two thirds of slopes lie between 7 and 36."""
+
+SLOPES = np.geomspace(5, 100, 12)
+GRID = 3000
+LARGEST_SHARE = 0.95
+OVERLOAD_WIDTH = 0.03
+"""By so much, in the logarithm of the load, overload may be seen below the boundary."""
+
+FAR = 20.0
+"""A probe with more than so many times the allowed violations says little of their clusters."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one probe says of a tier: its worst objective's violations among settled requests."""
+
+    load: float
+    requests: int
+    share: float
+    allowed_ratio: float
+    design_effect: float
+    is_overload: bool = False
+
+
+@dataclass(frozen=True)
+class Located:
+    """The interval that holds the capacity, and its median, in the unit of the loads."""
+
+    lower: float
+    median: float
+    upper: float
 
 
 def predict(
@@ -35,22 +70,43 @@ def predict(
     return {tier: 0.8 * rate / min(max(margin, 1.0), 4.0) for tier, margin in margins.items()}
 
 
-def estimate(points: Sequence[tuple[float, float]]) -> float | None:
-    """Estimate the load of the boundary from (load, share over allowed share); None of none.
+def locate(seen: Sequence[Seen], low: float, high: float, confidence: float) -> Located:
+    """Locate the capacity between `low` and `high`, of which nothing else is known before.
 
-    Probes near the boundary count most. The answer is at most twice, and at least half, the
-    nearest probe's load.
+    Args:
+        seen: all probes that have settled requests.
+        low: the lowest load that it may have, above 0.
+        high: the highest.
+        confidence: of the interval, in (0, 1); equal tails.
     """
-    if not points:
-        return None
-    logs = [(math.log(load), math.log(max(ratio, 1e-3))) for load, ratio in points]
-    weights = [math.exp(-abs(y) / FAR) for _, y in logs]
-    total = sum(weights)
-    x_mean = sum(w * x for w, (x, _) in zip(weights, logs, strict=True)) / total
-    y_mean = sum(w * y for w, (_, y) in zip(weights, logs, strict=True)) / total
-    spread = sum(w * (x - x_mean) ** 2 for w, (x, _) in zip(weights, logs, strict=True))
-    both = sum(w * (x - x_mean) * (y - y_mean) for w, (x, y) in zip(weights, logs, strict=True))
-    prior = TRUST * 0.1**2
-    slope = min(max((both + prior * STEEP) / (spread + prior), FLATTEST), STEEPEST)
-    step = min(max(-y_mean / slope, -math.log(2)), math.log(2))
-    return math.exp(x_mean + step)
+    capacity = np.linspace(math.log(low), math.log(high), GRID)
+    steepness = np.log(SLOPES / STEEP) / STEEP_SIGMA
+    log_weight = np.repeat(-0.5 * steepness[:, None] ** 2, GRID, axis=1)
+    effect = _common_effect(seen)
+    for each in seen:
+        beyond = math.log(each.load) - capacity
+        if each.is_overload:
+            log_weight -= np.logaddexp(0, -beyond / OVERLOAD_WIDTH)
+            continue
+        log_share = math.log(each.allowed_ratio) + SLOPES[:, None] * beyond
+        share = np.exp(np.clip(log_share, -60, math.log(LARGEST_SHARE)))
+        violations = each.requests * min(each.share, LARGEST_SHARE)
+        kept = each.requests - violations
+        log_weight += (violations * np.log(share) + kept * np.log1p(-share)) / effect
+    weight = np.exp(log_weight - log_weight.max()).sum(axis=0)
+    reached = np.cumsum(weight) / weight.sum()
+    tail = (1 - confidence) / 2
+    lower, median, upper = (
+        math.exp(capacity[min(int(np.searchsorted(reached, at)), GRID - 1)])
+        for at in (tail, 0.5, 1 - tail)
+    )
+    return Located(lower, median, upper)
+
+
+def _common_effect(seen: Sequence[Seen]) -> float:
+    """Mean design effect of the probes that are not far above the SLO, weighted by requests."""
+    near = [s for s in seen if not s.is_overload and s.share < FAR * s.allowed_ratio]
+    requests = sum(each.requests for each in near)
+    if not requests:
+        return max((each.design_effect for each in seen), default=1.0)
+    return max(1.0, sum(each.requests * each.design_effect for each in near) / requests)

@@ -16,7 +16,6 @@ FIRST = 32
 
 SETTLE_LATENCIES = 3.0
 EXCEEDANCES = 400
-FEW = 500
 FEWEST_BATCHES = 8
 BATCH_CLUSTERS = 4.0
 LOAD_SHARE = 0.5
@@ -49,8 +48,7 @@ def design_effect(margin: Floats, allowed: float) -> float:
     violations do (in a queue, visits above a low level last no shorter), and come before the
     first violation. The variance is that of batch means (Conway 1963; Flegal and Jones 2010),
     with as many batches as still leave each of them several clusters long; its own uncertainty,
-    the 95 % quantile of chi-square, is added, and a factor of 1 + 500/n, as few requests may
-    show no cluster by chance. Infinite with fewer than 16 requests.
+    the 95 % quantile of chi-square, is added. Infinite with fewer than 16 requests.
     """
     n = len(margin)
     if n < 2 * FEWEST_BATCHES:
@@ -62,9 +60,8 @@ def design_effect(margin: Floats, allowed: float) -> float:
     if not exceeds.any():
         exceeds = margin >= level
     share = float(exceeds.mean())
-    few = 1 + FEW / n
     if share in (0, 1):
-        return few
+        return 1.0
     total = np.concatenate(([0], np.cumsum(exceeds)))
     effect, batches = 1.0, FEWEST_BATCHES
     while n // batches >= 2:
@@ -75,7 +72,7 @@ def design_effect(margin: Floats, allowed: float) -> float:
             break
         effect = inflation / _chi_square_low(batches - 1)
         batches *= 2
-    return max(1.0, effect) * few
+    return max(1.0, effect)
 
 
 def _chi_square_low(freedom: int) -> float:

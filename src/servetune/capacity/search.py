@@ -1,13 +1,10 @@
 """The search for the capacity: a pure function of the probes so far.
 
 `next_step` gives the next probe, or each tier's result. It keeps nothing, so that a search goes
-on from its history wherever it stopped.
+on from its history wherever it stopped. Each probe goes where the capacity most likely is
+(`servetune.capacity.boundary`), as that is where a request says most about it.
 
-Error: at most `search.probes` probes are begun, each decided wrongly with probability at most
-(1 - confidence) / probes for a tier. The interval misses the capacity only if a probe above it
-passed or one below it failed, so that its confidence is at least the one declared (union bound;
-loads chosen from earlier probes do not change that). It holds for each tier by itself. Assumed:
-a load above one that violates the SLO violates it too.
+Assumed: a load above one that violates the SLO violates it too.
 """
 
 import math
@@ -15,23 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from servetune.capacity.boundary import estimate
+from servetune.capacity.boundary import Located, Seen, locate
 from servetune.capacity.sequential import OVERLOAD, Judgement
 from servetune.capacity.slo import Search
 
-Ended = Literal["found", "zero", "unbounded", "budget"]
+Ended = Literal["found", "zero", "unbounded", "budget", "failed"]
 
-BELOW, ABOVE = 0.62, 0.36
-"""A pass costs more requests than a fail, so it is placed further from the boundary: these shares
-of the tolerance's logarithm away. Together below 1, so that a pass and a fail suffice."""
-
-NEAR = 0.15
-"""Shares of the tolerance's logarithm: loads closer than this to the boundary are not decided."""
-
-
-LEAP = 1.3
-FAR_RATIO = 5.0
-"""Beyond so many times the allowed share, or below that part of it, shares say little of where."""
+BEYOND = 2.0
+"""The capacity is looked for up to so many times outside the declared range."""
 
 
 @dataclass(frozen=True)
@@ -44,25 +32,25 @@ class Probed:
 
 @dataclass(frozen=True)
 class NextProbe:
-    """Run this load until `tier` is decided, or a budget is spent."""
+    """Run this load until `tier` is decided, or the probe's budget is spent."""
 
     load: float
     tier: str
-    error: float
-    requests: int
-    seconds: float
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """A tier's result. `lower` is the highest load that passed: the capacity to state.
+    """A tier's result, in the unit of the search.
 
-    `upper` is the lowest load that failed; None if none did. `binding` is the objective that
-    failed there, or the one nearest to it; `reason` says in plain words why the search ended.
+    `capacity` is the best estimate, `lower` and `upper` the interval at the declared confidence;
+    `upper` is None where only a lower bound is known, `capacity` where the search failed.
+    `binding` is the objective that limits there, or `overload`; `reason` says in plain words why
+    the search ended.
     """
 
     tier: str
     ended: Ended
+    capacity: float | None
     lower: float
     upper: float | None
     binding: str
@@ -76,162 +64,88 @@ def next_step(
 
     Args:
         search: the declaration.
-        predicted: a guess of each tier's capacity; a bad one costs probes, nothing else.
+        predicted: a guess of each tier's capacity, for the first probe.
         history: all probes so far, in order.
     """
     results: dict[str, Capacity] = {}
     for tier in search.slo:
         answer = _advance(search, tier, predicted[tier], history)
         if isinstance(answer, float):
-            return NextProbe(
-                answer, tier, search.error_per_probe, search.probe_requests, search.probe_seconds
-            )
+            return NextProbe(answer, tier)
         results[tier] = answer
     return results
-
-
-def bounds(tier: str, history: Sequence[Probed]) -> tuple[float | None, float | None]:
-    """Highest load that passed below the lowest that failed, and that one; undecided: neither."""
-    failed = [p.load for p in history if p.judgements[tier].verdict == "fail"]
-    upper = min(failed, default=None)
-    passed = [
-        p.load
-        for p in history
-        if p.judgements[tier].verdict == "pass" and (upper is None or p.load < upper)
-    ]
-    return max(passed, default=None), upper
 
 
 def _advance(
     search: Search, tier: str, predicted: float, history: Sequence[Probed]
 ) -> float | Capacity:
-    lower, upper = bounds(tier, history)
-    whole = search.over == "concurrency"
-    binding = _binding(tier, history, upper)
-
-    def result(ended: Ended, reason: str) -> Capacity:
-        return Capacity(tier, ended, lower or 0.0, upper, binding, reason)
-
-    if upper is not None and upper <= search.lowest:
-        return result("zero", f"{binding} is violated at the lowest load, {upper:g}")
-    if lower is not None and lower >= search.highest:
-        return result("unbounded", f"kept at the highest load, {lower:g}: the capacity is above it")
-    if lower is not None and upper is not None:
-        narrow = upper <= lower * (1 + search.tolerance) * (1 + 1e-9)
-        if narrow or (whole and upper - lower <= 1):
-            return result("found", f"from {lower:g}, which passed, to {upper:g}, which failed")
-    if len(history) >= search.probes:
-        return result("budget", f"{search.probes} probes did not narrow it to the tolerance")
-    load = _place(search, tier, predicted, history, lower, upper)
-    load = min(max(load, search.lowest), search.highest)
-    if not whole:
-        return load
-    load = float(round(load))
-    if lower is not None and load <= lower:
-        load = lower + 1
-    return upper - 1 if upper is not None and load >= upper else load
-
-
-def _place(
-    search: Search,
-    tier: str,
-    predicted: float,
-    history: Sequence[Probed],
-    lower: float | None,
-    upper: float | None,
-) -> float:
-    """Choose the load that is decided cheaply and leaves the least to do."""
-    width = math.log1p(search.tolerance)
     if not history:
-        return predicted
-    guess = _guess(tier, history, lower, upper)
-    undecided = [p.load for p in history if p.judgements[tier].verdict == "undecided"]
-    # Each undecided probe nearby says that the budget needs more distance from the boundary.
-    tries = sum(1 for load in undecided if abs(math.log(load / guess)) < width)
-    further = 1 + 0.25 * max(tries - 1, 0)
-    below = guess * math.exp(-BELOW * width * further)
-    above = guess * math.exp(ABOVE * width * further)
-    if lower is not None and upper is None:
-        closing = lower * (1 + search.tolerance)
-        above = max(closing, above) if closing >= guess * math.exp(NEAR * width) else above
-        above = max(above, lower * _leap(tier, history, lower))
-        return max(above, lower * math.exp(width / 2))
-    if lower is None and upper is not None:
-        closing = upper / (1 + search.tolerance)
-        below = min(closing, below) if closing <= guess * math.exp(-NEAR * width) else below
-        below = min(below, upper / _leap(tier, history, upper))
-        return min(below, upper * math.exp(-width / 2))
-    if lower is None or upper is None:
-        return above
-    if upper > lower * math.exp(4 * width) and not _is_near(tier, history, lower, upper):
-        return math.sqrt(lower * upper)
-    closing_up, closing_down = lower * (1 + search.tolerance), upper / (1 + search.tolerance)
-    choices = [above, below, above * math.exp(width / 3), below * math.exp(-width / 3)]
-    if closing_down <= guess * math.exp(-2 * NEAR * width):
-        choices.insert(0, closing_down)
-    if closing_up >= guess * math.exp(2 * NEAR * width):
-        choices.insert(0, closing_up)
-    apart = NEAR * width
-    for load in choices:
-        is_new = all(abs(math.log(load / other)) > apart for other in (*undecided, lower, upper))
-        if lower < load < upper and is_new:
-            return load
-    return math.sqrt(lower * upper)
+        return _within(search, predicted)
+    verdicts = [(probe.load, probe.judgements[tier].verdict) for probe in history]
+    at = locate(
+        seen_by(tier, history),
+        search.lowest / BEYOND,
+        search.highest * BEYOND,
+        search.confidence,
+    )
+    binding = binding_at(tier, history, at.median)
+    if (search.lowest, "fail") in verdicts or at.upper <= search.lowest:
+        broken = "the server is overloaded" if binding == OVERLOAD else f"{binding} is violated"
+        reason = f"{broken} at the lowest load, {search.lowest:g}"
+        return Capacity(tier, "zero", 0.0, 0.0, search.lowest, binding, reason)
+    if (search.highest, "pass") in verdicts or at.lower >= search.highest:
+        reason = f"kept at the highest load, {search.highest:g}: the capacity is above it"
+        return Capacity(tier, "unbounded", search.highest, search.highest, None, binding, reason)
+
+    if _is_narrow(search, at) and len(history) > 1:
+        reason = f"between {at.lower:.3g} and {at.upper:.3g} after {_count(history)}"
+        return Capacity(tier, "found", at.median, at.lower, at.upper, binding, reason)
+    if len(history) >= search.probes:
+        reason = f"{_count(history)} did not narrow it to the tolerance"
+        return Capacity(tier, "budget", at.median, at.lower, at.upper, binding, reason)
+    return _within(search, at.median)
 
 
-def _is_near(tier: str, history: Sequence[Probed], lower: float, upper: float) -> bool:
-    """Whether a probe at the bounds or between them saw a share near the allowed one."""
-    shares = [
-        max(each.estimated_share / each.allowed_ratio for each in probe.judgements[tier].evidence)
-        for probe in history
-        if lower <= probe.load <= upper and probe.judgements[tier].evidence
-    ]
-    return any(1 / FAR_RATIO < share < FAR_RATIO for share in shares)
-
-
-def _leap(tier: str, history: Sequence[Probed], bound: float) -> float:
-    """Factor to leap by from a one-sided bound that is far from the boundary; 1 where it is near.
-
-    As far again as the probes reach already, four times at most: extrapolated from shares far
-    from the allowed one, a boundary would be approached in small steps.
-    """
-    decided = [p for p in history if p.judgements[tier].verdict in ("pass", "fail")]
-    evidence = next(p.judgements[tier].evidence for p in decided if p.load == bound)
-    ratio = max((each.estimated_share / each.allowed_ratio for each in evidence), default=math.inf)
-    if 1 / FAR_RATIO < ratio < FAR_RATIO:
-        return 1.0
-    loads = [p.load for p in decided]
-    return float(min(max(loads) / min(loads), 4.0) ** LEAP)
-
-
-def _guess(tier: str, history: Sequence[Probed], lower: float | None, upper: float | None) -> float:
-    """Estimate the boundary, inside the bounds that are decided."""
-    points = []
+def seen_by(tier: str, history: Sequence[Probed]) -> list[Seen]:
+    """Return what the probes say of a tier: of each, the objective with most violations."""
+    found = []
     for probe in history:
         judgement = probe.judgements[tier]
-        if judgement.evidence and judgement.binding != OVERLOAD:
-            shares = [each.estimated_share / each.allowed_ratio for each in judgement.evidence]
-            points.append((probe.load, max(shares)))
-    guess = estimate(points)
-    if guess is None:
-        loads = [probe.load for probe in history]
-        guess = min(loads) / 1.3 if upper is not None else max(loads) * 1.3
-    if lower is not None:
-        guess = max(guess, lower * 1.005)
-    if upper is not None:
-        guess = min(guess, upper / 1.005)
-    if lower is not None and upper is not None and not lower < guess < upper:
-        guess = math.sqrt(lower * upper)
-    return guess
+        if not judgement.evidence:
+            continue
+        worst = max(judgement.evidence, key=lambda each: each.excess)
+        found.append(
+            Seen(
+                load=probe.load,
+                requests=worst.requests,
+                share=worst.violations / max(worst.requests, 1),
+                allowed_ratio=worst.allowed_ratio,
+                design_effect=worst.design_effect,
+                is_overload=judgement.binding == OVERLOAD and judgement.verdict == "fail",
+            )
+        )
+    return found
 
 
-def _binding(tier: str, history: Sequence[Probed], upper: float | None) -> str:
-    if upper is not None:
-        failed = [
-            p.judgements[tier]
-            for p in history
-            if p.load == upper and p.judgements[tier].verdict == "fail"
-        ]
-        return failed[-1].binding
-    highest = max(history, key=lambda probe: probe.load, default=None)
-    return highest.judgements[tier].binding if highest else ""
+def binding_at(tier: str, history: Sequence[Probed], load: float) -> str:
+    """Name the objective that limits: of the failed probe nearest to a load, or of the nearest."""
+    failed = [probe for probe in history if probe.judgements[tier].verdict == "fail"]
+    nearest = min(failed or history, key=lambda probe: abs(math.log(probe.load / load)))
+    return nearest.judgements[tier].binding
+
+
+def _is_narrow(search: Search, at: Located) -> bool:
+    if at.upper <= at.lower * (1 + search.tolerance):
+        return True
+    return search.over == "concurrency" and at.upper - at.lower <= 1
+
+
+def _within(search: Search, load: float) -> float:
+    """Bring a load into the declared range, and to what can be sent: a whole concurrency."""
+    load = min(max(load, search.lowest), search.highest)
+    # Three digits name a load point, and are all that a client can keep to.
+    return float(round(load)) if search.over == "concurrency" else float(f"{load:.3g}")
+
+
+def _count(history: Sequence[Probed]) -> str:
+    return f"{len(history)} probe{'s' if len(history) > 1 else ''}"

@@ -40,10 +40,12 @@ FEWEST = 64
 FEWEST_TO_FAIL = 192
 """Settled requests before evidence to fail counts; overload is seen earlier."""
 
-TAIL = 0.1
+FEW = 500
+"""Few requests may show no cluster by chance: a design effect is raised by 1 + FEW / requests."""
+
 OVERLOAD = "overload"
-FUTILE_AFTER = 10
-FUTILE_BELOW = 0.5
+LOOK_EVERY = 0.12
+"""A probe is judged each time that its requests have grown by this share."""
 
 
 @dataclass(frozen=True)
@@ -80,20 +82,24 @@ class Sample:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Where an objective stands: evidence is in natural logarithms, already discounted.
+    """Where an objective stands among the settled requests of a probe.
 
-    `estimated_share` is smoothed by an exponential tail. It says where to probe next, and is
-    never used to decide.
+    `design_effect` is the variance of the number of violations over that of independent requests.
+    The evidence is in natural logarithms, already discounted by it.
     """
 
     objective: str
     requests: int
     violations: float
+    allowed_ratio: float
     design_effect: float
     log_below: float
     log_above: float
-    estimated_share: float
-    allowed_ratio: float
+
+    @property
+    def excess(self) -> float:
+        """The share of violations over the allowed one; half a violation where there is none."""
+        return max(self.violations, 0.5) / max(self.requests, 1) / self.allowed_ratio
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,7 @@ def judge(
     running = in_flight(arrival_s, finish_s)[first:]
     memory = load_effect(running)
     evidence = tuple(_weigh(sample, first, memory) for sample in samples)
-    nearest = max(evidence, key=lambda each: each.estimated_share / each.allowed_ratio)
+    nearest = max(evidence, key=lambda each: each.excess)
     if is_open_loop and is_overloaded(running):
         return Judgement("fail", OVERLOAD, evidence)
     worst = max(evidence, key=lambda each: each.log_above)
@@ -175,82 +181,46 @@ def _weigh(sample: Sample, first: int, memory: float) -> Evidence:
         margin, score = margin[kept], score[kept]
     n, violations = len(score), float(score.sum())
     allowed = sample.objective.allowed_ratio
-    effect = design_effect(margin, allowed)
+    effect = max(design_effect(margin, allowed), memory) * (1 + FEW / max(n, 1))
     above = log_evidence_above(violations, n, allowed) / effect
     return Evidence(
         objective=sample.objective.name,
         requests=n,
         violations=violations,
-        design_effect=effect,
-        log_below=log_evidence_below(violations, n, allowed) / max(effect, memory),
-        log_above=above if n >= FEWEST_TO_FAIL and is_spread(score) else 0.0,
-        estimated_share=_estimate_share(margin, score),
         allowed_ratio=allowed,
+        design_effect=effect,
+        log_below=log_evidence_below(violations, n, allowed) / effect,
+        log_above=above if n >= FEWEST_TO_FAIL and is_spread(score) else 0.0,
     )
 
 
-def _estimate_share(margin: Floats, score: Floats) -> float:
-    """Share of violations, from an exponential tail above the 90 % quantile where few are seen."""
-    n, violations = len(score), float(score.sum())
-    if violations >= TAIL * n or n < FEWEST:
-        return max(violations, 0.5) / max(n, 1)
-    start = float(np.quantile(margin, 1 - TAIL))
-    excess = margin[margin > start] - start
-    scale = float(np.mean(np.minimum(excess, 10.0))) if len(excess) else 0.0
-    tail = TAIL * math.exp(max(-(1 - start) / scale, -30.0)) if scale > 0 else TAIL * math.exp(-30)
-    # With many violations they speak for themselves; with few the tail does.
-    weight = violations / (violations + 10)
-    return math.exp(
-        weight * math.log(max(violations, 0.5) / n) + (1 - weight) * math.log(max(tail, 1e-12))
-    )
+def judge_all(
+    tiers: Mapping[str, Sequence[Objective]],
+    requests: Sequence[Finished],
+    error: float,
+    *,
+    is_open_loop: bool = True,
+    is_over: bool = False,
+) -> dict[str, Judgement]:
+    """Judge several tiers by the same requests; takes what `judge` takes.
 
-
-def is_futile(judgement: Judgement, error: float, requests: int, budget: int) -> bool:
-    """Whether the budget is unlikely to decide a probe: too near the boundary, so better ended.
-
-    Evidence grows in proportion to the requests. A probe that after a tenth of its budget has
-    less than half of the evidence that this projects is given up; to end so is free of error.
+    Args:
+        tiers: the objectives of each.
+        requests: in order of arrival, without a gap.
+        error: of each tier's verdict.
+        is_open_loop: whether requests come at a rate.
+        is_over: whether no more requests will come.
     """
-    if requests < budget / FUTILE_AFTER or not judgement.evidence:
-        return False
-    below = min(each.log_below for each in judgement.evidence)
-    above = max(each.log_above for each in judgement.evidence)
-    return max(below, above) * budget / requests < FUTILE_BELOW * math.log(1 / error)
-
-
-class Probe:
-    """The requests of one probe as they finish, judged for several tiers at any moment."""
-
-    def __init__(self, tiers: Mapping[str, Sequence[Objective]], error: float) -> None:
-        self._tiers = tiers
-        self._error = error
-        self._ahead: dict[int, Finished] = {}
-        self._requests: list[Finished] = []
-
-    def add(self, request: Finished) -> None:
-        """Take a request that finished.
-
-        Raises:
-            ValueError: its index was given before.
-        """
-        if request.index < len(self._requests) or request.index in self._ahead:
-            raise ValueError(f"request {request.index} was given twice")
-        self._ahead[request.index] = request
-        while (following := self._ahead.pop(len(self._requests), None)) is not None:
-            self._requests.append(following)
-
-    def judge(self, *, is_open_loop: bool = True, is_over: bool = False) -> dict[str, Judgement]:
-        """Judge each tier by the requests that have no unfinished one before them."""
-        arrival_s = np.array([request.arrival_s for request in self._requests])
-        finish_s = np.array([request.finish_s for request in self._requests])
-        return {
-            tier: judge(
-                arrival_s,
-                finish_s,
-                [sample_of(objective, self._requests) for objective in objectives],
-                self._error,
-                is_open_loop=is_open_loop,
-                is_over=is_over,
-            )
-            for tier, objectives in self._tiers.items()
-        }
+    arrival_s = np.array([request.arrival_s for request in requests])
+    finish_s = np.array([request.finish_s for request in requests])
+    return {
+        tier: judge(
+            arrival_s,
+            finish_s,
+            [sample_of(objective, requests) for objective in objectives],
+            error,
+            is_open_loop=is_open_loop,
+            is_over=is_over,
+        )
+        for tier, objectives in tiers.items()
+    }

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from servetune.declared import Declared, Name
 from servetune.errors import nearest
-from servetune.records import LATENCIES, PERCENTILES
+from servetune.latencies import LATENCIES, PERCENTILES
 
 LIMITS = tuple(f"{metric}_ms" for metric in LATENCIES)
 """Keys of the goodput form: what each request has to keep to."""
@@ -151,11 +151,11 @@ class Search(Declared):
     over: Literal["rate", "concurrency"] = "rate"
     lowest: float = Field(gt=0, allow_inf_nan=False)
     highest: float = Field(gt=0, allow_inf_nan=False)
-    confidence: float = Field(0.95, ge=0.5, lt=1, description="that the interval holds, each tier")
-    tolerance: float = Field(0.1, gt=0, le=1, description="its upper end is so far above its lower")
-    probes: int = Field(12, ge=2, description="at most so many; they share the error")
-    probe_requests: int = Field(20_000, ge=100, description="a probe undecided by then ends")
-    probe_seconds: float = Field(1800, gt=0, description="a probe undecided by then ends")
+    confidence: float = Field(0.95, ge=0.5, lt=1, description="of the interval, for each tier")
+    tolerance: float = Field(0.3, gt=0, le=1, description="its upper end is so far above its lower")
+    probes: int = Field(15, ge=2, description="at most so many")
+    probe_requests: int = Field(1000, ge=100, description="a probe undecided by then ends")
+    probe_seconds: float = Field(600, gt=0, description="a probe undecided by then ends")
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
@@ -166,6 +166,6 @@ class Search(Declared):
         return self
 
     @property
-    def error_per_probe(self) -> float:
-        """The probability with which one probe may decide wrongly: all of them share the rest."""
-        return (1 - self.confidence) / self.probes
+    def probe_error(self) -> float:
+        """The probability with which a probe may be decided wrongly."""
+        return 1 - self.confidence

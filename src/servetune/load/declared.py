@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from servetune.capacity.slo import Search
 from servetune.declared import Declared, Name
 
 Arrivals = Literal["constant", "poisson", "gamma", "trace"]
@@ -84,7 +85,8 @@ class Workload(Declared):
     )
     ramp_up_s: float = Field(0, ge=0, description="the load rises linearly for so long")
     burst: Burst | None = None
-    load_points: list[LoadPoint] = Field(min_length=1)
+    load_points: list[LoadPoint] = Field([], description="the loads to send")
+    capacity: Search | None = Field(None, description="or: search the highest within an SLO")
     warmup_requests: int = Field(4, ge=0, description="sent before each load point, not counted")
     settle_requests: int = Field(0, ge=0, description="first of the load, not counted")
     cooldown_requests: int = Field(0, ge=0, description="last of the load, not counted")
@@ -101,10 +103,24 @@ class Workload(Declared):
     def _agrees(self) -> Self:
         if (self.arrivals == "gamma") != (self.burstiness is not None):
             raise ValueError("burstiness goes with arrivals: gamma, and arrivals: gamma needs it")
+        if bool(self.load_points) == (self.capacity is not None):
+            raise ValueError("give load_points, or capacity to search for the highest load")
+        if self.capacity and (problem := self._no_search()):
+            raise ValueError(f"capacity: {problem}")
         for index, point in enumerate(self.load_points):
             if problem := self._problem(point):
                 raise ValueError(f"load_points.{index}: {problem}")
         return self
+
+    def _no_search(self) -> str | None:
+        """Say why the capacity cannot be searched for under this kind of load."""
+        if self.arrivals == "trace":
+            return "a trace has its own rate; expected constant, poisson or gamma arrivals"
+        if self.ramp_up_s or self.burst:
+            return "a probe sends one steady load; leave ramp_up_s and burst out"
+        if self.settle_requests or self.cooldown_requests:
+            return "a probe settles by itself; leave settle_requests and cooldown_requests out"
+        return None
 
     def _problem(self, point: LoadPoint) -> str | None:
         is_trace = self.arrivals == "trace"

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+CUT = "cut by the end of the load"
+"""The error of a request that the end of its load interrupted."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -48,7 +51,8 @@ class Generator:
     `environment` is the tool environment that holds it, or None for the engine's own; `client`
     the module that runs there and takes one job after another, with the API key in the variable
     `key_variable`. A job is `{"argv": [...], "schedule": PATH, "load": {...}}`: the words for a
-    load point, its requests, and the declared load. `command` holds the words that a user would
+    load point, its requests, and the declared load; that of a probe has a `probe` besides
+    (`servetune.load.probe`). `command` holds the words that a user would
     type before those of `arguments`; `read` turns the raw output into replies, in any order.
     `refuses` takes the load, and whether prompts are token ids, and says why the generator cannot
     do it, and which one can, or None.

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from servetune.load.generator import Generator, Reply, Target
+from servetune.load.generator import CUT, Generator, Reply, Target
 from servetune.load.guidellm_data import data_path
 from servetune.load.schedule import SCHEDULE, read_schedule
 
@@ -97,7 +97,7 @@ def _reply(request: dict[str, Any]) -> Reply:
     error = None if info["status"] == "completed" else info["error"] or info["status"]
     return Reply(
         scheduled=int(info["node_id"]),
-        error="cut by the end of the load" if is_cut else error,
+        error=CUT if is_cut else error,
         sent_s=sent_s,
         due_s=times["targeted_start"] if is_due else None,
         input_tokens=request["input_metrics"]["text_tokens"] or 0,
@@ -138,6 +138,9 @@ def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:
     """Say why GuideLLM cannot do a load, and which generator can."""
     if is_token_ids:
         return "guidellm sends text, not token ids; vllm-bench sends both"
+    tiers = (load.get("capacity") or {}).get("slo", {}).values()
+    if any(limit and "itl" in name for slo in tiers for name, limit in slo.items()):
+        return "guidellm cannot stop a probe by its ITL; vllm-bench can, and both can by TPOT"
     is_open = load["rate_rps"] is not None or load["time_scale"] is not None
     if is_open and load["concurrency"] is not None:
         return "guidellm cannot limit the requests in flight of an open loop; vllm-bench can"

@@ -5,6 +5,7 @@ requests, from which the data that the words name is written. GuideLLM starts it
 processes; they fork from one that has imported it already.
 """
 
+import json
 import multiprocessing
 import os
 from multiprocessing import forkserver
@@ -45,9 +46,9 @@ def main() -> None:
     from guidellm.cli.run import run
     from guidellm.settings import settings
 
-    from servetune.load import guidellm_backend, guidellm_loader, guidellm_ramp
+    from servetune.load import guidellm_backend, guidellm_loader, guidellm_probe, guidellm_ramp
 
-    for part in (guidellm_backend, guidellm_loader, guidellm_ramp):
+    for part in (guidellm_backend, guidellm_loader, guidellm_probe, guidellm_ramp):
         part.install()
 
     def run_job(job: dict[str, Any]) -> None:
@@ -59,7 +60,12 @@ def main() -> None:
         # Without it GuideLLM notices that the data ended only when it asks for more, and waits
         # for ever if the last reply came before that.
         count = ("--constraint", f"kind=max_requests,count={len(requests)}")
-        run.main(args=[*job["argv"], *count], standalone_mode=False)
+        decided: tuple[str, ...] = ()
+        if job.get("probe"):
+            file = schedule.with_name(guidellm_probe.JOB)
+            file.write_text(json.dumps(job["probe"]))
+            decided = ("--constraint", f"kind={guidellm_probe.KIND},file={file}")
+        run.main(args=[*job["argv"], *count, *decided], standalone_mode=False)
 
     serve_jobs(run_job)
 

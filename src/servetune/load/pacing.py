@@ -56,6 +56,13 @@ class Pacing:
             else:
                 await self._wait(min(opens_s, self._ends_s) - now_s)
 
+    def stop(self) -> None:
+        """Give out no more requests."""
+        self._conversations.clear()
+        self._later.clear()
+        self._ready.clear()
+        self._woken.set()
+
     def answered(self, request: ScheduledRequest, is_ok: bool) -> None:
         """Take note that a request has its answer, so that what waits for it becomes due."""
         now_s = self._now_s()

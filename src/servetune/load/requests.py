@@ -25,15 +25,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.latencies import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
 from servetune.load.generator import Reply
 from servetune.load.schedule import ScheduledRequest
-from servetune.records import (
-    LATENCIES,
-    PERCENTILES,
-    QUANTILE_PROBABILITIES,
-    Metrics,
-    TurnMetrics,
-)
+from servetune.records import Metrics, TurnMetrics
 from servetune.telemetry import Counters
 
 

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from servetune.load.generator import Generator, Reply, Target
+from servetune.load.generator import CUT, Generator, Reply, Target
 
 RESULT = "vllm-bench.json"
 SENT = "sent.json"
@@ -85,9 +85,7 @@ def _reply(
 ) -> Reply:
     lines = error.strip().splitlines()
     e2e_s = ttft_s + sum(itl_s)
-    if is_chat and itl_s:
-        # The first chunk of a chat names the role and carries no text.
-        ttft_s, itl_s = ttft_s + itl_s[0], itl_s[1:]
+    ttft_s, itl_s = of_text(ttft_s, itl_s, is_chat)
     return Reply(
         scheduled=scheduled,
         error=lines[-1] if lines else None,
@@ -100,7 +98,13 @@ def _reply(
         ttft_s=ttft_s or None,
         e2e_s=e2e_s or None,
         itl_s=itl_s,
+        is_cut=error == CUT,
     )
+
+
+def of_text(ttft_s: float, itl_s: list[float], is_chat: bool) -> tuple[float, list[float]]:
+    """Return TTFT and gaps without a chat's first chunk, which names the role and has no text."""
+    return (ttft_s + itl_s[0], itl_s[1:]) if is_chat and itl_s else (ttft_s, itl_s)
 
 
 def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:

@@ -23,10 +23,13 @@ from vllm.benchmarks.datasets import SampleRequest
 from vllm.benchmarks.lib import endpoint_request_func
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
+from servetune.capacity.sequential import Finished
+from servetune.load.generator import CUT
 from servetune.load.loop import serve_jobs
 from servetune.load.pacing import Pacing
+from servetune.load.probe import Judge
 from servetune.load.schedule import ScheduledRequest, read_schedule
-from servetune.load.vllm_bench import SENT
+from servetune.load.vllm_bench import SENT, of_text
 
 BACKENDS = ("openai", "openai-chat")
 
@@ -54,8 +57,10 @@ class CachedTokensHandler(endpoint_request_func.StreamedResponseHandler):  # typ
 class LoadPoint:
     """The requests of one job, and what becomes of them."""
 
-    def __init__(self, schedule: list[ScheduledRequest], load: dict[str, Any]) -> None:
-        """Take the schedule and the declared load."""
+    def __init__(
+        self, schedule: list[ScheduledRequest], load: dict[str, Any], judge: Judge | None
+    ) -> None:
+        """Take the schedule, the declared load, and the judge that ends it if it is a probe."""
         if not schedule:
             raise ValueError("the schedule holds no request")
         self._schedule = schedule
@@ -64,6 +69,8 @@ class LoadPoint:
         self._said: dict[int, list[Message]] = {}
         self._sent: list[ScheduledRequest] = []
         self._cached_tokens: dict[int, int] = {}
+        self._judge = judge
+        self._decided = asyncio.Event()
 
     def samples(self, args: Any, tokenizer: Any) -> list[Any]:
         """Return all requests: vLLM wants to know their number, and takes them from `due`."""
@@ -93,7 +100,15 @@ class LoadPoint:
                     start_time=time.perf_counter(), error="not sent: an earlier turn failed"
                 )
             _note_cached.set(functools.partial(self._cached_tokens.__setitem__, request.index))
-            output = await send(request_func_input=request_func_input, session=session, pbar=pbar)
+            sending = send(request_func_input=request_func_input, session=session, pbar=pbar)
+            output = await self._until_decided(sending)
+            if output is None:
+                return endpoint_request_func.RequestFuncOutput(
+                    start_time=time.perf_counter(), error=CUT
+                )
+            if self._judge and self._judge.add(_finished(request.index, output, self._is_chat)):
+                self._pacing.stop()
+                self._decided.set()
             if self._is_chat:
                 answer = {"role": "assistant", "content": output.generated_text}
                 self._said[request.conversation].append(answer)
@@ -101,6 +116,20 @@ class LoadPoint:
             return output
 
         return measured
+
+    async def _until_decided(self, sending: Awaitable[Any]) -> Any:
+        """Wait for an answer; None if the probe was decided first, and the request cut off."""
+        if self._judge is None:
+            return await sending
+        answer = asyncio.ensure_future(sending)
+        decided = asyncio.ensure_future(self._decided.wait())
+        await asyncio.wait((answer, decided), return_when=asyncio.FIRST_COMPLETED)
+        decided.cancel()
+        if answer.done():
+            return answer.result()
+        answer.cancel()
+        await asyncio.wait((answer,))
+        return None
 
     def told(self) -> dict[str, Any]:
         """Return what `sent.json` holds."""
@@ -110,6 +139,23 @@ class LoadPoint:
             "arrival_s": [None if each.turn else each.arrival_s for each in self._sent],
             "cached_tokens": [self._cached_tokens.get(each.index) for each in self._sent],
         }
+
+
+def _finished(index: int, output: Any, is_chat: bool) -> Finished:
+    if not output.success:
+        at_s = time.perf_counter()
+        return Finished(index, output.start_time or at_s, at_s, has_failed=True)
+    ttft_s, itl_s = of_text(output.ttft, output.itl, is_chat)
+    decode_s, later_tokens = sum(itl_s), output.output_tokens - 1
+    return Finished(
+        index=index,
+        arrival_s=output.start_time,
+        finish_s=output.start_time + ttft_s + decode_s,
+        ttft_ms=1e3 * ttft_s,
+        tpot_ms=1e3 * decode_s / later_tokens if later_tokens > 0 else None,
+        e2e_ms=1e3 * (ttft_s + decode_s),
+        itl_ms=tuple(1e3 * gap for gap in itl_s),
+    )
 
 
 def _sample(request: ScheduledRequest, is_chat: bool) -> Any:
@@ -134,12 +180,15 @@ def main() -> None:
 
     def run(job: dict[str, Any]) -> None:
         args = parser.parse_args(job["argv"])
-        point = LoadPoint(read_schedule(Path(job["schedule"])), job["load"])
+        judge = Judge(job["probe"]) if job.get("probe") else None
+        point = LoadPoint(read_schedule(Path(job["schedule"])), job["load"], judge)
         serve.get_samples, serve.get_request = point.samples, point.due
         for name, send in request_functions.items():
             serve.ASYNC_REQUEST_FUNCS[name] = point.measuring(send)
         asyncio.run(serve.main_async(args))
         Path(args.result_dir, SENT).write_text(json.dumps(point.told()), encoding="utf-8")
+        if judge:
+            judge.write(Path(args.result_dir))
 
     # vLLM does this before each load; the first time takes 0.3 s, now while the server starts.
     gc.collect()

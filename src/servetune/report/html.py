@@ -17,8 +17,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from servetune.analysis.comparison import compare, compare_capacity, numbers, records_of
+from servetune.latencies import PERCENTILES
 from servetune.plan import Plan
-from servetune.records import PERCENTILES, SessionRecord
+from servetune.records import SessionRecord
 from servetune.report import (
     answer,
     charts,

@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from servetune.analysis.comparison import known, records_of
-from servetune.records import PERCENTILES
+from servetune.latencies import PERCENTILES
 from servetune.report.grammar import (
     Spec,
     data,

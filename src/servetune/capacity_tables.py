@@ -1,0 +1,95 @@
+"""The tables of capacities: one row a (search, tier), and one a (probe, tier, objective)."""
+
+import json
+from dataclasses import asdict, fields
+
+import pandas as pd
+
+from servetune.capacity.sequential import Evidence
+from servetune.records import MeasurementRecord, SearchRecord
+
+PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
+
+CAPACITIES = {
+    **dict.fromkeys(("search", "variant", "workload", "tier", "over", "ended"), "object"),
+    "repeat": "int64",
+    **dict.fromkeys(("capacity", "lower", "upper", "confidence"), "float64"),
+    **dict.fromkeys(("binding", "reason", "slo"), "object"),
+    "probes": "int64",
+    **dict.fromkeys(("requests", "seconds"), "float64"),
+}
+"""Columns of the table of capacities; `requests` and `seconds` are those of all its probes."""
+
+
+def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecord]) -> pd.DataFrame:
+    """Make the table of capacities: one row a (search, tier), in the unit of `over`."""
+    rows = []
+    for search in searches:
+        measured = [m for id in search.measurements if (m := records[id].metrics) is not None]
+        for tier, found in search.tiers.items():
+            rows.append(
+                {
+                    **{name: getattr(search, name) for name in ("search", "variant", "workload")},
+                    **{name: getattr(search, name) for name in ("over", "repeat", "confidence")},
+                    **asdict(found),
+                    "slo": json.dumps(search.slo[tier]),
+                    "probes": max(len(search.measurements) - 1, 0),
+                    "requests": sum(each.requests for each in measured),
+                    "seconds": sum(each.duration_s for each in measured),
+                }
+            )
+    table = pd.DataFrame(rows, columns=list(CAPACITIES))
+    return table.astype(CAPACITIES)
+
+
+PROBES = (*PLACE, "search", "probe", "load", "tier", "verdict", "binding", "stopped", "sent_for")
+
+
+def probes(records: list[MeasurementRecord]) -> pd.DataFrame:
+    """Make the table of probes: one row a (probe, tier, objective).
+
+    Columns: measurement, variant, workload, load_point, repeat, search, probe (from 1), load (in
+    the unit of the search), tier, verdict, binding, stopped (why it ended), sent_for (the tier),
+    duration_s, status, and those of Evidence: `objective` is null without settled requests.
+    """
+    rows = []
+    for record in records:
+        if record.probe is None or not record.probe.index:
+            continue
+        load = record.load["rate_rps"] or record.load["concurrency"]
+        seen = {
+            **{name: getattr(record, name) for name in PLACE},
+            **record.probe.model_dump(include={"search", "stopped"}),
+            "probe": record.probe.index,
+            "sent_for": record.probe.tier,
+            "load": float(load),
+            "status": record.status,
+            "duration_s": record.metrics.duration_s if record.metrics else None,
+        }
+        for tier, judged in record.probe.judgements.items():
+            told = {"tier": tier, "verdict": judged.verdict, "binding": judged.binding}
+            evidence = [asdict(each) for each in judged.evidence] or [{"objective": None}]
+            rows += [{**seen, **told, **each} for each in evidence]
+    names = [field.name for field in fields(Evidence)]
+    return pd.DataFrame(rows, columns=[*PROBES, "status", "duration_s", *names])
+
+
+def metrics(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
+    """Nest capacities as `<variant>.<workload>.<tier>_capacity_rps`, with `_lower` and `_upper`.
+
+    A workload with a single tier needs no name of it: `capacity_rps`. A search over concurrency
+    says `capacity_concurrency`. Repeats are averaged.
+    """
+    nested: dict[str, dict[str, dict[str, float]]] = {}
+    tiers = table.groupby("workload")["tier"].nunique().to_dict()
+    for (variant, workload, tier, over), rows in table.groupby(
+        ["variant", "workload", "tier", "over"], sort=False
+    ):
+        name = "capacity_rps" if over == "rate" else "capacity_concurrency"
+        name = name if tiers[workload] == 1 else f"{tier}_{name}"
+        values = nested.setdefault(str(variant), {}).setdefault(str(workload), {})
+        for column, suffix in (("capacity", ""), ("lower", "_lower"), ("upper", "_upper")):
+            mean = rows[column].mean()
+            if pd.notna(mean):
+                values[name + suffix] = float(f"{mean:.4g}")
+    return nested

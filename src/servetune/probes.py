@@ -1,0 +1,190 @@
+"""The measurements of a search for the capacity: planned one by one, and what they found.
+
+Probe 0 is a short closed loop, from which the first load is predicted; the others are chosen by
+`servetune.capacity.search` from those before them. What decides a probe's number is its load, its
+rule to stop and its place in the search, so that a search that was interrupted goes on.
+"""
+
+from typing import Any
+
+import pandas as pd
+
+from servetune.capacity.boundary import predict
+from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
+from servetune.capacity.sequential import Finished, Judgement, judge_all
+from servetune.capacity.slo import Slo
+from servetune.identity import digest
+from servetune.load.declared import LoadPoint
+from servetune.load.generator import CUT
+from servetune.plan import Measurement, PlannedSearch
+from servetune.records import MeasurementRecord, Probe
+
+SCOUT_CONCURRENCY = 16
+SCOUT_REQUESTS = 64
+
+MOST_USELESS = 2
+"""So many probes that failed or are invalid end a search: more would be no better."""
+
+
+def scout(search: PlannedSearch) -> Measurement:
+    """Return the closed loop that comes before the first probe."""
+    point = LoadPoint(concurrency=SCOUT_CONCURRENCY, requests=SCOUT_REQUESTS)
+    return _measurement(search, 0, point, {})
+
+
+def probe(search: PlannedSearch, index: int, step: NextProbe) -> Measurement:
+    """Return the measurement of one probe; `index` counts from 1."""
+    settings = search.settings
+    is_rate = settings.over == "rate"
+    point = LoadPoint(
+        rate_rps=step.load if is_rate else None,
+        concurrency=None if is_rate else int(step.load),
+        requests=settings.probe_requests,
+        duration_s=settings.probe_seconds,
+    )
+    rule = {
+        "tiers": {name: slo.model_dump(exclude_none=True) for name, slo in settings.slo.items()},
+        "tier": step.tier,
+        "error": settings.probe_error,
+        "is_open_loop": is_rate,
+    }
+    return _measurement(search, index, point, rule)
+
+
+def _measurement(
+    search: PlannedSearch, index: int, point: LoadPoint, rule: dict[str, Any]
+) -> Measurement:
+    # Each probe has arrivals of its own, so that two at the same load are two pieces of evidence.
+    seed = search.load["seed"] + index
+    decides = {
+        **search.identity["load"],
+        **point.model_dump(exclude_defaults=True),
+        "seed": seed,
+    }
+    content = {**search.identity, "load": decides, "probe": {"index": index, **rule}}
+    name = search.id.rsplit("-", 1)[0]
+    return Measurement(
+        id=f"{name}-{index}-{point.name}-{digest(content)}",
+        workload=search.workload,
+        load_point=point.name,
+        load={**search.load, **point.model_dump(), "seed": seed},
+        probe={"search": search.id, "index": index, **rule},
+    )
+
+
+def found_by(measurement: Measurement, requests: pd.DataFrame, decided_by: int | None) -> Probe:
+    """Judge a probe by its request table.
+
+    Args:
+        measurement: what was sent.
+        requests: its request table.
+        decided_by: the number of requests that decided it; None if its budget ended it.
+    """
+    rule = measurement.probe
+    assert rule is not None
+    if "tiers" not in rule:
+        return Probe(search=rule["search"], index=0, tier="", stopped="requests")
+    judgements = judge_all(
+        {name: Slo(**slo).objectives for name, slo in rule["tiers"].items()},
+        finished(requests)[:decided_by],
+        rule["error"],
+        is_open_loop=rule["is_open_loop"],
+        is_over=True,
+    )
+    if decided_by is not None:
+        stopped = "decided"
+    else:
+        stopped = "requests" if len(requests) >= measurement.load["requests"] else "seconds"
+    return Probe(
+        search=rule["search"],
+        index=rule["index"],
+        tier=rule["tier"],
+        stopped=stopped,
+        judgements=judgements,
+    )
+
+
+def finished(requests: pd.DataFrame) -> list[Finished]:
+    """Return the requests of a table that ended by themselves, in order, up to the first cut."""
+    rows = requests.sort_values("scheduled").to_dict("records")
+    found = []
+    for index, row in enumerate(rows):
+        if row["scheduled"] != index or row["error"] == CUT:
+            break
+        start_s, e2e_ms = row["start_s"], row["e2e_ms"]
+        if not row["is_ok"]:
+            found.append(Finished(index, start_s, start_s, has_failed=True))
+            continue
+        found.append(
+            Finished(
+                index=index,
+                arrival_s=start_s,
+                finish_s=start_s + e2e_ms / 1e3,
+                ttft_ms=row["ttft_ms"],
+                tpot_ms=None if pd.isna(row["tpot_ms"]) else row["tpot_ms"],
+                e2e_ms=e2e_ms,
+                itl_ms=tuple(row["itl_ms"]),
+            )
+        )
+    return found
+
+
+def predicted(search: PlannedSearch, record: MeasurementRecord) -> dict[str, float]:
+    """Predict each tier's capacity from the closed loop; the lowest load if it told nothing."""
+    settings = search.settings
+    metrics = record.metrics
+    if metrics is None or not metrics.e2e_mean_ms:
+        return dict.fromkeys(settings.slo, settings.lowest)
+    if settings.over == "concurrency":
+        return dict.fromkeys(settings.slo, float(SCOUT_CONCURRENCY))
+    margins = {name: _margin(slo, record) for name, slo in settings.slo.items()}
+    return predict(SCOUT_CONCURRENCY, metrics.e2e_mean_ms / 1e3, margins)
+
+
+def _margin(slo: Slo, record: MeasurementRecord) -> float:
+    """Latency over limit of the worst objective, at the highest quantile that 64 requests tell."""
+    ratios = [
+        record.quantiles[f"{metric}_ms"][round(100 * (1 - objective.allowed_ratio))] / limit
+        for objective in slo.objectives
+        for metric, limit in objective.limits_ms.items()
+        if f"{metric}_ms" in record.quantiles
+    ]
+    return max(ratios, default=1.0)
+
+
+def history(search: PlannedSearch, records: list[MeasurementRecord]) -> list[Probed]:
+    """Return what the probes of a search found, in their order; the closed loop is none of them.
+
+    A probe that failed or is invalid decides nothing and bounds nothing.
+    """
+    is_rate = search.settings.over == "rate"
+    nothing = dict.fromkeys(search.settings.slo, Judgement("undecided", "", ()))
+    found = []
+    for record in records[1:]:
+        load = record.load["rate_rps" if is_rate else "concurrency"]
+        usable = record.probe is not None and record.status == "ok"
+        judgements = record.probe.judgements if usable and record.probe else nothing
+        found.append(Probed(float(load), judgements))
+    return found
+
+
+def next_measurement(
+    search: PlannedSearch, records: list[MeasurementRecord]
+) -> Measurement | dict[str, Capacity]:
+    """Return the next measurement of a search, or the result of each tier.
+
+    Args:
+        search: the search.
+        records: of its measurements so far, in their order.
+    """
+    if not records:
+        return scout(search)
+    useless = [record for record in records[1:] if record.status != "ok"]
+    if len(useless) >= MOST_USELESS:
+        reason = f"{len(useless)} probes are of no use: {useless[-1].reason}"
+        return {
+            tier: Capacity(tier, "failed", None, 0.0, None, "", reason)
+            for tier in search.settings.slo
+        }
+    step = next_step(search.settings, predicted(search, records[0]), history(search, records))
+    return step if isinstance(step, dict) else probe(search, len(records), step)

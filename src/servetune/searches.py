@@ -1,0 +1,82 @@
+"""Searches for the capacity on disk: how far each is, from the records of its probes alone."""
+
+from pathlib import Path
+
+from servetune.capacity.search import Capacity
+from servetune.plan import Measurement, PlannedSearch, Session
+from servetune.probes import next_measurement, predicted
+from servetune.records import (
+    MeasurementRecord,
+    SearchRecord,
+    read_measurement,
+    read_search,
+    write_json,
+)
+
+
+def search_path(study: str, search: str, root: Path) -> Path:
+    """Return where the record of a search stands."""
+    return root / "results" / study / "searches" / f"{search}.json"
+
+
+def probes_of(study: str, searches: list[PlannedSearch], root: Path) -> list[MeasurementRecord]:
+    """Return the records of all probes that ended searches used, in their order."""
+    paths = [search_path(study, search.id, root) for search in searches]
+    ended = [read_search(path) for path in paths if path.is_file()]
+    folder = root / "results" / study / "records"
+    return [read_measurement(folder / f"{id}.json") for each in ended for id in each.measurements]
+
+
+def next_probe(session: Session, search: PlannedSearch, root: Path) -> Measurement | None:
+    """Return the measurement that a search needs next; None once it has ended.
+
+    A search is replayed from its records, so that it goes on wherever it was interrupted. When it
+    ends, its record is written.
+    """
+    if search_path(session.study, search.id, root).is_file():
+        return None
+    records: list[MeasurementRecord] = []
+    while not isinstance(step := next_measurement(search, records), dict):
+        path = root / "results" / session.study / "records" / f"{step.id}.json"
+        if not path.is_file():
+            return step
+        records.append(read_measurement(path))
+    end(session, search, records, step, root)
+    return None
+
+
+def end(
+    session: Session,
+    search: PlannedSearch,
+    records: list[MeasurementRecord],
+    tiers: dict[str, Capacity],
+    root: Path,
+) -> None:
+    """Write the record of a search that ended."""
+    settings = search.settings
+    record = SearchRecord(
+        search=search.id,
+        study=session.study,
+        variant=session.variant,
+        workload=search.workload,
+        repeat=session.repeat,
+        session=session.id,
+        over=settings.over,
+        slo={name: slo.model_dump(exclude_none=True) for name, slo in settings.slo.items()},
+        confidence=settings.confidence,
+        predicted=predicted(search, records[0]) if records else {},
+        measurements=[each.measurement for each in records],
+        tiers=tiers,
+    )
+    write_json(search_path(session.study, search.id, root), record)
+
+
+def give_up(session: Session, reason: str, root: Path) -> None:
+    """End the searches of a session that has no server, as failed."""
+    for search in session.searches:
+        if not search_path(session.study, search.id, root).is_file():
+            tiers = {
+                tier: Capacity(tier, "failed", None, 0.0, None, "", reason)
+                for tier in search.settings.slo
+            }
+            end(session, search, [], tiers, root)
