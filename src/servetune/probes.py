@@ -22,6 +22,9 @@ from servetune.records import MeasurementRecord, Probe
 SCOUT_CONCURRENCY = 16
 SCOUT_REQUESTS = 64
 
+NEARLY = 0.95
+"""A probe that sent for this share of its seconds was ended by them."""
+
 MOST_USELESS = 2
 """So many probes that failed or are invalid end a search: more would be no better."""
 
@@ -94,7 +97,9 @@ def found_by(measurement: Measurement, requests: pd.DataFrame, decided_by: int |
     if decided_by is not None:
         stopped = "decided"
     else:
-        stopped = "requests" if len(requests) >= measurement.load["requests"] else "seconds"
+        sent_s = requests["start_s"].max()
+        is_long = sent_s >= NEARLY * measurement.load["duration_s"]
+        stopped = "seconds" if is_long else "requests"
     return Probe(
         search=rule["search"],
         index=rule["index"],
