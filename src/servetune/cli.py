@@ -38,7 +38,7 @@ def plan_command() -> None:
     """Check params.yaml and its study, and show what would be measured."""
     plan = make_plan(read_params(ROOT), ROOT)
     print(f"{plan.study} on {plan.hardware}: {plan.question}")
-    for session in plan.sessions:
+    for session in sorted(plan.sessions, key=lambda session: session.order):
         print(f"  session {session.id}")
         for m in session.measurements:
             done = (ROOT / "results" / plan.study / "records" / f"{m.id}.json").is_file()

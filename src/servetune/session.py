@@ -82,6 +82,7 @@ def _summary(session: Session, root: Path) -> SessionRecord:
         repeat=session.repeat,
         hardware=session.hardware,
         engine=session.engine,
+        order=session.order,
         measurements=[m.id for m in session.measurements],
         model={"model": session.model, "draft": session.draft},
         launches=[Launch.model_validate_json(file.read_bytes()) for file in files],

@@ -78,6 +78,7 @@ def _row(
         "workload": measurement.workload,
         "load_point": measurement.load_point,
         "repeat": session.repeat,
+        "order": session.order,
         "generator": measurement.load["generator"],
         "concurrency": measurement.load["concurrency"],
         "rate_rps": with_numbers(measurement.load)["rate_rps"],

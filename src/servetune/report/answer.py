@@ -126,7 +126,7 @@ def state(table: pd.DataFrame) -> str:
 
 def caution(plan: Plan) -> str:
     """Say what a ratio here can and cannot carry."""
-    repeats = plan.params.get("repeats", 1)
+    repeats = plan.repeats
     if repeats == 1:
         return (
             "A ratio is not a verdict: with one repeat it has no interval, so a difference of a"
