@@ -56,6 +56,12 @@ def test_one_repeat_gives_no_verdict_and_says_why():
     assert "at least two ok repeats" in told["reason"].iloc[0]
 
 
+def test_two_repeats_prove_nothing_yet():
+    told = judge(make_values({"base": 10.0, "other": 5.0}, repeats=2, spread=1e-4), "base", 0.03)
+    assert set(told["verdict"]) == {"undecided"}
+    assert set(told["further_repeats"]) == {1}
+
+
 def test_a_baseline_that_failed_gives_no_verdict_and_says_so():
     values = make_values({"base": 10.0, "other": 5.0})
     told = judge(values[values["variant"] != "base"], "base", 0.03)

@@ -24,6 +24,11 @@ Verdict = Literal["faster", "slower", "indistinguishable", "undecided", "none"]
 WORDS: tuple[Verdict, Verdict, Verdict] = ("slower", "indistinguishable", "faster")
 """By claim: a better value is below the margin, within it, or above it."""
 
+FEWEST = 3
+"""Launches of each variant that a proof takes. Where launches come in two speeds, two of one and
+two of the other look like a difference, whatever the test; `benchmarks/verdict_errors.py` shows
+it."""
+
 COLUMNS = [
     "variant",
     *PLACE,
@@ -70,13 +75,14 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
     margin = float(np.log1p(equivalence))
     claims = three_sided(found, margin)
     p_value = holm(claims.p_value)
-    is_proven = p_value <= 1 - CONFIDENCE
+    launches, base_launches = variant.launches, np.nan_to_num(base.launches)
+    at_hand = np.minimum(launches, base_launches)
+    is_proven = (p_value <= 1 - CONFIDENCE) & (at_hand >= FEWEST)
     low, high = found.interval()
     verdicts = [
         _verdict(p, proven, claim)
         for p, proven, claim in zip(p_value, is_proven, claims.claim * sign, strict=True)
     ]
-    launches, base_launches = variant.launches, np.nan_to_num(base.launches)
     needed = np.full(len(pairs), np.nan)
     undecided = np.array([verdict == "undecided" for verdict in verdicts])
     if undecided.any():
@@ -89,8 +95,8 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
             int(np.sum(~np.isnan(p_value))),
         )
         # What the launches at hand did not decide takes at least one more.
-        at_hand = np.minimum(launches, base_launches)[undecided]
-        needed[undecided] = np.maximum(needed[undecided] - at_hand, 1)
+        needed[undecided] = np.maximum(needed[undecided], FEWEST)
+        needed[undecided] = np.maximum(needed[undecided] - at_hand[undecided], 1)
     reasons: list[Any] = [
         _reason(str(name), int(own), baseline, int(other), str(metric)) if word == "none" else None
         for name, own, other, metric, word in zip(
