@@ -44,9 +44,10 @@ def _drift(metric: str, values: pd.DataFrame) -> tuple[str, int, float, str | No
         .agg(
             residual=("residual", "mean"),
             started_at=("started_at", "min"),
+            order=("order", "min"),
             variant=("variant", "first"),
         )
-        .sort_values("started_at")
+        .sort_values(["started_at", "order"])
     )
     count = len(sessions)
     if count - sessions["variant"].nunique() < FEWEST:
@@ -72,4 +73,4 @@ def order_was_kept(table: pd.DataFrame) -> bool:
     """Tell whether the sessions of a table were measured in the order that the plan gave them."""
     measured = table.dropna(subset=["started_at"])
     first = measured.groupby("session").agg(at=("started_at", "min"), order=("order", "first"))
-    return bool(first.sort_values("at")["order"].is_monotonic_increasing)
+    return bool(first.sort_values(["at", "order"])["order"].is_monotonic_increasing)
