@@ -67,6 +67,30 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         how="left",
         suffixes=("", "_base"),
     )
+    return _judge_pairs(
+        pairs, [*pairs["variant"]], [f"the baseline {baseline}"] * len(pairs), equivalence
+    )
+
+
+def judge_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float) -> pd.DataFrame:
+    """Give the verdict of each variant against itself in another revision, where both have it.
+
+    Takes and returns what `judge` does, with the launches of the other revision as `base`.
+    Measurements that both revisions share are no comparison, and left out.
+    """
+    shared = set(values["measurement"]) & set(base["measurement"])
+    one, other = (each[~each["measurement"].isin(shared)] for each in (values, base))
+    pairs = group_launches(one).merge(
+        group_launches(other), on=["variant", *PLACE], suffixes=("", "_base")
+    )
+    count = len(pairs)
+    return _judge_pairs(pairs, ["this revision"] * count, ["the base"] * count, equivalence)
+
+
+def _judge_pairs(
+    pairs: pd.DataFrame, names: list[str], base_names: list[str], equivalence: float
+) -> pd.DataFrame:
+    """Judge groups of launches side by side, those of the baseline with the suffix `_base`."""
     if pairs.empty:
         return pd.DataFrame(columns=COLUMNS)
     variant, base = as_group(pairs), as_group(pairs, "_base")
@@ -98,9 +122,9 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         needed[undecided] = np.maximum(needed[undecided], FEWEST)
         needed[undecided] = np.maximum(needed[undecided] - at_hand[undecided], 1)
     reasons: list[Any] = [
-        _reason(str(name), int(own), baseline, int(other), str(metric)) if word == "none" else None
-        for name, own, other, metric, word in zip(
-            pairs["variant"], launches, base_launches, pairs["metric"], verdicts, strict=True
+        _reason(name, int(own), base_name, int(other), metric) if word == "none" else None
+        for name, own, base_name, other, metric, word in zip(
+            names, launches, base_names, base_launches, pairs["metric"], verdicts, strict=True
         )
     ]
     return pairs[["variant", *PLACE]].assign(
@@ -130,10 +154,10 @@ def _pooled(pairs: pd.DataFrame) -> Floats:
     return np.asarray((weights * variances).sum(axis=0) / weights.sum(axis=0))
 
 
-def _reason(variant: str, launches: int, baseline: str, base: int, metric: str) -> str:
+def _reason(name: str, launches: int, base_name: str, base: int, metric: str) -> str:
     if base == 0:
-        return f"the baseline {baseline} has no ok measurement of {metric} at this load point"
-    few = [f"{name} has one" for name, n in ((variant, launches), (baseline, base)) if n < 2]
+        return f"{base_name} has no ok measurement of {metric} at this load point"
+    few = [f"{who} has one" for who, n in ((name, launches), (base_name, base)) if n < 2]
     return (
         "an interval takes at least two ok repeats of each, as one launch does not tell how much"
         f" launches vary; {' and '.join(few)}"
