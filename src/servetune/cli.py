@@ -38,7 +38,7 @@ def plan_command() -> None:
     """Check params.yaml and its study, and show what would be measured."""
     plan = make_plan(read_params(ROOT), ROOT)
     print(f"{plan.study} on {plan.hardware}: {plan.question}")
-    for session in plan.sessions:
+    for session in sorted(plan.sessions, key=lambda session: session.order):
         print(f"  session {session.id}")
         for m in session.measurements:
             done = (ROOT / "results" / plan.study / "records" / f"{m.id}.json").is_file()
@@ -133,6 +133,36 @@ def show(plan: PlanFile = None) -> None:
         return
     Console().print(render_terminal(the_plan, pd.read_parquet(path)))
     print("The report: reports/summary.html")
+
+
+@app.command()
+@_one_line_errors
+def compare(
+    revision: Annotated[str, typer.Argument(help="a Git branch, tag or commit")],
+    out: Annotated[Path | None, typer.Option(help="Write to a file instead.")] = None,
+    fail_on: Annotated[
+        str | None, typer.Option(help="slower: exit code 1 if a regression is proven.")
+    ] = None,
+) -> None:
+    """Compare the results of params.yaml with those of another revision, as Markdown."""
+    from servetune.compare.comparison import compare_sides
+    from servetune.compare.markdown import render_comparison
+    from servetune.compare.sides import RUN, revision_side, workspace_side
+
+    if fail_on not in (None, "slower"):
+        raise UserError(f"--fail-on: {fail_on}: expected slower")
+    plan = make_plan(read_params(ROOT), ROOT)
+    base, here = revision_side(revision, ROOT), workspace_side(ROOT)
+    if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:
+        raise UserError(f"results/{plan.study}: the tables are not those of the parameters; {RUN}")
+    found = compare_sides(base, here, plan.equivalence)
+    markdown = render_comparison(found)
+    if out is None:
+        print(markdown, end="")
+    else:
+        out.write_text(markdown, encoding="utf-8")
+    if fail_on and found.count("slower"):
+        raise SystemExit(1)
 
 
 @app.command()

@@ -16,10 +16,19 @@ from servetune.checks import check_server_arguments, check_workloads, endpoint_o
 from servetune.engines import engine_id
 from servetune.errors import UserError, nearest
 from servetune.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
+from servetune.interleave import measuring_order
 from servetune.load.declared import LoadPoint
 from servetune.load.registry import GENERATORS
 from servetune.records import write_json
-from servetune.study import Engine, Params, ServerArguments, Study, parents_of, read_study
+from servetune.study import (
+    EQUIVALENCE,
+    Engine,
+    Params,
+    ServerArguments,
+    Study,
+    parents_of,
+    read_study,
+)
 from servetune.validation import read_yaml, validate
 from servetune.validity import Limits
 from servetune.workloads.declared import Dataset
@@ -72,7 +81,10 @@ class PlannedSearch(_Planned):
 
 
 class Session(_Planned):
-    """One server launch and the measurements that it owes, in the order of measuring."""
+    """One server launch and the measurements that it owes, in the order of measuring.
+
+    `order` is its place among the sessions of the plan, from 0.
+    """
 
     id: str
     order: int
@@ -122,6 +134,8 @@ class Plan(_Planned):
     baseline: str
     variants: list[str]
     params: dict[str, Any]
+    repeats: int = 1
+    equivalence: float = EQUIVALENCE
     validity: Limits = Limits()
     price_usd_per_hour: float | None = None
     engines: dict[str, Any]
@@ -163,11 +177,13 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     models = _plan_models(study, root)
     datasets = _plan_datasets(study, chosen.seed, root)
 
+    repeats = chosen.repeats or study.repeats
+    order = {at: i for i, at in enumerate(measuring_order(names, repeats, chosen.seed))}
     sessions: list[Session] = []
-    for repeat in range(1, chosen.repeats + 1):
+    for repeat in range(1, repeats + 1):
         for name in names:
             session = _plan_session(study, chosen, name, repeat, models, datasets, root)
-            sessions.append(session.model_copy(update={"order": len(sessions)}))
+            sessions.append(session.model_copy(update={"order": order[name, repeat]}))
     used = {model for session in sessions for model in session.models}
     sent = {dataset for session in sessions for dataset in session.datasets}
     return Plan(
@@ -177,6 +193,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         baseline=study.baseline,
         variants=names,
         params=chosen.model_dump(),
+        repeats=repeats,
+        equivalence=study.equivalence,
         validity=study.validity,
         price_usd_per_hour=study.price_usd_per_hour,
         engines={

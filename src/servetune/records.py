@@ -239,7 +239,8 @@ class SessionRecord(_Record):
 
     `measurements` are all that it owed, probes and searches for the capacity included.
     `launches` is empty when every measurement that the session owes was there already;
-    it has several entries when the session was interrupted and went on.
+    it has several entries when the session was interrupted and went on. `order` is the place
+    that the plan gave it among its sessions, from 0; `started_at` of a launch tells the real one.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -249,6 +250,7 @@ class SessionRecord(_Record):
     repeat: int
     hardware: str
     engine: str
+    order: int | None = None
     measurements: list[str]
     model: dict[str, Any] = {}
     launches: list[Launch] = []

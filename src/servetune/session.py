@@ -94,6 +94,7 @@ def _summary(session: Session, root: Path) -> SessionRecord:
         repeat=session.repeat,
         hardware=session.hardware,
         engine=session.engine,
+        order=session.order,
         measurements=[
             *(m.id for m in session.measurements),
             *(r.measurement for r in probes_of(session.study, session.searches, root)),

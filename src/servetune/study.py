@@ -3,11 +3,13 @@
 A mistake raises a `UserError` of one line: file, key path, what was expected, what to try.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -25,6 +27,21 @@ from servetune.workloads.declared import Dataset
 Scalar = bool | int | float | str
 ServerArguments = dict[str, Scalar | list[Scalar] | dict[str, Any] | None]
 """`vllm serve` arguments by long name with underscores; null leaves the server's default."""
+
+
+EQUIVALENCE = 0.03
+"""The smallest relative difference of interest, where a study declares none."""
+
+
+def _from_percent(value: Any) -> Any:
+    """Read a percentage such as 3% as a number; leave the rest to the type."""
+    if isinstance(value, str) and (number := value.strip().removesuffix("%")) != value.strip():
+        with suppress(ValueError):
+            return float(number) / 100
+    return value
+
+
+Proportion = Annotated[float, BeforeValidator(_from_percent)]
 
 
 class Tiny(Declared):
@@ -129,6 +146,10 @@ class Study(Declared):
     variants: dict[Name, Variant] = Field(min_length=1)
     datasets: dict[Name, Dataset] = Field(min_length=1)
     workloads: dict[Name, Workload] = Field(min_length=1)
+    repeats: int = Field(1, ge=1, description="launches of each variant")
+    equivalence: Proportion = Field(
+        EQUIVALENCE, gt=0, lt=1, description="the smallest difference of interest, such as 3%"
+    )
     validity: Limits = Field(Limits(), description="beyond these a measurement is invalid")
     price_usd_per_hour: float | None = Field(None, gt=0, description="of the hardware, for costs")
     startup_timeout_s: float = Field(900, gt=0, description="a server not ready by then has failed")
@@ -143,7 +164,7 @@ class Params(BaseModel):
 
     study: Name
     variants: Literal["all"] | list[Name] = "all"
-    repeats: int = Field(1, ge=1)
+    repeats: int | None = Field(None, ge=1, description="instead of the study's own")
     seed: int = Field(0, ge=0)
 
     @field_validator("variants")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from servetune import capacity_tables
@@ -90,6 +91,7 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "workload": record.workload,
         "load_point": record.load_point,
         "repeat": session.repeat,
+        "order": session.order,
         "generator": load["generator"],
         "concurrency": load["concurrency"],
         "rate_rps": with_numbers(load)["rate_rps"],
@@ -175,8 +177,9 @@ def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
 def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     """Nest the reviewed metrics as `<variant>.<workload>.<load point>.<metric>`.
 
-    Values are means over the repeats that are ok, to four significant digits; a load point
-    without any says how many of its measurements are. Probes are told by their capacity.
+    Values are geometric means over the repeats that are ok (of an acceptance length too), to four
+    significant digits; a load point without any says how many of its measurements are. Probes are
+    told by their capacity.
     """
     nested: dict[str, Any] = {}
     for (variant, workload, point), rows in table[table["probe"].isna()].groupby(
@@ -185,11 +188,17 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
         ok = rows[rows["status"] == "ok"]
         values: dict[str, Any] = {"ok": len(ok)}
         for name in REVIEWED:
-            mean = pd.to_numeric(ok[name]).mean()
+            mean = geometric_mean(pd.to_numeric(ok[name]))
             if pd.notna(mean):
                 values[name] = float(f"{mean:.4g}")
         nested.setdefault(str(variant), {}).setdefault(str(workload), {})[str(point)] = values
     return nested
+
+
+def geometric_mean(values: "pd.Series[float]") -> float:
+    """Return the geometric mean of values, 0 if one is 0; NaN without any."""
+    with np.errstate(divide="ignore"):
+        return float(np.exp(np.log(values.astype(float)).mean()))
 
 
 def write_tables(plan: Plan, results: Path) -> pd.DataFrame:

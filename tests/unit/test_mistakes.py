@@ -150,6 +150,9 @@ IN_STUDY: list[tuple[Edit, str]] = [
         lambda s: s.update(validity={"send_delay_p99": 5}),
         "validity.send_delay_p99: unknown key; did you mean send_delay_p99_ms?",
     ),
+    (lambda s: s.update(repeats=0), "repeats: 0: "),
+    (lambda s: s.update(equivalence="3"), "equivalence: "),
+    (lambda s: s.update(equivalence="3 percent"), "equivalence: "),
 ]
 
 

@@ -128,11 +128,54 @@ def test_another_engine_lock_makes_every_measurement_new(project: Project) -> No
     assert not before & ids(plan(project))
 
 
-def test_repeats_are_launches_of_their_own_with_repeats_outermost(project: Project) -> None:
+def run_order(plan: Plan) -> list[tuple[str, int]]:
+    return [(s.variant, s.repeat) for s in sorted(plan.sessions, key=lambda s: s.order)]
+
+
+def test_every_repeat_is_a_launch_of_its_own(project: Project) -> None:
     made = plan(project, repeats=2, variants=["bf16", "w8a8"])
     order = [(s.variant, s.repeat) for s in made.sessions]
     assert order == [("bf16", 1), ("w8a8", 1), ("bf16", 2), ("w8a8", 2)]
-    assert [s.order for s in made.sessions] == [0, 1, 2, 3]
+    assert len({m.id for m in made.measurements}) == len(made.measurements)
+
+
+def test_two_repeats_measure_the_variants_once_there_and_once_back(project: Project) -> None:
+    order = [variant for variant, _ in run_order(plan(project, repeats=4))]
+    for block in (order[:8], order[8:]):
+        assert sorted(block[:4]) == ["bf16", "eagle3", "fp8-kv", "w8a8"]
+        assert block[4:] == block[3::-1]
+
+
+def test_the_order_is_drawn_from_the_seed(project: Project) -> None:
+    orders = {tuple(run_order(plan(project, repeats=2, seed=seed))) for seed in range(20)}
+    assert len(orders) > 10
+    assert run_order(plan(project, repeats=2)) == run_order(plan(project, repeats=2))
+
+
+def test_more_repeats_keep_the_measurements_and_continue_the_order(project: Project) -> None:
+    few, many = plan(project, repeats=3), plan(project, repeats=6)
+    assert ids(few) < ids(many)
+    assert run_order(many)[: len(run_order(few))] == run_order(few)
+
+
+def test_repeats_of_the_study_hold_until_params_say_otherwise(project: Project) -> None:
+    study = project.study()
+    study["repeats"] = 3
+    project.write_study(study)
+    assert plan(project).repeats == 3
+    assert plan(project, repeats=2).repeats == 2
+
+
+@pytest.mark.parametrize("declared", ["5%", 0.05, "5 %"])
+def test_the_smallest_difference_of_interest_is_a_percentage_or_a_number(
+    project: Project, declared: str | float
+) -> None:
+    before = ids(plan(project))
+    study = project.study()
+    study["equivalence"] = declared
+    project.write_study(study)
+    assert plan(project).equivalence == pytest.approx(0.05)
+    assert ids(plan(project)) == before
 
 
 def test_a_subset_of_variants_keeps_their_measurements(project: Project) -> None:

@@ -83,7 +83,7 @@ def test_the_page_answers_first_and_holds_every_part(page):
         "All 20 measurements are ok.",
         "1,048,576",
         "uv run dvc exp run -S max_num_seqs=16",
-        "A ratio is not a verdict",
+        "One repeat gives no verdict",
     ):
         assert text in page.text
 

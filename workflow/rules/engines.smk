@@ -21,6 +21,7 @@ rule build_engine:
     """Install a pinned environment, or ask a host's Python what it serves."""
     output:
         ENGINES + "/{engine}/engine.json",
+    priority: BEFORE_SESSIONS
     params:
         declared=lambda wildcards: declared_engine(wildcards.engine),
     message:

@@ -23,6 +23,7 @@ rule make_model:
         "data/models/{model}/servetune.json",
     wildcard_constraints:
         model="[^/]+",
+    priority: BEFORE_SESSIONS
     message:
         "Model {wildcards.model}"
     shell:

@@ -15,3 +15,4 @@ os.environ[PIPELINE_PID] = str(os.getpid())
 PLAN, PLAN_FILE = plan_for_workflow(config)
 RESULTS = f"results/{PLAN.study}"
 SESSIONS = {session.id: session for session in PLAN.sessions}
+BEFORE_SESSIONS = len(SESSIONS) + 1

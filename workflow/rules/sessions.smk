@@ -22,7 +22,9 @@ rule measure_session:
         ancient(needs_of),
     output:
         RESULTS + "/sessions/{session}.json",
-    priority: lambda wildcards: -SESSIONS[wildcards.session].order
+    # In the plan's order, and alone on the machine: all cores, after all preparation.
+    priority: lambda wildcards: len(SESSIONS) - SESSIONS[wildcards.session].order
+    threads: lambda wildcards: workflow.cores or 1
     resources:
         accelerator=1,
     message:

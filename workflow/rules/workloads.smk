@@ -5,6 +5,7 @@ rule make_workload:
     """Write a request dataset from its declaration and the seed."""
     output:
         "data/workloads/{dataset}.jsonl",
+    priority: BEFORE_SESSIONS
     message:
         "Workload {wildcards.dataset}"
     shell:

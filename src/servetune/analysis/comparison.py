@@ -1,15 +1,16 @@
 """Variants against the baseline, at the same workload and load point.
 
-One convention throughout: a ratio is `variant / baseline`, the ratio of the
-means. Below 1 is better for a latency, above 1 for a throughput; `BETTER` says which.
-
-A ratio is not a verdict. It carries no interval: with one repeat none can be had, and with
-several the spread of the repeats still has to be looked at before a difference is called one.
+One convention throughout: a ratio is `variant / baseline`, the ratio of the geometric means over
+the repeats, so that it is the same whichever way it is formed (Fleming and Wallace, How not to
+lie with statistics, CACM 29, 1986). Below 1 is better for a latency, above 1 for a throughput;
+`BETTER` says which. A ratio is not a verdict: `servetune.analysis.verdicts` gives those.
 """
 
 from typing import Any, Literal
 
 import pandas as pd
+
+from servetune.tables import geometric_mean
 
 BETTER: dict[str, Literal["lower", "higher"]] = {
     "ttft_p50_ms": "lower",
@@ -38,7 +39,7 @@ AVERAGED = (
     "cost_usd_per_million_output_tokens",
     "cost_usd_per_million_total_tokens",
 )
-"""The metrics whose means over the repeats are kept."""
+"""The metrics whose means over the repeats are kept; of those in `BETTER` the geometric ones."""
 
 KEY = ["variant", "workload", "load_point"]
 
@@ -54,8 +55,8 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
         A row holds `measurements`, `ok`, `failed` and `invalid` (counts of repeats), `status`
         (`ok`, `failed`, `invalid`, or `partial` if only some repeats are ok), `requests` (those
         completed, over the ok repeats), the means over the ok repeats of every metric in
-        `AVERAGED`, `<metric>_ratio` (variant / baseline, the ratio of the means) for every
-        metric in `BETTER`, `reason` (why repeats are not ok) and `no_ratio` (why ratios are
+        `AVERAGED`, `<metric>_ratio` (variant / baseline) for every metric in
+        `BETTER`, `reason` (why repeats are not ok) and `no_ratio` (why ratios are
         absent, as a clause). What is not known is None or NaN.
     """
     if table.empty:
@@ -111,8 +112,12 @@ def _reduce(key: Any, group: pd.DataFrame) -> dict[str, Any]:
         "requests": int(numbers(ok["completed_requests"]).sum()),
         "is_dummy": bool(first["is_dummy"]),
         "reason": _reasons(group),
-        **{metric: known(numbers(ok[metric]).mean()) for metric in AVERAGED},
+        **{metric: known(_mean(metric, numbers(ok[metric]))) for metric in AVERAGED},
     }
+
+
+def _mean(metric: str, values: "pd.Series[float]") -> float:
+    return geometric_mean(values) if metric in BETTER else float(values.mean())
 
 
 def _status(measurements: int, ok: int, failed: int) -> str:

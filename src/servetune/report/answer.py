@@ -124,20 +124,6 @@ def state(table: pd.DataFrame) -> str:
     return f"{ok:,} of {plural(total, 'measurement')} are ok, {listed(counts)}."
 
 
-def caution(plan: Plan) -> str:
-    """Say what a ratio here can and cannot carry."""
-    repeats = plan.params.get("repeats", 1)
-    if repeats == 1:
-        return (
-            "A ratio is not a verdict: with one repeat it has no interval, so a difference of a"
-            " few percent may be noise. Set repeats in params.yaml to 3 or more to see the spread."
-        )
-    return (
-        f"A ratio is not a verdict: it is the ratio of means over up to {repeats} repeats, without"
-        " an interval. Look at the spread of the repeats before calling a difference real."
-    )
-
-
 def no_ratios(plan: Plan, comparison: pd.DataFrame) -> list[str]:
     """Say why ratios are absent where the variant itself was measured."""
     rows = [row for row in records_of(comparison) if row["ok"] and _text(row["no_ratio"])]

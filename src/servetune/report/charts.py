@@ -48,29 +48,7 @@ def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: st
     compared = {row["where"] for row in rows}
     places = [place for place in places_of(comparison) if place in compared]
     lanes = variants[1:]
-    values = [row["value"] for row in rows]
-    low, high = min(0.9, *values), max(1.1, *values)
-    # A ratio far from 1 would press all others together on a linear axis.
-    wide = high / low > 8
-    room = (high / low) ** 0.07 if wide else 0.07 * (high - low)
-    low, high = (low / room, high * room) if wide else (low - room, high + room)
-    kind: dict[str, Any] = {"type": "log"} if wide else {"zero": False}
-    ticks: dict[str, Any] = {"values": log_ticks(low, high)} if wide else {"tickCount": 5}
-    x = alt.X(
-        "value:Q",
-        scale=alt.Scale(domain=[low, high], nice=False, **kind),
-        axis=alt.Axis(
-            title=f"{TIMES} baseline, {_arrow(metric)}",
-            labelExpr=f"format(datum.value, '.2~f') + '{TIMES}'",
-            **ticks,
-        ),
-    )
-    y = alt.Y(
-        "where:N",
-        sort=places,
-        scale=alt.Scale(paddingInner=0.45, paddingOuter=0.25),
-        axis=alt.Axis(title=None, ticks=False, domain=False),
-    )
+    x, y = ratio_axis([row["value"] for row in rows], metric), place_axis(places)
     offset = alt.YOffset("variant:N", sort=lanes, scale=alt.Scale(domain=lanes))
     dots = (
         alt.Chart(data())
@@ -82,6 +60,36 @@ def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: st
     facts = [f"{row['variant']} at {row['where']} {ratio(row['value'])}" for row in rows]
     description = f"{title} as a ratio to the baseline. {says(facts)}"
     return spec(shown(layered(one, dots)), description, height, rows=rows, baseline=[{"value": 1}])
+
+
+def ratio_axis(values: list[float], metric: str) -> alt.X:
+    """Make the axis of ratios to the baseline, with room for all values; 1 is always on it."""
+    low, high = min(0.9, *values), max(1.1, *values)
+    # A ratio far from 1 would press all others together on a linear axis.
+    wide = high / low > 8
+    room = (high / low) ** 0.07 if wide else 0.07 * (high - low)
+    low, high = (low / room, high * room) if wide else (low - room, high + room)
+    kind: dict[str, Any] = {"type": "log"} if wide else {"zero": False}
+    ticks: dict[str, Any] = {"values": log_ticks(low, high)} if wide else {"tickCount": 5}
+    return alt.X(
+        "value:Q",
+        scale=alt.Scale(domain=[low, high], nice=False, **kind),
+        axis=alt.Axis(
+            title=f"{TIMES} baseline, {_arrow(metric)}",
+            labelExpr=f"format(datum.value, '.2~f') + '{TIMES}'",
+            **ticks,
+        ),
+    )
+
+
+def place_axis(places: list[str]) -> alt.Y:
+    """Make the axis of load points, a band each."""
+    return alt.Y(
+        "where:N",
+        sort=places,
+        scale=alt.Scale(paddingInner=0.45, paddingOuter=0.25),
+        axis=alt.Axis(title=None, ticks=False, domain=False),
+    )
 
 
 def acceptance(table: pd.DataFrame, variants: list[str]) -> Spec | None:

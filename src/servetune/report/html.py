@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from servetune.analysis.comparison import compare, compare_capacity, numbers, records_of
+from servetune.analysis.judgement import Judgement, judge_study
 from servetune.latencies import PERCENTILES
 from servetune.plan import Plan
 from servetune.records import SessionRecord
@@ -28,6 +29,7 @@ from servetune.report import (
     provenance,
     turns,
     validity,
+    verdicts,
     wording,
 )
 from servetune.report.grammar import Spec, heaviest, places_of, positions_of
@@ -68,9 +70,10 @@ def render_html(
     """
     comparison = compare(table, plan.baseline)
     capacities = compare_capacity(table, plan.baseline)
+    judgement = judge_study(plan, table, quantiles)
     looks = styles(plan.variants, plan.baseline)
     reduced, names = turns.by_turn(by_turn), [look.variant for look in looks]
-    drawn = _charts(table, quantiles, comparison, capacities, names)
+    drawn = _charts(table, quantiles, comparison, capacities, judgement, names)
     drawn |= _turn_charts(reduced, names)
     cards = validity.cards(table)
     ok = table[table["status"] == "ok"]
@@ -90,8 +93,13 @@ def render_html(
         state=answer.state(table),
         headline=answer.headline(plan, comparison),
         by_variant=answer.by_variant(plan, comparison),
-        caution=answer.caution(plan),
-        notes=_notes(plan, table, comparison, sessions),
+        caution=verdicts.method(plan, judgement),
+        notes=[*verdicts.cautions(plan, judgement), *_notes(plan, table, comparison, sessions)],
+        judged=verdicts.rows(judgement) if judgement.has_intervals else [],
+        judged_heads=verdicts.HEADS,
+        without=verdicts.without(judgement) if plan.repeats > 1 else [],
+        drift_checked=verdicts.checked(judgement),
+        effects=records_of(judgement.effects),
         columns=COMPARED,
         costs=economy.costs(comparison),
         explained=economy.EXPLAINED,
@@ -128,11 +136,13 @@ def _charts(
     quantiles: pd.DataFrame,
     comparison: pd.DataFrame,
     capacities: pd.DataFrame,
+    judgement: Judgement,
     variants: list[str],
 ) -> dict[str, Spec]:
     drawn: dict[str, Spec | None] = {
         **{
-            f"ratio-{metric}": charts.ratios(comparison, variants, metric, head.split(",")[0])
+            f"ratio-{metric}": verdicts.forest(judgement, variants, metric, head.split(",")[0])
+            or charts.ratios(comparison, variants, metric, head.split(",")[0])
             for metric, head in COMPARED.items()
             if metric != "e2e_p50_ms"
         },
@@ -212,6 +222,8 @@ def _environment() -> Environment:
         "where": wording.where_of,
         "load": wording.load_of,
         "from_to": turns.from_to,
+        "interval": verdicts.interval,
+        "wanting": verdicts.wanting,
     }
     return environment
 

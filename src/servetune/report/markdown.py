@@ -1,15 +1,17 @@
 """`summary.md`: the report in what fits a comment on a pull request."""
 
-import re
 from typing import Any
 
 import pandas as pd
 
 from servetune.analysis.comparison import compare, compare_capacity, known, records_of
+from servetune.analysis.judgement import Judgement, judge_study
 from servetune.plan import Plan
 from servetune.records import SessionRecord
-from servetune.report import answer, economy, provenance, turns, validity, wording
+from servetune.report import answer, economy, provenance, turns, validity, verdicts, wording
+from servetune.report.gfm import bullets, details, fence, left, pipe_table, text
 from servetune.report.provenance import ServerCommand
+from servetune.report.verdicts_markdown import effect_table, verdict_table
 
 LIMIT = 60_000
 """Characters; GitHub refuses a comment above 65,536."""
@@ -28,18 +30,22 @@ def render_markdown(
     then logs, then rows of the comparison.
     """
     comparison = compare(table, plan.baseline)
+    judgement = judge_study(plan, table, quantiles)
     reduced = turns.by_turn(by_turn)
     for rows, logs, commands in ((None, True, True), (None, True, False), (None, False, False)):
-        text = _document(plan, table, comparison, reduced, sessions, rows, logs, commands)
+        text = _document(
+            plan, table, comparison, judgement, reduced, sessions, rows, logs, commands
+        )
         if len(text) <= LIMIT:
             return text
-    return _document(plan, table, comparison, reduced, sessions, 100, False, False)
+    return _document(plan, table, comparison, judgement, reduced, sessions, 100, False, False)
 
 
 def _document(
     plan: Plan,
     table: pd.DataFrame,
     comparison: pd.DataFrame,
+    judgement: Judgement,
     reduced: pd.DataFrame,
     sessions: dict[str, SessionRecord],
     rows: int | None,
@@ -47,15 +53,20 @@ def _document(
     commands: bool,
 ) -> str:
     blocks = [
-        f"## servetune: {_text(plan.study)}",
-        f"**{_text(plan.question)}**",
+        f"## servetune: {text(plan.study)}",
+        f"**{text(plan.question)}**",
+        *(f"> {text(note)}" for note in verdicts.cautions(plan, judgement)),
         *_notes(plan, table, comparison, sessions),
-        _bullets([f"**{_text(p)}:** {_text(s)}" for p, s in answer.headline(plan, comparison)])
+        verdict_table(judgement, rows),
+        bullets([f"**{text(p)}:** {text(s)}" for p, s in answer.headline(plan, comparison)])
         or "No measurement is ok, so there is no answer yet.",
-        f"{_text(answer.state(table))} {_text(answer.caution(plan))}",
+        f"{text(answer.state(table))} {text(verdicts.method(plan, judgement))}"
+        f" {text(verdicts.checked(judgement))}".rstrip(),
+        bullets([text(why) for why in verdicts.without(judgement)]) if plan.repeats > 1 else None,
         _comparison(plan, comparison, rows),
         _batches(plan, comparison, rows),
         _turns(reduced, rows),
+        effect_table(judgement, rows),
         _capacity(plan, table),
         *_problems(table, logs),
         _validity(table),
@@ -74,7 +85,7 @@ def _notes(
         *answer.no_ratios(plan, comparison),
         *provenance.mixed(table, sessions),
     ]
-    return [f"> {_text(note)}" for note in notes]
+    return [f"> {text(note)}" for note in notes]
 
 
 def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
@@ -101,13 +112,13 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
         for row in rows[:most]
     ]
     note = (
-        f"In brackets: ratio to {_text(plan.baseline)} at the same load point"
+        f"In brackets: ratio to {text(plan.baseline)} at the same load point"
         " (of a latency lower is better, of a throughput higher)."
     )
     if costs:
         note += f" {economy.EXPLAINED} {wording.number(plan.price_usd_per_hour)} USD an hour."
-    shown = _table([*heads, *costs.values()], cells, numeric_from=4)
-    return f"{shown}\n\n{note}{_left(rows, cells)}"
+    shown = pipe_table([*heads, *costs.values()], cells, numeric_from=4)
+    return f"{shown}\n\n{note}{left(rows, cells)}"
 
 
 def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
@@ -117,19 +128,14 @@ def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
     if row["measurements"] > 1:
         status += f", {row['ok']} of {row['measurements']}"
     return [
-        _text(row["workload"]),
-        _text(row["load_point"]),
-        _text(row["variant"]) + (" (baseline)" if is_baseline else ""),
+        text(row["workload"]),
+        text(row["load_point"]),
+        text(row["variant"]) + (" (baseline)" if is_baseline else ""),
         status,
         f"{row['requests']:,}" if row["ok"] else wording.NONE,
         *(_valued(row, metric, is_baseline) for metric in metrics),
         wording.number(row["acceptance_length"]),
     ]
-
-
-def _left(rows: list[Any], cells: list[Any]) -> str:
-    left = len(rows) - len(cells)
-    return f"\n\n{wording.plural(left, 'more row')} in summary.html." if left else ""
 
 
 def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | None:
@@ -139,14 +145,14 @@ def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | No
     metrics = ("duration_s", "request_throughput_rps", "output_throughput_tok_s")
     cells = [
         [
-            _text(wording.where_of(row)),
-            _text(row["variant"]),
+            text(wording.where_of(row)),
+            text(row["variant"]),
             *(_valued(row, metric, row["variant"] == plan.baseline) for metric in metrics),
         ]
         for row in rows[:most]
     ]
     heads = ["Batch", "Variant", "Time to finish, s", "Requests/s", "Output, tok/s"]
-    return f"### Offline batch\n\n{_table(heads, cells, numeric_from=2)}{_left(rows, cells)}"
+    return f"### Offline batch\n\n{pipe_table(heads, cells, numeric_from=2)}{left(rows, cells)}"
 
 
 def _turns(reduced: pd.DataFrame, most: int | None) -> str | None:
@@ -160,8 +166,8 @@ def _turns(reduced: pd.DataFrame, most: int | None) -> str | None:
     }
     cells = [
         [
-            _text(wording.where_of(row)),
-            _text(row["variant"]),
+            text(wording.where_of(row)),
+            text(row["variant"]),
             f"{row['turns']}",
             *(turns.from_to(row, metric) for metric in metrics),
         ]
@@ -169,8 +175,8 @@ def _turns(reduced: pd.DataFrame, most: int | None) -> str | None:
     ]
     heads = ["Load point", "Variant", "Turns", *metrics.values()]
     told = "Values in the first and in the last turn."
-    shown = _table(heads, cells, numeric_from=2)
-    return f"### Conversations by turn\n\n{told}\n\n{shown}{_left(rows, cells)}"
+    shown = pipe_table(heads, cells, numeric_from=2)
+    return f"### Conversations by turn\n\n{told}\n\n{shown}{left(rows, cells)}"
 
 
 def _validity(table: pd.DataFrame) -> str | None:
@@ -188,7 +194,7 @@ def _validity(table: pd.DataFrame) -> str | None:
     if not cells:
         return None
     heads = ["Rule", "Limit", "Highest seen", "Broken", "Pass", "Not judged"]
-    return _details("Validity rules", _table(heads, cells, numeric_from=3))
+    return details("Validity rules", pipe_table(heads, cells, numeric_from=3))
 
 
 def _valued(row: dict[str, Any], metric: str, is_baseline: bool) -> str:
@@ -199,7 +205,7 @@ def _valued(row: dict[str, Any], metric: str, is_baseline: bool) -> str:
 def _capacity(plan: Plan, table: pd.DataFrame) -> str:
     rows = [
         [
-            _text(row["variant"]),
+            text(row["variant"]),
             wording.whole(row["kv_cache_tokens"]),
             wording.ratio(row["kv_cache_tokens_ratio"]),
             wording.number(row["kv_cache_max_concurrency"]),
@@ -207,19 +213,19 @@ def _capacity(plan: Plan, table: pd.DataFrame) -> str:
         for row in records_of(compare_capacity(table, plan.baseline))
     ]
     heads = ["Variant", "KV-cache tokens", f"{wording.TIMES} baseline", "Max concurrency"]
-    return _table(heads, rows, numeric_from=1)
+    return pipe_table(heads, rows, numeric_from=1)
 
 
 def _problems(table: pd.DataFrame, logs: bool) -> list[str]:
     blocks = []
     for problem in answer.problems(table):
-        rule = f" (rule {_text(problem.rule)})" if problem.rule else ""
+        rule = f" (rule {text(problem.rule)})" if problem.rule else ""
         blocks.append(
-            f"**{_text(problem.variant)} {problem.status}**{rule}: {_text(problem.reason)}"
-            f" \N{EN DASH} {_text('; '.join(problem.places))}"
+            f"**{text(problem.variant)} {problem.status}**{rule}: {text(problem.reason)}"
+            f" \N{EN DASH} {text('; '.join(problem.places))}"
         )
         if logs and problem.log_tail:
-            blocks.append(_details("End of the server's log", _fence(problem.log_tail)))
+            blocks.append(details("End of the server's log", fence(problem.log_tail)))
     return ["### Failed and invalid", *blocks] if blocks else []
 
 
@@ -229,51 +235,21 @@ def _commands(commands: list[ServerCommand]) -> str:
     for server in (server for server in commands if server.repeat == first):
         environment = f"{server.environment} " if server.environment else ""
         loads = [f"# {load.where}\n{load.command}" for load in server.loads if load.command]
-        parts.append(f"**{_text(server.variant)}**")
-        parts.append(_fence("\n".join([f"{environment}{server.command}", *loads]), "sh"))
+        parts.append(f"**{text(server.variant)}**")
+        parts.append(fence("\n".join([f"{environment}{server.command}", *loads]), "sh"))
     if any(server.repeat != first for server in commands):
         parts.append(f"These are of repeat {first}; summary.html holds the others.")
-    return _details("Server and load commands", "\n\n".join(parts))
+    return details("Server and load commands", "\n\n".join(parts))
 
 
 def _setup(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str:
     items = [
-        f"{term}: {_text('; '.join(values))}"
+        f"{term}: {text('; '.join(values))}"
         for term, values in provenance.setup(plan, table, sessions)
     ]
     steps = provenance.reproduction(plan, table, sessions)
     shell = "\n".join(f"{text}  # {purpose.lower()}" for purpose, text in steps)
-    return _details("Setup and how to reproduce", f"{_bullets(items)}\n\n{_fence(shell, 'sh')}")
-
-
-def _table(heads: list[str], rows: list[list[str]], numeric_from: int) -> str:
-    rule = ["---" if i < numeric_from else "--:" for i in range(len(heads))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, rule, *rows])
-
-
-def _bullets(items: list[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
-
-
-def _details(summary: str, body: str) -> str:
-    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
-
-
-def _fence(text: str, language: str = "") -> str:
-    """Fence code with more backticks than it holds in a row."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    ticks = "`" * max(3, longest + 1)
-    return f"{ticks}{language}\n{text}\n{ticks}"
-
-
-def _text(text: str) -> str:
-    """Escape text for Markdown: nothing in it formats, links, mentions or ends a table's cell."""
-    flat = " ".join(str(text).split())
-    html = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # An underscore inside a word formats nothing on GitHub, and names are full of them.
-    marked = re.sub(r"([\\`*{}\[\]|#~!]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", html)
-    # A zero-width space keeps text such as user@host from calling a person.
-    return marked.replace("@", "@\N{ZERO WIDTH SPACE}")
+    return details("Setup and how to reproduce", f"{bullets(items)}\n\n{fence(shell, 'sh')}")
 
 
 def _place(row: dict[str, Any]) -> tuple[str, str]:

@@ -1,0 +1,76 @@
+"""Did the machine change under the experiment? A check over the order of runs."""
+
+import numpy as np
+import pandas as pd
+
+from servetune.analysis.launches import PLACE
+from servetune.analysis.welch import CONFIDENCE, Floats, holm
+
+PERMUTATIONS = 4999
+FEWEST = 4
+"""Sessions beyond one a variant, below which no order can be told from chance."""
+
+COLUMNS = ["metric", "sessions", "change_ratio", "changed_at", "p_value", "has_drifted"]
+
+
+def drift(values: pd.DataFrame) -> pd.DataFrame:
+    """Test each metric for a level that changes over the order of the sessions.
+
+    A session's residual is the mean, over its load points, of the log value less its variant's
+    mean. If the machine stayed as it was, the order of the residuals is chance. The statistic is
+    the largest sum of the first ones, which grows with a step and with a slope alike (Page's
+    cumulative sum; Pettitt, A non-parametric approach to the change-point problem, Applied
+    Statistics 28, 1979), and its p-value comes from seeded permutations of the order.
+
+    Args:
+        values: a row a launch and metric, of `servetune.analysis.launches.launch_values`.
+
+    Returns:
+        One row a metric, `COLUMNS`: `change_ratio` is the level after `changed_at` (when the
+        first session after the change began) over the level before; `p_value` is corrected for
+        the metrics (Holm), and NaN with too few sessions.
+    """
+    rows = [_drift(str(metric), of) for metric, of in values.groupby("metric", sort=False)]
+    found = pd.DataFrame(rows, columns=COLUMNS[:-1])
+    found["p_value"] = holm(found["p_value"].to_numpy(dtype=float))
+    return found.assign(has_drifted=found["p_value"] <= 1 - CONFIDENCE)
+
+
+def _drift(metric: str, values: pd.DataFrame) -> tuple[str, int, float, str | None, float]:
+    means = values.groupby(["variant", *PLACE])["log_value"].transform("mean")
+    sessions = (
+        values.assign(residual=values["log_value"] - means)
+        .groupby("session")
+        .agg(
+            residual=("residual", "mean"),
+            started_at=("started_at", "min"),
+            order=("order", "min"),
+            variant=("variant", "first"),
+        )
+        .sort_values(["started_at", "order"])
+    )
+    count = len(sessions)
+    if count - sessions["variant"].nunique() < FEWEST:
+        return metric, count, np.nan, None, np.nan
+    residuals = sessions["residual"].to_numpy(dtype=float)
+    sums = np.abs(np.cumsum(residuals)[:-1])
+    split = int(np.argmax(sums)) + 1
+    p_value = permutation_p_value(residuals)
+    change = float(np.exp(residuals[split:].mean() - residuals[:split].mean()))
+    return metric, count, change, str(sessions["started_at"].iloc[split]), p_value
+
+
+def permutation_p_value(residuals: Floats) -> float:
+    """Return the share of orders whose largest sum is at least that of the order seen."""
+    random = np.random.default_rng(0)
+    orders = random.permuted(np.tile(residuals, (PERMUTATIONS, 1)), axis=1)
+    largest = np.abs(np.cumsum(orders, axis=1)[:, :-1]).max(axis=1)
+    seen = np.abs(np.cumsum(residuals)[:-1]).max()
+    return float((1 + np.sum(largest >= seen * (1 - 1e-12))) / (1 + PERMUTATIONS))
+
+
+def order_was_kept(table: pd.DataFrame) -> bool:
+    """Tell whether the sessions of a table were measured in the order that the plan gave them."""
+    measured = table.dropna(subset=["started_at"])
+    first = measured.groupby("session").agg(at=("started_at", "min"), order=("order", "first"))
+    return bool(first.sort_values(["at", "order"])["order"].is_monotonic_increasing)

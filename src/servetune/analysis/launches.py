@@ -1,0 +1,127 @@
+"""What each launch says of a metric: the values that all comparisons start from."""
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from servetune.analysis.comparison import BETTER, numbers
+from servetune.analysis.welch import Floats, Group
+
+PLACE = ["workload", "load_point", "metric"]
+
+JUDGED = ("output_throughput_tok_s", "ttft_p50_ms", "tpot_p50_ms")
+"""The metrics that get a verdict. Others that move with them would only cost power."""
+
+
+def launch_values(
+    table: pd.DataFrame, quantiles: pd.DataFrame, metrics: tuple[str, ...] = JUDGED
+) -> pd.DataFrame:
+    """Return one row a (measurement that is ok, metric).
+
+    Args:
+        table: the tidy table of `servetune.tables.load_points`.
+        quantiles: the distributions of `servetune.tables.quantiles`.
+        metrics: columns of the table.
+
+    Returns:
+        Columns variant, repeat, order, started_at, session, measurement, workload, load_point,
+        metric, value, log_value and request_variance: of the log value, from the requests of
+        this launch alone; NaN where it is not known, as of a throughput.
+    """
+    ok = table[table["status"] == "ok"]
+    about = ["variant", "repeat", "order", "started_at", "session", "measurement"]
+    kept = ok[[*about, *PLACE[:2], "completed_requests"]]
+    parts = [kept.assign(metric=name, value=numbers(ok[name])) for name in metrics]
+    long = pd.concat(parts, ignore_index=True)
+    long = long[long["value"] > 0].reset_index(drop=True)
+    long["log_value"] = np.log(long["value"])
+    long["request_variance"] = _request_variances(long, quantiles)
+    return long.drop(columns="completed_requests")
+
+
+def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:
+    found = np.full(len(long), np.nan)
+    if quantiles.empty:
+        return found
+    for metric in long["metric"].unique():
+        latency, _, rest = str(metric).partition("_p")
+        if latency not in ("ttft", "tpot", "e2e") or not rest:
+            continue
+        rows = np.flatnonzero(long["metric"] == metric)
+        wide = quantiles[quantiles["latency"] == latency].pivot_table(
+            index="measurement", columns="probability", values="value_ms"
+        )
+        here = long.iloc[rows]
+        curves = wide.reindex(here["measurement"]).to_numpy(dtype=float)
+        low, high = quantile_interval(
+            curves,
+            wide.columns.to_numpy(dtype=float),
+            int(rest.partition("_")[0]) / 100,
+            here["completed_requests"].to_numpy(dtype=float),
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found[rows] = (np.log(high / low) / (2 * stats.norm.ppf(0.975))) ** 2
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def quantile_interval(
+    curves: Floats, probabilities: Floats, at: float, requests: Floats, confidence: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Return the distribution-free interval of a quantile, from the quantiles of a sample.
+
+    Woodruff, Confidence intervals for medians and other position measures (Journal of the
+    American Statistical Association 47, 1952): the interval of the proportion, mapped through
+    the quantile function. It takes requests to be independent; neighbours in a queue are not,
+    so it is a lower bound of the uncertainty.
+
+    Args:
+        curves: quantiles of each sample, [samples, probabilities].
+        probabilities: rising, in [0, 1].
+        at: the quantile wanted, in [0, 1].
+        requests: the size of each sample.
+        confidence: of the interval.
+
+    Returns:
+        The ends, [samples]; NaN where the sample is too small to have one.
+    """
+    half = stats.norm.ppf(0.5 + confidence / 2) * np.sqrt(at * (1 - at) / requests)
+    return _read(curves, probabilities, at - half), _read(curves, probabilities, at + half)
+
+
+def _read(curves: Floats, probabilities: Floats, at: Floats) -> Floats:
+    """Interpolate each curve at a probability of its own; NaN outside of [0, 1]."""
+    places = np.interp(at, probabilities, np.arange(len(probabilities)))
+    below = np.floor(places).astype(int)
+    above = np.minimum(below + 1, len(probabilities) - 1)
+    rows = np.arange(len(curves))
+    share = places - below
+    read = curves[rows, below] * (1 - share) + curves[rows, above] * share
+    return np.where((at >= 0) & (at <= 1), read, np.nan)
+
+
+def group_launches(values: pd.DataFrame) -> pd.DataFrame:
+    """Reduce launch values to one row a (variant, workload, load_point, metric), in their order.
+
+    Columns `launches`, `mean` and `variance` (of log values) and `request_variance` (the mean).
+    """
+    return (
+        values.groupby(["variant", *PLACE], sort=False)
+        .agg(
+            launches=("log_value", "size"),
+            mean=("log_value", "mean"),
+            variance=("log_value", "var"),
+            request_variance=("request_variance", "mean"),
+        )
+        .reset_index()
+    )
+
+
+def as_group(rows: pd.DataFrame, suffix: str = "") -> Group:
+    """Read columns of `group_launches` as the launches of many comparisons."""
+    names = ("launches", "mean", "variance", "request_variance")
+    return Group(*(rows[f"{name}{suffix}"].to_numpy(dtype=float) for name in names))
+
+
+def is_better(metric: str) -> int:
+    """Return 1 where a higher value of the metric is better, and -1 where a lower one is."""
+    return 1 if BETTER[metric] == "higher" else -1

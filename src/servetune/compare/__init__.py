@@ -1,0 +1,1 @@
+"""This revision against another one, as a reviewer needs it."""

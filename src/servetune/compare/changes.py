@@ -1,0 +1,178 @@
+"""What differs between two revisions: declared, resolved by the server, and installed."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from servetune.compare.sides import Side
+from servetune.records import Launch
+
+NONE = "\N{EN DASH}"
+
+FIRST = (
+    "scheduler_config.",
+    "cache_config.",
+    "compilation_config.cudagraph",
+    "compilation_config.max_cudagraph",
+    "compilation_config.",
+    "attention_config.",
+    "model_config.",
+    "speculative_config.",
+)
+"""The sections of the resolved configuration that are shown first."""
+
+PER_LAUNCH = (
+    "served_model_name",
+    "_port",
+    "port_list",
+    "compilation_time",
+    "cache_dir",
+    "traced_files",
+    "instance_id",
+    "debug_dump_path",
+)
+"""Ends of keys whose values belong to one launch or host, and decide nothing."""
+
+COPIES = (
+    "speculative_config.target_",
+    "speculative_config.draft_parallel_config.",
+    "speculative_config.draft_model_config.",
+)
+"""What speculative decoding repeats from the other sections."""
+
+SILENT = ("profiler_config.", "logging_config.", "observability_config.")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value on both sides, as text, and the variants that it holds for (all: empty)."""
+
+    name: str
+    base: str
+    here: str
+    variants: tuple[str, ...] = ()
+
+
+def declared_changes(base: Side, here: Side) -> list[Change]:
+    """List what differs in params.yaml and in the study."""
+    changes = []
+    for prefix, one, other in (
+        ("", base.params, here.params),
+        ("study: ", base.study, here.study),
+    ):
+        before, after = dict(leaves(one)), dict(leaves(other))
+        changes += [
+            Change(f"{prefix}{name}", show(before.get(name)), show(after.get(name)))
+            for name in dict.fromkeys([*before, *after])
+            if before.get(name) != after.get(name)
+        ]
+    return changes
+
+
+def resolved_changes(base: Side, here: Side) -> list[Change]:
+    """List what the servers of a variant resolved differently, the same change of many as one.
+
+    A value that varies from launch to launch of one side is not a change.
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    common = [name for name in here.variants if name in base.variants]
+    for variant in common:
+        before, after = _resolved(base, variant), _resolved(here, variant)
+        if not before or not after:
+            continue
+        for name in sorted(before.keys() | after.keys(), key=_rank):
+            one, other = before.get(name, {show(None)}), after.get(name, {show(None)})
+            if one.isdisjoint(other):
+                told = (name, " or ".join(sorted(one)), " or ".join(sorted(other)))
+                found.setdefault(told, []).append(variant)
+    return [
+        Change(*told, () if variants == common else tuple(variants))
+        for told, variants in sorted(found.items(), key=lambda item: _rank(item[0][0]))
+    ]
+
+
+def installed_changes(base: Side, here: Side) -> list[Change]:
+    """List changes of engines, versions, checkpoints and hosts."""
+    kinds: list[tuple[str, Callable[[Side], set[str]]]] = [
+        ("engine", lambda side: {s.engine for s in side.sessions.values()}),
+        ("model", _models),
+        ("host", lambda side: {str(each.host["cpu"]) for each in _launches(side) if each.host}),
+        ("GPU", _gpus),
+    ]
+    names = {name for side in (base, here) for each in _launches(side) for name in each.versions}
+    pairs = [(name, read(base), read(here)) for name, read in kinds]
+    pairs += [(name, _versions(base, name), _versions(here, name)) for name in sorted(names)]
+    return [
+        Change(name, _listed(one), _listed(other)) for name, one, other in pairs if one != other
+    ]
+
+
+def leaves(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings and lists of mappings by their dotted paths."""
+    if isinstance(content, dict) and content:
+        for name, value in content.items():
+            yield from leaves(value, f"{path}.{name}" if path else str(name))
+    elif isinstance(content, list) and any(isinstance(value, dict) for value in content):
+        for index, value in enumerate(content):
+            yield from leaves(value, f"{path}[{index}]")
+    else:
+        yield path, content
+
+
+def show(value: Any) -> str:
+    """Write a value in one line: a long one shortened in its middle."""
+    if value is None or value == {}:
+        return NONE
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:45]} … {text[-30:]}"
+
+
+def _resolved(side: Side, variant: str) -> dict[str, set[str]]:
+    """The values of the resolved configuration that the launches of a variant told, by name."""
+    values: dict[str, set[str]] = {}
+    for session in side.sessions.values():
+        if session.variant != variant:
+            continue
+        for launch in session.launches:
+            for name, value in leaves(launch.server_info.get("vllm_config") or {}):
+                if _matters(name, value):
+                    values.setdefault(name, set()).add(show(value))
+    return values
+
+
+def _matters(name: str, value: Any) -> bool:
+    last = name.rsplit(".", 1)[-1]
+    return not (
+        last.startswith("_")
+        or name.endswith(PER_LAUNCH)
+        or name.startswith((*COPIES, *SILENT))
+        # A function is shown with its address.
+        or " at 0x" in str(value)
+    )
+
+
+def _rank(name: str) -> tuple[int, str]:
+    place = next((i for i, start in enumerate(FIRST) if name.startswith(start)), len(FIRST))
+    return place, name
+
+
+def _launches(side: Side) -> list[Launch]:
+    return [launch for session in side.sessions.values() for launch in session.launches]
+
+
+def _models(side: Side) -> set[str]:
+    return {str(id) for s in side.sessions.values() for id in s.model.values() if id}
+
+
+def _gpus(side: Side) -> set[str]:
+    gpus = [gpu for launch in _launches(side) for gpu in launch.host.get("gpus", [])]
+    return {str(gpu.get("name")) for gpu in gpus}
+
+
+def _versions(side: Side, name: str) -> set[str]:
+    return {each.versions[name] for each in _launches(side) if name in each.versions}
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(sorted(values)) or NONE

@@ -1,0 +1,115 @@
+"""A comparison of two revisions, as data: what changed, and what it did."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from servetune.analysis.comparison import compare, records_of
+from servetune.analysis.drift import drift, order_was_kept
+from servetune.analysis.launches import JUDGED, launch_values
+from servetune.analysis.verdicts import judge_revisions
+from servetune.compare.changes import (
+    Change,
+    declared_changes,
+    installed_changes,
+    resolved_changes,
+)
+from servetune.compare.sides import Side
+
+_Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant and load point: the means on each side, verdicts by metric, and what to say."""
+
+    variant: str
+    workload: str
+    load_point: str
+    base: dict[str, Any] | None
+    here: dict[str, Any] | None
+    verdicts: dict[str, dict[str, Any]]
+    is_shared: bool
+
+    @property
+    def note(self) -> str | None:
+        """Say in words why there are no verdicts; None where there are."""
+        if self.base is None or self.here is None:
+            return "new here" if self.base is None else "not measured here any more"
+        if self.is_shared:
+            return "the same measurements on both sides"
+        failed = [
+            f"{row['status']} {where}: {row['reason']}"
+            for where, row in (("here", self.here), ("at the base", self.base))
+            if not row["ok"]
+        ]
+        return "; ".join(failed) or None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two revisions side by side."""
+
+    base: Side
+    here: Side
+    equivalence: float
+    declared: list[Change]
+    resolved: list[Change]
+    installed: list[Change]
+    rows: list[Row]
+    verdicts: pd.DataFrame
+    drifted: list[str]
+    order_was_kept: bool
+
+    def count(self, verdict: str) -> int:
+        """Count the comparisons with a verdict."""
+        return int((self.verdicts["verdict"] == verdict).sum())
+
+
+def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
+    """Compare what two revisions declared and measured, variant by variant."""
+    values = [launch_values(side.table, side.quantiles) for side in (base, here)]
+    verdicts = judge_revisions(values[1], values[0], equivalence)
+    found = drift(values[1])
+    return Comparison(
+        base=base,
+        here=here,
+        equivalence=equivalence,
+        declared=declared_changes(base, here),
+        resolved=resolved_changes(base, here),
+        installed=installed_changes(base, here),
+        rows=_rows(base, here, verdicts),
+        verdicts=verdicts,
+        drifted=list(found.loc[found["has_drifted"], "metric"]),
+        order_was_kept=order_was_kept(here.table),
+    )
+
+
+def _rows(base: Side, here: Side, verdicts: pd.DataFrame) -> list[Row]:
+    before, after = _means(base), _means(here)
+    judged: dict[_Key, dict[str, dict[str, Any]]] = {}
+    for row in records_of(verdicts):
+        judged.setdefault(_key(row), {})[row["metric"]] = row
+    shared = set(base.table["measurement"]) & set(here.table["measurement"])
+    is_shared = here.table.groupby(["variant", "workload", "load_point"])["measurement"].agg(
+        lambda ids: set(ids) <= shared
+    )
+    return [
+        Row(*key, before.get(key), after.get(key), judged.get(key, {}), is_shared.get(key, False))
+        for key in dict.fromkeys([*after, *before])
+    ]
+
+
+def _means(side: Side) -> dict[_Key, dict[str, Any]]:
+    # The baseline of the study plays no part in a comparison of revisions.
+    rows = records_of(compare(side.table, baseline=""))
+    return {_key(row): row for row in rows}
+
+
+def _key(row: dict[str, Any]) -> _Key:
+    return row["variant"], row["workload"], row["load_point"]
+
+
+METRICS = JUDGED
+"""The metrics that are compared."""

@@ -1,0 +1,112 @@
+"""The two sides of a comparison: what a revision declared, and what was measured with it."""
+
+import io
+import subprocess
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from pydantic import ValidationError
+
+from servetune.errors import UserError
+from servetune.records import SessionRecord
+
+RUN = "run: snakemake --cores 1 reports/summary.html"
+
+Reader = Callable[[str], bytes | None]
+"""Returns the content of a file by its path in the project; None if there is none."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One revision: `label` names it, `study` and `params` are as declared, in YAML."""
+
+    label: str
+    params: dict[str, Any]
+    study: dict[str, Any]
+    table: pd.DataFrame
+    quantiles: pd.DataFrame
+    sessions: dict[str, SessionRecord]
+
+    @property
+    def variants(self) -> list[str]:
+        """The variants of the table, each once, in its order."""
+        return list(dict.fromkeys(self.table["variant"]))
+
+
+def workspace_side(root: Path) -> Side:
+    """Read the working tree.
+
+    Raises:
+        UserError: nothing was measured with its parameters yet.
+    """
+
+    def read(path: str) -> bytes | None:
+        file = root / path
+        return file.read_bytes() if file.is_file() else None
+
+    return _side("this revision", read, f"no tables yet; {RUN}")
+
+
+def revision_side(revision: str, root: Path) -> Side:
+    """Read a Git revision, without a checkout.
+
+    Raises:
+        UserError: no such revision, or it holds no tables of its study.
+    """
+    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if commit is None:
+        raise UserError(f"{revision}: no such Git revision; expected a branch, tag or commit")
+    # Files of the project stand below the folder that the repository has for it.
+    prefix = (_git(root, "rev-parse", "--show-prefix") or b"").decode().strip()
+    sha = commit.decode().strip()
+    packed = _git(root, "archive", "--format=tar", f"{sha}:{prefix}")
+    held: dict[str, bytes] = {}
+    with tarfile.open(fileobj=io.BytesIO(packed or b""), mode="r:") as archive:
+        for member in archive:
+            if member.isfile() and member.name.startswith(("params.yaml", "studies/", "results/")):
+                content = archive.extractfile(member)
+                held[member.name] = content.read() if content else b""
+    name = sha[:12] if sha.startswith(revision) else f"{revision} ({sha[:12]})"
+    return _side(name, held.get, "it holds no tables; measure that revision and commit results/")
+
+
+def _git(root: Path, *words: str) -> bytes | None:
+    done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
+    return done.stdout if done.returncode == 0 else None
+
+
+def _side(label: str, read: Reader, without: str) -> Side:
+    params = _yaml(read("params.yaml"))
+    study = str(params.get("study"))
+    results = f"results/{study}"
+    table, quantiles = (read(f"{results}/{name}.parquet") for name in ("load_points", "quantiles"))
+    if table is None or quantiles is None:
+        raise UserError(f"{label}: {results}/load_points.parquet: {without}")
+    points = pd.read_parquet(io.BytesIO(table))
+    named = {id: read(f"{results}/sessions/{id}.json") for id in points["session"].unique()}
+    return Side(
+        label=label,
+        params=params,
+        study=_yaml(read(f"studies/{study}.yaml")),
+        # A table of an older version has no order.
+        table=points if "order" in points else points.assign(order=range(len(points))),
+        quantiles=pd.read_parquet(io.BytesIO(quantiles)),
+        sessions={id: s for id, c in named.items() if c is not None and (s := _session(c))},
+    )
+
+
+def _yaml(content: bytes | None) -> dict[str, Any]:
+    return (yaml.safe_load(content) or {}) if content else {}
+
+
+def _session(content: bytes) -> SessionRecord | None:
+    """Read a session record; None if another version wrote it in another way."""
+    try:
+        return SessionRecord.model_validate_json(content)
+    except ValidationError:
+        return None

@@ -1,0 +1,194 @@
+"""Verdicts as a reader sees them: words, cells and the forest plot."""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from servetune.analysis.comparison import known, records_of
+from servetune.analysis.judgement import Judgement
+from servetune.analysis.launches import JUDGED
+from servetune.analysis.planning import MOST
+from servetune.analysis.verdicts import FEWEST
+from servetune.plan import Plan
+from servetune.report.charts import place_axis, ratio_axis
+from servetune.report.grammar import (
+    Spec,
+    data,
+    layered,
+    look,
+    places_of,
+    says,
+    shown,
+    spec,
+    tooltip,
+)
+from servetune.report.wording import listed, plural, ratio, share, where_of
+
+HEADS = dict(zip(JUDGED, ("Output throughput", "TTFT p50", "TPOT p50"), strict=True))
+
+
+def rows(judgement: Judgement) -> list[dict[str, Any]]:
+    """Return a row a (workload, load point, variant), with a verdict by metric in `cells`."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in records_of(judgement.verdicts):
+        key = (row["workload"], row["load_point"], row["variant"])
+        names = ("workload", "load_point", "variant")
+        made = found.setdefault(key, {**{n: row[n] for n in names}, "cells": {}})
+        made["cells"][row["metric"]] = row
+    return list(found.values())
+
+
+def interval(row: dict[str, Any]) -> str:
+    """Write a ratio with its interval: 0.84 times [0.81, 0.88]."""
+    low, high = known(row["ratio_low"]), known(row["ratio_high"])
+    if low is None or high is None:
+        return ratio(row["ratio"])
+    return f"{ratio(row['ratio'])} [{low:.2f}, {high:.2f}]"
+
+
+def wanting(row: dict[str, Any]) -> str:
+    """Say what would decide an undecided comparison; nothing of the others."""
+    if row["verdict"] != "undecided":
+        return ""
+    more = row["further_repeats"]
+    if np.isinf(more):
+        return f"more than {MOST} repeats would be needed"
+    return f"{plural(int(more), 'more repeat')} would decide"
+
+
+def method(plan: Plan, judgement: Judgement) -> str:
+    """Say what a verdict here can carry, in a few sentences."""
+    if plan.repeats == 1:
+        return (
+            "One repeat gives no verdict: a launch does not tell how much launches vary, so that a"
+            " difference of a few percent may be noise. Set repeats to 3 or more."
+        )
+    count = int(judgement.verdicts["p_value"].notna().sum())
+    told = (
+        f"A verdict is proven at the 95{NBSP}% level, over {plural(count, 'comparison')} together,"
+        f" against a smallest difference of interest of {share(plan.equivalence)}: faster and"
+        " slower are beyond it, indistinguishable is within it. Ratios are of geometric means,"
+        f" each with its own 95{NBSP}% interval, which spans launches and their requests."
+    )
+    few = f" A proof takes {FEWEST} repeats." if plan.repeats < FEWEST else ""
+    return f"{told}{few}"
+
+
+NBSP = "\N{NO-BREAK SPACE}"
+
+
+def cautions(plan: Plan, judgement: Judgement) -> list[str]:
+    """Say what a reader has to know of the order of runs before trusting a verdict."""
+    if plan.repeats == 1:
+        return []
+    notes = [
+        f"The machine changed under the experiment: {HEADS[row['metric']]} is"
+        f" {ratio(row['change_ratio'])} what it was from {row['changed_at']} on, over all"
+        " variants. Verdicts are of both conditions together."
+        for row in records_of(judgement.drift)
+        if row["has_drifted"]
+    ]
+    if not judgement.order_was_kept:
+        notes.append(
+            "Sessions were not measured in the interleaved order of the plan, so a drift of the"
+            " machine can look like a difference between variants."
+        )
+    return notes
+
+
+def checked(judgement: Judgement) -> str:
+    """Say what the check for drift saw, where it had enough sessions and saw nothing."""
+    tested = [HEADS[r["metric"]] for r in records_of(judgement.drift) if known(r["p_value"])]
+    if not tested or judgement.drift["has_drifted"].any():
+        return ""
+    return f"No drift over the order of sessions in {listed(tested)}."
+
+
+def without(judgement: Judgement) -> list[str]:
+    """Say why comparisons have no verdict, each reason once."""
+    absent = judgement.verdicts[judgement.verdicts["verdict"] == "none"]
+    places: dict[str, list[str]] = {}
+    for row in records_of(absent):
+        places.setdefault(row["reason"].replace(f" of {row['metric']}", ""), []).append(
+            f"{row['variant']} at {where_of(row)}"
+        )
+    return [f"No verdict on {listed(_few(places[why]))}: {why}." for why in places]
+
+
+def _few(names: list[str]) -> list[str]:
+    different = list(dict.fromkeys(names))
+    more = len(different) - 6
+    return [*different[:6], f"{more} more"] if more > 0 else different
+
+
+def forest(judgement: Judgement, variants: list[str], metric: str, title: str) -> Spec | None:
+    """Draw each ratio with its interval, and the runs behind it as dots; None without intervals.
+
+    A run's ratio is to the baseline's geometric mean at the same load point, so that the
+    baseline's own dots show how much its launches vary.
+    """
+    judged = judgement.verdicts[judgement.verdicts["metric"] == metric]
+    judged = judged[judged["ratio_low"].notna()]
+    if judged.empty:
+        return None
+    intervals = [
+        {
+            "variant": row["variant"],
+            "where": where_of(row),
+            "value": row["ratio"],
+            "low": row["ratio_low"],
+            "high": row["ratio_high"],
+            "shown": f"{interval(row)}, {row['verdict']}",
+        }
+        for row in records_of(judged)
+    ]
+    launches = _run_ratios(judgement.launches, metric, variants[0])
+    places = [p for p in places_of(judgement.launches) if p in {r["where"] for r in intervals}]
+    runs = [row for row in launches if row["where"] in places]
+    # An interval of two launches may be so wide that it would press all else together.
+    values = [row["value"] for row in [*intervals, *runs]]
+    limit = max(2.0, *values, *(1 / value for value in values)) ** 1.5
+    ends = [np.clip(row[end], 1 / limit, limit) for row in intervals for end in ("low", "high")]
+    x = ratio_axis([*values, *map(float, ends)], metric)
+    y = place_axis(places)
+    offset = alt.YOffset("variant:N", sort=variants, scale=alt.Scale(domain=variants))
+    colour, shape = look(variants)
+    dots = (
+        alt.Chart(data("runs"))
+        .mark_point(filled=True, opacity=0.35, size=22)
+        .encode(x, y, offset, colour, tooltip=tooltip(title, "shown"))
+    )
+    base = alt.Chart(data()).encode(y, offset, colour, tooltip=tooltip(title, "shown"))
+    spans = base.mark_rule(strokeWidth=2, clip=True).encode(
+        alt.X("low:Q", scale=x["scale"], axis=x["axis"]), alt.X2("high:Q")
+    )
+    points = base.mark_point(filled=True, opacity=1, size=80).encode(x, shape)
+    one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
+    height = len(places) * max(34, 15 * len(variants) + 14)
+    facts = [f"{row['variant']} at {row['where']} {row['shown']}" for row in intervals]
+    return spec(
+        shown(layered(one, dots, spans, points)),
+        f"{title} as a ratio to the baseline, with 95 % intervals. {says(facts)}",
+        height,
+        rows=intervals,
+        runs=runs,
+        baseline=[{"value": 1}],
+    )
+
+
+def _run_ratios(launches: pd.DataFrame, metric: str, baseline: str) -> list[dict[str, Any]]:
+    here = launches[launches["metric"] == metric]
+    of_baseline = here[here["variant"] == baseline]
+    means = of_baseline.groupby(["workload", "load_point"])["log_value"].mean()
+    found = []
+    for row in records_of(here):
+        mean = means.get((row["workload"], row["load_point"]))
+        if mean is not None:
+            value = float(np.exp(row["log_value"] - mean))
+            told = f"{ratio(value)} in repeat {row['repeat']}"
+            found.append(
+                {"variant": row["variant"], "where": where_of(row), "value": value, "shown": told}
+            )
+    return found
