@@ -30,12 +30,30 @@ class _Record(BaseModel):
 
 
 class ServerFacts(_Record):
-    """What the server of a measurement told about itself."""
+    """What the server of a measurement told about itself. None: it did not tell.
+
+    `startup_s` is from the launch until it was ready. Its parts: weights, compilation, graph
+    capture, the engine's other work before it was ready (profiling, KV cache, warm-up), and in
+    `startup_imports_s` the rest: imports of all processes, configuration, opening the port.
+    `weights_gib` is memory on one device.
+    """
 
     vllm_version: str | None = None
     kv_cache_tokens: int | None = None
     kv_cache_max_concurrency: float | None = None
+    kv_cache_gib: float | None = None
+    kv_cache_dtype: str | None = None
+    weights_gib: float | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_model_len: int | None = None
+    tensor_parallel_size: int | None = None
     startup_s: float | None = None
+    startup_imports_s: float | None = None
+    startup_weights_s: float | None = None
+    startup_compilation_s: float | None = None
+    startup_capture_s: float | None = None
+    startup_profiling_s: float | None = None
 
 
 class Metrics(_Record):
@@ -129,6 +147,33 @@ class Card(_Record):
     throttle_reasons: list[str] = []
 
 
+class Signals(_Record):
+    """What telemetry told of one load. None: not known.
+
+    `samples` of the server were taken while requests were running or waiting, in `busy_s`; the
+    gauges are over those. `waiting_share_ratio` is the share of them in which a request waited.
+    The counters are what the server's grew by over the load, requests that are not counted
+    included; `engine_steps` are forward passes. Power is that of all GPUs together; idle power
+    was seen before the loads of the same launch.
+    """
+
+    samples: int = 0
+    busy_s: float | None = None
+    running_mean: float | None = None
+    running_max: float | None = None
+    waiting_mean: float | None = None
+    waiting_max: float | None = None
+    waiting_share_ratio: float | None = None
+    kv_cache_usage_mean_ratio: float | None = None
+    kv_cache_usage_max_ratio: float | None = None
+    queue_time_s: float | None = None
+    engine_steps: int | None = None
+    drafts: int | None = None
+    gpu_power_mean_w: float | None = None
+    gpu_power_idle_w: float | None = None
+    gpu_energy_j: float | None = None
+
+
 class Check(_Record):
     """One rule applied to one card: `limits` names the limit of a study's `validity`."""
 
@@ -172,6 +217,7 @@ class MeasurementRecord(_Record):
     metrics: Metrics | None = None
     quantiles: dict[str, list[float]] = {}
     card: Card = Card()
+    signals: Signals = Signals()
     turns: list[TurnMetrics] = []
 
 

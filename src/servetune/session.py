@@ -133,8 +133,9 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
         except ServerError as error:
             give_up(owed, f"the server did not start: {error}")
             return
-        facts = server.facts(launch.versions.get("vllm"))
-        note(status="ok", server=facts, server_info=server.info())
+        info = server.info()
+        facts = server.facts(launch.versions.get("vllm"), info)
+        note(status="ok", server=facts, server_info=info)
         say(
             f"{label}: ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens"
         )

@@ -86,6 +86,7 @@ def _row(
         "reason": reason,
         **(record.metrics.model_dump() if record.metrics else empty),
         **_costs(record.metrics, plan.price_usd_per_hour),
+        **record.signals.model_dump(),
         **record.server.model_dump(),
         "is_dummy": plan.models[session.model].source["source"] == "shape",
         "server_command": json.dumps(record.server_command),
