@@ -21,7 +21,7 @@ _TABLE_CODE = (
     "validity.py",
     "load/prepare.py",
 )
-_REPORT_CODE = ("analysis/**/*.py", "report/**/*")
+_REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*")
 
 
 def tables_digest(plan: Plan, root: Path) -> str:

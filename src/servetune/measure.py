@@ -103,7 +103,9 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     ratio, reasons = throttling(bench.sampler.gpu_samples(measurement.id))
     told = told.model_copy(update={**seen, "throttled_ratio": ratio, "throttle_reasons": reasons})
     status, rule, reason = judge(metrics, told, bench.session.validity)
-    signals = read_signals(bench.sampler.samples(measurement.id), bench.sampler.samples(""), grown)
+    sampler = bench.sampler
+    samples, others = sampler.samples(measurement.id), sampler.samples("")
+    signals = read_signals(samples, others, grown, requests)
     measured: dict[str, Any] = {"card": told, "signals": signals}
     if status != "failed":
         measured |= {

@@ -15,7 +15,7 @@ from servetune.errors import UserError, nearest
 from servetune.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
 from servetune.load.declared import LoadPoint
 from servetune.load.registry import GENERATORS
-from servetune.records import write_json
+from servetune.records import Ceilings, write_json
 from servetune.study import Engine, Params, ServerArguments, Study, parents_of, read_study
 from servetune.validation import read_yaml, validate
 from servetune.validity import Limits
@@ -99,6 +99,7 @@ class Plan(_Planned):
     params: dict[str, Any]
     validity: Limits = Limits()
     price_usd_per_hour: float | None = None
+    ceilings: Ceilings | None = None
     engines: dict[str, Any]
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
@@ -149,6 +150,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         params=chosen.model_dump(),
         validity=study.validity,
         price_usd_per_hour=study.price_usd_per_hour,
+        ceilings=Ceilings(**study.ceilings.model_dump()) if study.ceilings else None,
         engines={
             id: e if isinstance(e, str) else e.model_dump(mode="json") for id, e in engines.items()
         },

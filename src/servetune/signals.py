@@ -12,15 +12,19 @@ IDLE_SAMPLES = 4
 """So many samples without a request are needed to tell the idle power."""
 
 
-def read_signals(samples: pd.DataFrame, others: pd.DataFrame, grown: Counters) -> Signals:
+def read_signals(
+    samples: pd.DataFrame, others: pd.DataFrame, grown: Counters, requests: pd.DataFrame
+) -> Signals:
     """Reduce the samples of a load.
 
     Args:
         samples: those of the load, with the columns of `docs/telemetry.md`.
         others: those of the same launch that belong to no load.
         grown: what the server's counters grew by over the load.
+        requests: the load's requests, with `input_tokens` and `output_tokens`.
     """
     told: dict[str, Any] = {
+        **_lengths(requests),
         "queue_time_s": grown.get("queue_time_s"),
         "engine_steps": _whole(grown.get("engine_steps")),
         "drafts": _whole(grown.get("drafts")),
@@ -54,6 +58,16 @@ def power_w(samples: pd.DataFrame) -> "pd.Series[float]":
     """Return the power of all GPUs together at each sample; without values if none told it."""
     columns = [name for name in samples if str(name).endswith("_power_w")]
     return samples[columns].sum(axis=1, min_count=max(1, len(columns)))
+
+
+def _lengths(requests: pd.DataFrame) -> dict[str, Any]:
+    """How long the KV cache of a sequence was: when it decoded, on average, and at the most."""
+    known = requests[["input_tokens", "output_tokens"]].dropna().astype(float)
+    read, written = known["input_tokens"], known["output_tokens"]
+    if not written.sum():
+        return {}
+    mean = (written * (read + (written - 1) / 2)).sum() / written.sum()
+    return {"context_mean_tokens": float(mean), "context_max_tokens": int((read + written).max())}
 
 
 def _in_flight(samples: pd.DataFrame) -> "pd.Series[float]":

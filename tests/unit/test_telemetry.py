@@ -94,6 +94,9 @@ def test_several_engines_add_up_but_the_fullest_kv_cache_counts() -> None:
     assert read_metrics(page) == {"requests_running": 5, "kv_cache_usage_ratio": 0.2}
 
 
+REQUESTS = pd.DataFrame({"input_tokens": [100, 50], "output_tokens": [11, None]})
+
+
 def samples(**columns: list[float]) -> pd.DataFrame:
     count = len(next(iter(columns.values())))
     return pd.DataFrame({"time_s": [0.25 * i for i in range(count)], **columns})
@@ -105,7 +108,7 @@ def test_signals_are_taken_while_the_server_is_busy() -> None:
         requests_waiting=[0.0, 7, 6, 0, 0],
         kv_cache_usage_ratio=[0.0, 0.2, 0.4, 0.3, 0.0],
     )
-    told = read_signals(load, samples(requests_running=[0.0]), {"queue_time_s": 9.5})
+    told = read_signals(load, samples(requests_running=[0.0]), {"queue_time_s": 9.5}, REQUESTS)
     assert (told.samples, told.busy_s) == (3, 0.5)
     assert (told.running_mean, told.waiting_max) == (1, 7)
     assert told.waiting_share_ratio == pytest.approx(2 / 3)
@@ -117,13 +120,15 @@ def test_signals_are_taken_while_the_server_is_busy() -> None:
 def test_energy_is_power_over_the_time_of_the_load_and_idle_power_is_of_no_load() -> None:
     load = samples(requests_running=[1.0] * 5, gpu0_power_w=[400.0] * 5, gpu1_power_w=[200.0] * 5)
     others = samples(requests_running=[0.0] * 4, gpu0_power_w=[70.0] * 4, gpu1_power_w=[60.0] * 4)
-    told = read_signals(load, others, {})
+    told = read_signals(load, others, {}, REQUESTS)
     assert told.gpu_power_mean_w == 600
     assert told.gpu_energy_j == pytest.approx(600 * 1.0)
     assert told.gpu_power_idle_w == 130
 
 
 def test_a_load_without_a_sample_has_no_signals() -> None:
-    assert read_signals(samples(requests_running=[0.0]), samples(requests_running=[0.0]), {}) == (
-        read_signals(pd.DataFrame(columns=["time_s"]), pd.DataFrame(columns=["time_s"]), {})
-    )
+    idle, empty = samples(requests_running=[0.0]), pd.DataFrame(columns=["time_s"])
+    told = read_signals(idle, idle, {}, REQUESTS)
+    assert told == read_signals(empty, empty, {}, REQUESTS)
+    assert (told.samples, told.running_mean) == (0, None)
+    assert (told.context_mean_tokens, told.context_max_tokens) == (105, 111)
