@@ -88,6 +88,7 @@ def _row(
         **_costs(record.metrics, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),
+        "num_speculative_tokens": (session.speculative or {}).get("num_speculative_tokens"),
         "is_dummy": plan.models[session.model].source["source"] == "shape",
         "server_command": json.dumps(record.server_command),
         "load_command": json.dumps(record.load_command),
