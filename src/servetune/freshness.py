@@ -16,6 +16,8 @@ _PACKAGE = Path(__file__).parent
 _TABLE_CODE = (
     "records.py",
     "tables.py",
+    "timeline.py",
+    "signals.py",
     "plan.py",
     "identity.py",
     "validity.py",

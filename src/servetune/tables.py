@@ -2,8 +2,8 @@
 
 `load_points.parquet` and `.csv` hold one row a (variant, workload, load point, repeat), in the
 order of the plan; `quantiles.parquet` one row a (measurement, latency, probability);
-`turns.parquet` one row a (measurement, turn of its conversations); and `metrics.json` the few
-numbers that a reviewer diffs.
+`turns.parquet` one row a (measurement, turn of its conversations); `timeline.parquet` what
+telemetry told over time; and `metrics.json` the few numbers that a reviewer diffs.
 """
 
 import json
@@ -23,6 +23,7 @@ from servetune.records import (
     TurnMetrics,
     read_measurement,
 )
+from servetune.timeline import timeline
 from servetune.validity import checks, verdict
 
 REVIEWED = (
@@ -85,7 +86,7 @@ def _row(
         "rule": rule,
         "reason": reason,
         **(record.metrics.model_dump() if record.metrics else empty),
-        **_costs(record.metrics, plan.price_usd_per_hour),
+        **_costs(record, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),
         "num_speculative_tokens": (session.speculative or {}).get("num_speculative_tokens"),
@@ -102,14 +103,24 @@ def _row(
     }
 
 
-def _costs(metrics: Metrics | None, price_usd_per_hour: float | None) -> dict[str, float | None]:
-    """Return what a million tokens cost at the throughput seen; None without a declared price."""
+def _costs(record: MeasurementRecord, price_usd_per_hour: float | None) -> dict[str, float | None]:
+    """Return what tokens and requests cost at the throughput seen, in money and in energy.
+
+    None without a declared price, or without a GPU that tells its power.
+    """
+    metrics, energy_j = record.metrics, record.signals.gpu_energy_j
     found: dict[str, float | None] = {}
     for kind in ("output", "total"):
         rate = getattr(metrics, f"{kind}_throughput_tok_s") if metrics else None
         is_known = price_usd_per_hour is not None and rate
         cost = price_usd_per_hour / 3600 / rate * 1e6 if is_known else None  # type: ignore[operator]
         found[f"cost_usd_per_million_{kind}_tokens"] = cost
+    rate_rps = metrics.request_throughput_rps if metrics else None
+    found["cost_usd_per_thousand_requests"] = (
+        price_usd_per_hour / 3600 / rate_rps * 1e3 if price_usd_per_hour and rate_rps else None
+    )
+    tokens = metrics.output_tokens if metrics else None
+    found["energy_j_per_output_token"] = energy_j / tokens if energy_j and tokens else None
     return found
 
 
@@ -181,6 +192,13 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     return nested
 
 
+def _write_timeline(plan: Plan, records: list[MeasurementRecord], results: Path) -> None:
+    path = results / "timeline.parquet"
+    before = pd.read_parquet(path) if path.is_file() else None
+    raw = results.parent / "raw" / plan.study
+    timeline(records, raw, before).to_parquet(path, index=False)
+
+
 def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     """Write all tables of a plan into its results folder; returns the tidy table.
 
@@ -198,6 +216,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     usable = ok_records(plan, records)
     quantiles(usable).to_parquet(results / "quantiles.parquet", index=False)
     turns(usable).to_parquet(results / "turns.parquet", index=False)
+    _write_timeline(plan, list(records.values()), results)
     metrics = json.dumps(reviewed_metrics(table), indent=1)
     (results / "metrics.json").write_text(metrics + "\n", encoding="utf-8")
     return table

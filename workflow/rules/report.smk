@@ -26,6 +26,7 @@ rule collect_tables:
         f"{RESULTS}/load_points.csv",
         f"{RESULTS}/quantiles.parquet",
         f"{RESULTS}/turns.parquet",
+        f"{RESULTS}/timeline.parquet",
         f"{RESULTS}/metrics.json",
         f"{RESULTS}/tables.sha256",
     message:

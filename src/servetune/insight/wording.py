@@ -14,11 +14,11 @@ def short(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Write a ratio as a percentage: 71 %, or 0.2 % if it is small."""
+    """Write a ratio as a percentage: 71 %, or 0.024 % if it is small."""
     if value is None:
         return NONE
-    digits = 0 if value == 0 or value >= 0.0995 else 1
-    return f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
+    text = f"{100 * value:.0f}" if value == 0 or value >= 0.0995 else f"{100 * value:.2g}"
+    return f"{text}\N{NO-BREAK SPACE}%"
 
 
 def ms(value: float | None) -> str:

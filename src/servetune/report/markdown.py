@@ -6,10 +6,15 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.comparison import compare, compare_capacity, known, records_of
+from servetune.insight.cases import cases
+from servetune.insight.findings import findings
 from servetune.plan import Plan
 from servetune.records import SessionRecord
 from servetune.report import answer, economy, provenance, turns, validity, wording
 from servetune.report.provenance import ServerCommand
+
+MOST_FINDINGS = 8
+"""Findings that are told here, those with the most to gain."""
 
 LIMIT = 60_000
 """Characters; GitHub refuses a comment above 65,536."""
@@ -21,6 +26,7 @@ def render_markdown(
     quantiles: pd.DataFrame,
     sessions: dict[str, SessionRecord],
     by_turn: pd.DataFrame,
+    over_time: pd.DataFrame | None = None,
 ) -> str:
     """Render the report as GitHub-flavoured Markdown; takes what `render_html` takes.
 
@@ -56,6 +62,7 @@ def _document(
         _comparison(plan, comparison, rows),
         _batches(plan, comparison, rows),
         _turns(reduced, rows),
+        _findings(plan, table, sessions),
         _capacity(plan, table),
         *_problems(table, logs),
         _validity(table),
@@ -64,6 +71,23 @@ def _document(
         None if commands and logs and rows is None else "_Shortened; summary.html holds all._",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _findings(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str | None:
+    told = findings(cases(table, sessions, plan.ceilings))
+    if not told:
+        return None
+    lines = []
+    for each in told[:MOST_FINDINGS]:
+        seen = "; ".join(f"{name} {value}" for name, value in each.finding.evidence)
+        tries = "; ".join(each.finding.attempts)
+        place = f"{each.variant}, {each.places[0]}"
+        lines.append(
+            f"**{_text(each.finding.title)}** {_text(place)}: {_text(seen)}. Try: {_text(tries)}."
+        )
+    left = len(told) - len(lines)
+    more = f"\n\n_{wording.plural(left, 'finding')} more in summary.html._" if left else ""
+    return f"### Findings\n\n{_bullets(lines)}{more}"
 
 
 def _notes(
@@ -104,7 +128,7 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
         f"In brackets: ratio to {_text(plan.baseline)} at the same load point"
         " (of a latency lower is better, of a throughput higher)."
     )
-    if costs:
+    if costs and plan.price_usd_per_hour:
         note += f" {economy.EXPLAINED} {wording.number(plan.price_usd_per_hour)} USD an hour."
     shown = _table([*heads, *costs.values()], cells, numeric_from=4)
     return f"{shown}\n\n{note}{_left(rows, cells)}"
