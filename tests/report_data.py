@@ -15,14 +15,18 @@ from servetune.latencies import QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
 from servetune.plan import Measurement, Plan, Session, make_plan
 from servetune.records import (
+    Architecture,
     Card,
+    Ceilings,
     Launch,
     MeasurementRecord,
     Metrics,
     ServerFacts,
     SessionRecord,
+    Signals,
     TurnMetrics,
 )
+from servetune.timeline import COLUMNS
 from servetune.validity import judge
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +35,18 @@ ROOT = Path(__file__).parents[1]
 SPEED = {"bf16": (38.0, 9.8), "w8a8": (31.0, 7.9), "fp8-kv": (39.5, 9.9), "eagle3": (44.0, 6.1)}
 CACHE = {"fp8-kv": 1_048_576, "eagle3": 419_424}
 ACCEPTED = [0.71, 0.46, 0.27]
+TINY = Architecture(
+    layers=4,
+    attention_width=256,
+    kv_values_per_token=1024,
+    linear_parameters=2_949_120,
+    linear_bytes=5_902_848,
+    head_parameters=524_288,
+    head_bytes=1_048_576,
+    stored_bytes=8_000_000,
+)
+DRAFT = TINY.model_copy(update={"layers": 1, "kv_values_per_token": 256, "linear_bytes": 2_131_968})
+CPU = Ceilings(memory_bandwidth_gb_s=23.0, bf16_tflop_s=0.22, source="measured")
 
 
 @dataclass(frozen=True)
@@ -42,13 +58,23 @@ class ReportData:
     quantiles: pd.DataFrame
     sessions: dict[str, SessionRecord]
     turns: pd.DataFrame
+    over_time: pd.DataFrame
     records: dict[str, MeasurementRecord] = field(repr=False)
 
     @property
     def arguments(
         self,
-    ) -> tuple[Plan, pd.DataFrame, pd.DataFrame, dict[str, SessionRecord], pd.DataFrame]:
-        return self.plan, self.table, self.quantiles, self.sessions, self.turns
+    ) -> tuple[
+        Plan, pd.DataFrame, pd.DataFrame, dict[str, SessionRecord], pd.DataFrame, pd.DataFrame
+    ]:
+        return (
+            self.plan,
+            self.table,
+            self.quantiles,
+            self.sessions,
+            self.turns,
+            self.over_time,
+        )
 
 
 def make_quickstart_plan(monkeypatch: pytest.MonkeyPatch | None = None, **params: Any) -> Plan:
@@ -128,8 +154,37 @@ def make_data(
         quantiles=tables.quantiles(tables.ok_records(plan, records)),
         sessions={s.id: _session(s, records, host) for s in plan.sessions},
         turns=tables.turns(tables.ok_records(plan, records)),
+        over_time=_over_time(records),
         records=records,
     )
+
+
+def _over_time(records: dict[str, MeasurementRecord]) -> pd.DataFrame:
+    """Telemetry of half a minute for each measurement, one after another in its session."""
+    rows: list[dict[str, Any]] = []
+    began: dict[str, float] = {}
+    for record in records.values():
+        if record.metrics is None:
+            continue
+        start = began.get(record.session, 0.0)
+        began[record.session] = start + 32
+        place = {name: getattr(record, name) for name in COLUMNS if hasattr(record, name)}
+        speculates = record.metrics.acceptance_length is not None
+        for step in range(60):
+            wave = math.sin(step / 5)
+            rows.append(
+                {
+                    **place,
+                    "time_s": start + step / 2,
+                    "requests_running": record.signals.running_mean,
+                    "requests_waiting": max(0.0, 2 * wave),
+                    "kv_cache_usage_ratio": 0.3 + 0.2 * wave,
+                    "output_throughput_tok_s": record.metrics.output_throughput_tok_s,
+                    "acceptance_length": 2.4 + 0.1 * wave if speculates else None,
+                    "acceptance_by_position": ACCEPTED if speculates else None,
+                }
+            )
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def _of(told: dict[str, Any] | None, session: Session, measurement: Measurement) -> Any:
@@ -183,6 +238,7 @@ def _record(
             "metrics": metrics,
             "quantiles": {k: _quantiles(v) for k, v in samples.items()},
             "card": card,
+            "signals": _signals(measurement),
             "turns": _turns(session.variant, samples) if measurement.workload == "chat" else [],
         }
     )
@@ -210,6 +266,24 @@ def _card(measurement: Measurement, metrics: Metrics) -> Card:
     )
 
 
+def _signals(measurement: Measurement) -> Signals:
+    """A server that is as busy as it was asked to be, with its cache nearly empty."""
+    running = min(8.0, float(_in_flight(measurement)))
+    return Signals(
+        samples=60,
+        busy_s=30.0,
+        running_mean=running,
+        running_max=running,
+        waiting_mean=0.0,
+        waiting_max=0.0,
+        waiting_share_ratio=0.0,
+        kv_cache_usage_mean_ratio=0.01 * running,
+        kv_cache_usage_max_ratio=0.02 * running,
+        context_mean_tokens=92.0,
+        context_max_tokens=130,
+    )
+
+
 def _turns(variant: str, samples: dict[str, list[float]]) -> list[TurnMetrics]:
     """Six turns, each of which finds most of the earlier ones in the prefix cache."""
     ttft, tpot = (_quantile(samples[name], 0.5) for name in ("ttft_ms", "tpot_ms"))
@@ -232,7 +306,16 @@ def _server(session: Session) -> ServerFacts:
         vllm_version="0.32.0",
         kv_cache_tokens=tokens,
         kv_cache_max_concurrency=tokens / 1024,
+        kv_cache_gib=1.0,
+        kv_cache_dtype="fp8" if session.variant == "fp8-kv" else "auto",
+        max_num_seqs=8,
+        max_num_batched_tokens=2048,
+        max_model_len=1024,
         startup_s=52.0 + session.order,
+        startup_imports_s=38.0 + session.order,
+        startup_weights_s=1.5,
+        startup_compilation_s=9.0,
+        startup_profiling_s=3.5,
     )
 
 
@@ -352,6 +435,9 @@ def _session(session: Session, records: dict[str, MeasurementRecord], host: str)
         versions={"vllm": "0.32.0", "torch": "2.13.0+cpu", "python": "3.11.13"},
         git={"commit": "0b4e11e6a7c1f20d9f0d5c1be7e7bb3a0c9d1e2f", "is_dirty": False},
         host={"cpu": host, "cores": 2, "memory_bytes": 33_000_000_000, "gpus": []},
+        model=TINY,
+        draft=DRAFT if session.speculative else None,
+        ceilings=CPU,
         measured=measurements,
     )
     return SessionRecord(

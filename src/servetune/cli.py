@@ -191,9 +191,10 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     table = pd.read_parquet(results / "load_points.parquet")
     quantiles = pd.read_parquet(results / "quantiles.parquet")
     turns = pd.read_parquet(results / "turns.parquet")
+    over_time = pd.read_parquet(results / "timeline.parquet")
     named = {id: results / "sessions" / f"{id}.json" for id in table["session"].unique()}
     sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
-    return plan, table, quantiles, sessions, turns
+    return plan, table, quantiles, sessions, turns, over_time
 
 
 if __name__ == "__main__":

@@ -18,13 +18,15 @@ _TABLE_CODE = (
     "records.py",
     "tables.py",
     "capacity_tables.py",
+    "timeline.py",
+    "signals.py",
     "plan.py",
     "identity.py",
     "validity.py",
     "load/prepare.py",
     "searches.py",
 )
-_REPORT_CODE = ("analysis/**/*.py", "report/**/*")
+_REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*")
 
 
 def tables_digest(plan: Plan, root: Path) -> str:

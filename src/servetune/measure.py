@@ -25,6 +25,7 @@ from servetune.progress import say
 from servetune.provenance import now
 from servetune.records import MeasurementRecord, ServerFacts
 from servetune.serve import Server
+from servetune.signals import read_signals
 from servetune.telemetry import Counters, Sampler, difference, scrape
 from servetune.usage import UsageWatch
 from servetune.validity import judge, limits_of
@@ -87,8 +88,7 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
         job = {"argv": arguments, "schedule": str(target.schedule), "load": load}
         if measurement.probe and "tiers" in measurement.probe:
             job["probe"] = measurement.probe
-        bench.sampler.measurement = measurement.id
-        grown, seen = _load(bench, job, prepared)
+        grown, seen = _load(bench, measurement.id, job, prepared)
         requests = request_table(generator.read(folder), prepared.schedule, load)
         bench.server.check()
     except (LoadError, httpx.HTTPError, OSError, KeyError, ValueError) as error:
@@ -110,7 +110,10 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     told = told.model_copy(update={**seen, "throttled_ratio": ratio, "throttle_reasons": reasons})
     limits = limits_of(bench.session.validity, probe)
     status, rule, reason = judge(metrics, told, limits)
-    measured: dict[str, Any] = {"card": told, "probe": probe}
+    sampler = bench.sampler
+    samples, others = sampler.samples(measurement.id), sampler.samples("")
+    signals = read_signals(samples, others, grown, requests)
+    measured: dict[str, Any] = {"card": told, "probe": probe, "signals": signals}
     if status != "failed":
         measured |= {
             "metrics": metrics,
@@ -122,7 +125,9 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     )
 
 
-def _load(bench: Bench, job: dict[str, Any], prepared: Prepared) -> tuple[Counters, dict[str, Any]]:
+def _load(
+    bench: Bench, measurement: str, job: dict[str, Any], prepared: Prepared
+) -> tuple[Counters, dict[str, Any]]:
     """Load the server; returns what its counters grew by, and what was seen for the card."""
     load, server = job["load"], bench.server
     client = bench.clients.start(load["generator"])
@@ -134,11 +139,14 @@ def _load(bench: Bench, job: dict[str, Any], prepared: Prepared) -> tuple[Counte
     watch = _Watch(server, before, len(prepared.schedule), bench.session.stall_timeout_s)
     usage = UsageWatch(client.pid)
     usage.start()
+    bench.sampler.client_cpu_s = usage.client_cpu_s
+    bench.sampler.measurement = measurement
     try:
         client.run(job, bench.session.load_timeout_s, watch)
     finally:
-        used = usage.stop()
         bench.sampler.measurement = ""
+        bench.sampler.client_cpu_s = None
+        used = usage.stop()
     after = scrape(server.url, tries=3)
     seen = {
         "prefix_cache_was_reset": was_reset,

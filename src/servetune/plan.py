@@ -19,7 +19,7 @@ from servetune.identity import PROTOCOL, dataset_content, digest, digest_of, mod
 from servetune.interleave import measuring_order
 from servetune.load.declared import LoadPoint
 from servetune.load.registry import GENERATORS
-from servetune.records import write_json
+from servetune.records import Ceilings, write_json
 from servetune.study import (
     EQUIVALENCE,
     Engine,
@@ -138,6 +138,7 @@ class Plan(_Planned):
     equivalence: float = EQUIVALENCE
     validity: Limits = Limits()
     price_usd_per_hour: float | None = None
+    ceilings: Ceilings | None = None
     engines: dict[str, Any]
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
@@ -197,6 +198,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         equivalence=study.equivalence,
         validity=study.validity,
         price_usd_per_hour=study.price_usd_per_hour,
+        ceilings=Ceilings(**study.ceilings.model_dump()) if study.ceilings else None,
         engines={
             id: e if isinstance(e, str) else e.model_dump(mode="json") for id, e in engines.items()
         },

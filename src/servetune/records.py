@@ -25,12 +25,30 @@ class _Record(BaseModel):
 
 
 class ServerFacts(_Record):
-    """What the server of a measurement told about itself."""
+    """What the server of a measurement told about itself. None: it did not tell.
+
+    `startup_s` is from the launch until it was ready. Its parts: weights, compilation, graph
+    capture, the engine's other work before it was ready (profiling, KV cache, warm-up), and in
+    `startup_imports_s` the rest: imports of all processes, configuration, opening the port.
+    `weights_gib` is memory on one device.
+    """
 
     vllm_version: str | None = None
     kv_cache_tokens: int | None = None
     kv_cache_max_concurrency: float | None = None
+    kv_cache_gib: float | None = None
+    kv_cache_dtype: str | None = None
+    weights_gib: float | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_model_len: int | None = None
+    tensor_parallel_size: int | None = None
     startup_s: float | None = None
+    startup_imports_s: float | None = None
+    startup_weights_s: float | None = None
+    startup_compilation_s: float | None = None
+    startup_capture_s: float | None = None
+    startup_profiling_s: float | None = None
 
 
 class Metrics(_Record):
@@ -124,6 +142,36 @@ class Card(_Record):
     throttle_reasons: list[str] = []
 
 
+class Signals(_Record):
+    """What telemetry told of one load. None: not known.
+
+    `samples` of the server were taken while requests were running or waiting, in `busy_s`; the
+    gauges are over those. `waiting_share_ratio` is the share of them in which a request waited.
+    The counters are what the server's grew by over the load, requests that are not counted
+    included; `engine_steps` are forward passes. `context` is the tokens that a sequence has in the
+    KV cache: its mean over the tokens that were generated, and the longest at its end. Power is
+    that of all GPUs together; idle power was seen between the loads of the same launch.
+    """
+
+    samples: int = 0
+    busy_s: float | None = None
+    running_mean: float | None = None
+    running_max: float | None = None
+    waiting_mean: float | None = None
+    waiting_max: float | None = None
+    waiting_share_ratio: float | None = None
+    kv_cache_usage_mean_ratio: float | None = None
+    kv_cache_usage_max_ratio: float | None = None
+    context_mean_tokens: float | None = None
+    context_max_tokens: int | None = None
+    queue_time_s: float | None = None
+    engine_steps: int | None = None
+    drafts: int | None = None
+    gpu_power_mean_w: float | None = None
+    gpu_power_idle_w: float | None = None
+    gpu_energy_j: float | None = None
+
+
 class Check(_Record):
     """One rule applied to one card: `limits` names the limit of a study's `validity`."""
 
@@ -185,6 +233,7 @@ class MeasurementRecord(_Record):
     metrics: Metrics | None = None
     quantiles: dict[str, list[float]] = {}
     card: Card = Card()
+    signals: Signals = Signals()
     turns: list[TurnMetrics] = []
     probe: Probe | None = None
 
@@ -211,11 +260,63 @@ class SearchRecord(_Record):
     tiers: dict[str, Capacity] = {}
 
 
+class Architecture(_Record):
+    """What one forward pass of a checkpoint reads and computes.
+
+    `linear` is all that every token goes through but the head (and the norms, in bytes), `expert`
+    all experts together, `head` the matrix of logits. `compute` is the type of the matrix
+    multiplications: bf16, fp8 or int8. `kv_values_per_token` is keys and values of all layers.
+    """
+
+    layers: int
+    attention_width: int
+    kv_values_per_token: int
+    linear_parameters: int
+    linear_bytes: int
+    head_parameters: int
+    head_bytes: int
+    expert_parameters: int = 0
+    expert_bytes: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
+    stored_bytes: int
+    compute: str = "bf16"
+
+
+class Ceilings(_Record):
+    """What one device can do: memory traffic, and arithmetic by type.
+
+    A type that is not known has the ceiling of bf16.
+    """
+
+    memory_bandwidth_gb_s: float
+    bf16_tflop_s: float | None = None
+    fp8_tflop_s: float | None = None
+    int8_tflop_s: float | None = None
+    source: str = "declared"
+
+    @property
+    def bandwidth_byte_s(self) -> float:
+        """Bytes a second, read and written."""
+        return self.memory_bandwidth_gb_s * 1e9
+
+    def flop_s(self, compute: str) -> float | None:
+        """FLOPs a second of matrix multiplications in a type."""
+        told = getattr(self, f"{compute}_tflop_s", None) or self.bf16_tflop_s
+        return told * 1e12 if told else None
+
+    def of(self, devices: int) -> "Ceilings":
+        """Return the ceilings of several such devices together."""
+        rates = {name: value for name, value in self if isinstance(value, float)}
+        return self.model_copy(update={name: value * devices for name, value in rates.items()})
+
+
 class Launch(_Record):
     """One start of a server in a session: what was run, where, and how the server resolved it.
 
     `environment` holds only the variables that servetune or the study set, never a token.
-    `server_info` is the configuration as the server reports it.
+    `server_info` is the configuration as the server reports it. `ceilings` are those measured on
+    one device of the host; None where the engine cannot measure them.
     """
 
     launch: int
@@ -231,6 +332,9 @@ class Launch(_Record):
     versions: dict[str, str] = {}
     git: dict[str, Any] = {}
     host: dict[str, Any] = {}
+    model: Architecture | None = None
+    draft: Architecture | None = None
+    ceilings: Ceilings | None = None
     measured: list[str] = []
 
 

@@ -21,6 +21,7 @@ import httpx
 
 from servetune.records import ServerFacts
 from servetune.source import environment_with_source
+from servetune.startup import read_facts
 
 STOP_GRACE_S = 30.0
 HEALTH_TIMEOUT_S = 10.0
@@ -207,20 +208,13 @@ class Server:
         told = answer if isinstance(answer, dict) else {}
         return {name: value for name, value in told.items() if name != "vllm_env"}
 
-    def facts(self, vllm_version: str | None) -> ServerFacts:
-        """Return its KV-cache capacity and start-up time, from /metrics or else its log."""
-        tokens, concurrency = kv_cache_capacity(self.log.read_text(errors="replace"))
+    def facts(self, vllm_version: str | None, info: dict[str, Any]) -> ServerFacts:
+        """Return what it tells of its start and its capacity; `info` is what `info()` returned."""
+        page = ""
         with contextlib.suppress(httpx.HTTPError):
-            labels = re.search(r"vllm:cache_config_info\{(.*?)\}", self.get("/metrics").text)
-            told = dict(re.findall(r'(\w+)="([^"]*)"', labels.group(1))) if labels else {}
-            tokens = _number(told.get("kv_cache_size_tokens"), int) or tokens
-            concurrency = _number(told.get("kv_cache_max_concurrency"), float) or concurrency
-        return ServerFacts(
-            vllm_version=vllm_version,
-            kv_cache_tokens=tokens,
-            kv_cache_max_concurrency=concurrency,
-            startup_s=self._startup_s,
-        )
+            page = self.get("/metrics").text
+        log = self.log.read_text(errors="replace")
+        return read_facts(log, page, info, self._startup_s, vllm_version)
 
     def log_tail(self, lines: int) -> list[str]:
         """Return the last lines of its output, without the API key."""
@@ -260,23 +254,6 @@ def explain(log: list[str]) -> str | None:
 
 _PYDANTIC = re.compile(r"Value error, (.*?)(?: \[type=.*)?$")
 _ERROR = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception): .*)$")
-
-
-def kv_cache_capacity(log: str) -> tuple[int | None, float | None]:
-    """Read the KV-cache size in tokens and the maximum concurrency from a server's log."""
-    size = re.search(r"KV cache size: ([\d,]+) tokens", log)
-    concurrency = re.search(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x", log)
-    return (
-        int(size.group(1).replace(",", "")) if size else None,
-        float(concurrency.group(1)) if concurrency else None,
-    )
-
-
-def _number(text: str | None, kind: Callable[[str], Any]) -> Any:
-    try:
-        return kind(text) if text is not None else None
-    except ValueError:
-        return None
 
 
 def _free_port() -> int:

@@ -17,9 +17,11 @@ import psutil
 
 from servetune import searches
 from servetune.arguments import as_argv
+from servetune.ceilings import measured_ceilings
 from servetune.engines import engine_id, read_engine
 from servetune.errors import UserError
 from servetune.hardware import check_hardware, describe_host, sole_use
+from servetune.insight.architecture import read_architecture
 from servetune.load.client import Clients, LoadClient
 from servetune.load.prepare import Prepared, prepare
 from servetune.load.registry import GENERATORS
@@ -155,8 +157,9 @@ def _launch(session: Session, root: Path) -> None:
             give_up(owed, reason)
             searches.give_up(session, reason, root)
             return
-        facts = server.facts(launch.versions.get("vllm"))
-        note(status="ok", server=facts, server_info=server.info())
+        info = server.info()
+        facts = server.facts(launch.versions.get("vllm"), info)
+        note(status="ok", server=facts, server_info=info)
         say(
             f"{label}: ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens"
         )
@@ -234,15 +237,20 @@ def _outcome(record: MeasurementRecord) -> str:
 
 
 def _new_launch(session: Session, number: int, server: Server, root: Path) -> Launch:
+    engine, host = read_engine(session.engine), describe_host()
+    draft = checkpoint(session.draft, root) if session.draft else None
     return Launch(
         launch=number,
         status="failed",
         command=server.command,
         environment=server.environment,
         started_at=now(),
-        versions=read_engine(session.engine).versions,
+        versions=engine.versions,
         git=git_state(root),
-        host=describe_host(),
+        host=host,
+        model=read_architecture(checkpoint(session.model, root)),
+        draft=read_architecture(draft) if draft else None,
+        ceilings=measured_ceilings(engine, host, session.environment),
     )
 
 

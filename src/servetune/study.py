@@ -133,6 +133,15 @@ Engine = Annotated[
 ]
 
 
+class DeclaredCeilings(Declared):
+    """What one device can do, where that is known better than it can be measured."""
+
+    memory_bandwidth_gb_s: float = Field(gt=0, description="reading and writing, 1 GB = 1e9 bytes")
+    bf16_tflop_s: float | None = Field(None, gt=0, description="dense matrix multiplication")
+    fp8_tflop_s: float | None = Field(None, gt=0, description="dense matrix multiplication")
+    int8_tflop_s: float | None = Field(None, gt=0, description="dense matrix multiplication")
+
+
 class Study(Declared):
     """One question: models, variants, workloads and the hardware that answers it."""
 
@@ -152,6 +161,7 @@ class Study(Declared):
     )
     validity: Limits = Field(Limits(), description="beyond these a measurement is invalid")
     price_usd_per_hour: float | None = Field(None, gt=0, description="of the hardware, for costs")
+    ceilings: DeclaredCeilings | None = Field(None, description="of one device, for rooflines")
     startup_timeout_s: float = Field(900, gt=0, description="a server not ready by then has failed")
     load_timeout_s: float = Field(3600, gt=0, description="a load point may take so long")
     stall_timeout_s: float = Field(300, gt=0, description="a load without a token is given up")

@@ -2,9 +2,9 @@
 
 `load_points.parquet` and `.csv` hold one row a (variant, workload, load point, repeat), in the
 order of the plan; `quantiles.parquet` one row a (measurement, latency, probability);
-`turns.parquet` one row a (measurement, turn of its conversations); `capacities.parquet` one row a
-(search, tier) and `probes.parquet` one row a (probe, tier, objective); and `metrics.json` the few
-numbers that a reviewer diffs.
+`turns.parquet` one row a (measurement, turn of its conversations); `timeline.parquet` what
+telemetry told over time; `capacities.parquet` one row a (search, tier) and `probes.parquet` one row
+a (probe, tier, objective); and `metrics.json` the few numbers that a reviewer diffs.
 """
 
 import json
@@ -28,6 +28,7 @@ from servetune.records import (
     read_search,
 )
 from servetune.searches import probes_of, search_path
+from servetune.timeline import timeline
 from servetune.validity import checks, limits_of, verdict
 
 REVIEWED = (
@@ -100,8 +101,10 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "rule": rule,
         "reason": reason,
         **(record.metrics.model_dump() if record.metrics else empty),
-        **_costs(record.metrics, plan.price_usd_per_hour),
+        **_costs(record, plan.price_usd_per_hour),
+        **record.signals.model_dump(),
         **record.server.model_dump(),
+        "num_speculative_tokens": (session.speculative or {}).get("num_speculative_tokens"),
         "is_dummy": plan.models[session.model].source["source"] == "shape",
         "server_command": json.dumps(record.server_command),
         "load_command": json.dumps(record.load_command),
@@ -115,14 +118,24 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
     }
 
 
-def _costs(metrics: Metrics | None, price_usd_per_hour: float | None) -> dict[str, float | None]:
-    """Return what a million tokens cost at the throughput seen; None without a declared price."""
+def _costs(record: MeasurementRecord, price_usd_per_hour: float | None) -> dict[str, float | None]:
+    """Return what tokens and requests cost at the throughput seen, in money and in energy.
+
+    None without a declared price, or without a GPU that tells its power.
+    """
+    metrics, energy_j = record.metrics, record.signals.gpu_energy_j
     found: dict[str, float | None] = {}
     for kind in ("output", "total"):
         rate = getattr(metrics, f"{kind}_throughput_tok_s") if metrics else None
         is_known = price_usd_per_hour is not None and rate
         cost = price_usd_per_hour / 3600 / rate * 1e6 if is_known else None  # type: ignore[operator]
         found[f"cost_usd_per_million_{kind}_tokens"] = cost
+    rate_rps = metrics.request_throughput_rps if metrics else None
+    found["cost_usd_per_thousand_requests"] = (
+        price_usd_per_hour / 3600 / rate_rps * 1e3 if price_usd_per_hour and rate_rps else None
+    )
+    tokens = metrics.output_tokens if metrics else None
+    found["energy_j_per_output_token"] = energy_j / tokens if energy_j and tokens else None
     return found
 
 
@@ -201,6 +214,13 @@ def geometric_mean(values: "pd.Series[float]") -> float:
         return float(np.exp(np.log(values.astype(float)).mean()))
 
 
+def _write_timeline(plan: Plan, records: list[MeasurementRecord], results: Path) -> None:
+    path = results / "timeline.parquet"
+    before = pd.read_parquet(path) if path.is_file() else None
+    raw = results.parent / "raw" / plan.study
+    timeline(records, raw, before).to_parquet(path, index=False)
+
+
 def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     """Write all tables of a plan into its results folder; returns the tidy table.
 
@@ -220,6 +240,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     usable = ok_records(plan, records)
     quantiles(usable).to_parquet(results / "quantiles.parquet", index=False)
     turns(usable).to_parquet(results / "turns.parquet", index=False)
+    _write_timeline(plan, list(records.values()), results)
     capacity_tables.probes(list(records.values())).to_parquet(
         results / "probes.parquet", index=False
     )

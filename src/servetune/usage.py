@@ -122,6 +122,10 @@ class UsageWatch:
             other_cpu_ratio=other,
         )
 
+    def client_cpu_s(self) -> float:
+        """Return the CPU time that the client's processes had used when last looked at."""
+        return sum(process.cpu_s for process in list(self._clients.values()))
+
     def _run(self) -> None:
         while not self._stopped.wait(SAMPLE_EVERY_S):
             self._sample()

@@ -98,7 +98,7 @@ def test_the_report_opens_without_a_network_and_without_a_complaint(browser, rep
 def test_every_chart_has_marks_axes_and_a_text_alternative(browser, report, width):
     with _opened(browser, report, width) as page:
         charts = page.locator("[data-chart]")
-        assert charts.count() == 11
+        assert charts.count() == 18
         for chart in charts.all():
             name = chart.get_attribute("data-chart")
             assert chart.locator(MARKS).count() > 0, name
@@ -200,7 +200,7 @@ def test_everything_that_can_be_used_can_be_reached_with_the_keyboard(browser, r
         for details in page.locator("details").all():
             details.evaluate("element => (element.open = true)")
         wanted = page.evaluate(
-            "document.querySelectorAll('a[href], button, select, summary, .box, pre').length"
+            "document.querySelectorAll('a[href], button, select, input, summary, .box, pre').length"
         )
         page.evaluate("document.body.focus()")
         reached = 0
@@ -291,12 +291,75 @@ def test_the_charts_by_turn_are_drawn_and_follow_the_load_point(browser, all_kin
 def test_every_chart_of_every_kind_of_load_is_drawn(browser, all_kinds):
     with _opened(browser, all_kinds) as page:
         charts = page.locator("[data-chart]").all()
-        assert len(charts) == 14
+        assert len(charts) == 21
         for workload in ("open", "replay", "chat"):
             page.select_option("#tradeoff select[data-param='workload']", workload)
             points = page.locator("[data-chart='tradeoff-ttft'] .role-mark.mark-symbol path")
             expect(points).not_to_have_count(0)
         assert all(chart.locator(MARKS).count() for chart in charts)
+
+
+def lines_of(page: Page, chart: str) -> list[str | None]:
+    lines = page.locator(f"[data-chart='{chart}'] .role-mark.mark-line path")
+    return [line.get_attribute("d") for line in lines.all()]
+
+
+def test_the_timeline_shows_the_run_that_is_selected(browser, report):
+    with _opened(browser, report) as page:
+        assert page.locator("#timeline select").input_value() == "bf16 · repeat 1"
+        chart = page.locator("[data-chart='timeline-requests']")
+        expect(chart).to_contain_text("text · c8")
+        expect(chart).to_contain_text("waiting")
+        assert len(lines_of(page, "timeline-requests")) == 2 * 5, "five load points"
+        assert lines_of(page, "timeline-positions") == [None], "no drafts, so nothing is drawn"
+        page.select_option("#timeline select", "eagle3 · repeat 1")
+        positions = page.locator("[data-chart='timeline-positions'] .mark-line path")
+        expect(positions).to_have_count(3 * 5)
+
+
+def test_brushing_over_one_chart_narrows_all_of_them(browser, report):
+    with _opened(browser, report) as page:
+        before = {name: lines_of(page, f"timeline-{name}") for name in ("kv", "throughput")}
+        chart = page.locator("[data-chart='timeline-requests'] svg")
+        chart.scroll_into_view_if_needed()
+        box = chart.bounding_box()
+        y = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + box["width"] * 0.3, y)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.4, y, steps=4)
+        page.mouse.move(box["x"] + box["width"] * 0.5, y, steps=4)
+        page.mouse.up()
+        start = page.locator("#timeline input[data-param='from']")
+        expect(start).not_to_have_value("")
+        for name, lines in before.items():
+            expect(
+                page.locator(f"[data-chart='timeline-{name}'] .role-mark.mark-line path")
+            ).not_to_have_count(len(lines))
+        page.locator("#timeline button.whole").click()
+        expect(start).to_have_value("")
+        for name, lines in before.items():
+            expect(
+                page.locator(f"[data-chart='timeline-{name}'] .role-mark.mark-line path")
+            ).to_have_count(len(lines))
+
+
+def test_the_time_can_be_narrowed_with_the_keyboard(browser, report):
+    with _opened(browser, report) as page:
+        lines = page.locator("[data-chart='timeline-kv'] .role-mark.mark-line path")
+        expect(lines).to_have_count(5)
+        page.locator("#timeline input[data-param='until']").focus()
+        page.keyboard.type("40")
+        page.keyboard.press("Tab")
+        expect(lines).to_have_count(2)
+
+
+def test_a_finding_leads_to_its_chart(browser, report):
+    with _opened(browser, report) as page:
+        link = page.locator("#findings a[href='#timeline']").first
+        link.focus()
+        page.keyboard.press("Enter")
+        assert page.url.endswith("#timeline")
+        expect(page.locator("[data-chart='timeline-kv']")).to_be_in_viewport()
 
 
 def test_a_lone_variant_with_one_load_point_is_drawn(browser, tmp_path):

@@ -86,6 +86,14 @@ def test_the_report_holds_the_answer_and_fetches_nothing(clone: Clone) -> None:
     assert "| eagle3 |" in summary.replace("`", "")
 
 
+def test_the_report_says_why_with_findings_a_timeline_and_rooflines(clone: Clone) -> None:
+    page = (clone.root / "reports/summary.html").read_text()
+    for section in ("findings", "timeline", "roofline", "speculation", "startup"):
+        assert f'<section id="{section}">' in page
+    assert "The KV cache is under-used: the server has room for more requests." in page
+    assert "not possible" not in page
+
+
 def test_immediately_after_there_is_nothing_to_be_done(clone: Clone) -> None:
     told = clone.run("snakemake", "-n", "--cores", "1", "reports/summary.html")
     assert "Nothing to be done" in told

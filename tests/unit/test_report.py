@@ -17,6 +17,7 @@ from report_data import (
     rename_variants,
     with_load,
 )
+from servetune.records import Ceilings
 from servetune.report import render_html, render_markdown, render_terminal
 from servetune.validity import Limits
 
@@ -72,7 +73,8 @@ def page() -> Page:
 def test_the_page_answers_first_and_holds_every_part(page):
     sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
     assert " ".join(sections) == (
-        "answer latency tradeoff speculation capacity problems validity"
+        "answer latency tradeoff findings timeline roofline speculation capacity startup"
+        " problems validity"
         " measurements commands setup reproduce glossary"
     )
     for text in (
@@ -90,7 +92,7 @@ def test_the_page_answers_first_and_holds_every_part(page):
 
 def test_every_place_for_a_chart_has_its_chart_and_every_chart_its_description(page):
     assert page.places == set(page.charts)
-    assert len(page.charts) == 11
+    assert len(page.charts) == 18
     assert all(len(chart["description"]) > 20 for chart in page.charts.values())
 
 
@@ -301,13 +303,13 @@ def test_a_study_of_batches_alone_has_its_report():
 
 
 @pytest.mark.parametrize("repeats", [1, 20])
-def test_the_page_of_a_thousand_measurements_is_under_five_megabytes(repeats):
+def test_the_page_of_a_thousand_measurements_is_under_ten_megabytes(repeats):
     points = [f"c{i}" for i in range(1, 1000 // (4 * repeats) + 1)]
     plan = with_load(make_quickstart_plan(repeats=repeats), "chat", *points)
     data = make_data(plan, invalid={"w8a8-text-c1": "late"}, cards={"fp8-kv": WARM})
     assert len(data.table) >= 1000
     html = render_html(*data.arguments)
-    assert len(html.encode()) < 5_000_000
+    assert len(html.encode()) < 10_000_000
     assert html.count('<details class="card">') < 100
 
 
@@ -394,12 +396,12 @@ def test_dummy_weights_are_said_plainly():
 
 def test_tables_read_from_parquet_render_the_same(tmp_path):
     data = make_data(make_all_kinds(), failed={"w8a8-text": "died"})
-    for name in ("table", "quantiles", "turns"):
+    for name in ("table", "quantiles", "turns", "over_time"):
         getattr(data, name).to_parquet(tmp_path / name)
-    table, quantiles, turns = (
-        pd.read_parquet(tmp_path / name) for name in ("table", "quantiles", "turns")
+    table, quantiles, turns, over_time = (
+        pd.read_parquet(tmp_path / name) for name in ("table", "quantiles", "turns", "over_time")
     )
-    again = render_html(data.plan, table, quantiles, data.sessions, turns)
+    again = render_html(data.plan, table, quantiles, data.sessions, turns, over_time)
     assert Page(again).text == _page(data).text
 
 
@@ -443,3 +445,53 @@ def _terminal(data, width: int = 80) -> str:
     with console.capture() as captured:
         console.print(render_terminal(data.plan, data.table))
     return captured.get()
+
+
+def test_findings_are_told_with_their_evidence_where_to_look_and_what_to_try(page):
+    assert "The KV cache is under-used: the server has room for more requests." in page.text
+    assert "KV-cache usage, at most 16" in page.text
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and "href" in attrs]
+    assert links.count("#timeline") > 1, "one in the contents, one in each finding"
+    summary = render_markdown(*make_data().arguments)
+    assert "### Findings" in summary and "raise the concurrency" in summary
+
+
+def test_the_roofline_is_held_against_what_was_measured_on_the_device(page):
+    assert "23.0 GB/s, 0.22 TFLOP/s in bf16 (measured)" in page.text
+    assert "Speed-up, predicted" in page.text
+
+
+def test_what_is_beyond_the_ceiling_is_told_as_a_measurement_error():
+    data = make_data()
+    data.table.loc[data.table["variant"] == "bf16", "tpot_p50_ms"] = 0.1
+    assert "More than the device can do, so a measurement error: bf16 at" in _page(data).text
+
+
+def test_ceilings_that_the_study_declares_come_before_those_that_were_measured():
+    ceilings = Ceilings(memory_bandwidth_gb_s=4321)
+    data = make_data(make_quickstart_plan().model_copy(update={"ceilings": ceilings}))
+    assert "Held against 4,321 GB/s (declared)." in _page(data).text
+
+
+def test_a_page_without_telemetry_architectures_or_starts_has_none_of_their_sections():
+    data = make_data()
+    table = data.table.assign(startup_s=None)
+    page = Page(render_html(data.plan, table, data.quantiles, {}, data.turns))
+    sections = {attrs["id"] for tag, attrs in page.tags if tag == "section"}
+    assert not sections & {"timeline", "roofline", "startup"}
+
+
+def test_requests_and_energy_have_their_costs():
+    plan = make_quickstart_plan().model_copy(update={"price_usd_per_hour": 3.6})
+    data = make_data(plan)
+    row = data.table.iloc[0]
+    expected = 3.6 / 3600 * 1000 / row["request_throughput_rps"]
+    assert row["cost_usd_per_thousand_requests"] == pytest.approx(expected)
+    assert row["energy_j_per_output_token"] is None, "no GPU told its power"
+    assert "USD/1k requests" in _page(data).text
+
+
+def test_the_page_of_twelve_runs_is_far_under_ten_megabytes():
+    data = make_data(make_quickstart_plan(repeats=3))
+    assert len(data.sessions) == 12
+    assert len(render_html(*data.arguments).encode()) < 2_500_000

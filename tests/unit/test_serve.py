@@ -1,6 +1,6 @@
 """A server's end is told in plain words, from its log."""
 
-from servetune.serve import explain, kv_cache_capacity
+from servetune.serve import explain
 
 KV_CACHE = """
 (EngineCore pid=9) INFO 11-21 00:26:33 [kv_cache_utils.py:1] GPU KV cache size: 524,288 tokens
@@ -33,10 +33,3 @@ def test_a_refused_argument_is_told_in_the_words_of_the_refusal() -> None:
 
 def test_a_log_without_an_error_explains_nothing() -> None:
     assert explain(["INFO: started", "INFO: stopped"]) is None
-
-
-def test_capacity_is_read_from_the_log_of_either_device() -> None:
-    log = "CPU KV cache size: 524,288 tokens\n"
-    log += "Maximum concurrency for 1,024 tokens per request: 512.00x"
-    assert kv_cache_capacity(log) == (524288, 512.0)
-    assert kv_cache_capacity("") == (None, None)

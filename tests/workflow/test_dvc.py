@@ -70,7 +70,8 @@ def test_numbers_are_in_git_and_bulky_files_in_the_cache(baseline: Workspace) ->
     recorded = [path for path in tracked if path.startswith(("results", "reports", "data"))]
     ids = baseline.records()
     sessions = {record["session"] for record in ids.values()}
-    tables = ("load_points.csv", "load_points.parquet", "quantiles.parquet", "turns.parquet")
+    tables = ("load_points.csv", "load_points.parquet")
+    tables += ("quantiles.parquet", "turns.parquet", "timeline.parquet")
     assert set(recorded) == {
         *(f"results/standin/records/{id}.json" for id in ids),
         *(f"results/standin/sessions/{id}.json" for id in sessions),

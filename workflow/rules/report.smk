@@ -28,6 +28,7 @@ rule collect_tables:
         f"{RESULTS}/turns.parquet",
         f"{RESULTS}/capacities.parquet",
         f"{RESULTS}/probes.parquet",
+        f"{RESULTS}/timeline.parquet",
         f"{RESULTS}/metrics.json",
         f"{RESULTS}/tables.sha256",
     message:

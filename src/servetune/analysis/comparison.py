@@ -38,6 +38,8 @@ AVERAGED = (
     "duration_s",
     "cost_usd_per_million_output_tokens",
     "cost_usd_per_million_total_tokens",
+    "cost_usd_per_thousand_requests",
+    "energy_j_per_output_token",
 )
 """The metrics whose means over the repeats are kept; of those in `BETTER` the geometric ones."""
 

@@ -10,10 +10,15 @@ from servetune.report.wording import is_batch
 COSTS = {
     "cost_usd_per_million_output_tokens": "USD/1M output",
     "cost_usd_per_million_total_tokens": "USD/1M total",
+    "cost_usd_per_thousand_requests": "USD/1k requests",
+    "energy_j_per_output_token": "J/output token",
 }
 """The costs, with the head of their column."""
 
-EXPLAINED = "USD/1M: per million tokens generated, and per million of input and output, at"
+EXPLAINED = (
+    "USD/1M: per million tokens generated, and per million of input and output; USD/1k: per"
+    " thousand requests; at"
+)
 
 
 def costs(comparison: pd.DataFrame) -> dict[str, str]:

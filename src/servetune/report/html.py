@@ -25,8 +25,10 @@ from servetune.report import (
     answer,
     charts,
     economy,
+    insight,
     latency_charts,
     provenance,
+    timeline,
     turns,
     validity,
     verdicts,
@@ -35,6 +37,7 @@ from servetune.report import (
 from servetune.report.grammar import Spec, heaviest, places_of, positions_of
 from servetune.report.latency_charts import LATENCIES
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
+from servetune.timeline import COLUMNS
 
 COMPARED = {
     "ttft_p50_ms": "TTFT p50, ms",
@@ -58,6 +61,7 @@ def render_html(
     quantiles: pd.DataFrame,
     sessions: dict[str, SessionRecord],
     by_turn: pd.DataFrame,
+    over_time: pd.DataFrame | None = None,
 ) -> str:
     """Render the report as one self-contained page.
 
@@ -67,6 +71,7 @@ def render_html(
         quantiles: the distributions, as `servetune.tables.quantiles` makes them.
         sessions: session records by id; some may be missing.
         by_turn: conversations by turn, as `servetune.tables.turns` makes them.
+        over_time: telemetry, as `servetune.timeline.timeline` makes it; by default none.
     """
     comparison = compare(table, plan.baseline)
     capacities = compare_capacity(table, plan.baseline)
@@ -75,6 +80,9 @@ def render_html(
     reduced, names = turns.by_turn(by_turn), [look.variant for look in looks]
     drawn = _charts(table, quantiles, comparison, capacities, judgement, names)
     drawn |= _turn_charts(reduced, names)
+    over_time = pd.DataFrame(columns=list(COLUMNS)) if over_time is None else over_time
+    why = insight.insight(plan, table, sessions, names)
+    drawn |= {**timeline.drawn(over_time), **why.charts}
     cards = validity.cards(table)
     ok = table[table["status"] == "ok"]
     speculating = ok[numbers(ok["acceptance_length"]).notna()]
@@ -105,6 +113,11 @@ def render_html(
         explained=economy.EXPLAINED,
         batches=economy.batches(comparison, plan.baseline),
         groups=_groups(plan, comparison),
+        why=why,
+        shown_sections=_sections(drawn, bool(timeline.runs(over_time)), why),
+        gains={each.row["measurement"]: each.speculation for each in why.seen},
+        runs=[(name, name) for name in timeline.runs(over_time)],
+        phases=insight.PHASES,
         **_places("", quantiles),
         **_places("drafted_", speculating),
         **_places("turn_", reduced),
@@ -158,6 +171,14 @@ def _charts(
         "capacity": charts.capacity(capacities, variants),
     }
     return {name: spec for name, spec in drawn.items() if spec is not None}
+
+
+def _sections(drawn: dict[str, Spec], has_runs: bool, why: insight.Insight) -> set[str]:
+    """Name the sections that a finding can link to."""
+    told = {"timeline": has_runs, "roofline": bool(why.placed), "startup": "startup" in drawn}
+    told |= {"speculation": "acceptance" in drawn}
+    always = {"problems", "validity", "measurements", "capacity"}
+    return always | {name for name, is_there in told.items() if is_there}
 
 
 def _turn_charts(reduced: pd.DataFrame, variants: list[str]) -> dict[str, Spec]:
@@ -217,6 +238,7 @@ def _environment() -> Environment:
         "number": wording.number,
         "ratio": wording.ratio,
         "percent": wording.percent,
+        "share": wording.share,
         "whole": wording.whole,
         "text": lambda value: value if isinstance(value, str) else "",
         "where": wording.where_of,

@@ -6,12 +6,17 @@ import pandas as pd
 
 from servetune.analysis.comparison import compare, compare_capacity, known, records_of
 from servetune.analysis.judgement import Judgement, judge_study
+from servetune.insight.cases import cases
+from servetune.insight.findings import findings
 from servetune.plan import Plan
 from servetune.records import SessionRecord
 from servetune.report import answer, economy, provenance, turns, validity, verdicts, wording
 from servetune.report.gfm import bullets, details, fence, left, pipe_table, text
 from servetune.report.provenance import ServerCommand
 from servetune.report.verdicts_markdown import effect_table, verdict_table
+
+MOST_FINDINGS = 8
+"""Findings that are told here, those with the most to gain."""
 
 LIMIT = 60_000
 """Characters; GitHub refuses a comment above 65,536."""
@@ -23,6 +28,7 @@ def render_markdown(
     quantiles: pd.DataFrame,
     sessions: dict[str, SessionRecord],
     by_turn: pd.DataFrame,
+    over_time: pd.DataFrame | None = None,
 ) -> str:
     """Render the report as GitHub-flavoured Markdown; takes what `render_html` takes.
 
@@ -67,6 +73,7 @@ def _document(
         _batches(plan, comparison, rows),
         _turns(reduced, rows),
         effect_table(judgement, rows),
+        _findings(plan, table, sessions),
         _capacity(plan, table),
         *_problems(table, logs),
         _validity(table),
@@ -75,6 +82,23 @@ def _document(
         None if commands and logs and rows is None else "_Shortened; summary.html holds all._",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _findings(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str | None:
+    told = findings(cases(table, sessions, plan.ceilings))
+    if not told:
+        return None
+    lines = []
+    for each in told[:MOST_FINDINGS]:
+        seen = "; ".join(f"{name} {value}" for name, value in each.finding.evidence)
+        tries = "; ".join(each.finding.attempts)
+        place = f"{each.variant}, {each.places[0]}"
+        lines.append(
+            f"**{_text(each.finding.title)}** {_text(place)}: {_text(seen)}. Try: {_text(tries)}."
+        )
+    left = len(told) - len(lines)
+    more = f"\n\n_{wording.plural(left, 'finding')} more in summary.html._" if left else ""
+    return f"### Findings\n\n{_bullets(lines)}{more}"
 
 
 def _notes(
@@ -115,7 +139,7 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
         f"In brackets: ratio to {text(plan.baseline)} at the same load point"
         " (of a latency lower is better, of a throughput higher)."
     )
-    if costs:
+    if costs and plan.price_usd_per_hour:
         note += f" {economy.EXPLAINED} {wording.number(plan.price_usd_per_hour)} USD an hour."
     shown = pipe_table([*heads, *costs.values()], cells, numeric_from=4)
     return f"{shown}\n\n{note}{left(rows, cells)}"

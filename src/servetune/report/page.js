@@ -7,10 +7,34 @@ const hidden = new Set();
 // A chart obeys the selects of its own section, and the legend of the whole page.
 function signalsOf(element) {
   const signals = { hidden: [...hidden] };
-  for (const select of element.closest("section").querySelectorAll("select[data-param]")) {
+  const section = element.closest("section");
+  for (const select of section.querySelectorAll("select[data-param]")) {
     signals[select.dataset.param] = select.value;
   }
+  for (const input of section.querySelectorAll("input[data-param]")) {
+    signals[input.dataset.param] = Number(input.value || input.dataset.default);
+  }
   return signals;
+}
+
+function updateAll(section) {
+  return Promise.all(elements.filter((element) => section.contains(element)).map(update));
+}
+
+// What is brushed over in one chart becomes the time of all charts of its section.
+function brushing(element, view) {
+  let ranges = null;
+  view.addSignalListener("brush", (_, value) => (ranges = value.time ?? null));
+  element.addEventListener("pointerup", async () => {
+    if (!ranges) return;
+    const section = element.closest("section");
+    const [from, until] = [...ranges].sort((a, b) => a - b);
+    section.querySelector("input[data-param='from']").value = from.toFixed(2);
+    section.querySelector("input[data-param='until']").value = until.toFixed(2);
+    ranges = null;
+    view.signal("brush_x", [0, 0]);
+    await updateAll(section);
+  });
 }
 
 async function update(element) {
@@ -36,6 +60,7 @@ async function draw(element) {
     tooltip: { theme },
   });
   views.set(element, drawn);
+  if (element.dataset.chart.startsWith("timeline-")) brushing(element, drawn.view);
   await update(element);
 }
 
@@ -82,10 +107,14 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (button?.dataset.variant !== undefined) toggle(button.dataset.variant);
   else if (button?.classList.contains("copy")) copy(button);
+  else if (button?.classList.contains("whole")) {
+    const section = button.closest("section");
+    for (const input of section.querySelectorAll("input[data-param]")) input.value = "";
+    updateAll(section);
+  }
 });
 document.addEventListener("change", (event) => {
-  const section = event.target.closest("section");
-  if (event.target.dataset.param) elements.filter((e) => section.contains(e)).forEach(update);
+  if (event.target.dataset.param) updateAll(event.target.closest("section"));
 });
 dark.addEventListener("change", drawAll);
 await drawAll();

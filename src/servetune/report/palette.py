@@ -107,10 +107,12 @@ def vega_config(theme: str, looks: list[Style]) -> dict[str, Any]:
             "titlePadding": 8,
             "labelOverlap": True,
         },
+        "legend": {"labelColor": token["muted"], "symbolStrokeColor": token["muted"]},
+        "rect": {"color": token["raised"]},
         "rule": {"color": token["ink"]},
         "text": {"color": token["muted"], "fontSize": 11},
         "bar": {"color": token["muted"]},
-        "line": {"strokeWidth": 2},
+        "line": {"strokeWidth": 2, "color": token["accent"]},
         "range": {
             "category": [getattr(look, theme) for look in looks],
             "symbol": [look.shape for look in looks],

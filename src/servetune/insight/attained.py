@@ -1,0 +1,135 @@
+"""The roofline of each load point: what was achieved of what its device allows.
+
+A row of the tidy table, the architectures of the checkpoints and the ceilings of the device are
+all that is needed. A step's time is what a request sees of it, so prefill that runs in between is
+in it: the utilizations are lower bounds of what the device did.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from servetune.analysis.comparison import known
+from servetune.insight.roofline import (
+    Utilization,
+    Work,
+    decode_step,
+    kv_cache_bytes,
+    least_time_s,
+    prefill,
+    speculative_step,
+    utilization,
+)
+from servetune.records import Architecture, Ceilings
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What decides the roofline of a server: its checkpoints and the ceilings of all its devices.
+
+    `draft_tokens` is how many tokens a draft has; 0 without speculation.
+    """
+
+    model: Architecture
+    ceilings: Ceilings
+    draft: Architecture | None = None
+    draft_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Attained:
+    """One load point on its roofline.
+
+    `batch` is the mean number of running requests, `context` their mean length in tokens during
+    decode. `least_tpot_ms` is what the device allows at that batch and context, with the
+    acceptance that was seen. `prefill` is None without the server's prefill times.
+    """
+
+    batch: float
+    context: float
+    step_ms: float
+    work: Work
+    decode: Utilization
+    least_tpot_ms: float
+    prefill: Utilization | None
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs per byte of a decode step."""
+        return self.work.flops / self.work.bytes
+
+    @property
+    def is_possible(self) -> bool:
+        """False if more was achieved than the device can do, so something was measured wrong."""
+        return self.decode.is_possible and (self.prefill is None or self.prefill.is_possible)
+
+
+def attain(row: Row, engine: Engine) -> Attained | None:
+    """Place a row of the tidy table on its roofline; None if it has no TPOT or no lengths."""
+    tpot_ms, batch = known(row.get("tpot_p50_ms")), batch_of(row)
+    context = context_of(row)
+    if row["status"] == "failed" or not tpot_ms or batch is None or context is None:
+        return None
+    emitted = known(row.get("acceptance_length")) or 1.0
+    work = step_work(row, engine, batch, context)
+    step_s = tpot_ms * emitted / 1e3
+    done = utilization(work, step_s, engine.ceilings, engine.model.compute)
+    return Attained(
+        batch=batch,
+        context=context,
+        step_ms=1e3 * step_s,
+        work=work,
+        decode=done,
+        least_tpot_ms=1e3 * done.least_s / emitted,
+        prefill=_prefill(row, engine),
+    )
+
+
+def step_work(row: Row, engine: Engine, batch: float, context: float) -> Work:
+    """Return the work of one step of decode, drafting and verifying included."""
+    kv_bytes = kv_cache_bytes(row.get("kv_cache_dtype"))
+    if engine.draft_tokens:
+        return speculative_step(
+            engine.model, engine.draft, batch, context, kv_bytes, engine.draft_tokens
+        )
+    return decode_step(engine.model, batch, context, kv_bytes)
+
+
+def plain_tpot_ms(row: Row, engine: Engine, batch: float, context: float) -> float:
+    """Return the least time a token takes without speculation."""
+    work = decode_step(engine.model, batch, context, kv_cache_bytes(row.get("kv_cache_dtype")))
+    return 1e3 * least_time_s(work, engine.ceilings, engine.model.compute)
+
+
+def batch_of(row: Row) -> float | None:
+    """Return the mean batch: from telemetry, else the concurrency that the server admits."""
+    if running := known(row.get("running_mean")):
+        return running
+    told = [known(row.get(name)) for name in ("concurrency", "max_num_seqs")]
+    return min((value for value in told if value), default=None)
+
+
+def context_of(row: Row) -> float | None:
+    """Return the mean tokens in the KV cache during decode: as seen, else from the means."""
+    if context := known(row.get("context_mean_tokens")):
+        return context
+    lengths = (known(row.get(f"{name}_tokens")) for name in ("input", "output"))
+    requests = known(row.get("completed_requests"))
+    read, written = lengths
+    if not requests or read is None or written is None:
+        return None
+    return (read + written / 2) / requests
+
+
+def _prefill(row: Row, engine: Engine) -> Utilization | None:
+    time_ms, requests = known(row.get("prefill_time_mean_ms")), known(row.get("completed_requests"))
+    read = known(row.get("input_tokens"))
+    if not time_ms or not requests or not read:
+        return None
+    length = read / requests
+    cached = length * (known(row.get("prefix_cache_hit_ratio")) or 0.0)
+    batched = known(row.get("max_num_batched_tokens")) or length
+    kv_bytes = kv_cache_bytes(row.get("kv_cache_dtype"))
+    work = prefill(engine.model, length - cached, cached, batched, kv_bytes)
+    return utilization(work, time_ms / 1e3, engine.ceilings, engine.model.compute)

@@ -1,0 +1,154 @@
+"""Bytes and FLOPs of prefill and decode, and how close a load came to what the device allows.
+
+`docs/roofline.md` holds the formulas with their sources. All counts are for the whole model;
+ceilings are those of all its devices together.
+"""
+
+from dataclasses import dataclass
+
+from servetune.records import Architecture, Ceilings
+
+TOLERANCE = 1.02
+"""A utilization above this is not possible; below it a ceiling may have been measured low."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Memory traffic in bytes and arithmetic in FLOPs, a multiply and an add being two."""
+
+    bytes: float
+    flops: float
+
+    def __add__(self, other: "Work") -> "Work":
+        """Do one after the other."""
+        return Work(self.bytes + other.bytes, self.flops + other.flops)
+
+    def times(self, count: float) -> "Work":
+        """Do it so many times."""
+        return Work(self.bytes * count, self.flops * count)
+
+
+@dataclass(frozen=True)
+class Utilization:
+    """What was achieved of what is possible: MBU and MFU in [0, 1], and the least time.
+
+    `bound` is `bandwidth` or `compute`, whichever alone takes longer. `is_possible` is false if
+    more was achieved than the device can do: then the time, the work or a ceiling is wrong.
+    """
+
+    mbu: float
+    mfu: float | None
+    least_s: float
+    bound: str
+    is_possible: bool
+
+
+def kv_cache_bytes(dtype: str | None) -> float:
+    """Return the bytes of one value in the KV cache; `auto` is the model's own 16 bits."""
+    return 1.0 if dtype and dtype.startswith(("fp8", "int8")) else 2.0
+
+
+def passes(model: Architecture, tokens: float) -> Work:
+    """Send some tokens through all matrices at once, attention to the KV cache left out.
+
+    Of the experts those are read that at least one token chose, if all are as likely.
+    """
+    experts_read = experts_used = 0.0
+    if model.experts:
+        chosen = model.experts_per_token / model.experts
+        experts_read = 1 - (1 - chosen) ** tokens
+        experts_used = chosen
+    active = model.linear_parameters + experts_used * model.expert_parameters
+    read = model.linear_bytes + experts_read * model.expert_bytes
+    return Work(read, 2 * active * tokens)
+
+
+def head(model: Architecture, tokens: float) -> Work:
+    """Turn some hidden states into logits."""
+    return Work(model.head_bytes, 2 * model.head_parameters * tokens)
+
+
+def decode_step(
+    model: Architecture, batch: float, context: float, kv_bytes: float, tokens: int = 1
+) -> Work:
+    """Run one step of decode.
+
+    Args:
+        model: the checkpoint.
+        batch: sequences in the step.
+        context: tokens that each has in the KV cache, on average.
+        kv_bytes: bytes of one value in the KV cache.
+        tokens: tokens of each sequence in the step; several to verify a draft.
+    """
+    kept = model.kv_values_per_token * kv_bytes
+    attention = Work(
+        batch * (context + tokens) * kept,
+        4 * batch * tokens * (context + (tokens + 1) / 2) * model.layers * model.attention_width,
+    )
+    every = batch * tokens
+    return passes(model, every) + head(model, every) + attention
+
+
+def speculative_step(
+    model: Architecture,
+    draft: Architecture | None,
+    batch: float,
+    context: float,
+    kv_bytes: float,
+    tokens: int,
+) -> Work:
+    """Draft some tokens one after another, then verify them and one more in one pass.
+
+    Without a draft model (n-gram, suffix) drafting is taken to cost nothing.
+    """
+    verified = decode_step(model, batch, context, kv_bytes, 1 + tokens)
+    if draft is None:
+        return verified
+    return verified + decode_step(draft, batch, context, kv_bytes).times(tokens)
+
+
+def prefill(
+    model: Architecture, tokens: float, cached: float, batched_tokens: float, kv_bytes: float
+) -> Work:
+    """Read one prompt, alone.
+
+    Args:
+        model: the checkpoint.
+        tokens: those of the prompt that were not in the prefix cache.
+        cached: those that were.
+        batched_tokens: so many go through the model in one pass (`max_num_batched_tokens`).
+        kv_bytes: bytes of one value in the KV cache.
+    """
+    in_pass = max(1.0, min(tokens, batched_tokens))
+    weights = passes(model, in_pass).times(tokens / in_pass)
+    logits = head(model, 1)
+    kept = model.kv_values_per_token * kv_bytes
+    pairs = tokens * (cached + (tokens + 1) / 2)
+    attention = Work((tokens + cached) * kept, 4 * pairs * model.layers * model.attention_width)
+    return weights + logits + attention
+
+
+def least_time_s(work: Work, ceilings: Ceilings, compute: str) -> float:
+    """Return the least time that work can take: memory and arithmetic fully overlapped."""
+    flop_s = ceilings.flop_s(compute)
+    return max(work.bytes / ceilings.bandwidth_byte_s, work.flops / flop_s if flop_s else 0.0)
+
+
+def utilization(work: Work, seconds: float, ceilings: Ceilings, compute: str) -> Utilization:
+    """Compare what was done in some seconds with the ceilings.
+
+    Raises:
+        ValueError: seconds is not positive.
+    """
+    if seconds <= 0:
+        raise ValueError(f"seconds must be positive, got {seconds}")
+    mbu = work.bytes / seconds / ceilings.bandwidth_byte_s
+    flop_s = ceilings.flop_s(compute)
+    mfu = work.flops / seconds / flop_s if flop_s else None
+    return Utilization(
+        mbu=mbu,
+        mfu=mfu,
+        least_s=least_time_s(work, ceilings, compute),
+        bound="bandwidth" if mfu is None or mbu >= mfu else "compute",
+        is_possible=max(mbu, mfu or 0.0) <= TOLERANCE,
+    )

@@ -1,0 +1,32 @@
+"""The load client had no time to spare: the numbers are its own as much as the server's."""
+
+from servetune.insight.findings import Case, Finding
+from servetune.insight.wording import ms, percent
+
+BUSY = 0.9
+STARVED = 0.2
+LATE_MS = 100.0
+
+
+def find(case: Case) -> Finding | None:
+    """Look at the client's processor time and at how late it sent."""
+    busy, starved = case.card("client_cpu_ratio"), case.card("client_wait_ratio")
+    late_ms = case.card("send_delay_p99_ms")
+    is_bound = (busy or 0) >= BUSY or (starved or 0) >= STARVED or (late_ms or 0) >= LATE_MS
+    if not case.has_numbers or not is_bound:
+        return None
+    return Finding(
+        title="The client is the bottleneck.",
+        evidence=(
+            *([("client, of one core", percent(busy))] if busy is not None else []),
+            *([("waiting for a core", percent(starved))] if starved is not None else []),
+            *([("sent late, p99", ms(late_ms))] if late_ms is not None else []),
+        ),
+        attempts=(
+            "leave the client cores of its own, or run it on another machine",
+            "send less at once: measure several load points below this one",
+        ),
+        # It decides whether the other findings hold at all.
+        gain=2.0,
+        chart="validity",
+    )

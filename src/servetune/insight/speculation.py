@@ -1,0 +1,92 @@
+"""What speculation buys: the cost of a step, predicted and measured speed-up, where it ends.
+
+A step with a draft of `k` tokens costs `r` plain steps and emits `1 + a` tokens on average, so it
+is `(1 + a) / r` times as fast (Leviathan, Kalman and Matias 2023, theorem 3.8, with the costs of
+`docs/roofline.md`). Drafting and verifying costs more of a step as the batch grows, until compute
+is the limit and rejected tokens are paid in full.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from servetune.analysis.comparison import known
+from servetune.insight.attained import Engine, batch_of, context_of, plain_tpot_ms, step_work
+from servetune.insight.roofline import least_time_s
+
+Row = dict[str, Any]
+
+LARGEST_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """Speculation at one load point.
+
+    `step_cost` is the least time of a draft-and-verify step over that of a plain one;
+    `measured_step_cost` the same as measured, where the baseline was measured at the same load.
+    Speed-ups are ratios of TPOT. `pays_until` is the batch from which the roofline predicts none,
+    with this acceptance; None if there is none up to LARGEST_BATCH.
+    """
+
+    acceptance_length: float
+    step_cost: float
+    predicted_speedup: float
+    measured_step_cost: float | None
+    measured_speedup: float | None
+    pays_until: int | None
+
+
+def speculate(row: Row, engine: Engine, plain: Row | None = None) -> Speculation | None:
+    """Compare speculation with plain decode; None where there is none.
+
+    Args:
+        row: of the tidy table.
+        engine: its server.
+        plain: the row of the same load on a server that differs in speculation alone.
+    """
+    length, batch = known(row.get("acceptance_length")), batch_of(row)
+    context = context_of(row)
+    if not engine.draft_tokens or length is None or batch is None or context is None:
+        return None
+    cost = step_cost(row, engine, batch, context)
+    measured = _ratio(plain, row) if plain else None
+    return Speculation(
+        acceptance_length=length,
+        step_cost=cost,
+        predicted_speedup=length / cost,
+        measured_step_cost=length / measured if measured else None,
+        measured_speedup=measured,
+        pays_until=_pays_until(row, engine, context, length),
+    )
+
+
+def step_cost(row: Row, engine: Engine, batch: float, context: float) -> float:
+    """Return the least time of a speculative step over that of a plain one."""
+    work = step_work(row, engine, batch, context)
+    least_ms = 1e3 * least_time_s(work, engine.ceilings, engine.model.compute)
+    return least_ms / plain_tpot_ms(row, engine, batch, context)
+
+
+def _pays_until(row: Row, engine: Engine, context: float, length: float) -> int | None:
+    """Return the first batch, by powers of two and then between them, that is not faster."""
+
+    def pays(batch: int) -> bool:
+        return step_cost(row, engine, batch, context) < length
+
+    if not pays(1):
+        return 1
+    high = 2
+    while pays(high):
+        high *= 2
+        if high > LARGEST_BATCH:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if pays(middle) else (low, middle)
+    return high
+
+
+def _ratio(plain: Row, row: Row) -> float | None:
+    before, after = (known(each.get("tpot_p50_ms")) for each in (plain, row))
+    return before / after if before and after else None

@@ -1,0 +1,66 @@
+"""Where the figures of a server stand in its /metrics, in each version of vLLM.
+
+A figure has one name here. A version that lacks the first of its metrics is looked through for
+the next; one that has none leaves the figure absent.
+"""
+
+from collections.abc import Iterator
+
+GAUGES = {
+    "requests_running": ("vllm:num_requests_running",),
+    "requests_waiting": ("vllm:num_requests_waiting",),
+    "kv_cache_usage_ratio": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+}
+"""What is now; over several engines the requests add up and the usage is the highest."""
+
+COUNTERS = {
+    "preemptions": ("vllm:num_preemptions_total", "vllm:num_preemptions"),
+    "prefix_cache_queries": (
+        "vllm:prefix_cache_queries_total",
+        "vllm:prefix_cache_queries",
+        "vllm:gpu_prefix_cache_queries_total",
+        "vllm:gpu_prefix_cache_queries",
+    ),
+    "prefix_cache_hits": (
+        "vllm:prefix_cache_hits_total",
+        "vllm:prefix_cache_hits",
+        "vllm:gpu_prefix_cache_hits_total",
+        "vllm:gpu_prefix_cache_hits",
+    ),
+    "requests_finished": ("vllm:request_success_total", "vllm:request_success"),
+    "prompt_tokens": ("vllm:prompt_tokens_total", "vllm:prompt_tokens"),
+    "generation_tokens": ("vllm:generation_tokens_total", "vllm:generation_tokens"),
+    "engine_steps": ("vllm:iteration_tokens_total_count", "vllm:iteration_tokens_count"),
+    "queue_time_s": (
+        "vllm:request_queue_time_seconds_sum",
+        "vllm:time_in_queue_requests_sum",
+    ),
+    "prefill_time_s": ("vllm:request_prefill_time_seconds_sum",),
+    "decode_time_s": ("vllm:request_decode_time_seconds_sum",),
+    "drafts": ("vllm:spec_decode_num_drafts_total", "vllm:spec_decode_num_drafts"),
+    "draft_tokens": (
+        "vllm:spec_decode_num_draft_tokens_total",
+        "vllm:spec_decode_num_draft_tokens",
+    ),
+    "accepted_tokens": (
+        "vllm:spec_decode_num_accepted_tokens_total",
+        "vllm:spec_decode_num_accepted_tokens",
+    ),
+}
+"""What only grows, in tokens, requests, steps or seconds since the server started."""
+
+PER_POSITION = (
+    "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+    "vllm:spec_decode_num_accepted_tokens_per_pos",
+)
+"""Accepted tokens by position in the draft, which is a label; here one figure a position."""
+
+
+def _ranked() -> Iterator[tuple[str, tuple[str, int]]]:
+    for figure, names in {**GAUGES, **COUNTERS}.items():
+        for rank, name in enumerate(names):
+            yield name, (figure, rank)
+
+
+RANKED = dict(_ranked())
+"""The figure and the rank of each metric that is looked for: the lowest rank found counts."""

@@ -1,0 +1,92 @@
+"""What the samples of a launch become: a small table that outlives them."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from servetune.records import MeasurementRecord
+from servetune.timeline import BINS, COLUMNS, timeline
+
+
+def record(measurement: str, session: str = "bf16-r1-x") -> MeasurementRecord:
+    return MeasurementRecord(
+        measurement=measurement,
+        study="mine",
+        variant="bf16",
+        workload="text",
+        load_point=measurement,
+        repeat=1,
+        status="ok",
+        session=session,
+        launch=1,
+        load={},
+        server_command=[],
+        load_command=[],
+    )
+
+
+def write_samples(raw: Path, count: int, session: str = "bf16-r1-x", **columns: Any) -> None:
+    """Samples every 0.25 s: idle, then half of them under each of two loads."""
+    halves = ["c1"] * (count // 2) + ["c8"] * (count // 2)
+    told = {
+        "time_s": [1e9 + 0.25 * i for i in range(count + 4)],
+        "measurement": ["", "", "", "", *halves],
+        "requests_running": [0.0] * 4 + [1.0] * (count // 2) + [8.0] * (count // 2),
+        "requests_waiting": 0.0,
+        "kv_cache_usage_ratio": 0.5,
+        "generation_tokens": [25.0 * i for i in range(count + 4)],
+    }
+    (raw / session).mkdir(parents=True, exist_ok=True)
+    pd.DataFrame({**told, **columns}).to_parquet(raw / session / "telemetry-1.parquet")
+
+
+def test_time_counts_from_the_first_load_and_counters_become_rates(tmp_path: Path) -> None:
+    write_samples(tmp_path, 20)
+    table = timeline([record("c1"), record("c8")], tmp_path)
+    assert list(table.columns) == list(COLUMNS)
+    assert table["time_s"].iloc[0] == 0
+    assert table.groupby("measurement")["requests_running"].mean().to_dict() == {"c1": 1, "c8": 8}
+    assert table["output_throughput_tok_s"].dropna().unique() == pytest.approx([100])
+
+
+def test_a_long_load_is_reduced_to_what_a_chart_can_show(tmp_path: Path) -> None:
+    write_samples(tmp_path, 4000)
+    table = timeline([record("c1"), record("c8")], tmp_path)
+    assert (table.groupby("measurement").size() <= BINS).all()
+    assert table["output_throughput_tok_s"].dropna().to_numpy() == pytest.approx(100)
+
+
+def test_acceptance_is_that_of_the_drafts_between_two_rows(tmp_path: Path) -> None:
+    steps = list(range(24))
+    write_samples(
+        tmp_path,
+        20,
+        drafts=[10.0 * i for i in steps],
+        accepted_tokens=[15.0 * i for i in steps],
+        accepted_tokens_at_0=[9.0 * i for i in steps],
+        accepted_tokens_at_1=[6.0 * i for i in steps],
+    )
+    row = timeline([record("c1"), record("c8")], tmp_path).iloc[5]
+    assert row["acceptance_length"] == 2.5
+    assert list(row["acceptance_by_position"]) == pytest.approx([0.9, 0.6])
+
+
+def test_a_run_whose_samples_are_not_here_keeps_what_the_table_held(tmp_path: Path) -> None:
+    """As in a clone without the remote, in which one more variant is measured."""
+    write_samples(tmp_path, 20)
+    before = timeline([record("c1"), record("c8")], tmp_path)
+    (tmp_path / "bf16-r1-x/telemetry-1.parquet").unlink()
+    write_samples(tmp_path, 20, session="other-r1-x")
+    records = [record("c1"), record("c8"), record("c1", "other-r1-x")]
+    after = timeline(records, tmp_path, before)
+    assert after[after["session"] == "bf16-r1-x"].equals(before)
+    assert set(after["session"]) == {"bf16-r1-x", "other-r1-x"}
+    assert timeline(records[:1], tmp_path, before)["measurement"].unique().tolist() == ["c1"]
+
+
+def test_without_samples_there_is_an_empty_table(tmp_path: Path) -> None:
+    assert timeline([record("c1")], tmp_path).empty
+    write_samples(tmp_path, 20, requests_running=0.0)
+    assert list(timeline([record("c1")], tmp_path).columns) == list(COLUMNS)
