@@ -270,6 +270,8 @@ def _plan_session(
     environment = {**study.environment, **variant.environment}
     speculative = variant.speculative.model_dump() if variant.speculative else None
     draft_name = speculative.pop("model") if speculative else None
+    if speculative and draft_name and study.models[draft_name].source == "shape":
+        speculative = {"draft_load_config": {"load_format": "dummy"}, **speculative}
     engine = engine_id(engine_of(study, variant), root)
     model = models[variant.model].id
     draft = models[draft_name].id if draft_name else None

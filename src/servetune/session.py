@@ -6,6 +6,7 @@ was interrupted goes on where it was.
 """
 
 import json
+import math
 import os
 import time
 from contextlib import ExitStack
@@ -37,8 +38,14 @@ OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
 
 
-def run_session(session: Session, root: Path) -> None:
+def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:
     """Measure what a session owes, then write its record to results/<study>/sessions.
+
+    Args:
+        session: what to measure.
+        root: the project's folder.
+        until_s: no load point begins later, by `time.monotonic`; a session that still owes one
+            then has no record.
 
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model.
@@ -46,8 +53,14 @@ def run_session(session: Session, root: Path) -> None:
     if owed_by(session, root):
         check_hardware(session.hardware)
         with sole_use():
-            while owed := owed_by(session, root):
-                _launch(session, owed, root.absolute())
+            while time.monotonic() < until_s and (owed := owed_by(session, root)):
+                _launch(session, owed, root.absolute(), until_s)
+    if not owed_by(session, root):
+        write_session(session, root)
+
+
+def write_session(session: Session, root: Path) -> None:
+    """Write the record of a session that owes nothing."""
     write_json(_results(session, root) / "sessions" / f"{session.id}.json", _summary(session, root))
 
 
@@ -69,12 +82,13 @@ def _raw(session: Session, root: Path) -> Path:
     return root / "results" / "raw" / session.study / session.id
 
 
-def _launch_files(session: Session, root: Path) -> list[Path]:
+def launch_files(session: Session, root: Path) -> list[Path]:
+    """Return the files of a session's launches, each written while it ran."""
     return sorted(_raw(session, root).glob("launch-*.json"))
 
 
 def _summary(session: Session, root: Path) -> SessionRecord:
-    files = _launch_files(session, root)
+    files = launch_files(session, root)
     return SessionRecord(
         session=session.id,
         study=session.study,
@@ -88,9 +102,9 @@ def _summary(session: Session, root: Path) -> SessionRecord:
     )
 
 
-def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
-    """Start a server and measure until nothing is owed, or the server is gone."""
-    number = len(_launch_files(session, root)) + 1
+def _launch(session: Session, owed: list[Measurement], root: Path, until_s: float) -> None:
+    """Start a server and measure until nothing is owed, the time is up, or the server is gone."""
+    number = len(launch_files(session, root)) + 1
     raw = _raw(session, root)
     label = session.variant if session.repeat == 1 else f"{session.variant} r{session.repeat}"
     server = _server(session, number, root)
@@ -151,6 +165,9 @@ def _launch(session: Session, owed: list[Measurement], root: Path) -> None:
         bench = Bench(session, root, number, server, facts, clients, tokenizer, sampler, neighbours)
         for index, measurement in enumerate(owed, start=1):
             began = time.monotonic()
+            if began >= until_s:
+                say(f"{label}: time is up; {len(owed) - index + 1} load points left")
+                return
             name = f"{measurement.workload} {measurement.load_point}"
             say(f"{label}: {name}, load point {index} of {len(owed)}")
             prepared = ready[measurement.id]

@@ -109,10 +109,24 @@ class EnginePython(Declared):
     python: Path
 
 
+class EngineVersion(Declared):
+    """vLLM of one version, in whatever Python the measuring host has it."""
+
+    vllm: str = Field(pattern=r"^[0-9][0-9A-Za-z.+_]*$", description="such as 0.26.0")
+
+
+def _engine_kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "pinned"
+    is_version = isinstance(value, EngineVersion) or (isinstance(value, dict) and "vllm" in value)
+    return "version" if is_version else "host"
+
+
 Engine = Annotated[
     Annotated[Literal["vllm-cpu", "vllm-cuda"], Tag("pinned")]
-    | Annotated[EnginePython, Tag("host")],
-    Discriminator(lambda value: "pinned" if isinstance(value, str) else "host"),
+    | Annotated[EnginePython, Tag("host")]
+    | Annotated[EngineVersion, Tag("version")],
+    Discriminator(_engine_kind),
 ]
 
 
