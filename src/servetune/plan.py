@@ -136,6 +136,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     sessions: list[Session] = []
     for repeat in range(1, chosen.repeats + 1):
         for name in names:
+            if repeat > (study.variants[name].repeats or repeat):
+                continue
             session = _plan_session(study, chosen, name, repeat, models, datasets, root)
             sessions.append(session.model_copy(update={"order": len(sessions)}))
     used = {model for session in sessions for model in session.models}
@@ -289,6 +291,7 @@ def _plan_session(
     measurements = [
         _plan_measurement(study, name, key, point, params, repeat, datasets, serving, root)
         for key, workload in study.workloads.items()
+        if variant.workloads is None or key in variant.workloads
         for point in workload.load_points
     ]
     return Session(

@@ -57,7 +57,11 @@ class HuggingFace(Declared):
 
     source: Literal["huggingface"]
     repo: str = Field(pattern=r"^[^/\s]+/[^/\s]+$", description="owner/name")
-    revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="a commit: 40 hex digits")
+    revision: str | None = Field(
+        None,
+        pattern=r"^[0-9a-f]{40}$",
+        description="a commit: 40 hex digits, needed to fetch it",
+    )
 
 
 class LocalPath(Declared):
@@ -101,6 +105,8 @@ class Variant(Declared):
     speculative: Speculative | None = None
     environment: dict[str, str] = Field({})
     engine: "Engine | None" = None
+    workloads: list[Name] | None = Field(None, min_length=1, description="all without it")
+    repeats: int | None = Field(None, ge=1, description="launches at most; as declared without it")
 
 
 class EnginePython(Declared):
@@ -215,6 +221,9 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
         if variant.speculative:
             draft = variant.speculative.model
             refer(f"variants.{name}.speculative.model", draft, study.models, "model")
+        for workload_name in variant.workloads or []:
+            key = f"variants.{name}.workloads"
+            refer(key, workload_name, study.workloads, "workload")
     for name, workload in study.workloads.items():
         refer(f"workloads.{name}.dataset", workload.dataset, study.datasets, "dataset")
         points = [point.name for point in workload.load_points]

@@ -178,3 +178,31 @@ def test_an_engine_of_a_version_is_the_same_on_every_host_and_its_arguments_are_
     project.write_study(study)
     with pytest.raises(UserError, match="did you mean max_num_seqs"):
         plan(project)
+
+
+def test_a_variant_may_have_fewer_launches_and_workloads_than_the_others(project: Project) -> None:
+    study = project.study()
+    before = plan(project, repeats=3)
+    study["variants"]["w8a8"] |= {"repeats": 1, "workloads": ["open"]}
+    project.write_study(study)
+    after = plan(project, repeats=3)
+    assert [s.variant for s in after.sessions].count("w8a8") == 1
+    assert [s.variant for s in after.sessions].count("bf16") == 3
+    (session,) = [s for s in after.sessions if s.variant == "w8a8"]
+    assert [m.workload for m in session.measurements] == ["open"]
+    assert ids(after) < ids(before)
+
+
+def test_a_hub_model_without_a_commit_is_planned_and_is_not_the_pinned_one(
+    project: Project,
+) -> None:
+    study = project.study()
+    pinned = {"source": "huggingface", "repo": "a/model", "revision": "0" * 40}
+    unpinned = {"source": "huggingface", "repo": "a/model"}
+    made = []
+    for source in (pinned, unpinned):
+        study["models"] = {"tiny": source}
+        study["variants"] = {"bf16": {"model": "tiny"}}
+        project.write_study(study)
+        made.append(plan(project))
+    assert ids(made[0]).isdisjoint(ids(made[1]))

@@ -14,11 +14,13 @@ from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
 from servetune.engines import known_parser, vllm_version
 from servetune.errors import UserError
+from servetune.identity import digest
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import checkpoint, model_folder
 from servetune.plan import Plan, Session
 from servetune.provenance import EXPORTED, git_state
+from servetune.records import write_json
 from servetune.session import launch_files, owed_by, record_path
 from servetune.source import environment_with_source
 from servetune.study import Engine, EnginePython, EngineVersion
@@ -53,7 +55,8 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Exported:
     Raises:
         UserError: nothing is owed, or a session needs what a bundle cannot hold.
     """
-    sessions = [session for session in plan.sessions if owed_by(session, root)]
+    in_order = sorted(plan.sessions, key=lambda session: session.order)
+    sessions = [session for session in in_order if owed_by(session, root)]
     if not sessions:
         raise UserError(f"{plan.study}: everything is measured; there is nothing to export")
     _refuse_other_tools(sessions)
@@ -145,8 +148,9 @@ def _make_missing(plan: Plan, sessions: list[Session], root: Path) -> None:
     missing = [path for path in dict.fromkeys(wanted) if not (root / path).is_file()]
     if not missing:
         return
-    config = [f"{key}={json.dumps(value)}" for key, value in plan.params.items()]
-    words = ["--cores", "1", *missing, "--config", *config]
+    params = Path(".servetune", f"params-{digest(plan.params)}.json")
+    write_json(root / params, plan.params)
+    words = ["--cores", "1", *missing, "--configfile", str(params)]
     done = subprocess.run(
         [sys.executable, "-m", "snakemake", *words],
         cwd=root,
