@@ -215,13 +215,16 @@ def _known(content: dict[str, Any], id: str, what: str) -> Any:
 def _report_input(plan: Plan) -> tuple[Any, ...]:
     import pandas as pd
 
+    from servetune.published import read_published
+
     results = ROOT / "results" / plan.study
     table = pd.read_parquet(results / "load_points.parquet")
     quantiles = pd.read_parquet(results / "quantiles.parquet")
     turns = pd.read_parquet(results / "turns.parquet")
     named = {id: results / "sessions" / f"{id}.json" for id in table["session"].unique()}
     sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
-    return plan, table, quantiles, sessions, turns
+    published = read_published(plan.published, ROOT) if plan.published else None
+    return plan, table, quantiles, sessions, turns, published
 
 
 if __name__ == "__main__":

@@ -99,6 +99,7 @@ class Plan(_Planned):
     params: dict[str, Any]
     validity: Limits = Limits()
     price_usd_per_hour: float | None = None
+    published: str | None = None
     engines: dict[str, Any]
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
@@ -151,6 +152,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         params=chosen.model_dump(),
         validity=study.validity,
         price_usd_per_hour=study.price_usd_per_hour,
+        published=study.published,
         engines={
             id: e if isinstance(e, str) else e.model_dump(mode="json") for id, e in engines.items()
         },

@@ -143,6 +143,7 @@ class Study(Declared):
     hardware: Name = Field(description="cpu, or the accelerator, such as nvidia-h200")
     engine: Engine
     baseline: Name = Field(description="the variant that the others are compared with")
+    published: Name | None = Field(None, description="numbers to show beside the measured ones")
     models: dict[Name, ModelSource] = Field(min_length=1)
     server: ServerArguments = Field({}, description="vllm serve arguments of every variant")
     environment: dict[str, str] = Field({}, description="environment of every server")
@@ -224,6 +225,8 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
         for workload_name in variant.workloads or []:
             key = f"variants.{name}.workloads"
             refer(key, workload_name, study.workloads, "workload")
+    if study.published:
+        exists("published", Path("data", "published", f"{study.published}.csv"))
     for name, workload in study.workloads.items():
         refer(f"workloads.{name}.dataset", workload.dataset, study.datasets, "dataset")
         points = [point.name for point in workload.load_points]

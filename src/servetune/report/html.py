@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from servetune.analysis.comparison import compare, compare_capacity, numbers, records_of
 from servetune.plan import Plan
+from servetune.published import Published
 from servetune.records import PERCENTILES, SessionRecord
 from servetune.report import (
     answer,
@@ -29,6 +30,7 @@ from servetune.report import (
     validity,
     wording,
 )
+from servetune.report import published as reference
 from servetune.report.grammar import Spec, heaviest, places_of, positions_of
 from servetune.report.latency_charts import LATENCIES
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
@@ -55,6 +57,7 @@ def render_html(
     quantiles: pd.DataFrame,
     sessions: dict[str, SessionRecord],
     by_turn: pd.DataFrame,
+    published: Published | None = None,
 ) -> str:
     """Render the report as one self-contained page.
 
@@ -64,6 +67,7 @@ def render_html(
         quantiles: the distributions, as `servetune.tables.quantiles` makes them.
         sessions: session records by id; some may be missing.
         by_turn: conversations by turn, as `servetune.tables.turns` makes them.
+        published: what others measured, to stand beside it.
     """
     comparison = compare(table, plan.baseline)
     capacities = compare_capacity(table, plan.baseline)
@@ -105,6 +109,7 @@ def render_html(
         latencies=LATENCIES,
         speculation=[{**row, "positions": positions_of(row)} for row in records_of(speculating)],
         capacities=records_of(capacities),
+        published=_published(plan, table, sessions, published),
         problems=answer.problems(table),
         rows=records_of(table),
         tallies=validity.tallies(cards),
@@ -120,6 +125,23 @@ def render_html(
         reproduction=provenance.reproduction(plan, table, sessions),
         glossary=wording.GLOSSARY,
     )
+
+
+def _published(
+    plan: Plan,
+    table: pd.DataFrame,
+    sessions: dict[str, SessionRecord],
+    published: Published | None,
+) -> dict[str, Any] | None:
+    if published is None:
+        return None
+    return {
+        "explained": reference.EXPLAINED,
+        "source": published.source,
+        "differing": reference.source(published, plan, provenance.versions(plan, table, sessions)),
+        "heads": reference.HEADS,
+        "rows": reference.beside(plan, table, published),
+    }
 
 
 def _charts(

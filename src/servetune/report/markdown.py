@@ -7,8 +7,10 @@ import pandas as pd
 
 from servetune.analysis.comparison import compare, compare_capacity, known, records_of
 from servetune.plan import Plan
+from servetune.published import Published
 from servetune.records import SessionRecord
 from servetune.report import answer, economy, provenance, turns, validity, wording
+from servetune.report import published as reference
 from servetune.report.provenance import ServerCommand
 
 LIMIT = 60_000
@@ -21,6 +23,7 @@ def render_markdown(
     quantiles: pd.DataFrame,
     sessions: dict[str, SessionRecord],
     by_turn: pd.DataFrame,
+    published: Published | None = None,
 ) -> str:
     """Render the report as GitHub-flavoured Markdown; takes what `render_html` takes.
 
@@ -30,10 +33,12 @@ def render_markdown(
     comparison = compare(table, plan.baseline)
     reduced = turns.by_turn(by_turn)
     for rows, logs, commands in ((None, True, True), (None, True, False), (None, False, False)):
-        text = _document(plan, table, comparison, reduced, sessions, rows, logs, commands)
+        text = _document(
+            plan, table, comparison, reduced, sessions, published, rows, logs, commands
+        )
         if len(text) <= LIMIT:
             return text
-    return _document(plan, table, comparison, reduced, sessions, 100, False, False)
+    return _document(plan, table, comparison, reduced, sessions, published, 100, False, False)
 
 
 def _document(
@@ -42,6 +47,7 @@ def _document(
     comparison: pd.DataFrame,
     reduced: pd.DataFrame,
     sessions: dict[str, SessionRecord],
+    published: Published | None,
     rows: int | None,
     logs: bool,
     commands: bool,
@@ -57,6 +63,7 @@ def _document(
         _batches(plan, comparison, rows),
         _turns(reduced, rows),
         _capacity(plan, table),
+        _published(plan, table, sessions, published, rows),
         *_problems(table, logs),
         _validity(table),
         _commands(provenance.commands(plan, table, sessions)) if commands else None,
@@ -208,6 +215,29 @@ def _capacity(plan: Plan, table: pd.DataFrame) -> str:
     ]
     heads = ["Variant", "KV-cache tokens", f"{wording.TIMES} baseline", "Max concurrency"]
     return _table(heads, rows, numeric_from=1)
+
+
+def _published(
+    plan: Plan,
+    table: pd.DataFrame,
+    sessions: dict[str, SessionRecord],
+    published: Published | None,
+    most: int | None,
+) -> str | None:
+    if published is None:
+        return None
+    rows = reference.beside(plan, table, published)
+    cells = [[_text(cell) for cell in (r.variant, r.place, *r.cells())] for r in rows[:most]]
+    told = reference.source(published, plan, provenance.versions(plan, table, sessions))
+    parts = [
+        f"{reference.EXPLAINED} Source: {_text(published.source.title)}.",
+        _table(
+            ["What differs", "Published", "Measured here"], [[_text(c) for c in r] for r in told], 3
+        ),
+        _bullets([_text(each) for each in published.source.differs]),
+        _table(["Variant", "Where", *reference.HEADS], cells, 3) + _left(rows, cells),
+    ]
+    return _details("Published numbers beside measured ones", "\n\n".join(parts))
 
 
 def _problems(table: pd.DataFrame, logs: bool) -> list[str]:
