@@ -98,7 +98,8 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
         return BuiltEngine.model_validate_json(path.read_bytes()).arguments
     if isinstance(engine, EnginePython):
         return None
-    version = f"-{engine.vllm}" if isinstance(engine, EngineVersion) else ""
+    is_other = isinstance(engine, EngineVersion) and engine.vllm != vllm_version("vllm-cuda", root)
+    version = f"-{engine.vllm}" if isinstance(engine, EngineVersion) and is_other else ""
     recorded = root / "workflow" / "envs" / f"vllm{version}.arguments.json"
     return parser_from(json.loads(recorded.read_bytes())) if recorded.is_file() else None
 
