@@ -11,12 +11,36 @@ import pytest
 
 from workspace import ROOT, Workspace
 
+LOOPBACK_ALONE = (
+    "import fcntl, os, socket, struct, sys;"
+    "up = struct.pack('16sh14x', b'lo', 0x41);"
+    "fcntl.ioctl(socket.socket(), 0x8914, up);"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Turns on 127.0.0.1 in a network namespace that holds nothing else, then runs a command."""
+
+
+def without_network() -> list[str]:
+    """Return the words that run a command without network, where the kernel lets this user."""
+    words = [
+        str(shutil.which("unshare")),
+        "--user",
+        "--map-root-user",
+        "--net",
+        sys.executable,
+        "-c",
+        LOOPBACK_ALONE,
+    ]
+    tried = subprocess.run([*words, "/bin/true"], capture_output=True, check=False)
+    return words if tried.returncode == 0 else []
+
 
 class Host:
-    """An empty folder without Git and Snakemake on PATH, in which this project cannot be used."""
+    """An empty folder without network, Git and Snakemake, where this project cannot be used."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.isolation = without_network()
         tools = root / "bin"
         tools.mkdir(parents=True)
         # What the stand-in's launcher needs, and no more.
@@ -35,7 +59,7 @@ class Host:
         engine = str(ROOT / "tests/standin/python")
         words = [str(bundle), "--python", engine, "--results", "results.tar.gz", *more]
         return subprocess.run(
-            [sys.executable, *words],
+            [*self.isolation, sys.executable, *words],
             cwd=self.root,
             env=self.environment,
             capture_output=True,

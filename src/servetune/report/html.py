@@ -90,6 +90,7 @@ def render_html(
         themes={theme: vega_config(theme, looks) for theme in TOKENS},
         looks={look.variant: index for index, look in enumerate(looks)},
         legend=looks,
+        dummies=answer.dummies(table),
         state=answer.state(table),
         headline=answer.headline(plan, comparison),
         by_variant=answer.by_variant(plan, comparison),
@@ -182,7 +183,7 @@ def _notes(
     """What a reader has to know before reading any number."""
     missing = provenance.missing_sessions(table, sessions)
     return [
-        *([answer.DUMMY] if bool(table["is_dummy"].any()) else []),
+        *([answer.DUMMY] if answer.dummies(table) else []),
         *answer.no_ratios(plan, comparison),
         *provenance.mixed(table, sessions),
         *([missing] if missing else []),

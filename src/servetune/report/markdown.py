@@ -52,6 +52,7 @@ def _document(
     logs: bool,
     commands: bool,
 ) -> str:
+    dummies = answer.dummies(table)
     blocks = [
         f"## servetune: {_text(plan.study)}",
         f"**{_text(plan.question)}**",
@@ -59,9 +60,9 @@ def _document(
         _bullets([f"**{_text(p)}:** {_text(s)}" for p, s in answer.headline(plan, comparison)])
         or "No measurement is ok, so there is no answer yet.",
         f"{_text(answer.state(table))} {_text(answer.caution(plan))}",
-        _comparison(plan, comparison, rows),
-        _batches(plan, comparison, rows),
-        _turns(reduced, rows),
+        _comparison(plan, comparison, rows, dummies),
+        _batches(plan, comparison, rows, dummies),
+        _turns(reduced, rows, dummies),
         _capacity(plan, table),
         _published(plan, table, sessions, published, rows),
         *_problems(table, logs),
@@ -77,14 +78,14 @@ def _notes(
     plan: Plan, table: pd.DataFrame, comparison: pd.DataFrame, sessions: dict[str, SessionRecord]
 ) -> list[str]:
     notes = [
-        *([answer.DUMMY] if bool(table["is_dummy"].any()) else []),
+        *([answer.DUMMY] if answer.dummies(table) else []),
         *answer.no_ratios(plan, comparison),
         *provenance.mixed(table, sessions),
     ]
     return [f"> {_text(note)}" for note in notes]
 
 
-def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
+def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None, dummies: set[str]) -> str:
     heads = [
         "Workload",
         "Load point",
@@ -104,7 +105,7 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
         heads.pop()
     costs = economy.costs(comparison)
     cells = [
-        _cells(plan, row)[: len(heads)] + [wording.number(row[column]) for column in costs]
+        _cells(plan, row, dummies)[: len(heads)] + [wording.number(row[column]) for column in costs]
         for row in rows[:most]
     ]
     note = (
@@ -117,7 +118,7 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
     return f"{shown}\n\n{note}{_left(rows, cells)}"
 
 
-def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
+def _cells(plan: Plan, row: dict[str, Any], dummies: set[str]) -> list[str]:
     metrics = ("ttft_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "output_throughput_tok_s")
     is_baseline = row["variant"] == plan.baseline
     status = row["status"]
@@ -126,7 +127,7 @@ def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
     return [
         _text(row["workload"]),
         _text(row["load_point"]),
-        _text(row["variant"]) + (" (baseline)" if is_baseline else ""),
+        _text(answer.marked(row["variant"], dummies)) + (" (baseline)" if is_baseline else ""),
         status,
         f"{row['requests']:,}" if row["ok"] else wording.NONE,
         *(_valued(row, metric, is_baseline) for metric in metrics),
@@ -139,7 +140,9 @@ def _left(rows: list[Any], cells: list[Any]) -> str:
     return f"\n\n{wording.plural(left, 'more row')} in summary.html." if left else ""
 
 
-def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | None:
+def _batches(
+    plan: Plan, comparison: pd.DataFrame, most: int | None, dummies: set[str]
+) -> str | None:
     rows = economy.batches(comparison, plan.baseline)
     if not rows:
         return None
@@ -147,7 +150,7 @@ def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | No
     cells = [
         [
             _text(wording.where_of(row)),
-            _text(row["variant"]),
+            _text(answer.marked(row["variant"], dummies)),
             *(_valued(row, metric, row["variant"] == plan.baseline) for metric in metrics),
         ]
         for row in rows[:most]
@@ -156,7 +159,7 @@ def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | No
     return f"### Offline batch\n\n{_table(heads, cells, numeric_from=2)}{_left(rows, cells)}"
 
 
-def _turns(reduced: pd.DataFrame, most: int | None) -> str | None:
+def _turns(reduced: pd.DataFrame, most: int | None, dummies: set[str]) -> str | None:
     rows = turns.first_and_last(reduced)
     if not rows:
         return None
@@ -168,7 +171,7 @@ def _turns(reduced: pd.DataFrame, most: int | None) -> str | None:
     cells = [
         [
             _text(wording.where_of(row)),
-            _text(row["variant"]),
+            _text(answer.marked(row["variant"], dummies)),
             f"{row['turns']}",
             *(turns.from_to(row, metric) for metric in metrics),
         ]
@@ -204,9 +207,10 @@ def _valued(row: dict[str, Any], metric: str, is_baseline: bool) -> str:
 
 
 def _capacity(plan: Plan, table: pd.DataFrame) -> str:
+    dummies = answer.dummies(table)
     rows = [
         [
-            _text(row["variant"]),
+            _text(answer.marked(row["variant"], dummies)),
             wording.whole(row["kv_cache_tokens"]),
             wording.ratio(row["kv_cache_tokens_ratio"]),
             wording.number(row["kv_cache_max_concurrency"]),
@@ -226,8 +230,11 @@ def _published(
 ) -> str | None:
     if published is None:
         return None
-    rows = reference.beside(plan, table, published)
-    cells = [[_text(cell) for cell in (r.variant, r.place, *r.cells())] for r in rows[:most]]
+    rows, dummies = reference.beside(plan, table, published), answer.dummies(table)
+    cells = [
+        [_text(cell) for cell in (answer.marked(row.variant, dummies), row.place, *row.cells())]
+        for row in rows[:most]
+    ]
     told = reference.source(published, plan, provenance.versions(plan, table, sessions))
     parts = [
         f"{reference.EXPLAINED} Source: {_text(published.source.title)}.",
