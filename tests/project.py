@@ -14,7 +14,7 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        for name in ("studies", "workflow"):
+        for name in ("studies", "workflow", "data/published"):
             shutil.copytree(ROOT / name, root / name)
         shutil.copy(ROOT / "params.yaml", root)
 

@@ -13,7 +13,10 @@ import yaml
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", "profiles", "src", "workflow")
+COPIED = (
+    *("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", "profiles", "src", "workflow"),
+    "data/published",
+)
 
 QUIET = dict.fromkeys(("other_cpu_ratio", "send_delay_p99_ms", "client_wait_ratio"))
 """Without the rules that a busy test machine breaks."""

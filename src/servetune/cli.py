@@ -47,12 +47,19 @@ def plan_command() -> None:
 
 @app.command()
 @_one_line_errors
-def engine(name: str) -> None:
+def engine(
+    name: str,
+    python: Annotated[
+        Path | None, typer.Option(help="For vllm==VERSION: the Python on this host that has it.")
+    ] = None,
+) -> None:
     """Install an environment of workflow/envs by name, or describe a host's Python by path."""
-    from servetune.engines import build_engine, describe_host_engine
+    from servetune.engines import build_engine, describe_host_engine, find_version
     from servetune.study import EnginePython
 
-    if "/" in name:
+    if name.startswith("vllm=="):
+        print(find_version(name.removeprefix("vllm=="), python, ROOT))
+    elif "/" in name:
         print(describe_host_engine(EnginePython(python=Path(name)), ROOT))
     else:
         print(build_engine(name, ROOT))
@@ -178,6 +185,57 @@ def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
     )
 
 
+bundle = typer.Typer(no_args_is_help=True, help="Measure on a host without network or project.")
+app.add_typer(bundle, name="bundle")
+
+
+@bundle.command("export")
+@_one_line_errors
+def export_command(
+    out: Annotated[Path | None, typer.Option(help="By default bundles/<study>.pyz.")] = None,
+    config: Annotated[
+        list[str] | None, typer.Option(help="key=value over params.yaml; can be given again.")
+    ] = None,
+) -> None:
+    """Write the sessions that params.yaml still owes as one file that Python runs."""
+    from servetune.bundle.export import export_bundle
+
+    plan = make_plan({**read_params(ROOT), **_values(config or [])}, ROOT)
+    path = out or Path("bundles", f"{plan.study}.pyz")
+    exported = export_bundle(plan, path, ROOT)
+    print(
+        f"{path}: {exported.sessions} sessions, {exported.load_points} load points,"
+        f" {path.stat().st_size / 1e6:.1f} MB"
+    )
+    for model in exported.elsewhere:
+        print(f"  on the host: --model {model.rsplit('-', 1)[0]}=PATH")
+
+
+@bundle.command("import")
+@_one_line_errors
+def import_command(results: list[Path]) -> None:
+    """Bring the results of a bundle into place, as if they had been measured here."""
+    from servetune.bundle.results import take_results
+
+    for path in results:
+        taken = take_results(path, ROOT)
+        print(
+            f"{path}: {taken['measurements']} load points taken, {taken['already']} were here,"
+            f" {taken['sessions']} sessions complete, {taken['owed']} load points still owed"
+        )
+
+
+def _values(pairs: list[str]) -> dict[str, Any]:
+    """Read key=value pairs, the values as YAML."""
+    import yaml
+
+    for pair in pairs:
+        if "=" not in pair:
+            raise UserError(f"--config {pair}: expected key=value, such as study=mine")
+    split = (pair.split("=", 1) for pair in pairs)
+    return {key: yaml.safe_load(value) for key, value in split}
+
+
 def _known(content: dict[str, Any], id: str, what: str) -> Any:
     if id not in content:
         raise UserError(f"{id}: no such {what} in the plan; expected one of {', '.join(content)}")
@@ -187,6 +245,8 @@ def _known(content: dict[str, Any], id: str, what: str) -> Any:
 def _report_input(plan: Plan) -> tuple[Any, ...]:
     import pandas as pd
 
+    from servetune.published import read_published
+
     results = ROOT / "results" / plan.study
     table = pd.read_parquet(results / "load_points.parquet")
     quantiles = pd.read_parquet(results / "quantiles.parquet")
@@ -194,7 +254,8 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     over_time = pd.read_parquet(results / "timeline.parquet")
     named = {id: results / "sessions" / f"{id}.json" for id in table["session"].unique()}
     sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
-    return plan, table, quantiles, sessions, turns, over_time
+    published = read_published(plan.published, ROOT) if plan.published else None
+    return plan, table, quantiles, sessions, turns, over_time, published
 
 
 if __name__ == "__main__":

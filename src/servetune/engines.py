@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from servetune.errors import UserError
 from servetune.progress import say
 from servetune.records import write_json
 from servetune.source import environment_with_source
-from servetune.study import Engine, EnginePython
+from servetune.study import Engine, EnginePython, EngineVersion
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYTHON_VERSION = "3.11"
@@ -50,7 +51,7 @@ def cache_root() -> Path:
 
 
 def engine_id(engine: Engine | str, root: Path) -> str:
-    """Return `<name>-<digest>`: of the lock, or of a host Python's path and vLLM version.
+    """Return `<name>-<digest>`: of the lock, of a host Python's path and vLLM, or of a version.
 
     Raises:
         UserError: a host Python that does not hold vLLM.
@@ -59,6 +60,8 @@ def engine_id(engine: Engine | str, root: Path) -> str:
         python = (root / engine.python).absolute()
         identity = f"{python} {_host_vllm_version(python)}"
         return f"host-{_digest(identity.encode())}"
+    if isinstance(engine, EngineVersion):
+        return f"vllm-{engine.vllm}-{_digest(engine.vllm.encode())}"
     return f"{engine}-{_digest(lock_file(engine, root).read_bytes())}"
 
 
@@ -88,15 +91,17 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
     """Return the arguments that an engine takes: from itself, or as recorded for the locks.
 
     Both pinned engines hold the same version of vLLM. None where neither is there yet, as for
-    a host engine that was never asked.
+    a host engine that was never asked, and for a version that is not recorded.
     """
     path = description_file(engine_id(engine, root))
     if path.is_file():
         return BuiltEngine.model_validate_json(path.read_bytes()).arguments
     if isinstance(engine, EnginePython):
         return None
-    recorded = root / "workflow" / "envs" / "vllm.arguments.json"
-    return parser_from(json.loads(recorded.read_bytes()))
+    is_other = isinstance(engine, EngineVersion) and engine.vllm != vllm_version("vllm-cuda", root)
+    version = f"-{engine.vllm}" if isinstance(engine, EngineVersion) and is_other else ""
+    recorded = root / "workflow" / "envs" / f"vllm{version}.arguments.json"
+    return parser_from(json.loads(recorded.read_bytes())) if recorded.is_file() else None
 
 
 def parser_from(dump: dict[str, Any]) -> Parser:
@@ -157,8 +162,58 @@ def describe_host_engine(engine: EnginePython, root: Path) -> Path:
     return description
 
 
-def _describe(name: str, python: Path, description: Path) -> None:
-    arguments = ["--serve"] if name in (*SERVING, "host") else []
+def vllm_version(engine: Engine, root: Path) -> str | None:
+    """Return the version of vLLM that an engine is declared to hold; None if its lock has none."""
+    if isinstance(engine, EngineVersion):
+        return engine.vllm
+    if isinstance(engine, EnginePython):
+        return _host_vllm_version((root / engine.python).absolute())
+    pinned = re.search(r"^vllm(?:-cpu)?==([^\s\\]+)", lock_file(engine, root).read_text(), re.M)
+    return pinned.group(1) if pinned else None
+
+
+def adopt_engine(id: str, python: Path, vllm: str | None, parser: Parser | None) -> Path:
+    """Describe a Python of this host as the engine of that id; returns the description file.
+
+    Args:
+        id: of the engine, as the plan has it.
+        python: imports vLLM.
+        vllm: the version that it must hold.
+        parser: the arguments of that version, or None to ask, which imports vLLM.
+
+    Raises:
+        UserError: it does not hold vLLM, or another version.
+    """
+    description = description_file(id)
+    if description.is_file() and read_engine(id).python == python:
+        return description
+    found = _host_vllm_version(python)
+    # The part after a plus names a build, such as +cpu.
+    if vllm is not None and found.split("+")[0] != vllm.split("+")[0]:
+        raise UserError(f"{python}: holds vllm {found}; the study measures with {vllm}")
+    _describe("host", python, description, parser)
+    return description
+
+
+def find_version(version: str, python: Path | None, root: Path) -> Path:
+    """Describe the engine that a study declares by its version; returns the description file.
+
+    Raises:
+        UserError: no Python is named, or it does not hold that version.
+    """
+    engine = EngineVersion(vllm=version)
+    if python is None:
+        raise UserError(
+            f"engine: vllm {version} is to be on the measuring host; measure there with"
+            " `servetune bundle export`, or name its Python here:"
+            f" servetune engine vllm=={version} --python PATH"
+        )
+    path = python.absolute()
+    return adopt_engine(engine_id(engine, root), path, version, known_parser(engine, root))
+
+
+def _describe(name: str, python: Path, description: Path, parser: Parser | None = None) -> None:
+    arguments = ["--serve"] if name in (*SERVING, "host") and parser is None else []
     answer = subprocess.run(
         [python, "-m", "servetune.engine_probe", *arguments],
         env=environment_with_source(),
@@ -170,7 +225,7 @@ def _describe(name: str, python: Path, description: Path) -> None:
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
         raise UserError(f"{python}: the environment does not work: {last}")
     found = json.loads(answer.stdout.splitlines()[-1])
-    engine = BuiltEngine(name=name, python=python, **found)
+    engine = BuiltEngine(name=name, python=python, **{"arguments": parser or {}, **found})
     write_json(description, engine)
 
 
@@ -225,7 +280,7 @@ def _host_vllm_version(python: Path) -> str:
         answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         raise UserError(
-            f"engine.python: {python}: does not hold vllm; expected a Python that imports it"
+            f"engine: {python}: does not hold vllm; expected a Python that imports it"
         ) from None
     return answer.stdout.strip()
 

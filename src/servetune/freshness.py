@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servetune.plan import Plan
+from servetune.published import published_files
 from servetune.records import read_search
 
 _PACKAGE = Path(__file__).parent
@@ -26,7 +27,7 @@ _TABLE_CODE = (
     "load/prepare.py",
     "searches.py",
 )
-_REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*")
+_REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*", "published.py")
 
 
 def tables_digest(plan: Plan, root: Path) -> str:
@@ -35,12 +36,13 @@ def tables_digest(plan: Plan, root: Path) -> str:
 
 
 def report_digest(plan: Plan, root: Path) -> str:
-    """Digest of what the report is made from: the tables, the sessions in them, and the code."""
+    """Digest of what the report is made from: tables, their sessions, published numbers, code."""
     # Sessions of other parameters stand in the same folder and are no reason to render again.
     records = [path for path in _records(plan, root) if path.is_file()]
     named = sorted({json.loads(path.read_bytes())["session"] for path in records})
     sessions = (root / "results" / plan.study / "sessions" / f"{id}.json" for id in named)
-    return _digest(tables_digest(plan, root), [*sessions, *_code(_REPORT_CODE)])
+    beside = published_files(plan.published, root) if plan.published else ()
+    return _digest(tables_digest(plan, root), [*sessions, *beside, *_code(_REPORT_CODE)])
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,7 @@ class Plan(_Planned):
     validity: Limits = Limits()
     price_usd_per_hour: float | None = None
     ceilings: Ceilings | None = None
+    published: str | None = None
     engines: dict[str, Any]
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
@@ -183,6 +184,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     sessions: list[Session] = []
     for repeat in range(1, repeats + 1):
         for name in names:
+            if repeat > (study.variants[name].repeats or repeat):
+                continue
             session = _plan_session(study, chosen, name, repeat, models, datasets, root)
             sessions.append(session.model_copy(update={"order": order[name, repeat]}))
     used = {model for session in sessions for model in session.models}
@@ -199,6 +202,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         validity=study.validity,
         price_usd_per_hour=study.price_usd_per_hour,
         ceilings=Ceilings(**study.ceilings.model_dump()) if study.ceilings else None,
+        published=study.published,
         engines={
             id: e if isinstance(e, str) else e.model_dump(mode="json") for id, e in engines.items()
         },
@@ -320,6 +324,8 @@ def _plan_session(
     environment = {**study.environment, **variant.environment}
     speculative = variant.speculative.model_dump() if variant.speculative else None
     draft_name = speculative.pop("model") if speculative else None
+    if speculative and draft_name and study.models[draft_name].source == "shape":
+        speculative = {"draft_load_config": {"load_format": "dummy"}, **speculative}
     engine = engine_id(engine_of(study, variant), root)
     model = models[variant.model].id
     draft = models[draft_name].id if draft_name else None
@@ -338,12 +344,13 @@ def _plan_session(
     measurements = [
         _plan_measurement(f"{name}-{key}", key, point, repeat, decided_by(key))
         for key, workload in study.workloads.items()
+        if variant.workloads is None or key in variant.workloads
         for point in workload.load_points
     ]
     searches = [
         _plan_search(f"{name}-{key}-capacity-r{repeat}", key, workload.capacity, decided_by(key))
         for key, workload in study.workloads.items()
-        if workload.capacity
+        if workload.capacity and (variant.workloads is None or key in variant.workloads)
     ]
     owed = [m.id for m in measurements] + [search.id for search in searches]
     return Session(

@@ -1,6 +1,7 @@
 """Where a number came from: the commit, and when."""
 
 import datetime
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,15 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+EXPORTED = "git.json"
+"""In the root of a bundle: the state of the project that it was exported from."""
+
+
 def git_state(root: Path) -> dict[str, Any]:
     """Return the commit of the project and whether its tracked files differ from it."""
+    if (root / EXPORTED).is_file():
+        exported: dict[str, Any] = json.loads((root / EXPORTED).read_bytes())
+        return exported
 
     def git(*words: str) -> str | None:
         done = subprocess.run(

@@ -6,6 +6,7 @@ was interrupted goes on where it was.
 """
 
 import json
+import math
 import os
 import time
 from contextlib import ExitStack
@@ -41,8 +42,14 @@ OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
 
 
-def run_session(session: Session, root: Path) -> None:
+def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:
     """Measure what a session owes, then write its record to results/<study>/sessions.
+
+    Args:
+        session: what to measure.
+        root: the project's folder.
+        until_s: no load point begins later, by `time.monotonic`; a session that still owes one
+            then has no record.
 
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model.
@@ -50,8 +57,14 @@ def run_session(session: Session, root: Path) -> None:
     if next_owed(session, root):
         check_hardware(session.hardware)
         with sole_use():
-            while next_owed(session, root):
-                _launch(session, root.absolute())
+            while time.monotonic() < until_s and next_owed(session, root):
+                _launch(session, root.absolute(), until_s)
+    if not next_owed(session, root):
+        write_session(session, root)
+
+
+def write_session(session: Session, root: Path) -> None:
+    """Write the record of a session that owes nothing."""
     write_json(_results(session, root) / "sessions" / f"{session.id}.json", _summary(session, root))
 
 
@@ -83,12 +96,13 @@ def _raw(session: Session, root: Path) -> Path:
     return root / "results" / "raw" / session.study / session.id
 
 
-def _launch_files(session: Session, root: Path) -> list[Path]:
+def launch_files(session: Session, root: Path) -> list[Path]:
+    """Return the files of a session's launches, each written while it ran."""
     return sorted(_raw(session, root).glob("launch-*.json"))
 
 
 def _summary(session: Session, root: Path) -> SessionRecord:
-    files = _launch_files(session, root)
+    files = launch_files(session, root)
     return SessionRecord(
         session=session.id,
         study=session.study,
@@ -107,10 +121,10 @@ def _summary(session: Session, root: Path) -> SessionRecord:
     )
 
 
-def _launch(session: Session, root: Path) -> None:
-    """Start a server and measure until nothing is owed, or the server is gone."""
+def _launch(session: Session, root: Path, until_s: float) -> None:
+    """Start a server and measure until nothing is owed, the time is up, or the server is gone."""
     owed = owed_by(session, root)
-    number = len(_launch_files(session, root)) + 1
+    number = len(launch_files(session, root)) + 1
     raw = _raw(session, root)
     label = session.variant if session.repeat == 1 else f"{session.variant} r{session.repeat}"
     server = _server(session, number, root)
@@ -177,6 +191,9 @@ def _launch(session: Session, root: Path) -> None:
         count = 0
         while (measurement := next_owed(session, root)) is not None:
             began, count = time.monotonic(), count + 1
+            if began >= until_s:
+                say(f"{label}: time is up after {count - 1} load points")
+                return
             name = f"{measurement.workload} {measurement.load_point}"
             say(f"{label}: {name}, {_place(measurement, count, len(owed))}")
             prepared = ready.prepare(measurement)

@@ -74,7 +74,11 @@ class HuggingFace(Declared):
 
     source: Literal["huggingface"]
     repo: str = Field(pattern=r"^[^/\s]+/[^/\s]+$", description="owner/name")
-    revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="a commit: 40 hex digits")
+    revision: str | None = Field(
+        None,
+        pattern=r"^[0-9a-f]{40}$",
+        description="a commit: 40 hex digits, needed to fetch it",
+    )
 
 
 class LocalPath(Declared):
@@ -118,6 +122,8 @@ class Variant(Declared):
     speculative: Speculative | None = None
     environment: dict[str, str] = Field({})
     engine: "Engine | None" = None
+    workloads: list[Name] | None = Field(None, min_length=1, description="all without it")
+    repeats: int | None = Field(None, ge=1, description="launches at most; as declared without it")
 
 
 class EnginePython(Declared):
@@ -126,10 +132,24 @@ class EnginePython(Declared):
     python: Path
 
 
+class EngineVersion(Declared):
+    """vLLM of one version, in whatever Python the measuring host has it."""
+
+    vllm: str = Field(pattern=r"^[0-9][0-9A-Za-z.+_]*$", description="such as 0.26.0")
+
+
+def _engine_kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "pinned"
+    is_version = isinstance(value, EngineVersion) or (isinstance(value, dict) and "vllm" in value)
+    return "version" if is_version else "host"
+
+
 Engine = Annotated[
     Annotated[Literal["vllm-cpu", "vllm-cuda"], Tag("pinned")]
-    | Annotated[EnginePython, Tag("host")],
-    Discriminator(lambda value: "pinned" if isinstance(value, str) else "host"),
+    | Annotated[EnginePython, Tag("host")]
+    | Annotated[EngineVersion, Tag("version")],
+    Discriminator(_engine_kind),
 ]
 
 
@@ -149,6 +169,7 @@ class Study(Declared):
     hardware: Name = Field(description="cpu, or the accelerator, such as nvidia-h200")
     engine: Engine
     baseline: Name = Field(description="the variant that the others are compared with")
+    published: Name | None = Field(None, description="numbers to show beside the measured ones")
     models: dict[Name, ModelSource] = Field(min_length=1)
     server: ServerArguments = Field({}, description="vllm serve arguments of every variant")
     environment: dict[str, str] = Field({}, description="environment of every server")
@@ -232,6 +253,11 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
         if variant.speculative:
             draft = variant.speculative.model
             refer(f"variants.{name}.speculative.model", draft, study.models, "model")
+        for workload_name in variant.workloads or []:
+            key = f"variants.{name}.workloads"
+            refer(key, workload_name, study.workloads, "workload")
+    if study.published:
+        exists("published", Path("data", "published", f"{study.published}.csv"))
     for name, workload in study.workloads.items():
         refer(f"workloads.{name}.dataset", workload.dataset, study.datasets, "dataset")
         points = [point.name for point in workload.load_points]

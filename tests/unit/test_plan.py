@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from project import Project
+from servetune.errors import UserError
 from servetune.plan import Plan, keep_plan, make_plan, read_plan
 
 
@@ -188,3 +189,63 @@ def test_a_subset_of_variants_keeps_their_measurements(project: Project) -> None
 def test_a_kept_plan_reads_back_as_it_was(project: Project) -> None:
     made = plan(project)
     assert read_plan(keep_plan(made, project.root), project.root) == made
+
+
+def test_a_draft_that_is_a_shape_gets_dummy_weights_as_its_target_does(project: Project) -> None:
+    study = project.study()
+    shapes = "studies/shapes"
+    study["models"] = {
+        "bytes": {"source": "path", "path": f"{shapes}/tokenizer"},
+        "llama": {"source": "shape", "config": f"{shapes}/llama-3.1-8b.json", "tokenizer": "bytes"},
+        "draft": {"source": "shape", "config": f"{shapes}/llama-3.1-8b-eagle3.json"},
+    }
+    speculative = {"method": "eagle3", "model": "draft", "num_speculative_tokens": 3}
+    study["variants"] = {"bf16": {"model": "llama", "speculative": speculative}}
+    project.write_study(study)
+    (session,) = plan(project).sessions
+    assert session.server["load_format"] == "dummy"
+    assert session.speculative == {
+        "draft_load_config": {"load_format": "dummy"},
+        "method": "eagle3",
+        "num_speculative_tokens": 3,
+    }
+
+
+def test_an_engine_of_a_version_is_the_same_on_every_host_and_its_arguments_are_checked(
+    project: Project,
+) -> None:
+    study = {**project.study(), "engine": {"vllm": "0.26.0"}}
+    project.write_study(study)
+    assert plan(project).sessions[0].engine == "vllm-0.26.0-4f3ca66d226a"
+    study["server"]["max_num_seq"] = 1
+    project.write_study(study)
+    with pytest.raises(UserError, match="did you mean max_num_seqs"):
+        plan(project)
+
+
+def test_a_variant_may_have_fewer_launches_and_workloads_than_the_others(project: Project) -> None:
+    study = project.study()
+    before = plan(project, repeats=3)
+    study["variants"]["w8a8"] |= {"repeats": 1, "workloads": ["open"]}
+    project.write_study(study)
+    after = plan(project, repeats=3)
+    assert [s.variant for s in after.sessions].count("w8a8") == 1
+    assert [s.variant for s in after.sessions].count("bf16") == 3
+    (session,) = [s for s in after.sessions if s.variant == "w8a8"]
+    assert [m.workload for m in session.measurements] == ["open"]
+    assert ids(after) < ids(before)
+
+
+def test_a_hub_model_without_a_commit_is_planned_and_is_not_the_pinned_one(
+    project: Project,
+) -> None:
+    study = project.study()
+    pinned = {"source": "huggingface", "repo": "a/model", "revision": "0" * 40}
+    unpinned = {"source": "huggingface", "repo": "a/model"}
+    made = []
+    for source in (pinned, unpinned):
+        study["models"] = {"tiny": source}
+        study["variants"] = {"bf16": {"model": "tiny"}}
+        project.write_study(study)
+        made.append(plan(project))
+    assert ids(made[0]).isdisjoint(ids(made[1]))

@@ -1,5 +1,6 @@
 """The renderings of a plan and its tables: complete, escaped, small, and never in the way."""
 
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -392,6 +393,30 @@ def test_dummy_weights_are_said_plainly():
     arguments = (data.plan, table, data.quantiles, data.sessions, data.turns)
     assert "Speed is real; text, quality and acceptance" in Page(render_html(*arguments)).text
     assert "Weights are dummy" in render_markdown(*arguments)
+
+
+def test_every_table_and_chart_marks_what_has_dummy_weights(monkeypatch):
+    data = make_data(plan=with_load(make_quickstart_plan(), "chat", "rinf"))
+    dagger = "\N{DAGGER}"
+    table = data.table.assign(is_dummy=data.table["variant"] == "w8a8")
+    arguments = (data.plan, table, data.quantiles, data.sessions, data.turns)
+    html = render_html(*arguments)
+    body = html[html.index("<main") : html.index("</main>")]
+    for shown in re.findall(r"<table.*?</table>", body, re.DOTALL):
+        assert shown.count("w8a8</span>") == 0 and shown.count("bf16<sup") == 0
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", body)
+    assert captions and all("dummy weights" in caption for caption in captions)
+    tables = [line for line in render_markdown(*arguments).splitlines() if line.startswith("| ")]
+    named = [line for line in tables if re.search(r"\bw8a8\b", line)]
+    assert named and all(f"w8a8 {dagger}" in line for line in named)
+    assert not any(f"bf16 {dagger}" in line for line in tables)
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render_terminal(data.plan, table))
+    text = console.export_text()
+    assert f"w8a8 {dagger}" in text and "Weights are dummy" in text
+    plain = Console(width=200, record=True, file=io.StringIO())
+    plain.print(render_terminal(data.plan, data.table))
+    assert dagger not in plain.export_text() + render_html(*data.arguments)
 
 
 def test_tables_read_from_parquet_render_the_same(tmp_path):

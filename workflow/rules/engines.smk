@@ -10,11 +10,13 @@ def engine_file(name):
 
 
 def declared_engine(engine):
-    """What `servetune engine` takes for an engine of the plan: a name, or a path with a slash."""
+    """What `servetune engine` takes for an engine of the plan: a name, a path, or a version."""
     declared = PLAN.engines.get(engine, engine.rsplit("-", 1)[0])
-    return (
-        declared if isinstance(declared, str) else os.path.join(".", declared["python"])
-    )
+    if isinstance(declared, str):
+        return declared
+    if "vllm" in declared:
+        return f"vllm=={declared['vllm']}"
+    return os.path.join(".", declared["python"])
 
 
 rule build_engine:

@@ -104,21 +104,25 @@ def _quantized(planned: PlannedModel, folder: Path, root: Path) -> str:
 
 def _huggingface(planned: PlannedModel, folder: Path, root: Path) -> str:
     source = planned.source
+    repo, revision = source["repo"], source["revision"]
+    if revision is None:
+        current = _ask_hub("print(HfApi().model_info(sys.argv[1]).sha)", [repo], root)
+        raise UserError(
+            f"models: {repo}: no revision is pinned, so its numbers could not be reproduced;"
+            f" write revision: {current}, which is its latest"
+        )
+    say(f"fetching {repo} at {revision[:12]} from the Hugging Face hub")
+    fetch = "print(snapshot_download(sys.argv[1], revision=sys.argv[2]))"
+    return _ask_hub(fetch, [repo, revision], root)
+
+
+def _ask_hub(expression: str, words: list[str], root: Path) -> str:
     python = read_engine(engine_id(MAKER, root)).python
-    ask = (
-        "import sys; from huggingface_hub import snapshot_download;"
-        "print(snapshot_download(sys.argv[1], revision=sys.argv[2]))"
-    )
-    say(f"fetching {source['repo']} at {source['revision'][:12]} from the Hugging Face hub")
-    done = subprocess.run(
-        [python, "-c", ask, source["repo"], source["revision"]],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ask = f"import sys; from huggingface_hub import HfApi, snapshot_download; {expression}"
+    done = subprocess.run([python, "-c", ask, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise UserError(f"models: {source['repo']}: cannot be fetched: {last}")
+        raise UserError(f"models: {words[0]}: cannot be fetched: {last}")
     return done.stdout.strip().splitlines()[-1]
 
 

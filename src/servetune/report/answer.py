@@ -13,9 +13,19 @@ from servetune.plan import Plan
 from servetune.report.wording import listed, load_of, number, plural, ratio, span, where_of
 
 DUMMY = (
-    "Weights are dummy (random, from the architecture's shape alone). Speed is real; text,"
-    " quality and acceptance of draft tokens are not."
+    "\N{DAGGER} Weights are dummy (random, from the architecture's shape alone). Speed is real;"
+    " text, quality and acceptance of draft tokens are not."
 )
+
+
+def dummies(table: pd.DataFrame) -> set[str]:
+    """Return the variants whose weights are dummy; each is marked wherever it is named."""
+    return set(table.loc[table["is_dummy"].astype(bool), "variant"])
+
+
+def marked(variant: str, dummies: set[str]) -> str:
+    """Return a variant's name, with a dagger if its weights are dummy."""
+    return f"{variant} \N{DAGGER}" if variant in dummies else variant
 
 
 @dataclass(frozen=True)

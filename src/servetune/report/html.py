@@ -20,6 +20,7 @@ from servetune.analysis.comparison import compare, compare_capacity, numbers, re
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.latencies import PERCENTILES
 from servetune.plan import Plan
+from servetune.published import Published
 from servetune.records import SessionRecord
 from servetune.report import (
     answer,
@@ -34,6 +35,7 @@ from servetune.report import (
     verdicts,
     wording,
 )
+from servetune.report import published as reference
 from servetune.report.grammar import Spec, heaviest, places_of, positions_of
 from servetune.report.latency_charts import LATENCIES
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
@@ -62,6 +64,7 @@ def render_html(
     sessions: dict[str, SessionRecord],
     by_turn: pd.DataFrame,
     over_time: pd.DataFrame | None = None,
+    published: Published | None = None,
 ) -> str:
     """Render the report as one self-contained page.
 
@@ -72,6 +75,7 @@ def render_html(
         sessions: session records by id; some may be missing.
         by_turn: conversations by turn, as `servetune.tables.turns` makes them.
         over_time: telemetry, as `servetune.timeline.timeline` makes it; by default none.
+        published: what others measured, to stand beside it.
     """
     comparison = compare(table, plan.baseline)
     capacities = compare_capacity(table, plan.baseline)
@@ -98,6 +102,7 @@ def render_html(
         themes={theme: vega_config(theme, looks) for theme in TOKENS},
         looks={look.variant: index for index, look in enumerate(looks)},
         legend=looks,
+        dummies=answer.dummies(table),
         state=answer.state(table),
         headline=answer.headline(plan, comparison),
         by_variant=answer.by_variant(plan, comparison),
@@ -127,6 +132,7 @@ def render_html(
         latencies=LATENCIES,
         speculation=[{**row, "positions": positions_of(row)} for row in records_of(speculating)],
         capacities=records_of(capacities),
+        published=_published(plan, table, sessions, published),
         problems=answer.problems(table),
         rows=records_of(table),
         tallies=validity.tallies(cards),
@@ -142,6 +148,23 @@ def render_html(
         reproduction=provenance.reproduction(plan, table, sessions),
         glossary=wording.GLOSSARY,
     )
+
+
+def _published(
+    plan: Plan,
+    table: pd.DataFrame,
+    sessions: dict[str, SessionRecord],
+    published: Published | None,
+) -> dict[str, Any] | None:
+    if published is None:
+        return None
+    return {
+        "explained": reference.EXPLAINED,
+        "source": published.source,
+        "differing": reference.source(published, plan, provenance.versions(plan, table, sessions)),
+        "heads": reference.HEADS,
+        "rows": reference.beside(plan, table, published),
+    }
 
 
 def _charts(
@@ -192,7 +215,7 @@ def _notes(
     """What a reader has to know before reading any number."""
     missing = provenance.missing_sessions(table, sessions)
     return [
-        *([answer.DUMMY] if bool(table["is_dummy"].any()) else []),
+        *([answer.DUMMY] if answer.dummies(table) else []),
         *answer.no_ratios(plan, comparison),
         *provenance.mixed(table, sessions),
         *([missing] if missing else []),

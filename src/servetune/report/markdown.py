@@ -9,8 +9,10 @@ from servetune.analysis.judgement import Judgement, judge_study
 from servetune.insight.cases import cases
 from servetune.insight.findings import findings
 from servetune.plan import Plan
+from servetune.published import Published
 from servetune.records import SessionRecord
 from servetune.report import answer, economy, provenance, turns, validity, verdicts, wording
+from servetune.report import published as reference
 from servetune.report.gfm import bullets, details, fence, left, pipe_table, text
 from servetune.report.provenance import ServerCommand
 from servetune.report.verdicts_markdown import effect_table, verdict_table
@@ -29,6 +31,7 @@ def render_markdown(
     sessions: dict[str, SessionRecord],
     by_turn: pd.DataFrame,
     over_time: pd.DataFrame | None = None,
+    published: Published | None = None,
 ) -> str:
     """Render the report as GitHub-flavoured Markdown; takes what `render_html` takes.
 
@@ -40,11 +43,13 @@ def render_markdown(
     reduced = turns.by_turn(by_turn)
     for rows, logs, commands in ((None, True, True), (None, True, False), (None, False, False)):
         text = _document(
-            plan, table, comparison, judgement, reduced, sessions, rows, logs, commands
+            plan, table, comparison, judgement, reduced, sessions, published, rows, logs, commands
         )
         if len(text) <= LIMIT:
             return text
-    return _document(plan, table, comparison, judgement, reduced, sessions, 100, False, False)
+    return _document(
+        plan, table, comparison, judgement, reduced, sessions, published, 100, False, False
+    )
 
 
 def _document(
@@ -54,10 +59,12 @@ def _document(
     judgement: Judgement,
     reduced: pd.DataFrame,
     sessions: dict[str, SessionRecord],
+    published: Published | None,
     rows: int | None,
     logs: bool,
     commands: bool,
 ) -> str:
+    dummies = answer.dummies(table)
     blocks = [
         f"## servetune: {text(plan.study)}",
         f"**{text(plan.question)}**",
@@ -69,12 +76,13 @@ def _document(
         f"{text(answer.state(table))} {text(verdicts.method(plan, judgement))}"
         f" {text(verdicts.checked(judgement))}".rstrip(),
         bullets([text(why) for why in verdicts.without(judgement)]) if plan.repeats > 1 else None,
-        _comparison(plan, comparison, rows),
-        _batches(plan, comparison, rows),
-        _turns(reduced, rows),
+        _comparison(plan, comparison, rows, dummies),
+        _batches(plan, comparison, rows, dummies),
+        _turns(reduced, rows, dummies),
         effect_table(judgement, rows),
         _findings(plan, table, sessions),
         _capacity(plan, table),
+        _published(plan, table, sessions, published, rows),
         *_problems(table, logs),
         _validity(table),
         _commands(provenance.commands(plan, table, sessions)) if commands else None,
@@ -94,25 +102,25 @@ def _findings(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord
         tries = "; ".join(each.finding.attempts)
         place = f"{each.variant}, {each.places[0]}"
         lines.append(
-            f"**{_text(each.finding.title)}** {_text(place)}: {_text(seen)}. Try: {_text(tries)}."
+            f"**{text(each.finding.title)}** {text(place)}: {text(seen)}. Try: {text(tries)}."
         )
     left = len(told) - len(lines)
     more = f"\n\n_{wording.plural(left, 'finding')} more in summary.html._" if left else ""
-    return f"### Findings\n\n{_bullets(lines)}{more}"
+    return f"### Findings\n\n{bullets(lines)}{more}"
 
 
 def _notes(
     plan: Plan, table: pd.DataFrame, comparison: pd.DataFrame, sessions: dict[str, SessionRecord]
 ) -> list[str]:
     notes = [
-        *([answer.DUMMY] if bool(table["is_dummy"].any()) else []),
+        *([answer.DUMMY] if answer.dummies(table) else []),
         *answer.no_ratios(plan, comparison),
         *provenance.mixed(table, sessions),
     ]
     return [f"> {text(note)}" for note in notes]
 
 
-def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
+def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None, dummies: set[str]) -> str:
     heads = [
         "Workload",
         "Load point",
@@ -132,7 +140,7 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
         heads.pop()
     costs = economy.costs(comparison)
     cells = [
-        _cells(plan, row)[: len(heads)] + [wording.number(row[column]) for column in costs]
+        _cells(plan, row, dummies)[: len(heads)] + [wording.number(row[column]) for column in costs]
         for row in rows[:most]
     ]
     note = (
@@ -145,7 +153,7 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str:
     return f"{shown}\n\n{note}{left(rows, cells)}"
 
 
-def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
+def _cells(plan: Plan, row: dict[str, Any], dummies: set[str]) -> list[str]:
     metrics = ("ttft_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "output_throughput_tok_s")
     is_baseline = row["variant"] == plan.baseline
     status = row["status"]
@@ -154,7 +162,7 @@ def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
     return [
         text(row["workload"]),
         text(row["load_point"]),
-        text(row["variant"]) + (" (baseline)" if is_baseline else ""),
+        text(answer.marked(row["variant"], dummies)) + (" (baseline)" if is_baseline else ""),
         status,
         f"{row['requests']:,}" if row["ok"] else wording.NONE,
         *(_valued(row, metric, is_baseline) for metric in metrics),
@@ -162,7 +170,9 @@ def _cells(plan: Plan, row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | None:
+def _batches(
+    plan: Plan, comparison: pd.DataFrame, most: int | None, dummies: set[str]
+) -> str | None:
     rows = economy.batches(comparison, plan.baseline)
     if not rows:
         return None
@@ -170,7 +180,7 @@ def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | No
     cells = [
         [
             text(wording.where_of(row)),
-            text(row["variant"]),
+            text(answer.marked(row["variant"], dummies)),
             *(_valued(row, metric, row["variant"] == plan.baseline) for metric in metrics),
         ]
         for row in rows[:most]
@@ -179,7 +189,7 @@ def _batches(plan: Plan, comparison: pd.DataFrame, most: int | None) -> str | No
     return f"### Offline batch\n\n{pipe_table(heads, cells, numeric_from=2)}{left(rows, cells)}"
 
 
-def _turns(reduced: pd.DataFrame, most: int | None) -> str | None:
+def _turns(reduced: pd.DataFrame, most: int | None, dummies: set[str]) -> str | None:
     rows = turns.first_and_last(reduced)
     if not rows:
         return None
@@ -191,7 +201,7 @@ def _turns(reduced: pd.DataFrame, most: int | None) -> str | None:
     cells = [
         [
             text(wording.where_of(row)),
-            text(row["variant"]),
+            text(answer.marked(row["variant"], dummies)),
             f"{row['turns']}",
             *(turns.from_to(row, metric) for metric in metrics),
         ]
@@ -227,9 +237,10 @@ def _valued(row: dict[str, Any], metric: str, is_baseline: bool) -> str:
 
 
 def _capacity(plan: Plan, table: pd.DataFrame) -> str:
+    dummies = answer.dummies(table)
     rows = [
         [
-            text(row["variant"]),
+            text(answer.marked(row["variant"], dummies)),
             wording.whole(row["kv_cache_tokens"]),
             wording.ratio(row["kv_cache_tokens_ratio"]),
             wording.number(row["kv_cache_max_concurrency"]),
@@ -238,6 +249,32 @@ def _capacity(plan: Plan, table: pd.DataFrame) -> str:
     ]
     heads = ["Variant", "KV-cache tokens", f"{wording.TIMES} baseline", "Max concurrency"]
     return pipe_table(heads, rows, numeric_from=1)
+
+
+def _published(
+    plan: Plan,
+    table: pd.DataFrame,
+    sessions: dict[str, SessionRecord],
+    published: Published | None,
+    most: int | None,
+) -> str | None:
+    if published is None:
+        return None
+    rows, dummies = reference.beside(plan, table, published), answer.dummies(table)
+    cells = [
+        [text(cell) for cell in (answer.marked(row.variant, dummies), row.place, *row.cells())]
+        for row in rows[:most]
+    ]
+    told = reference.source(published, plan, provenance.versions(plan, table, sessions))
+    parts = [
+        f"{reference.EXPLAINED} Source: {text(published.source.title)}.",
+        pipe_table(
+            ["What differs", "Published", "Measured here"], [[text(c) for c in r] for r in told], 3
+        ),
+        bullets([text(each) for each in published.source.differs]),
+        pipe_table(["Variant", "Where", *reference.HEADS], cells, 3) + left(rows, cells),
+    ]
+    return details("Published numbers beside measured ones", "\n\n".join(parts))
 
 
 def _problems(table: pd.DataFrame, logs: bool) -> list[str]:

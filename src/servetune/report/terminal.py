@@ -7,7 +7,7 @@ from rich.text import Text
 
 from servetune.analysis.comparison import compare, records_of
 from servetune.plan import Plan
-from servetune.report import wording
+from servetune.report import answer, wording
 
 STATUS_STYLE = {"ok": "green", "partial": "yellow", "invalid": "yellow", "failed": "red"}
 
@@ -19,8 +19,17 @@ def render_terminal(plan: Plan, table: pd.DataFrame) -> Table:
     """
     heads = ("variant", "workload", "load", "status")
     measured = ("TTFT p50\nms", "TPOT p50\nms", "output\ntok/s", f"{wording.TIMES} baseline\ntok/s")
+    dummies = answer.dummies(table)
     title = Text(f"{plan.study}: {plan.question}")
-    rendered = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
+    note = Text(answer.DUMMY) if dummies else None
+    rendered = Table(
+        title=title,
+        title_justify="left",
+        caption=note,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+    )
     for head in heads:
         rendered.add_column(head, overflow="fold", min_width=len(head))
     for head in measured:
@@ -31,7 +40,8 @@ def render_terminal(plan: Plan, table: pd.DataFrame) -> Table:
     rows.sort(key=lambda row: order[_place(row)])
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         cells: tuple[str | Text, ...] = (
-            *(Text(str(row[key])) for key in ("variant", "workload", "load_point")),
+            Text(answer.marked(row["variant"], dummies)),
+            *(Text(str(row[key])) for key in ("workload", "load_point")),
             Text(row["status"], style=STATUS_STYLE[row["status"]]),
             wording.number(row["ttft_p50_ms"]),
             wording.number(row["tpot_p50_ms"]),

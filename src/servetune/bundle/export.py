@@ -1,0 +1,163 @@
+"""Writing a bundle: code, checkpoints, datasets and sessions in one file that Python runs."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servetune.bundle import start
+from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
+from servetune.engines import known_parser, vllm_version
+from servetune.errors import UserError
+from servetune.identity import digest
+from servetune.load.registry import GENERATORS
+from servetune.models.make import MANIFEST as MODEL_MANIFEST
+from servetune.models.make import checkpoint, model_folder
+from servetune.plan import Plan, Session
+from servetune.provenance import EXPORTED, git_state
+from servetune.records import write_json
+from servetune.session import launch_files, owed_by, record_path
+from servetune.source import environment_with_source
+from servetune.study import Engine, EnginePython, EngineVersion
+
+PACKED_BYTES = 2 * 1024**3
+"""A checkpoint that lies outside the project and is larger stays where it is: the measuring host
+is told where it has it."""
+
+Content = Iterator[tuple[str, Path | bytes]]
+"""Names inside the bundle, with the file or the bytes that stand there."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What went into a bundle: sessions and load points that are owed, and models left out."""
+
+    sessions: int
+    load_points: int
+    elsewhere: list[str]
+
+
+def export_bundle(plan: Plan, out: Path, root: Path) -> Exported:
+    """Write the sessions that a plan still owes as one file.
+
+    Models and datasets that are not here yet are made first, by the workflow.
+
+    Args:
+        plan: what to measure.
+        out: the file to write.
+        root: the project's folder.
+
+    Raises:
+        UserError: nothing is owed, or a session needs what a bundle cannot hold.
+    """
+    in_order = sorted(plan.sessions, key=lambda session: session.order)
+    sessions = [session for session in in_order if owed_by(session, root)]
+    if not sessions:
+        raise UserError(f"{plan.study}: everything is measured; there is nothing to export")
+    _refuse_other_tools(sessions)
+    _make_missing(plan, sessions, root)
+    models = sorted({model for session in sessions for model in session.models})
+    packed = {id for id in models if _is_packed(id, root)}
+    manifest = Manifest(
+        study=plan.study,
+        sessions=sessions,
+        engines={id: _engine(plan.engines[id], root) for id in {s.engine for s in sessions}},
+        elsewhere={id: plan.models[id].source for id in models if id not in packed},
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, content in _content(manifest, packed, root):
+            if isinstance(content, bytes):
+                bundle.writestr(name, content)
+            else:
+                bundle.write(content, name)
+    temporary.replace(out)
+    owed = sum(len(owed_by(session, root)) for session in sessions)
+    return Exported(len(sessions), owed, list(manifest.elsewhere))
+
+
+def _content(manifest: Manifest, packed: set[str], root: Path) -> Content:
+    package = Path(start.__file__).parents[1]
+    yield "__main__.py", Path(start.__file__)
+    for file in sorted(package.rglob("*.py")):
+        yield str(Path("src", package.name, file.relative_to(package))), file
+    project = Path("project")
+    yield str(project / MANIFEST), manifest.model_dump_json().encode()
+    yield str(project / EXPORTED), json.dumps(git_state(root)).encode()
+    for id in sorted(packed):
+        folder = project / "data" / "models" / id
+        found = json.loads((model_folder(id, root) / MODEL_MANIFEST).read_bytes())
+        yield str(folder / MODEL_MANIFEST), json.dumps({**found, "checkpoint": "."}).encode()
+        for file in _files(checkpoint(id, root)):
+            if file.name != MODEL_MANIFEST:
+                yield str(folder / file.relative_to(checkpoint(id, root))), file
+    for dataset in sorted({each for session in manifest.sessions for each in session.datasets}):
+        path = Path("data", "workloads", f"{dataset}.jsonl")
+        yield str(project / path), root / path
+    for session in manifest.sessions:
+        # What was measured before, so that the host goes on and counts its launches on.
+        records = [record_path(session, m.id, root) for m in session.measurements]
+        for file in [*filter(Path.is_file, records), *launch_files(session, root)]:
+            yield str(project / file.relative_to(root)), file
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _is_packed(id: str, root: Path) -> bool:
+    """Whether a checkpoint goes along: it was made here, or is small."""
+    folder = checkpoint(id, root)
+    return (
+        folder == model_folder(id, root).absolute()
+        or sum(file.stat().st_size for file in _files(folder)) <= PACKED_BYTES
+    )
+
+
+def _engine(declared: Any, root: Path) -> BundledEngine:
+    engine: Engine = declared
+    if isinstance(declared, dict):
+        kind = EngineVersion if "vllm" in declared else EnginePython
+        engine = kind.model_validate(declared)
+    return BundledEngine(vllm=vllm_version(engine, root), parser=known_parser(engine, root))
+
+
+def _refuse_other_tools(sessions: list[Session]) -> None:
+    for session in sessions:
+        for measurement in session.measurements:
+            name = measurement.load["generator"]
+            if GENERATORS[name].environment is not None:
+                raise UserError(
+                    f"studies/{session.study}.yaml: workloads.{measurement.workload}.generator:"
+                    f" {name} needs an environment of its own, which a bundle does not hold;"
+                    " expected vllm-bench, which is in the engine"
+                )
+
+
+def _make_missing(plan: Plan, sessions: list[Session], root: Path) -> None:
+    wanted = [
+        *(f"data/models/{id}/{MODEL_MANIFEST}" for session in sessions for id in session.models),
+        *(f"data/workloads/{id}.jsonl" for session in sessions for id in session.datasets),
+    ]
+    missing = [path for path in dict.fromkeys(wanted) if not (root / path).is_file()]
+    if not missing:
+        return
+    params = Path(".servetune", f"params-{digest(plan.params)}.json")
+    write_json(root / params, plan.params)
+    words = ["--cores", "1", *missing, "--configfile", str(params)]
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *words],
+        cwd=root,
+        env=environment_with_source(),
+        # What the workflow prints when it succeeds is about results.
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode:
+        raise UserError(f"{plan.study}: its models or datasets cannot be made; see above")

@@ -1,0 +1,134 @@
+"""Measuring on a host that has only the bundle: no network, no Git, no Snakemake, no project.
+
+Every record is kept when its load point ends, so a run that was stopped or killed goes on where
+it was: in the same folder by itself, on a bare host from the results that it gave back.
+"""
+
+import argparse
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+from servetune.bundle.manifest import Manifest, read_manifest
+from servetune.bundle.results import pack_results, take_results
+from servetune.engines import adopt_engine
+from servetune.errors import UserError
+from servetune.lifetime import end_with_pipeline
+from servetune.models.make import MANIFEST, model_folder
+from servetune.progress import say
+from servetune.records import Launch, write_json
+from servetune.session import launch_files, owed_by, run_session
+
+
+def main() -> int:
+    """Measure what the bundle owes; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python3 BUNDLE",
+        description="Measure the sessions of this bundle that are still owed.",
+        epilog="--folder DIR says where to unpack it; by default the bundle's own name.",
+    )
+    parser.add_argument("project", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        required=True,
+        metavar="FILE.tar.gz",
+        help="where the results go: written after each session, and at the end",
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE.tar.gz",
+        help="results that an earlier run gave back, so that it goes on from there",
+    )
+    parser.add_argument(
+        "--stop-after",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="begin no load point later than this; one that runs is finished",
+    )
+    parser.add_argument(
+        "--python",
+        type=Path,
+        default=Path(sys.executable),
+        metavar="PATH",
+        help="a Python that imports vllm; by default the one that runs this",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="MODEL=PATH",
+        help="where the checkpoint of a model lies that is not in the bundle",
+    )
+    parser.add_argument(
+        "--without-output",
+        action="store_true",
+        help="leave the load generator's own output out of the results; records, requests, "
+        "telemetry and logs stay",
+    )
+    arguments = parser.parse_args()
+    try:
+        return _run(arguments)
+    except UserError as error:
+        print(f"servetune: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    until_s = time.monotonic() + arguments.stop_after
+    project: Path = arguments.project
+    manifest = read_manifest(project)
+    os.environ["SERVETUNE_CACHE"] = str(project / ".cache")
+    # SIGTERM ends the servers and writes the results, as --stop-after does.
+    end_with_pipeline()
+    for file in arguments.resume:
+        take_results(file, project)
+    _find_models(manifest, arguments.model, project)
+    for id, engine in manifest.engines.items():
+        # Not resolved: a virtual environment's Python is a link to one without its packages.
+        adopt_engine(id, arguments.python.absolute(), engine.vllm, engine.parser)
+    try:
+        for session in manifest.sessions:
+            if time.monotonic() + _slowest_start_s(manifest, project) >= until_s:
+                break
+            run_session(session, project, until_s)
+            pack_results(manifest, project, arguments.results, not arguments.without_output)
+    finally:
+        pack_results(manifest, project, arguments.results, not arguments.without_output)
+    owed = sum(len(owed_by(session, project)) for session in manifest.sessions)
+    total = sum(len(session.measurements) for session in manifest.sessions)
+    say(f"{total - owed} of {total} load points measured; results in {arguments.results}")
+    return 0
+
+
+def _slowest_start_s(manifest: Manifest, project: Path) -> float:
+    """Return the longest start-up seen: a server that is ready too late would be for nothing."""
+    starts = [
+        Launch.model_validate_json(file.read_bytes()).server.startup_s
+        for session in manifest.sessions
+        for file in launch_files(session, project)
+    ]
+    return max((start_s for start_s in starts if start_s), default=0.0)
+
+
+def _find_models(manifest: Manifest, named: list[str], project: Path) -> None:
+    places = dict(each.split("=", 1) for each in named if "=" in each)
+    for id, source in manifest.elsewhere.items():
+        name = id.rsplit("-", 1)[0]
+        if name not in places:
+            raise UserError(f"{name}: the bundle has no checkpoint of it; give --model {name}=PATH")
+        path = Path(places[name]).absolute()
+        if not path.is_dir():
+            raise UserError(f"--model {name}: {path}: no such folder; expected a checkpoint")
+        found = {"id": id, "source": source, "checkpoint": str(path)}
+        write_json(model_folder(id, project) / MANIFEST, found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

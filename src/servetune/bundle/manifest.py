@@ -1,0 +1,48 @@
+"""What a bundle says of itself, and where things lie in it.
+
+A bundle is a file that Python runs (`python3 STUDY.pyz`): `__main__.py`, which unpacks it and
+starts `servetune.bundle.host`; `src/`, this package's code; and `project/`, a project's folder
+with all that the sessions need: checkpoints, request datasets, and what was measured of them
+before. The results that a host gives back hold the manifest too, and the `results` that it
+measured.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from servetune.arguments import Parser
+from servetune.plan import Session
+
+MANIFEST = "bundle.json"
+FORMAT = 1
+
+
+class BundledEngine(BaseModel):
+    """An engine to find on the measuring host. `parser` is None where it has to be asked."""
+
+    model_config = ConfigDict(frozen=True)
+
+    vllm: str | None
+    parser: Parser | None
+
+
+class Manifest(BaseModel):
+    """The sessions that a bundle measures, and what it expects of the host.
+
+    `elsewhere` names the models whose checkpoints are not in the bundle, with their source.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    format: int = FORMAT
+    study: str
+    sessions: list[Session]
+    engines: dict[str, BundledEngine]
+    elsewhere: dict[str, dict[str, Any]] = {}
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of an unpacked bundle, or of the results of one."""
+    return Manifest.model_validate_json((folder / MANIFEST).read_bytes())

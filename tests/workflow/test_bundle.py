@@ -1,0 +1,188 @@
+"""Measuring on a host that has a bundle, an engine and a few packages, and nothing else."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from workspace import ROOT, Workspace
+
+LOOPBACK_ALONE = (
+    "import fcntl, os, socket, struct, sys;"
+    "up = struct.pack('16sh14x', b'lo', 0x41);"
+    "fcntl.ioctl(socket.socket(), 0x8914, up);"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Turns on 127.0.0.1 in a network namespace that holds nothing else, then runs a command."""
+
+
+def without_network() -> list[str]:
+    """Return the words that run a command without network, where the kernel lets this user."""
+    words = [
+        str(shutil.which("unshare")),
+        "--user",
+        "--map-root-user",
+        "--net",
+        sys.executable,
+        "-c",
+        LOOPBACK_ALONE,
+    ]
+    tried = subprocess.run([*words, "/bin/true"], capture_output=True, check=False)
+    return words if tried.returncode == 0 else []
+
+
+class Host:
+    """An empty folder without network, Git and Snakemake, where this project cannot be used."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.isolation = without_network()
+        tools = root / "bin"
+        tools.mkdir(parents=True)
+        # What the stand-in's launcher needs, and no more.
+        (tools / "dirname").symlink_to(str(shutil.which("dirname")))
+        elsewhere = root / "elsewhere/servetune"
+        elsewhere.mkdir(parents=True)
+        (elsewhere / "__init__.py").write_text("raise ImportError('not the code of the bundle')")
+        self.environment = {
+            "PATH": str(tools),
+            "PYTHONPATH": str(elsewhere.parent),
+            "STANDIN_PYTHON": sys.executable,
+            "TMPDIR": str(root),
+        }
+
+    def run(self, bundle: Path, *more: str) -> subprocess.CompletedProcess[str]:
+        engine = str(ROOT / "tests/standin/python")
+        words = [str(bundle), "--python", engine, "--results", "results.tar.gz", *more]
+        return subprocess.run(
+            [*self.isolation, sys.executable, *words],
+            cwd=self.root,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+
+    def measure(self, bundle: Path, *more: str) -> Path:
+        done = self.run(bundle, *more)
+        assert done.returncode == 0, done.stderr
+        return self.root / "results.tar.gz"
+
+
+def export(workspace: Workspace) -> Path:
+    workspace.check("servetune", "bundle", "export")
+    return workspace.root / "bundles/standin.pyz"
+
+
+def test_a_bundle_is_measured_elsewhere_and_nothing_is_left_to_measure(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    bundle = export(workspace)
+    results = Host(tmp_path / "host").measure(bundle)
+    told = workspace.check("servetune", "bundle", "import", str(results))
+    assert "4 load points taken" in told and "0 load points still owed" in told
+    sessions = [str(p) for p in (workspace.root / "results/standin/sessions").glob("*.json")]
+    assert len(sessions) == 2
+    relative = [str(Path(path).relative_to(workspace.root)) for path in sessions]
+    assert "Nothing to be done" in workspace.check("snakemake", "-n", "--cores", "1", *relative)
+    assert "rule measure_session" not in workspace.dry_run()
+    workspace.measure()
+    assert "Nothing to be done" in workspace.dry_run()
+    assert workspace.launches() == 2
+    assert {record["status"] for record in workspace.records().values()} == {"ok"}
+    for id in workspace.records():
+        raw = workspace.root / "results/raw/standin" / id
+        names = {"requests.parquet", "schedule.jsonl", "vllm-bench.json", "sent.json"}
+        assert {path.name for path in raw.iterdir()} >= names
+    commit = workspace.check("git", "rev-parse", "HEAD").strip()
+    assert {s["launches"][0]["git"]["commit"] for s in workspace.sessions()} == {commit}
+
+
+def test_a_run_whose_time_is_up_goes_on_from_its_results_on_a_bare_host(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    bundle = export(workspace)
+    none = Host(tmp_path / "first").measure(bundle, "--stop-after", "0")
+    told = workspace.check("servetune", "bundle", "import", str(none))
+    assert "0 load points taken" in told and "4 load points still owed" in told
+
+    half = Host(tmp_path / "second").measure(bundle)
+    kept = drop_all_but_one(half)
+    done = Host(tmp_path / "third").measure(bundle, "--resume", str(half))
+    workspace.check("servetune", "bundle", "import", str(done))
+    records = workspace.records()
+    assert len(records) == 4
+    assert records[kept["measurement"]] == kept
+    # The session that was cut had its second launch for what it still owed.
+    assert records[kept["measurement"]]["launch"] == 1
+    others = [r for r in records.values() if r["session"] == kept["session"] and r != kept]
+    assert [r["launch"] for r in others] == [2]
+
+
+def drop_all_but_one(archive: Path) -> dict:
+    """Make the results of a run that was killed after its first load point; returns its record."""
+    folder = archive.parent / "unpacked"
+    with tarfile.open(archive) as content:
+        content.extractall(folder, filter="data")
+    records = [json.loads(p.read_text()) for p in folder.glob("results/standin/records/*.json")]
+    first = min(records, key=lambda record: (record["variant"] != "plain", record["started_at"]))
+    shutil.rmtree(folder / "results/standin/sessions")
+    for record in records:
+        if record != first:
+            id = record["measurement"]
+            (folder / f"results/standin/records/{id}.json").unlink()
+            shutil.rmtree(folder / "results/raw/standin" / id)
+            if record["session"] != first["session"]:
+                other = folder / "results/raw/standin" / record["session"]
+                shutil.rmtree(other, ignore_errors=True)
+    archive.unlink()
+    with tarfile.open(archive, "w:gz") as content:
+        for name in ("bundle.json", "results"):
+            content.add(folder / name, name)
+    return first
+
+
+def test_only_what_is_owed_is_exported(measured: Workspace) -> None:
+    done = measured.run("servetune", "bundle", "export")
+    assert done.returncode == 2
+    assert "everything is measured" in done.stderr
+    study = measured.study
+    study["workloads"]["random"]["load_points"].append({"concurrency": 2, "requests": 4})
+    measured.write_study(study)
+    assert "2 sessions, 2 load points" in measured.check("servetune", "bundle", "export")
+
+
+def test_a_host_with_another_vllm_is_refused(workspace: Workspace, tmp_path: Path) -> None:
+    study = {**workspace.study, "engine": {"vllm": "0.0.1"}}
+    workspace.write_study(study)
+    host = Host(tmp_path / "host")
+    done = host.run(export(workspace))
+    assert done.returncode == 2
+    assert "holds vllm 0.32.0+standin; the study measures with 0.0.1" in done.stderr
+    assert not (host.root / "results.tar.gz").exists()
+    assert "Traceback" not in done.stderr
+
+
+def test_a_version_that_is_not_here_is_measured_with_a_bundle(workspace: Workspace) -> None:
+    workspace.write_study({**workspace.study, "engine": {"vllm": "0.32.0"}})
+    done = workspace.run("snakemake", "--cores", "1", "reports/summary.html")
+    assert done.returncode != 0
+    assert "measure there with `servetune bundle export`" in done.stderr
+    python = str(ROOT / "tests/standin/python")
+    workspace.check("servetune", "engine", "vllm==0.32.0", "--python", python)
+    workspace.measure()
+    assert len(workspace.records()) == 4
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive"])
+def test_what_is_not_a_bundles_results_is_refused(workspace: Workspace, content: bytes) -> None:
+    (workspace.root / "x.tar.gz").write_bytes(content)
+    done = workspace.run("servetune", "bundle", "import", "x.tar.gz")
+    assert done.returncode == 2
+    assert "x.tar.gz: not the results of a bundle" in done.stderr
+    assert "Traceback" not in done.stderr
