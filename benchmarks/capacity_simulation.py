@@ -4,17 +4,18 @@ Run: uv run python benchmarks/capacity_simulation.py [--searches N] [--fresh]
 
 Coverage counts searches whose interval holds the true capacity; wrong verdicts are counted for
 probes at least 2 % away from it. Peers get the same servers and the exact algorithm of their
-source, with rates for GuideLLM's streams, at several fixed numbers of requests a probe.
+source, with rates for GuideLLM's streams, at several fixed numbers of requests a probe: the
+comparison is with the smallest number at which as many of their answers are within 10 %.
 """
 
 import argparse
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from capacity_peers import PEERS, Peer
 from simulated_server import Batching, Queue, Run, Server, simulate, wait_above
 
 from servetune.capacity.boundary import predict
@@ -24,7 +25,8 @@ from servetune.capacity.slo import PRESETS, Objective, Search, Slo
 
 HAIR = 0.02
 SCOUT = 200
-SIZES = (100, 1000, 3000, 10000)
+SIZES = (300, 1000, 3000, 10_000, 30_000)
+TOLERANCES = (0.3, 0.4)
 
 
 @dataclass(frozen=True)
@@ -151,50 +153,7 @@ def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[P
     return step["tier"], history, spent
 
 
-Passes = Callable[[float], bool]
-
-
-def guidellm(passes: Passes, start: float, top: float) -> float:
-    """GuideLLM 0.8 goodput profile: double from the start, bisect to 10 %, 15 probes at most."""
-    best, worst, rate = 0.0, math.inf, start
-    for _ in range(15):
-        if passes(rate):
-            best = max(best, rate)
-        else:
-            worst = min(worst, rate)
-        if math.isinf(worst):
-            rate = 2 * rate
-        elif best == 0:
-            rate = worst / 2
-        elif worst - best <= 0.1 * best:
-            break
-        else:
-            rate = (best + worst) / 2
-    return best
-
-
-def grid(passes: Passes, start: float, top: float) -> float:
-    """Take the best of 10 rates from that of one request at a time to the throughput.
-
-    As `vllm bench sweep serve_workload` lays them; its first and last are closed loops.
-    """
-    return max((rate for rate in np.linspace(start / 4, top, 10) if passes(rate)), default=0.0)
-
-
-def descent(passes: Passes, start: float, top: float) -> float:
-    """Go down from throughput + 1 by 1 request a second until one passes (auto_tune.sh)."""
-    rate = float(math.floor(top) + 1)
-    while rate > 0 and not passes(rate):
-        rate -= 1
-    return rate
-
-
-PEERS = {"GuideLLM goodput": guidellm, "grid of 10": grid, "auto_tune descent": descent}
-
-
-def peer_once(
-    case: Case, peer: Callable[[Passes, float, float], float], size: int, seed: int
-) -> tuple[float, Spent]:
+def peer_once(case: Case, peer: Peer, size: int, seed: int) -> tuple[float, Spent]:
     spent, slo, count = Spent(), Slo(**case.slo), 0
     throughput = scout(case, seed, spent)
     alone = simulate(case.server, 1e-3, 50, 1)
@@ -220,78 +179,111 @@ def wrong(probed: Probed, truth: float) -> bool | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--searches", type=int, default=510, help="in all")
-    parser.add_argument("--budget", type=int, default=60_000, help="requests a probe")
+    parser.add_argument("--searches", type=int, default=1008, help="in all")
     parser.add_argument("--fresh", action="store_true", help="servers that nothing was set on")
     arguments = parser.parse_args()
     cases, first_seed = (FRESH, 10_000) if arguments.fresh else (CASES, 0)
-    each = max(1, arguments.searches // (len(cases) * 2))
+    each = max(1, arguments.searches // (len(cases) * len(TOLERANCES)))
     began = time.monotonic()
     truths = {case.name: true_capacity(case) for case in cases}
     for case in cases:
         print(f"{case.name:30} capacity {truths[case.name]:.3f} requests/s")
     print(f"true capacities: {time.monotonic() - began:.0f} s\n", flush=True)
-    reference: dict[float, tuple[float, float]] = {}
-    for tolerance in (0.1, 0.2):
-        covered, close, costs, seconds = 0, 0, [], []
-        judged: Counter[bool | None] = Counter()
+    ours: list[Cost] = []
+    for tolerance in TOLERANCES:
         print(f"tolerance {tolerance}: covered, ended, probes, requests (median, mean), seconds")
-        for case in cases:
-            search = Search(
-                slo={"tier": Slo(**case.slo)},
-                lowest=0.1,
-                highest=100,
-                tolerance=tolerance,
-                probe_requests=arguments.budget,
-            )
-            truth, hits, ends = truths[case.name], 0, Counter[str]()
-            own, own_seconds, probes = [], [], []
-            for seed in range(first_seed, first_seed + each):
-                answer, history, spent = search_once(case, search, seed)
-                hits += answer.lower <= truth and (answer.upper is None or truth <= answer.upper)
-                point = math.sqrt(answer.lower * (answer.upper or answer.lower))
-                point = answer.lower if tolerance < 0.2 else point
-                close += abs(point / truth - 1) <= 0.1
-                ends[answer.ended] += 1
-                judged.update(wrong(probed, truth) for probed in history)
-                own.append(spent.requests)
-                own_seconds.append(spent.seconds)
-                probes.append(len(history))
-            covered, costs, seconds = covered + hits, costs + own, seconds + own_seconds
-            print(
-                f"  {case.name:30} {hits}/{each} {dict(ends)} {np.mean(probes):.1f}"
-                f" {np.median(own):,.0f} {np.mean(own):,.0f} {np.mean(own_seconds):,.0f} s",
-                flush=True,
-            )
-        total = each * len(cases)
-        decided = judged[True] + judged[False]
-        print(
-            f"  all: coverage {covered / total:.3f} of {total}, within 10 % {close / total:.3f},"
-            f" wrong verdicts {judged[True]}/{decided} = {judged[True] / max(decided, 1):.4f}"
-            f" (declared {search.error_per_probe:.4f}), requests {np.mean(costs):,.0f},"
-            f" seconds {np.mean(seconds):,.0f}; {time.monotonic() - began:.0f} s\n",
-            flush=True,
-        )
-        reference[tolerance] = (float(np.mean(costs)), close / total)
+        ours.append(run_searches(cases, truths, tolerance, range(first_seed, first_seed + each)))
+        print(f"  {time.monotonic() - began:.0f} s so far\n", flush=True)
     if arguments.fresh:
         return
-    print("peers: requests a probe, within 10 % of the truth, requests, seconds, times ours at 0.2")
+    best = max(ours, key=lambda cost: cost.close)
+    print("peers: requests a probe, within 10 % of the truth, requests, seconds, times ours")
     for name, peer in PEERS.items():
         for size in SIZES:
-            close, costs, seconds = 0, [], []
-            repeats = max(2, min(each, 60_000 // size))
-            for case in cases:
-                for seed in range(repeats):
-                    answer_rps, spent = peer_once(case, peer, size, seed)
-                    close += abs(answer_rps / truths[case.name] - 1) <= 0.1
-                    costs.append(spent.requests)
-                    seconds.append(spent.seconds)
+            cost = run_peer(cases, truths, peer, size, max(3, min(each, 60_000 // size)))
             print(
-                f"  {name:18} {size:6} {close / len(costs):.3f} {np.mean(costs):10,.0f}"
-                f" {np.mean(seconds):8,.0f} s {np.mean(costs) / reference[0.2][0]:6.2f}",
+                f"  {name:18} {size:6} {cost.close:.3f} {cost.requests:10,.0f}"
+                f" {cost.seconds:8,.0f} s {cost.requests / best.requests:6.1f}"
+                f" {cost.seconds / best.seconds:6.1f}",
                 flush=True,
             )
+            if cost.close >= best.close:
+                break
+        else:
+            print(f"  {name:18} never reaches {best.close:.3f}")
     print(f"\n{time.monotonic() - began:.0f} s in all")
+
+
+def run_searches(
+    cases: tuple[Case, ...], truths: dict[str, float], tolerance: float, seeds: range
+) -> "Cost":
+    """Search each server once a seed, print what came of it, and return the mean cost."""
+    covered, close, judged = 0, 0, Counter[bool | None]()
+    spent: list[Spent] = []
+    for case in cases:
+        settings = {"lowest": 0.1, "highest": 100, "tolerance": tolerance}
+        search = Search(slo={"tier": Slo(**case.slo)}, **settings)
+        truth, hits, ends = truths[case.name], 0, Counter[str]()
+        own, probes = [], []
+        for seed in seeds:
+            answer, history, cost = search_once(case, search, seed)
+            hits += answer.lower <= truth and (answer.upper is None or truth <= answer.upper)
+            close += abs((answer.capacity or 0) / truth - 1) <= 0.1
+            ends[answer.ended] += 1
+            judged.update(wrong(probed, truth) for probed in history)
+            own.append(cost)
+            probes.append(len(history))
+        covered, spent = covered + hits, spent + own
+        requests = [each.requests for each in own]
+        print(
+            f"  {case.name:30} {hits}/{len(seeds)} {dict(ends)} {np.mean(probes):.1f}"
+            f" {np.median(requests):,.0f} {np.mean(requests):,.0f}"
+            f" {np.mean([each.seconds for each in own]):,.0f} s",
+            flush=True,
+        )
+    mean = Cost.of(spent, close)
+    decided = judged[True] + judged[False]
+    print(
+        f"  all: coverage {covered / len(spent):.3f} of {len(spent)} (declared"
+        f" {search.confidence}), within 10 % {mean.close:.3f}, wrong verdicts"
+        f" {judged[True]}/{decided} = {judged[True] / max(decided, 1):.4f} (declared"
+        f" {search.probe_error:.2f}), requests {mean.requests:,.0f}, seconds {mean.seconds:,.0f}"
+    )
+    return mean
+
+
+def run_peer(
+    cases: tuple[Case, ...],
+    truths: dict[str, float],
+    peer: Peer,
+    size: int,
+    repeats: int,
+) -> "Cost":
+    """Let a peer search each server, with so many requests a probe."""
+    close, spent = 0, []
+    for case in cases:
+        for seed in range(repeats):
+            answer_rps, cost = peer_once(case, peer, size, seed)
+            close += abs(answer_rps / truths[case.name] - 1) <= 0.1
+            spent.append(cost)
+    return Cost.of(spent, close)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Means over searches; `close` is the share of answers within 10 % of the truth."""
+
+    requests: float
+    seconds: float
+    close: float
+
+    @classmethod
+    def of(cls, spent: list[Spent], close: int) -> "Cost":
+        return cls(
+            float(np.mean([each.requests for each in spent])),
+            float(np.mean([each.seconds for each in spent])),
+            close / len(spent),
+        )
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ MOST_USELESS = 2
 def scout(search: PlannedSearch) -> Measurement:
     """Return the closed loop that comes before the first probe."""
     point = LoadPoint(concurrency=SCOUT_CONCURRENCY, requests=SCOUT_REQUESTS)
-    return _measurement(search, 0, point, {})
+    return measurement(search, 0, point, {})
 
 
 def probe(search: PlannedSearch, index: int, step: NextProbe) -> Measurement:
@@ -51,12 +51,13 @@ def probe(search: PlannedSearch, index: int, step: NextProbe) -> Measurement:
         "error": settings.probe_error,
         "is_open_loop": is_rate,
     }
-    return _measurement(search, index, point, rule)
+    return measurement(search, index, point, rule)
 
 
-def _measurement(
+def measurement(
     search: PlannedSearch, index: int, point: LoadPoint, rule: dict[str, Any]
 ) -> Measurement:
+    """Return a measurement of a search: its place, its load, and what ends it, if anything."""
     # Each probe has arrivals of its own, so that two at the same load are two pieces of evidence.
     seed = search.load["seed"] + index
     decides = {

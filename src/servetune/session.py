@@ -83,6 +83,13 @@ def next_owed(session: Session, root: Path) -> Measurement | None:
     return None
 
 
+def count_owed(session: Session, root: Path) -> int:
+    """Count what a session has to measure: its load points, and searches that have not ended."""
+    return len(owed_by(session, root)) + sum(
+        next_probe(session, search, root) is not None for search in session.searches
+    )
+
+
 def record_path(session: Session, measurement: str, root: Path) -> Path:
     """Return where the record of a measurement stands."""
     return _results(session, root) / "records" / f"{measurement}.json"

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.e2e
 
 ALIKE = {"dataset": "text", "load_points": [{"rate_rps": 8, "requests": 32}]}
 ROUNDS = 6
+MOST_REQUESTS = 1000
 LONG = {
     "generator": "vllm-bench",
     "dataset": "long",
@@ -32,6 +33,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     study["datasets"] = {
         "text": study["datasets"]["text"],
         "long": {"kind": "text", "requests": 12, "input_words": 300, "output_tokens": 8},
+        "short": {"kind": "text", "requests": 256, "input_words": 32, "output_tokens": 8},
         "dialogues": {
             "kind": "conversations",
             "conversations": 8,
@@ -57,6 +59,16 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
             "generator": "vllm-bench",
             "dataset": "dialogues",
             "load_points": [{"concurrency": 2, "requests": 32}],
+        },
+        "hopeless": {
+            "generator": "guidellm",
+            "dataset": "short",
+            "capacity": {
+                "slo": {"impossible": {"tpot_p90_ms": 0.01}},
+                "lowest": 20,
+                "highest": 40,
+                "probe_requests": MOST_REQUESTS,
+            },
         },
         "dialogues-guidellm": {
             "generator": "guidellm",
@@ -179,3 +191,14 @@ def test_the_prefix_cache_hit_rate_rises_with_the_turn(clone: Clone, workload: s
     page = (clone.root / "reports/summary.html").read_text()
     assert "Conversations by turn" in page
     assert f"{100 * ratios[1]:.0f}\u00a0% → {100 * ratios[4]:.0f}\u00a0%" in page
+
+
+def test_guidellm_ends_a_probe_as_soon_as_it_is_decided(clone: Clone) -> None:
+    """Its own scheduler stops the load, by a constraint in its registry."""
+    results = clone.root / "results/quickstart"
+    capacities = pd.read_parquet(results / "capacities.parquet").to_dict("records")
+    assert [(row["ended"], row["capacity"]) for row in capacities] == [("zero", 0)]
+    probes = pd.read_parquet(results / "probes.parquet").to_dict("records")
+    assert {row["verdict"] for row in probes} == {"fail"}
+    assert {row["stopped"] for row in probes} == {"decided"}
+    assert all(row["requests"] < MOST_REQUESTS / 2 for row in probes)

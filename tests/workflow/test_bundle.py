@@ -124,6 +124,31 @@ def test_a_run_whose_time_is_up_goes_on_from_its_results_on_a_bare_host(
     assert [r["launch"] for r in others] == [2]
 
 
+def test_a_search_for_the_capacity_is_made_elsewhere_and_taken_probe_by_probe(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    study = workspace.study
+    study["server"]["enable_prefix_caching"] = False
+    study["variants"] = {"plain": {"model": "standin"}}
+    workload = study["workloads"]["random"]
+    del workload["load_points"]
+    workload["capacity"] = {
+        "slo": {"loose": {"ttft_p90_ms": 2000}},
+        "lowest": 5,
+        "highest": 20,
+        "probe_requests": 200,
+    }
+    workspace.write_study(study)
+    workspace.commit("Search the capacity")
+    results = Host(tmp_path / "host").measure(export(workspace))
+    told = workspace.check("servetune", "bundle", "import", str(results))
+    assert "0 load points still owed" in told
+    assert "rule measure_session" not in workspace.dry_run()
+    workspace.measure()
+    assert workspace.metrics()["plain"]["random"]["capacity_rps_lower"] == 20
+    assert workspace.launches() == 1
+
+
 def drop_all_but_one(archive: Path) -> dict:
     """Make the results of a run that was killed after its first load point; returns its record."""
     folder = archive.parent / "unpacked"

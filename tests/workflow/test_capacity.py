@@ -1,4 +1,4 @@
-"""A study that asks for the highest load within an SLO gets it, with its interval and its probes."""
+"""A study that asks for the highest load within an SLO gets it, with its interval and probes."""
 
 import json
 from pathlib import Path

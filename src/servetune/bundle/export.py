@@ -21,7 +21,7 @@ from servetune.models.make import checkpoint, model_folder
 from servetune.plan import Plan, Session
 from servetune.provenance import EXPORTED, git_state
 from servetune.records import write_json
-from servetune.session import launch_files, owed_by, record_path
+from servetune.session import count_owed, launch_files, record_path
 from servetune.source import environment_with_source
 from servetune.study import Engine, EnginePython, EngineVersion
 
@@ -56,7 +56,7 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Exported:
         UserError: nothing is owed, or a session needs what a bundle cannot hold.
     """
     in_order = sorted(plan.sessions, key=lambda session: session.order)
-    sessions = [session for session in in_order if owed_by(session, root)]
+    sessions = [session for session in in_order if count_owed(session, root)]
     if not sessions:
         raise UserError(f"{plan.study}: everything is measured; there is nothing to export")
     _refuse_other_tools(sessions)
@@ -78,7 +78,7 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Exported:
             else:
                 bundle.write(content, name)
     temporary.replace(out)
-    owed = sum(len(owed_by(session, root)) for session in sessions)
+    owed = sum(count_owed(session, root) for session in sessions)
     return Exported(len(sessions), owed, list(manifest.elsewhere))
 
 

@@ -19,7 +19,7 @@ from servetune.lifetime import end_with_pipeline
 from servetune.models.make import MANIFEST, model_folder
 from servetune.progress import say
 from servetune.records import Launch, write_json
-from servetune.session import launch_files, owed_by, run_session
+from servetune.session import count_owed, launch_files, run_session
 
 
 def main() -> int:
@@ -101,9 +101,10 @@ def _run(arguments: argparse.Namespace) -> int:
             pack_results(manifest, project, arguments.results, not arguments.without_output)
     finally:
         pack_results(manifest, project, arguments.results, not arguments.without_output)
-    owed = sum(len(owed_by(session, project)) for session in manifest.sessions)
-    total = sum(len(session.measurements) for session in manifest.sessions)
-    say(f"{total - owed} of {total} load points measured; results in {arguments.results}")
+    owed = sum(count_owed(session, project) for session in manifest.sessions)
+    total = sum(len(s.measurements) + len(s.searches) for s in manifest.sessions)
+    done = f"{total - owed} of {total} load points and searches"
+    say(f"{done} measured; results in {arguments.results}")
     return 0
 
 

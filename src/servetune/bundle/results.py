@@ -22,7 +22,8 @@ from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
 from servetune.plan import Measurement, Session
 from servetune.records import Launch, read_measurement
-from servetune.session import owed_by, record_path, write_session
+from servetune.searches import next_probe
+from servetune.session import count_owed, record_path, write_session
 from servetune.workloads.datasets import read_requests
 
 REQUESTS = "requests.parquet"
@@ -32,13 +33,14 @@ def pack_results(manifest: Manifest, project: Path, out: Path, has_output: bool)
     """Write what a project's sessions measured so far; `has_output` with the generators' own."""
     temporary = out.with_name(f".{out.name}.{os.getpid()}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    own = {m.id for session in manifest.sessions for m in session.measurements}
+    sessions = {session.id for session in manifest.sessions}
 
     def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         path = Path(member.name)
         # A hidden name is one that was being written when the run was killed.
         is_whole = not any(part.startswith(".") for part in path.parts)
-        is_output = path.parent.name in own and path.name not in (REQUESTS, SCHEDULE)
+        is_measured = path.parts[1:2] == ("raw",) and path.parent.name not in sessions
+        is_output = member.isfile() and is_measured and path.name not in (REQUESTS, SCHEDULE)
         is_wanted = path.name != SCHEDULE and (has_output or not is_output)
         return member if is_whole and is_wanted else None
 
@@ -82,8 +84,14 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
             _take_launches(session, arrived, root)
             for measurement in session.measurements:
                 counts[_take(session, measurement, arrived, root, datasets)] += 1
-            if owed := owed_by(session, root):
-                counts["owed"] += len(owed)
+            for search in session.searches:
+                # Each probe that is taken tells which one comes next.
+                while (probe := next_probe(session, search, root)) is not None:
+                    counts[came := _take(session, probe, arrived, root, datasets)] += 1
+                    if came != "measurements":
+                        break
+            if owed := count_owed(session, root):
+                counts["owed"] += owed
             else:
                 write_session(session, root)
                 counts["sessions"] += 1

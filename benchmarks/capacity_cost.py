@@ -1,0 +1,192 @@
+"""Server-busy seconds to find the capacity of a real server: servetune against fixed probes.
+
+Run: uv run python benchmarks/capacity_cost.py [--searches N] [--requests N]
+
+One real vLLM server on this machine's CPU takes everything, through one client: N searches of
+servetune, each with requests and arrivals of its own, and between them the searches of the peers
+(benchmarks/capacity_peers.py) with a fixed number of requests a probe. All send the same kind of
+load to the same server, so that what differs is which loads are sent and for how long. The true
+capacity is taken to be the median of servetune's searches; their spread is printed beside it.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from capacity_peers import PEERS, Peer
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from servetune import probes, searches  # noqa: E402
+from servetune.capacity.search import Capacity  # noqa: E402
+from servetune.engines import build_engine  # noqa: E402
+from servetune.load.declared import LoadPoint  # noqa: E402
+from servetune.plan import Measurement, PlannedSearch, Session, make_plan  # noqa: E402
+from servetune.records import MeasurementRecord, read_measurement  # noqa: E402
+from servetune.session import run_session  # noqa: E402
+from workspace import QUIET, make_workspace  # noqa: E402
+
+LIMITS = {"ttft_ms": 100, "tpot_ms": 12}
+GOODPUT_RATIO = 0.9
+
+
+def study(count: int) -> dict[str, Any]:
+    """One server, and a workload for each search: alike, with prompts of its own."""
+    quickstart = yaml.safe_load((ROOT / "studies/quickstart-capacity.yaml").read_text())
+    workload = quickstart["workloads"]["chat"]
+    settings = workload["capacity"] | {"slo": {"slo": {"goodput_ratio": GOODPUT_RATIO, **LIMITS}}}
+    names = [f"{kind}-{n}" for n in range(count) for kind in ("servetune", *map(_key, PEERS))]
+    return {
+        **{key: quickstart[key] for key in ("hardware", "engine", "server", "environment")},
+        "question": "What does it cost to find the capacity?",
+        "baseline": "bf16",
+        "models": {"tiny": {"source": "tiny"}},
+        "variants": {"bf16": {"model": "tiny"}},
+        "datasets": {
+            name: {**quickstart["datasets"]["text"], "requests": 256 + place}
+            for place, name in enumerate(names)
+        },
+        "workloads": {
+            name: {"generator": "vllm-bench", "dataset": name, "capacity": settings}
+            for name in names
+        },
+        # A machine that does other things costs accuracy here, and not the run.
+        "validity": QUIET,
+    }
+
+
+def _key(peer: str) -> str:
+    return peer.split()[0].lower().replace("_", "-")
+
+
+class MoreNeededError(Exception):
+    """A peer's algorithm asks for a rate that was not sent yet."""
+
+
+def peer_step(
+    peer: Peer, requests: int, raw: Path
+) -> Callable[[PlannedSearch, list[MeasurementRecord]], Measurement | dict[str, Capacity]]:
+    """Return what chooses a peer's next probe: its algorithm, replayed over the records so far."""
+
+    def next_measurement(
+        search: PlannedSearch, records: list[MeasurementRecord]
+    ) -> Measurement | dict[str, Capacity]:
+        if not records:
+            return probes.scout(search)
+        scout, left = records[0].metrics, iter(records[1:])
+        assert scout is not None and scout.e2e_mean_ms
+        top = scout.request_throughput_rps
+        start = 4 * top / probes.SCOUT_CONCURRENCY
+
+        def passes(rate: float) -> bool:
+            record = next(left, None)
+            if record is None:
+                raise MoreNeededError(rate)
+            return _keeps_slo(record, raw)
+
+        try:
+            rate = peer(passes, start, top)
+        except MoreNeededError as need:
+            point = LoadPoint(rate_rps=float(f"{need.args[0]:.3g}"), requests=requests)
+            return probes.measurement(search, len(records), point, {})
+        return {"slo": Capacity("slo", "found", rate, rate, rate, "", "")}
+
+    return next_measurement
+
+
+def _keeps_slo(record: MeasurementRecord, raw: Path) -> bool:
+    table = pd.read_parquet(raw / record.measurement / "requests.parquet")
+    late = (table["ttft_ms"] > LIMITS["ttft_ms"]) | (table["tpot_ms"] > LIMITS["tpot_ms"])
+    return float((late | ~table["is_ok"]).mean()) <= 1 - GOODPUT_RATIO
+
+
+def measure(session: Session, root: Path, requests: int) -> None:
+    """Run all searches on one server, the peers by their own choice of probes."""
+    raw = root / "results" / "raw" / session.study
+    peers = {_key(name): peer_step(peer, requests, raw) for name, peer in PEERS.items()}
+    own = searches.next_measurement
+
+    def choose(
+        search: PlannedSearch, records: list[MeasurementRecord]
+    ) -> Measurement | dict[str, Capacity]:
+        return peers.get(search.workload.rsplit("-", 1)[0], own)(search, records)
+
+    searches.next_measurement = choose
+    run_session(session, root)
+
+
+def busy_s(root: Path, study: str, ids: list[str]) -> float:
+    records = [read_measurement(root / "results" / study / "records" / f"{id}.json") for id in ids]
+    return sum(each.metrics.duration_s for each in records if each.metrics)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--searches", type=int, default=10, help="of servetune")
+    parser.add_argument("--peers", type=int, default=1, help="searches of each peer")
+    parser.add_argument("--requests", type=int, default=1000, help="of a peer's probe")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = make_workspace(Path(folder, "w"), Path.home() / ".cache" / "servetune")
+        workspace.write_study(study(arguments.searches))
+        for name in ("TMPDIR", "SERVETUNE_CACHE"):
+            workspace.environment.pop(name)
+        root = workspace.root
+        (session,) = make_plan({"study": "standin"}, root).sessions
+        kept = [
+            search
+            for search in session.searches
+            if search.workload.startswith("servetune")
+            or int(search.workload.rsplit("-", 1)[1]) < arguments.peers
+        ]
+        session = session.model_copy(update={"searches": kept})
+        build_engine("vllm-cpu", root)
+        made = [f"data/models/{id}/servetune.json" for id in session.models]
+        made += [f"data/workloads/{id}.jsonl" for id in session.datasets]
+        workspace.check("snakemake", "--cores", "1", *made, timeout_s=1800)
+        measure(session, root, arguments.requests)
+        report(session, root, arguments.requests)
+
+
+def report(session: Session, root: Path, requests: int) -> None:
+    """Print each way's answers, their spread, and the seconds that the server was busy."""
+    found: dict[str, list[tuple[Capacity, float]]] = {}
+    for search in session.searches:
+        record = searches.read_search(searches.search_path(session.study, search.id, root))
+        cost = busy_s(root, session.study, record.measurements)
+        found.setdefault(search.workload.rsplit("-", 1)[0], []).append((record.tiers["slo"], cost))
+    ours = found.pop("servetune")
+    capacity = statistics.median(each.capacity or 0 for each, _ in ours)
+    seconds = statistics.mean(cost for _, cost in ours)
+    print(f"servetune: {len(ours)} searches on one server, median {capacity:.1f} req/s")
+    for each, cost in ours:
+        print(
+            f"  {each.capacity:6.1f} ({each.lower:.1f} to {each.upper or 0:.1f}), {each.ended},"
+            f" {cost:.0f} s"
+        )
+    holds = sum(each.lower <= capacity <= (each.upper or capacity) for each, _ in ours)
+    pairs = [(a, b) for i, (a, _) in enumerate(ours) for b, _ in ours[i + 1 :]]
+    overlap = sum(max(a.lower, b.lower) <= min(a.upper or 0, b.upper or 0) for a, b in pairs)
+    close = sum(abs((each.capacity or 0) / capacity - 1) <= 0.1 for each, _ in ours)
+    print(f"  intervals that hold the median: {holds} of {len(ours)}")
+    print(f"  pairs of intervals that overlap: {overlap} of {len(pairs)}")
+    print(f"  within 10 % of the median: {close} of {len(ours)}; busy {seconds:.0f} s a search")
+    for name, answers in found.items():
+        cost = statistics.mean(cost for _, cost in answers)
+        told = ", ".join(f"{each.capacity:.1f}" for each, _ in answers)
+        near = sum(abs((each.capacity or 0) / capacity - 1) <= 0.1 for each, _ in answers)
+        print(
+            f"{name}, {requests} requests a probe: {told} req/s, {near} of {len(answers)} within"
+            f" 10 %; busy {cost:.0f} s a search: {cost / seconds:.1f} times ours"
+        )
+
+
+if __name__ == "__main__":
+    main()
