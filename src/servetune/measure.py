@@ -20,7 +20,7 @@ from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.load.warmup import warm_up
 from servetune.nvml import throttling
 from servetune.plan import Measurement, Session
-from servetune.probes import found_by
+from servetune.probes import found_by, nothing_found
 from servetune.progress import say
 from servetune.provenance import now
 from servetune.records import MeasurementRecord, ServerFacts
@@ -219,6 +219,7 @@ def blank_record(
         load=measurement.load,
         server_command=command,
         load_command=[],
+        probe=nothing_found(measurement),
     )
 
 

@@ -76,6 +76,15 @@ def measurement(
     )
 
 
+def nothing_found(measurement: Measurement) -> Probe | None:
+    """Return what a probe found that could not be made; None for what is no probe."""
+    rule = measurement.probe
+    if rule is None:
+        return None
+    tier = rule.get("tier", "")
+    return Probe(search=rule["search"], index=rule["index"], tier=tier, stopped="failed")
+
+
 def found_by(measurement: Measurement, requests: pd.DataFrame, decided_by: int | None) -> Probe:
     """Judge a probe by its request table.
 
@@ -169,7 +178,7 @@ def history(search: PlannedSearch, records: list[MeasurementRecord]) -> list[Pro
     for record in records[1:]:
         load = record.load["rate_rps" if is_rate else "concurrency"]
         usable = record.probe is not None and record.status == "ok"
-        judgements = record.probe.judgements if usable and record.probe else nothing
+        judgements = {**nothing, **record.probe.judgements} if usable and record.probe else nothing
         found.append(Probed(float(load), judgements))
     return found
 

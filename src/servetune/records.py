@@ -183,7 +183,7 @@ class Check(_Record):
     reason: str | None = None
 
 
-Stopped = Literal["decided", "requests", "seconds"]
+Stopped = Literal["decided", "requests", "seconds", "failed"]
 
 
 class Probe(_Record):
@@ -191,7 +191,8 @@ class Probe(_Record):
 
     `index` counts the probes of the search from 1; 0 is the closed loop before them, from which
     the first is predicted. `tier` is the one that it was sent for; it stopped because that one was
-    decided, or because its requests or its seconds were used up. `judgements` are by tier.
+    decided, because its requests or its seconds were used up, or because it failed. `judgements`
+    are by tier.
     """
 
     search: str
