@@ -246,6 +246,7 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     import pandas as pd
 
     from servetune.published import read_published
+    from servetune.report.slo import read_searched
 
     results = ROOT / "results" / plan.study
     table = pd.read_parquet(results / "load_points.parquet")
@@ -255,7 +256,8 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     named = {id: results / "sessions" / f"{id}.json" for id in table["session"].unique()}
     sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
     published = read_published(plan.published, ROOT) if plan.published else None
-    return plan, table, quantiles, sessions, turns, over_time, published
+    searched = read_searched(results)
+    return plan, table, quantiles, sessions, turns, over_time, published, searched
 
 
 if __name__ == "__main__":
