@@ -131,6 +131,7 @@ def show(plan: PlanFile = None) -> None:
     import pandas as pd
     from rich.console import Console
 
+    from servetune.report.slo import read_searched
     from servetune.report.terminal import render_terminal
 
     the_plan = read_plan(plan, ROOT)
@@ -138,7 +139,8 @@ def show(plan: PlanFile = None) -> None:
     if not path.is_file():
         print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
         return
-    Console().print(render_terminal(the_plan, pd.read_parquet(path)))
+    searched = read_searched(path.parent)
+    Console().print(render_terminal(the_plan, pd.read_parquet(path), searched))
     print("The report: reports/summary.html")
 
 
