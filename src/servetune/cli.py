@@ -131,6 +131,7 @@ def show(plan: PlanFile = None) -> None:
     import pandas as pd
     from rich.console import Console
 
+    from servetune.report.slo import read_searched
     from servetune.report.terminal import render_terminal
 
     the_plan = read_plan(plan, ROOT)
@@ -138,7 +139,8 @@ def show(plan: PlanFile = None) -> None:
     if not path.is_file():
         print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
         return
-    Console().print(render_terminal(the_plan, pd.read_parquet(path)))
+    searched = read_searched(path.parent)
+    Console().print(render_terminal(the_plan, pd.read_parquet(path), searched))
     print("The report: reports/summary.html")
 
 
@@ -246,6 +248,7 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     import pandas as pd
 
     from servetune.published import read_published
+    from servetune.report.slo import read_searched
 
     results = ROOT / "results" / plan.study
     table = pd.read_parquet(results / "load_points.parquet")
@@ -255,7 +258,8 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     named = {id: results / "sessions" / f"{id}.json" for id in table["session"].unique()}
     sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
     published = read_published(plan.published, ROOT) if plan.published else None
-    return plan, table, quantiles, sessions, turns, over_time, published
+    searched = read_searched(results)
+    return plan, table, quantiles, sessions, turns, over_time, published, searched
 
 
 if __name__ == "__main__":

@@ -187,6 +187,11 @@ def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*_PLACE, "latency", "probability", "value_ms"])
 
 
+def declared(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of declared load points: without the probes of searches for the capacity."""
+    return table[table["probe"].isna()]
+
+
 def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     """Nest the reviewed metrics as `<variant>.<workload>.<load point>.<metric>`.
 
@@ -195,7 +200,7 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     told by their capacity.
     """
     nested: dict[str, Any] = {}
-    for (variant, workload, point), rows in table[table["probe"].isna()].groupby(
+    for (variant, workload, point), rows in declared(table).groupby(
         ["variant", "workload", "load_point"], sort=False
     ):
         ok = rows[rows["status"] == "ok"]

@@ -22,6 +22,7 @@ from report_data import (
     make_hostile_data,
     make_quickstart_plan,
 )
+from search_data import make_searches
 from servetune.report import render_html
 
 ARGUMENTS = [
@@ -297,6 +298,20 @@ def test_every_chart_of_every_kind_of_load_is_drawn(browser, all_kinds):
             points = page.locator("[data-chart='tradeoff-ttft'] .role-mark.mark-symbol path")
             expect(points).not_to_have_count(0)
         assert all(chart.locator(MARKS).count() for chart in charts)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(browser, tmp_path, width):
+    with _opened(browser, _write(make_searches(), tmp_path), width) as page:
+        names = ("capacity-rate", "violations", "latency", "goodput")
+        charts = {name: page.locator(f"#slo [data-chart='slo-{name}']") for name in names}
+        for name, chart in charts.items():
+            assert chart.locator(MARKS).count() > 0, name
+            assert len(chart.get_attribute("aria-label")) > 20, name
+        expect(charts["latency"]).to_contain_text("at most 100 ms")
+        page.select_option("#slo select", "live · strict · TPOT p99")
+        expect(charts["latency"]).to_contain_text("at most 12.0 ms")
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width
 
 
 def lines_of(page: Page, chart: str) -> list[str | None]:

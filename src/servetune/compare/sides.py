@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from servetune.errors import UserError
 from servetune.records import SessionRecord
+from servetune.tables import declared
 
 RUN = "run: snakemake --cores 1 reports/summary.html"
 
@@ -88,6 +89,8 @@ def _side(label: str, read: Reader, without: str) -> Side:
     if table is None or quantiles is None:
         raise UserError(f"{label}: {results}/load_points.parquet: {without}")
     points = pd.read_parquet(io.BytesIO(table))
+    # A table of an older version knows no probes; they are compared with nothing.
+    points = declared(points) if "probe" in points else points
     named = {id: read(f"{results}/sessions/{id}.json") for id in points["session"].unique()}
     return Side(
         label=label,

@@ -164,7 +164,7 @@ def capacity(capacities: pd.DataFrame, variants: list[str]) -> Spec | None:
     text = base.mark_text(align="left", dx=6).encode(text="shown:N")
     facts = [f"{row['variant']} {row['shown']}" for row in rows]
     chart = shown(layered(bars, text))
-    return spec(chart, f"KV-cache capacity in tokens. {says(facts)}", 30 * len(rows), rows=rows)
+    return spec(chart, f"Size of the KV cache in tokens. {says(facts)}", 30 * len(rows), rows=rows)
 
 
 def _arrow(metric: str) -> str:

@@ -29,6 +29,8 @@ from servetune.report import (
     insight,
     latency_charts,
     provenance,
+    slo,
+    slo_section,
     timeline,
     turns,
     validity,
@@ -39,6 +41,7 @@ from servetune.report import published as reference
 from servetune.report.grammar import Spec, heaviest, places_of, positions_of
 from servetune.report.latency_charts import LATENCIES
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
+from servetune.tables import declared
 from servetune.timeline import COLUMNS
 
 COMPARED = {
@@ -65,6 +68,7 @@ def render_html(
     by_turn: pd.DataFrame,
     over_time: pd.DataFrame | None = None,
     published: Published | None = None,
+    searched: slo.Searched | None = None,
 ) -> str:
     """Render the report as one self-contained page.
 
@@ -76,19 +80,28 @@ def render_html(
         by_turn: conversations by turn, as `servetune.tables.turns` makes them.
         over_time: telemetry, as `servetune.timeline.timeline` makes it; by default none.
         published: what others measured, to stand beside it.
+        searched: what searches for the capacity found; by default none.
+
+    Probes of a search are measurements, but no load points: they are compared with nothing.
     """
-    comparison = compare(table, plan.baseline)
+    points = declared(table)
+    quantiles, by_turn = (
+        each[each["measurement"].isin(points["measurement"])] for each in (quantiles, by_turn)
+    )
+    comparison = compare(points, plan.baseline)
     capacities = compare_capacity(table, plan.baseline)
-    judgement = judge_study(plan, table, quantiles)
+    judgement = judge_study(plan, points, quantiles)
     looks = styles(plan.variants, plan.baseline)
     reduced, names = turns.by_turn(by_turn), [look.variant for look in looks]
-    drawn = _charts(table, quantiles, comparison, capacities, judgement, names)
+    drawn = _charts(points, quantiles, comparison, capacities, judgement, names)
     drawn |= _turn_charts(reduced, names)
     over_time = pd.DataFrame(columns=list(COLUMNS)) if over_time is None else over_time
     why = insight.insight(plan, table, sessions, names)
     drawn |= {**timeline.drawn(over_time), **why.charts}
+    capacity_found = slo_section.section(plan, table, searched, names)
+    drawn |= capacity_found.charts if capacity_found else {}
     cards = validity.cards(table)
-    ok = table[table["status"] == "ok"]
+    ok = points[points["status"] == "ok"]
     speculating = ok[numbers(ok["acceptance_length"]).notna()]
     program, page = _bundle(), (HERE / "page.js").read_text(encoding="utf-8")
     template = _environment().get_template("template.html.j2")
@@ -106,11 +119,12 @@ def render_html(
         state=answer.state(table),
         headline=answer.headline(plan, comparison),
         by_variant=answer.by_variant(plan, comparison),
-        caution=verdicts.method(plan, judgement),
+        caution=verdicts.method(plan, judgement) if len(points) else "",
         notes=[*verdicts.cautions(plan, judgement), *_notes(plan, table, comparison, sessions)],
         judged=verdicts.rows(judgement) if judgement.has_intervals else [],
         judged_heads=verdicts.HEADS,
         without=verdicts.without(judgement) if plan.repeats > 1 else [],
+        slo=capacity_found,
         drift_checked=verdicts.checked(judgement),
         effects=records_of(judgement.effects),
         columns=COMPARED,
@@ -132,7 +146,7 @@ def render_html(
         latencies=LATENCIES,
         speculation=[{**row, "positions": positions_of(row)} for row in records_of(speculating)],
         capacities=records_of(capacities),
-        published=_published(plan, table, sessions, published),
+        published=_published(plan, points, sessions, published),
         problems=answer.problems(table),
         rows=records_of(table),
         tallies=validity.tallies(cards),

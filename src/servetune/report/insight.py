@@ -77,14 +77,17 @@ class Insight:
 def insight(
     plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord], variants: list[str]
 ) -> Insight:
-    """Derive what the report tells, from the table and the session records."""
-    looked = cases(table, sessions, plan.ceilings)
+    """Derive what the report tells, from the table with its probes and the session records."""
+    everything = cases(table, sessions, plan.ceilings)
+    looked = [case for case in everything if known(case.row["probe"]) is None]
     measured = [case for case in looked if case.row["status"] != "failed"]
     plain = {
         _place(case.row): case.row for case in measured if case.row["variant"] == plan.baseline
     }
     seen = [_seen(case, plain) for case in measured]
-    starts = _starts(measured)
+    # A start is one whatever was sent to it, so probes tell it too.
+    started = [case for case in everything if case.row["status"] != "failed"]
+    starts = _starts(started)
     charts = {
         "roofline": _roofline(measured, seen, variants),
         "startup": _start_chart(starts, variants),
@@ -95,7 +98,7 @@ def insight(
         starts=starts,
         ceilings=_ceilings(measured),
         charts={name: chart for name, chart in charts.items() if chart is not None},
-        idle_power_w=_idle(measured),
+        idle_power_w=_idle(started),
     )
 
 

@@ -11,11 +11,22 @@ from servetune.insight.findings import findings
 from servetune.plan import Plan
 from servetune.published import Published
 from servetune.records import SessionRecord
-from servetune.report import answer, economy, provenance, turns, validity, verdicts, wording
+from servetune.report import (
+    answer,
+    economy,
+    provenance,
+    slo,
+    slo_markdown,
+    turns,
+    validity,
+    verdicts,
+    wording,
+)
 from servetune.report import published as reference
 from servetune.report.gfm import bullets, details, fence, left, pipe_table, text
 from servetune.report.provenance import ServerCommand
 from servetune.report.verdicts_markdown import effect_table, verdict_table
+from servetune.tables import declared
 
 MOST_FINDINGS = 8
 """Findings that are told here, those with the most to gain."""
@@ -32,23 +43,39 @@ def render_markdown(
     by_turn: pd.DataFrame,
     over_time: pd.DataFrame | None = None,
     published: Published | None = None,
+    searched: slo.Searched | None = None,
 ) -> str:
     """Render the report as GitHub-flavoured Markdown; takes what `render_html` takes.
 
     What does not fit a comment is left out from the end, and the text says so: commands first,
     then logs, then rows of the comparison.
     """
-    comparison = compare(table, plan.baseline)
-    judgement = judge_study(plan, table, quantiles)
+    points = declared(table)
+    quantiles, by_turn = (
+        each[each["measurement"].isin(points["measurement"])] for each in (quantiles, by_turn)
+    )
+    comparison = compare(points, plan.baseline)
+    judgement = judge_study(plan, points, quantiles)
     reduced = turns.by_turn(by_turn)
+    found = slo.found(plan, searched) if searched else []
     for rows, logs, commands in ((None, True, True), (None, True, False), (None, False, False)):
         text = _document(
-            plan, table, comparison, judgement, reduced, sessions, published, rows, logs, commands
+            plan,
+            table,
+            comparison,
+            judgement,
+            reduced,
+            found,
+            sessions,
+            published,
+            rows,
+            logs,
+            commands,
         )
         if len(text) <= LIMIT:
             return text
     return _document(
-        plan, table, comparison, judgement, reduced, sessions, published, 100, False, False
+        plan, table, comparison, judgement, reduced, found, sessions, published, 100, False, False
     )
 
 
@@ -58,31 +85,33 @@ def _document(
     comparison: pd.DataFrame,
     judgement: Judgement,
     reduced: pd.DataFrame,
+    found: list[slo.Found],
     sessions: dict[str, SessionRecord],
     published: Published | None,
     rows: int | None,
     logs: bool,
     commands: bool,
 ) -> str:
-    dummies = answer.dummies(table)
+    dummies, points = answer.dummies(table), declared(table)
     blocks = [
         f"## servetune: {text(plan.study)}",
         f"**{text(plan.question)}**",
         *(f"> {text(note)}" for note in verdicts.cautions(plan, judgement)),
         *_notes(plan, table, comparison, sessions),
+        slo_markdown.answer(plan, found),
         verdict_table(judgement, rows),
         bullets([f"**{text(p)}:** {text(s)}" for p, s in answer.headline(plan, comparison)])
-        or "No measurement is ok, so there is no answer yet.",
-        f"{text(answer.state(table))} {text(verdicts.method(plan, judgement))}"
-        f" {text(verdicts.checked(judgement))}".rstrip(),
+        or (None if found else "No measurement is ok, so there is no answer yet."),
+        _state(plan, table, comparison, judgement),
         bullets([text(why) for why in verdicts.without(judgement)]) if plan.repeats > 1 else None,
-        _comparison(plan, comparison, rows, dummies),
+        slo_markdown.capacity_table(plan, found, dummies, rows),
+        _comparison(plan, comparison, rows, dummies) if len(comparison) else None,
         _batches(plan, comparison, rows, dummies),
         _turns(reduced, rows, dummies),
         effect_table(judgement, rows),
-        _findings(plan, table, sessions),
+        _findings(plan, points, sessions),
         _capacity(plan, table),
-        _published(plan, table, sessions, published, rows),
+        _published(plan, points, sessions, published, rows),
         *_problems(table, logs),
         _validity(table),
         _commands(provenance.commands(plan, table, sessions)) if commands else None,
@@ -90,6 +119,13 @@ def _document(
         None if commands and logs and rows is None else "_Shortened; summary.html holds all._",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _state(plan: Plan, table: pd.DataFrame, comparison: pd.DataFrame, judgement: Judgement) -> str:
+    told = [answer.state(table)]
+    if len(comparison):
+        told += [verdicts.method(plan, judgement), verdicts.checked(judgement)]
+    return " ".join(text(each) for each in told if each)
 
 
 def _findings(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str | None:

@@ -1,35 +1,58 @@
-"""The short table at the end of a run."""
+"""The short tables at the end of a run."""
 
 import pandas as pd
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from servetune.analysis.comparison import compare, records_of
 from servetune.plan import Plan
-from servetune.report import answer, wording
+from servetune.report import answer, slo, wording
+from servetune.tables import declared
 
 STATUS_STYLE = {"ok": "green", "partial": "yellow", "invalid": "yellow", "failed": "red"}
 
 
-def render_terminal(plan: Plan, table: pd.DataFrame) -> Table:
-    """Make a table for `rich`: a row a (variant, workload, load point), by load point.
+def render_terminal(plan: Plan, table: pd.DataFrame, searched: slo.Searched | None = None) -> Group:
+    """Make tables for `rich`: of load points, and of capacities where there was a search."""
+    found = slo.found(plan, searched) if searched else []
+    points, dummies = declared(table), answer.dummies(table)
+    tables = [
+        *([_load_points(plan, points, dummies)] if len(points) else []),
+        *([_capacities(found, dummies)] if found else []),
+    ]
+    note = [Text(answer.DUMMY)] if dummies else []
+    return Group(Text(f"{plan.study}: {plan.question}", style="italic"), *tables, *note)
+
+
+def _capacities(found: list[slo.Found], dummies: set[str]) -> Table:
+    rendered = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    for head in ("variant", "SLO", "search"):
+        rendered.add_column(head, overflow="fold", min_width=len(head))
+    for head in ("capacity", "interval", f"{wording.TIMES} baseline"):
+        rendered.add_column(head, justify="right", no_wrap=True)
+    for each, after in zip(found, [*found[1:], None], strict=True):
+        rendered.add_row(
+            Text(answer.marked(each.row["variant"], dummies)),
+            Text(each.place),
+            Text(each.ended),
+            f"{each.capacity}\n{each.unit}",
+            each.interval,
+            Text(each.gained.replace(" [", "\n[")),
+            end_section=after is None or after.place != each.place,
+        )
+    return rendered
+
+
+def _load_points(plan: Plan, table: pd.DataFrame, dummies: set[str]) -> Table:
+    """Make a row a (variant, workload, load point), by load point.
 
     The last column is output throughput as a ratio to the baseline's.
     """
     heads = ("variant", "workload", "load", "status")
     measured = ("TTFT p50\nms", "TPOT p50\nms", "output\ntok/s", f"{wording.TIMES} baseline\ntok/s")
-    dummies = answer.dummies(table)
-    title = Text(f"{plan.study}: {plan.question}")
-    note = Text(answer.DUMMY) if dummies else None
-    rendered = Table(
-        title=title,
-        title_justify="left",
-        caption=note,
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-    )
+    rendered = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for head in heads:
         rendered.add_column(head, overflow="fold", min_width=len(head))
     for head in measured:

@@ -41,6 +41,7 @@ GLOSSARY = (
         "prefix-cache hits",
         "share of the prompt tokens whose KV cache was there already, so that prefill skipped them",
     ),
+    ("capacity", "the highest load that meets an SLO, by a search; a probe is one load of it"),
     ("turn", "a prompt and its answer in a conversation; each prompt repeats the turns before it"),
     ("send delay", "how long after its due time the load generator sent a request"),
     ("invalid", "measured, but a validity rule is broken: it enters no average and no ratio"),

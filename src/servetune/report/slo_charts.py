@@ -1,0 +1,262 @@
+"""Charts of the capacity within the SLO: what was found, and what the probes saw."""
+
+import json
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servetune.analysis.comparison import known, records_of
+from servetune.capacity.slo import Slo
+from servetune.report.charts import place_axis
+from servetune.report.grammar import (
+    Spec,
+    data,
+    distinct,
+    hiding,
+    layered,
+    log_ticks,
+    look,
+    says,
+    shown,
+    spec,
+    tooltip,
+)
+from servetune.report.slo import UNITS, Found, Searched, objective
+from servetune.report.wording import number, share
+
+SELECTED = "datum.where === objective && indexof(hidden, datum.variant) < 0"
+
+
+def drawn(results: list[Found], seen: list[dict[str, Any]], variants: list[str]) -> dict[str, Spec]:
+    """Draw all charts of the section that have something to show; `seen` is of `observations`."""
+    charts = {
+        **{f"slo-capacity-{over}": capacity(results, variants, over) for over in UNITS},
+        "slo-violations": violations(seen, variants),
+        "slo-latency": latency(seen, variants),
+        "slo-goodput": goodput(seen, variants),
+    }
+    return {name: chart for name, chart in charts.items() if chart is not None}
+
+
+def capacity(results: list[Found], variants: list[str], over: str) -> Spec | None:
+    """Draw each capacity with its interval, a band a tier; None without a result."""
+    told = [r for r in results if r.row["over"] == over and r.row["ended"] != "failed"]
+    if not told:
+        return None
+    ends = [known(r.row[end]) for r in told for end in ("capacity", "upper")]
+    top = 1.08 * max(end for end in ends if end is not None)
+    repeats = {r.row["repeat"] for r in told}
+    rows = [
+        {
+            "variant": r.row["variant"],
+            "lane": _lane(r.row["variant"], r.row["repeat"]),
+            "where": r.place,
+            "value": _short(r.row["capacity"]),
+            "low": _short(r.row["lower"]),
+            # Not known how far up: drawn to the edge, and told.
+            "high": _short(known(r.row["upper"]) or top),
+            "bound": "at least" if r.row["ended"] == "unbounded" else "",
+            "shown": f"{r.capacity} ({r.interval}), {r.ended}"
+            + (f", repeat {r.row['repeat']}" if len(repeats) > 1 else ""),
+        }
+        for r in told
+    ]
+    lanes = [_lane(variant, repeat) for variant in variants for repeat in sorted(repeats)]
+    places = distinct(rows, "where")
+    scale = alt.Scale(domain=[0, top], nice=False)
+    x = alt.X("value:Q", scale=scale, axis=alt.Axis(title=UNITS[over], tickCount=6))
+    offset = alt.YOffset("lane:N", sort=lanes, scale=alt.Scale(domain=lanes))
+    colour, shape = look(variants)
+    base = alt.Chart(data()).encode(place_axis(places), offset, colour)
+    tell = tooltip("Capacity", "shown")
+    spans = base.mark_rule(strokeWidth=2).encode(
+        alt.X("low:Q", scale=scale), alt.X2("high:Q"), tooltip=tell
+    )
+    points = base.mark_point(filled=True, opacity=1, size=80).encode(x, shape, tooltip=tell)
+    words = (
+        alt.Chart(data())
+        .mark_text(align="right", dx=-8)
+        .encode(place_axis(places), offset, x, text="bound:N")
+    )
+    facts = [f"{row['variant']} at {row['where']} {row['shown']}" for row in rows]
+    text = f"Capacity in {UNITS[over]}, with its interval. {says(facts)}"
+    height = len(places) * max(40, 18 * len(lanes) + 14)
+    return spec(shown(layered(spans, points, words)), text, height, rows=rows)
+
+
+def observations(searched: Searched, table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a row a (probe that is ok, tier, objective): what is drawn against the load."""
+    slos = {
+        (row["search"], row["tier"]): Slo(**json.loads(row["slo"]))
+        for row in records_of(searched.capacities)
+    }
+    overs = {row["search"]: row["over"] for row in records_of(searched.capacities)}
+    measured = {row["measurement"]: row for row in records_of(table)}
+    rows = []
+    for row in records_of(searched.probes):
+        of = measured.get(row["measurement"])
+        if row["status"] != "ok" or not row["objective"] or of is None or of["status"] != "ok":
+            continue
+        asked = {o.name: o for o in slos[row["search"], row["tier"]].objectives}[row["objective"]]
+        rows.append(
+            {
+                "variant": row["variant"],
+                "where": place(row),
+                "lane": _lane(row["variant"], row["repeat"]),
+                "load": row["load"],
+                "unit": UNITS[overs[row["search"]]],
+                "verdict": row["verdict"],
+                "requests": row["requests"],
+                "violations": row["violations"],
+                "allowed": asked.allowed_ratio,
+                "limit": next(iter(asked.limits_ms.values())) if asked.is_percentile else None,
+                "latency": known(of.get(row["objective"])) if asked.is_percentile else None,
+                "rate": known(of["request_throughput_rps"]),
+            }
+        )
+    return rows
+
+
+def place(row: dict[str, Any]) -> str:
+    """Name what a chart against the load is of: workload, tier and objective."""
+    return f"{row['workload']} · {row['tier']} · {objective(row['objective'])}"
+
+
+def violations(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
+    """Draw the share of requests that violate an objective against the load, and what is allowed.
+
+    None violating is drawn as half a request, since the axis is logarithmic.
+    """
+    rows = [
+        _point(
+            row,
+            max(row["violations"], 0.5) / row["requests"],
+            f"{share(row['violations'] / row['requests'])} of {row['requests']:,.0f} requests",
+        )
+        for row in seen
+        if row["requests"]
+    ]
+    limits = {row["where"]: (row["allowed"], f"allowed {share(row['allowed'])}") for row in seen}
+    values = [row["value"] for row in rows] + [value for value, _ in limits.values()]
+    if not rows:
+        return None
+    domain = [min(values) / 1.5, 1]
+    y = alt.Y(
+        "value:Q",
+        scale=alt.Scale(type="log", domain=domain, nice=False),
+        axis=alt.Axis(
+            title="requests that violate it (log scale)",
+            format=".2~%",
+            values=log_ticks(*domain),
+        ),
+    )
+    return _against_load(rows, limits, y, variants, "Violations", "Share of requests that violate")
+
+
+def latency(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
+    """Draw the percentile that an objective limits against the load; None without a percentile."""
+    rows = [
+        _point(row, row["latency"], f"{number(row['latency'])} ms")
+        for row in seen
+        if row["latency"] is not None
+    ]
+    if not rows:
+        return None
+    limits = {
+        row["where"]: (row["limit"], f"at most {number(row['limit'])} ms")
+        for row in seen
+        if row["latency"] is not None
+    }
+    values = [row["value"] for row in rows] + [value for value, _ in limits.values()]
+    wide = min(values) > 0 and max(values) / min(values) > 40
+    kind: dict[str, Any] = {"type": "log"} if wide else {"zero": True}
+    y = alt.Y(
+        "value:Q",
+        scale=alt.Scale(**kind),
+        axis=alt.Axis(title=f"latency (ms{', log scale' if wide else ''})", tickCount=5),
+    )
+    return _against_load(rows, limits, y, variants, "Latency", "Percentile of latency")
+
+
+def goodput(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
+    """Draw the requests a second that keep to an objective against the load.
+
+    It is the throughput of requests times the share of settled requests that keep to it. ITL
+    percentiles are left out: their share is of gaps.
+    """
+    rows = [
+        _point(row, good, f"{number(good)} of {number(row['rate'])} requests/s")
+        for row in seen
+        if row["rate"] is not None and row["requests"] and " · ITL " not in row["where"]
+        for good in [row["rate"] * (1 - row["violations"] / row["requests"])]
+    ]
+    if not rows:
+        return None
+    axis = alt.Axis(title="requests/s within the limits", tickCount=5)
+    y = alt.Y("value:Q", scale=alt.Scale(zero=True), axis=axis)
+    return _against_load(rows, {}, y, variants, "Goodput", "Requests a second within the limits of")
+
+
+def _point(row: dict[str, Any], value: float, told: str) -> dict[str, Any]:
+    return {
+        **{key: row[key] for key in ("variant", "where", "lane", "load", "verdict")},
+        "label": "" if row["verdict"] == "undecided" else row["verdict"],
+        "value": _short(value),
+        "shown": f"{told} at {number(row['load'])} {row['unit']}, {row['verdict']}",
+        "unit": row["unit"],
+    }
+
+
+def _against_load(
+    rows: list[dict[str, Any]],
+    limits: dict[str, tuple[float, str]],
+    y: alt.Y,
+    variants: list[str],
+    title: str,
+    described: str,
+) -> Spec:
+    """Draw the probes against their load, hollow where undecided, and the limit as a line."""
+    where = rows[0]["where"]
+    units = " or ".join(distinct(rows, "unit"))
+    x = alt.X(
+        "load:Q",
+        scale=alt.Scale(zero=False, padding=18, nice=False),
+        axis=alt.Axis(title=units, tickCount=5),
+    )
+    colour, shape = look(variants)
+    base = alt.Chart(data()).transform_filter(SELECTED).encode(x, y)
+    tell = tooltip(title, "shown")
+    decided, undecided = (f"datum.verdict {test} 'undecided'" for test in ("!==", "==="))
+    layers = [
+        base.mark_line(opacity=0.35).encode(colour, detail="lane:N", order="load:Q"),
+        base.transform_filter(undecided)
+        .mark_point(filled=False, opacity=1, size=70)
+        .encode(colour, shape, tooltip=tell),
+        base.transform_filter(decided)
+        .mark_point(filled=True, opacity=1, size=80)
+        .encode(colour, shape, tooltip=tell),
+        base.mark_text(dy=-11).encode(text="label:N"),
+    ]
+    if limits:
+        line = alt.Chart(data("limits")).transform_filter("datum.where === objective")
+        layers += [
+            line.mark_rule(strokeDash=[5, 3]).encode(y),
+            line.mark_text(align="left", dx=4, dy=-6).encode(y, x=alt.value(0), text="shown:N"),
+        ]
+    allowed = [
+        {"where": place, "value": value, "shown": told} for place, (value, told) in limits.items()
+    ]
+    facts = [f"{row['variant']} {row['shown']}" for row in rows if row["where"] == where]
+    chart = hiding(layered(*layers)).add_params(alt.param(name="objective", value=where))
+    return spec(
+        chart, f"{described} {where}, by load. {says(facts)}", 240, rows=rows, limits=allowed
+    )
+
+
+def _lane(variant: str, repeat: int) -> str:
+    return f"{repeat} {variant}"
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -1,0 +1,41 @@
+"""All that the page shows of the capacity within the SLO, in one value for its template."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from servetune.plan import Plan
+from servetune.report import slo, slo_charts
+from servetune.report.grammar import Spec, distinct
+
+
+@dataclass(frozen=True)
+class Section:
+    """What `slo.html.j2` takes: results by workload and tier, and the choices of its charts."""
+
+    sentences: list[slo.Sentence]
+    tiers: dict[str, list[slo.Found]]
+    sent: list[slo.Sent]
+    objectives: list[tuple[str, str]]
+    charts: dict[str, Spec]
+    method: str = slo.METHOD
+
+
+def section(
+    plan: Plan, table: pd.DataFrame, searched: slo.Searched | None, variants: list[str]
+) -> Section | None:
+    """Gather the section; None of a study that searches for nothing."""
+    results = slo.found(plan, searched) if searched else []
+    if searched is None or not results:
+        return None
+    tiers: dict[str, list[slo.Found]] = {}
+    for each in results:
+        tiers.setdefault(each.place, []).append(each)
+    seen = slo_charts.observations(searched, table)
+    return Section(
+        sentences=slo.sentences(plan, results),
+        tiers=tiers,
+        sent=slo.sent(table, searched),
+        objectives=[(place, place) for place in distinct(seen, "where")],
+        charts=slo_charts.drawn(results, seen, variants),
+    )
