@@ -163,6 +163,10 @@ def report(session: Session, root: Path, requests: int) -> None:
         cost = busy_s(root, session.study, record.measurements)
         found.setdefault(search.workload.rsplit("-", 1)[0], []).append((record.tiers["slo"], cost))
     ours = found.pop("servetune")
+    for each, _ in ours:
+        if each.ended == "failed":
+            print(f"servetune failed: {each.reason}")
+    ours = [(each, cost) for each, cost in ours if each.ended != "failed"]
     capacity = statistics.median(each.capacity or 0 for each, _ in ours)
     seconds = statistics.mean(cost for _, cost in ours)
     print(f"servetune: {len(ours)} searches on one server, median {capacity:.1f} req/s")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from servetune.capacity.search import Capacity
 from servetune.plan import Measurement, PlannedSearch, Session
-from servetune.probes import next_measurement, predicted
+from servetune.probes import next_measurement, predicted, scout
 from servetune.records import (
     MeasurementRecord,
     SearchRecord,
@@ -64,19 +64,28 @@ def end(
         over=settings.over,
         slo={name: slo.model_dump(exclude_none=True) for name, slo in settings.slo.items()},
         confidence=settings.confidence,
-        predicted=predicted(search, records[0]) if records else {},
+        predicted=predicted(search, records[0]),
         measurements=[each.measurement for each in records],
         tiers=tiers,
     )
     write_json(search_path(session.study, search.id, root), record)
 
 
+def not_ended(session: Session, root: Path) -> list[PlannedSearch]:
+    """Return the searches of a session that have no result yet."""
+    return [s for s in session.searches if not search_path(session.study, s.id, root).is_file()]
+
+
 def give_up(session: Session, reason: str, root: Path) -> None:
-    """End the searches of a session that has no server, as failed."""
-    for search in session.searches:
-        if not search_path(session.study, search.id, root).is_file():
-            tiers = {
-                tier: Capacity(tier, "failed", None, 0.0, None, "", reason)
-                for tier in search.settings.slo
-            }
-            end(session, search, [], tiers, root)
+    """End the searches of a session that has no server, as failed.
+
+    The record of each one's closed loop must be there: it tells the reason.
+    """
+    folder = root / "results" / session.study / "records"
+    for search in not_ended(session, root):
+        tiers = {
+            tier: Capacity(tier, "failed", None, 0.0, None, "", reason)
+            for tier in search.settings.slo
+        }
+        first = read_measurement(folder / f"{scout(search).id}.json")
+        end(session, search, [first], tiers, root)

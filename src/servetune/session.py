@@ -30,6 +30,7 @@ from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measu
 from servetune.models.make import checkpoint
 from servetune.nvml import Gpus, other_processes
 from servetune.plan import Measurement, PlannedSearch, Session
+from servetune.probes import scout
 from servetune.progress import say
 from servetune.provenance import git_state, now
 from servetune.records import Launch, MeasurementRecord, SessionRecord, write_json
@@ -175,7 +176,9 @@ def _launch(session: Session, root: Path, until_s: float) -> None:
             )
         except ServerError as error:
             reason = f"the server did not start: {error}"
-            give_up(owed, reason)
+            loops = [scout(search) for search in searches.not_ended(session, root)]
+            unmade = [m for m in loops if not record_path(session, m.id, root).is_file()]
+            give_up([*owed, *unmade], reason)
             searches.give_up(session, reason, root)
             return
         info = server.info()

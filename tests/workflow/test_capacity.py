@@ -40,7 +40,10 @@ def searched(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Wo
     made = make_workspace(tmp_path_factory.mktemp("capacity") / "w", engine_cache)
     study = made.study
     study["server"] |= {"standin_step_ms": 10, "enable_prefix_caching": False}
-    study["variants"] = {"plain": {"model": "standin"}}
+    study["variants"] = {
+        "plain": {"model": "standin"},
+        "broken": {"model": "standin", "server": {"standin_fault": "refuse-start"}},
+    }
     study["datasets"]["random"]["requests"] = 64
     study["workloads"] = {
         "chat": workload(slo=TIERS),
@@ -55,9 +58,28 @@ def searched(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Wo
     return made
 
 
+def test_a_server_that_cannot_start_has_no_capacity_and_says_why(
+    searched: Workspace,
+) -> None:
+    for variant, workload in (("broken", "chat"), ("broken", "easy")):
+        table = pd.read_parquet(searched.root / "results/standin/capacities.parquet")
+        (row,) = table[
+            (table["variant"] == variant)
+            & (table["workload"] == workload)
+            & (table["tier"] == "loose")
+        ].to_dict("records")
+        assert row["ended"] == "failed"
+        assert "the server did not start" in row["reason"]
+    points = pd.read_parquet(searched.root / "results/standin/load_points.parquet")
+    failed = points[points["variant"] == "broken"]
+    assert set(failed["status"]) == {"failed"}
+    assert failed["log_tail"].str.len().min() > 0
+
+
 def capacities(workspace: Workspace) -> dict[tuple[str, str], dict[str, Any]]:
     table = pd.read_parquet(workspace.root / "results/standin/capacities.parquet")
-    return {(row["workload"], row["tier"]): row for row in table.to_dict("records")}
+    plain = table[table["variant"] == "plain"]
+    return {(row["workload"], row["tier"]): row for row in plain.to_dict("records")}
 
 
 def test_the_capacity_lies_where_the_server_saturates(searched: Workspace) -> None:
