@@ -30,7 +30,9 @@ def measured_ceilings(
     """
     reserved = environment.get(_RESERVED_CORES, "1")
     threads = max(1, host["cores"] - (int(reserved) if reserved.isdigit() else 1))
-    identity = digest({"python": str(engine.python), "host": host, "threads": threads})
+    # The memory of a virtual machine may grow as it is used; the device is the same.
+    device = {name: value for name, value in host.items() if name != "memory_bytes"}
+    identity = digest({"python": str(engine.python), "host": device, "threads": threads})
     kept = cache_root() / "ceilings" / f"{identity}.json"
     if kept.is_file():
         return Ceilings.model_validate_json(kept.read_bytes())
