@@ -199,14 +199,18 @@ class Server:
     def info(self) -> dict[str, Any]:
         """Return the configuration as the server resolved it; empty where it does not tell.
 
-        Its environment is left out: it holds the API key.
+        Its environment is left out: it holds the API key, and whatever else a host keeps there.
         """
         try:
             answer = self.get("/server_info?config_format=json", 60).json()
         except (httpx.HTTPError, ValueError):
             return {}
         told = answer if isinstance(answer, dict) else {}
-        return {name: value for name, value in told.items() if name != "vllm_env"}
+        told = {name: value for name, value in told.items() if name != "vllm_env"}
+        if isinstance(told.get("system_env"), dict):
+            told["system_env"] = {**told["system_env"]}
+            told["system_env"].pop("env_vars", None)
+        return told
 
     def facts(self, vllm_version: str | None, info: dict[str, Any]) -> ServerFacts:
         """Return what it tells of its start and its capacity; `info` is what `info()` returned."""

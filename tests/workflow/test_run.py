@@ -25,6 +25,15 @@ def test_an_fp8_kv_cache_holds_twice_the_tokens(measured: Workspace) -> None:
     assert tokens["fp8-kv"] == 2 * tokens["plain"]
 
 
+def test_a_record_keeps_the_resolved_configuration_and_not_the_servers_environment(
+    measured: Workspace,
+) -> None:
+    for session in measured.sessions():
+        info = session["launches"][0]["server_info"]
+        assert info["vllm_config"] and info["system_env"]["python_version"]
+        assert "vllm_env" not in info and "env_vars" not in info["system_env"]
+
+
 def test_a_second_run_has_nothing_to_do(measured: Workspace) -> None:
     assert "Nothing to be done" in measured.dry_run()
     assert "Nothing to be done" in measured.measure()

@@ -41,5 +41,6 @@ def server_info(settings: EngineSettings) -> dict[str, Any]:
         "nvidia_driver_version": None,
         "nvidia_gpu_models": None,
         "torch_version": None,
+        "env_vars": "\n".join(f"{name}={value}" for name, value in environment.items()),
     }
     return {"vllm_config": config, "vllm_env": environment, "system_env": system}
