@@ -232,8 +232,10 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     Raises:
         UserError: a record is missing.
     """
-    # DVC wants every output of the stage, also of a study without a search.
+    # DVC wants every output of the stage, also of a study without a search, and Git keeps no empty
+    # folder.
     (results / "searches").mkdir(exist_ok=True)
+    (results / "searches" / ".keep").touch()
     records = read_records(plan, results)
     table = load_points(plan, records)
     table.to_parquet(results / "load_points.parquet", index=False)

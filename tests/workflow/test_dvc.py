@@ -67,11 +67,13 @@ def test_a_run_of_snakemake_alone_is_recorded_without_measuring(
 
 def test_numbers_are_in_git_and_bulky_files_in_the_cache(baseline: Workspace) -> None:
     tracked = baseline.check("git", "ls-files").splitlines()
-    recorded = [path for path in tracked if path.startswith(("results", "reports", "data"))]
+    made = ("results", "reports", "data/models", "data/workloads")
+    recorded = [path for path in tracked if path.startswith(made)]
     ids = baseline.records()
     sessions = {record["session"] for record in ids.values()}
     tables = ("load_points.csv", "load_points.parquet")
     tables += ("quantiles.parquet", "turns.parquet", "timeline.parquet")
+    tables += ("capacities.parquet", "probes.parquet", "searches/.keep")
     assert set(recorded) == {
         *(f"results/standin/records/{id}.json" for id in ids),
         *(f"results/standin/sessions/{id}.json" for id in sessions),
