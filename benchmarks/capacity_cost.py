@@ -28,6 +28,7 @@ from servetune import probes, searches  # noqa: E402
 from servetune.capacity.search import Capacity  # noqa: E402
 from servetune.engines import build_engine  # noqa: E402
 from servetune.load.declared import LoadPoint  # noqa: E402
+from servetune.paths import search_path  # noqa: E402
 from servetune.plan import Measurement, PlannedSearch, Session, make_plan  # noqa: E402
 from servetune.records import MeasurementRecord, read_measurement  # noqa: E402
 from servetune.session import run_session  # noqa: E402
@@ -159,7 +160,7 @@ def report(session: Session, root: Path, requests: int) -> None:
     """Print each way's answers, their spread, and the seconds that the server was busy."""
     found: dict[str, list[tuple[Capacity, float]]] = {}
     for search in session.searches:
-        record = searches.read_search(searches.search_path(session.study, search.id, root))
+        record = searches.read_search(search_path(session.study, search.id, root))
         cost = busy_s(root, session.study, record.measurements)
         found.setdefault(search.workload.rsplit("-", 1)[0], []).append((record.tiers["slo"], cost))
     ours = found.pop("servetune")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from servetune.errors import UserError
+from servetune.paths import record_path, session_path
 from servetune.plan import Plan, make_plan, read_params, read_plan
 from servetune.records import read_session
 
@@ -41,7 +42,7 @@ def plan_command() -> None:
     for session in sorted(plan.sessions, key=lambda session: session.order):
         print(f"  session {session.id}")
         for m in session.measurements:
-            done = (ROOT / "results" / plan.study / "records" / f"{m.id}.json").is_file()
+            done = record_path(plan.study, m.id, ROOT).is_file()
             print(f"    {m.workload} {m.load_point}: {'measured' if done else 'to measure'}")
 
 
@@ -255,7 +256,7 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     quantiles = pd.read_parquet(results / "quantiles.parquet")
     turns = pd.read_parquet(results / "turns.parquet")
     over_time = pd.read_parquet(results / "timeline.parquet")
-    named = {id: results / "sessions" / f"{id}.json" for id in table["session"].unique()}
+    named = {id: session_path(plan.study, id, ROOT) for id in table["session"].unique()}
     sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
     published = read_published(plan.published, ROOT) if plan.published else None
     searched = read_searched(results)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from servetune.paths import published_files, record_path, search_path, session_path
 from servetune.plan import Plan
-from servetune.published import published_files
 from servetune.records import read_search
 
 _PACKAGE = Path(__file__).parent
@@ -40,7 +40,7 @@ def report_digest(plan: Plan, root: Path) -> str:
     # Sessions of other parameters stand in the same folder and are no reason to render again.
     records = [path for path in _records(plan, root) if path.is_file()]
     named = sorted({json.loads(path.read_bytes())["session"] for path in records})
-    sessions = (root / "results" / plan.study / "sessions" / f"{id}.json" for id in named)
+    sessions = (session_path(plan.study, id, root) for id in named)
     beside = published_files(plan.published, root) if plan.published else ()
     return _digest(tables_digest(plan, root), [*sessions, *beside, *_code(_REPORT_CODE)])
 
@@ -76,11 +76,10 @@ def write_stamp(stamp: Path, digest: str) -> None:
 
 
 def _records(plan: Plan, root: Path) -> list[Path]:
-    results = root / "results" / plan.study
-    searches = [results / "searches" / f"{search.id}.json" for search in plan.searches]
+    searches = [search_path(plan.study, search.id, root) for search in plan.searches]
     probes = [id for path in searches if path.is_file() for id in read_search(path).measurements]
     ids = [*(m.id for m in plan.measurements), *probes]
-    return [*(results / "records" / f"{id}.json" for id in ids), *searches]
+    return [*(record_path(plan.study, id, root) for id in ids), *searches]
 
 
 def _code(patterns: Iterable[str]) -> list[Path]:

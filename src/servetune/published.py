@@ -13,6 +13,7 @@ from pydantic import Field
 
 from servetune.declared import Declared
 from servetune.errors import UserError
+from servetune.paths import published_files
 from servetune.validation import read_yaml, validate
 
 FOLDER = Path("data", "published")
@@ -35,11 +36,6 @@ class Published:
 
     source: Source
     numbers: pd.DataFrame
-
-
-def published_files(name: str, root: Path) -> tuple[Path, Path]:
-    """Return the files of published numbers: the numbers, and their source."""
-    return root / FOLDER / f"{name}.csv", root / FOLDER / f"{name}.yaml"
 
 
 def read_published(name: str, root: Path) -> Published:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from servetune.capacity.search import Capacity
+from servetune.paths import record_path, search_path
 from servetune.plan import Measurement, PlannedSearch, Session
 from servetune.probes import next_measurement, predicted, scout
 from servetune.records import (
@@ -14,17 +15,19 @@ from servetune.records import (
 )
 
 
-def search_path(study: str, search: str, root: Path) -> Path:
-    """Return where the record of a search stands."""
-    return root / "results" / study / "searches" / f"{search}.json"
-
-
-def probes_of(study: str, searches: list[PlannedSearch], root: Path) -> list[MeasurementRecord]:
-    """Return the records of all probes that ended searches used, in their order."""
+def ended_of(study: str, searches: list[PlannedSearch], root: Path) -> list[SearchRecord]:
+    """Return the records of the searches that have ended, in their order."""
     paths = [search_path(study, search.id, root) for search in searches]
-    ended = [read_search(path) for path in paths if path.is_file()]
-    folder = root / "results" / study / "records"
-    return [read_measurement(folder / f"{id}.json") for each in ended for id in each.measurements]
+    return [read_search(path) for path in paths if path.is_file()]
+
+
+def probes_of(ended: list[SearchRecord], root: Path) -> list[MeasurementRecord]:
+    """Return the records of all probes that ended searches used, in their order."""
+    return [
+        read_measurement(record_path(search.study, id, root))
+        for search in ended
+        for id in search.measurements
+    ]
 
 
 def next_probe(session: Session, search: PlannedSearch, root: Path) -> Measurement | None:
@@ -37,7 +40,7 @@ def next_probe(session: Session, search: PlannedSearch, root: Path) -> Measureme
         return None
     records: list[MeasurementRecord] = []
     while not isinstance(step := next_measurement(search, records), dict):
-        path = root / "results" / session.study / "records" / f"{step.id}.json"
+        path = record_path(session.study, step.id, root)
         if not path.is_file():
             return step
         records.append(read_measurement(path))
@@ -81,11 +84,10 @@ def give_up(session: Session, reason: str, root: Path) -> None:
 
     The record of each one's closed loop must be there: it tells the reason.
     """
-    folder = root / "results" / session.study / "records"
     for search in not_ended(session, root):
         tiers = {
             tier: Capacity(tier, "failed", None, 0.0, None, "", reason)
             for tier in search.settings.slo
         }
-        first = read_measurement(folder / f"{scout(search).id}.json")
+        first = read_measurement(record_path(session.study, scout(search).id, root))
         end(session, search, [first], tiers, root)

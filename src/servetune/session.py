@@ -29,12 +29,13 @@ from servetune.load.registry import GENERATORS
 from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
 from servetune.models.make import checkpoint
 from servetune.nvml import Gpus, other_processes
+from servetune.paths import record_path, session_path
 from servetune.plan import Measurement, PlannedSearch, Session
 from servetune.probes import scout
 from servetune.progress import say
 from servetune.provenance import git_state, now
 from servetune.records import Launch, MeasurementRecord, SessionRecord, write_json
-from servetune.searches import next_probe, probes_of
+from servetune.searches import ended_of, next_probe
 from servetune.serve import Server, ServerError
 from servetune.telemetry import Sampler, write_samples
 from servetune.workloads.datasets import read_requests
@@ -66,12 +67,12 @@ def run_session(session: Session, root: Path, until_s: float = math.inf) -> None
 
 def write_session(session: Session, root: Path) -> None:
     """Write the record of a session that owes nothing."""
-    write_json(_results(session, root) / "sessions" / f"{session.id}.json", _summary(session, root))
+    write_json(session_path(session.study, session.id, root), _summary(session, root))
 
 
 def owed_by(session: Session, root: Path) -> list[Measurement]:
     """Return the measurements of a session that have no record yet, in their order."""
-    return [m for m in session.measurements if not record_path(session, m.id, root).is_file()]
+    return [m for m in session.measurements if not record_path(session.study, m.id, root).is_file()]
 
 
 def next_owed(session: Session, root: Path) -> Measurement | None:
@@ -91,15 +92,6 @@ def count_owed(session: Session, root: Path) -> int:
     )
 
 
-def record_path(session: Session, measurement: str, root: Path) -> Path:
-    """Return where the record of a measurement stands."""
-    return _results(session, root) / "records" / f"{measurement}.json"
-
-
-def _results(session: Session, root: Path) -> Path:
-    return root / "results" / session.study
-
-
 def _raw(session: Session, root: Path) -> Path:
     return root / "results" / "raw" / session.study / session.id
 
@@ -111,6 +103,7 @@ def launch_files(session: Session, root: Path) -> list[Path]:
 
 def _summary(session: Session, root: Path) -> SessionRecord:
     files = launch_files(session, root)
+    ended = ended_of(session.study, session.searches, root)
     return SessionRecord(
         session=session.id,
         study=session.study,
@@ -121,8 +114,8 @@ def _summary(session: Session, root: Path) -> SessionRecord:
         order=session.order,
         measurements=[
             *(m.id for m in session.measurements),
-            *(r.measurement for r in probes_of(session.study, session.searches, root)),
-            *(search.id for search in session.searches),
+            *(id for search in ended for id in search.measurements),
+            *(search.search for search in ended),
         ],
         model={"model": session.model, "draft": session.draft},
         launches=[Launch.model_validate_json(file.read_bytes()) for file in files],
@@ -144,7 +137,7 @@ def _launch(session: Session, root: Path, until_s: float) -> None:
         write_json(raw / f"launch-{number}.json", launch)
 
     def keep(record: MeasurementRecord) -> None:
-        write_json(record_path(session, record.measurement, root), record)
+        write_json(record_path(session.study, record.measurement, root), record)
         note(measured=[*launch.measured, record.measurement])
 
     def give_up(measurements: list[Measurement], reason: str) -> None:
@@ -177,7 +170,7 @@ def _launch(session: Session, root: Path, until_s: float) -> None:
         except ServerError as error:
             reason = f"the server did not start: {error}"
             loops = [scout(search) for search in searches.not_ended(session, root)]
-            unmade = [m for m in loops if not record_path(session, m.id, root).is_file()]
+            unmade = [m for m in loops if not record_path(session.study, m.id, root).is_file()]
             give_up([*owed, *unmade], reason)
             searches.give_up(session, reason, root)
             return

@@ -16,18 +16,19 @@ import numpy as np
 import pandas as pd
 
 from servetune import capacity_tables
+from servetune.capacity_tables import PLACE
 from servetune.errors import UserError
 from servetune.latencies import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
+from servetune.paths import record_path
 from servetune.plan import Plan, Session
 from servetune.records import (
     MeasurementRecord,
     Metrics,
     TurnMetrics,
     read_measurement,
-    read_search,
 )
-from servetune.searches import probes_of, search_path
+from servetune.searches import ended_of, probes_of
 from servetune.timeline import timeline
 from servetune.validity import checks, limits_of, verdict
 
@@ -41,8 +42,6 @@ REVIEWED = (
 )
 """The metrics that `metrics.json` holds."""
 
-_PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
-
 
 def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
     """Read the records of a plan's measurements by id, those of its searches' probes last.
@@ -50,16 +49,17 @@ def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
     Raises:
         UserError: a measurement of the plan has no record: the table would not be the plan's.
     """
+    root = results.parents[1]
     records = {}
     for measurement in plan.measurements:
-        path = results / "records" / f"{measurement.id}.json"
+        path = record_path(plan.study, measurement.id, root)
         if not path.is_file():
             raise UserError(
                 f"{path}: no such record, so the table would not be the plan's;"
                 " run: snakemake --cores 1 reports/summary.html"
             )
         records[measurement.id] = read_measurement(path)
-    probes = probes_of(plan.study, plan.searches, results.parents[1])
+    probes = probes_of(ended_of(plan.study, plan.searches, root), root)
     return {**records, **{each.measurement: each for each in probes}}
 
 
@@ -153,11 +153,11 @@ def turns(records: list[MeasurementRecord]) -> pd.DataFrame:
         for record in records
         for turn in record.turns
     ]
-    return pd.DataFrame(rows, columns=[*_PLACE, *TurnMetrics.model_fields])
+    return pd.DataFrame(rows, columns=[*PLACE, *TurnMetrics.model_fields])
 
 
 def _place(record: MeasurementRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in _PLACE}
+    return {name: getattr(record, name) for name in PLACE}
 
 
 def ok_records(plan: Plan, records: dict[str, MeasurementRecord]) -> list[MeasurementRecord]:
@@ -184,7 +184,7 @@ def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
             QUANTILE_PROBABILITIES, record.quantiles.get(f"{latency}_ms", []), strict=False
         )
     ]
-    return pd.DataFrame(rows, columns=[*_PLACE, "latency", "probability", "value_ms"])
+    return pd.DataFrame(rows, columns=[*PLACE, "latency", "probability", "value_ms"])
 
 
 def declared(table: pd.DataFrame) -> pd.DataFrame:
@@ -251,8 +251,8 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     capacity_tables.probes(list(records.values())).to_parquet(
         results / "probes.parquet", index=False
     )
-    paths = [search_path(plan.study, s.id, results.parents[1]) for s in plan.searches]
-    found = capacity_tables.capacities([read_search(path) for path in paths], records)
+    ended = ended_of(plan.study, plan.searches, results.parents[1])
+    found = capacity_tables.capacities(ended, records)
     found.to_parquet(results / "capacities.parquet", index=False)
     nested = reviewed_metrics(table)
     for variant, workloads in capacity_tables.metrics(found).items():

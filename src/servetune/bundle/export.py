@@ -18,10 +18,11 @@ from servetune.identity import digest
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import checkpoint, model_folder
+from servetune.paths import record_path
 from servetune.plan import Plan, Session
 from servetune.provenance import EXPORTED, git_state
 from servetune.records import write_json
-from servetune.session import count_owed, launch_files, record_path
+from servetune.session import count_owed, launch_files
 from servetune.source import environment_with_source
 from servetune.study import Engine, EnginePython, EngineVersion
 
@@ -102,7 +103,7 @@ def _content(manifest: Manifest, packed: set[str], root: Path) -> Content:
         yield str(project / path), root / path
     for session in manifest.sessions:
         # What was measured before, so that the host goes on and counts its launches on.
-        records = [record_path(session, m.id, root) for m in session.measurements]
+        records = [record_path(session.study, m.id, root) for m in session.measurements]
         for file in [*filter(Path.is_file, records), *launch_files(session, root)]:
             yield str(project / file.relative_to(root)), file
 

@@ -20,10 +20,11 @@ from servetune.errors import UserError
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
+from servetune.paths import record_path
 from servetune.plan import Measurement, Session
 from servetune.records import Launch, read_measurement
 from servetune.searches import next_probe
-from servetune.session import count_owed, record_path, write_session
+from servetune.session import count_owed, write_session
 from servetune.workloads.datasets import read_requests
 
 REQUESTS = "requests.parquet"
@@ -102,10 +103,10 @@ def _take(
     session: Session, measurement: Measurement, arrived: Path, root: Path, datasets: Any
 ) -> str:
     """Take one measurement; its record last, since with it the measurement is there."""
-    record = record_path(session, measurement.id, arrived)
+    record = record_path(session.study, measurement.id, arrived)
     if not record.is_file():
         return "missing"
-    here = record_path(session, measurement.id, root)
+    here = record_path(session.study, measurement.id, root)
     if here.is_file():
         return "already"
     read_measurement(record)

@@ -9,7 +9,7 @@ import json
 import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from servetune.analysis.comparison import known
@@ -30,7 +30,7 @@ class Case:
     engine: Engine | None = None
     is_heaviest: bool = True
 
-    @property
+    @cached_property
     def attained(self) -> Attained | None:
         """Its place on the roofline; None without ceilings or an architecture."""
         return attain(self.row, self.engine) if self.engine else None
@@ -41,8 +41,12 @@ class Case:
 
     def card(self, name: str) -> float | None:
         """Return a number of the row's validity card; None where it has none."""
+        return known(self._card.get(name))
+
+    @cached_property
+    def _card(self) -> Row:
         told = self.row.get("card")
-        return known(json.loads(told).get(name)) if isinstance(told, str) else None
+        return json.loads(told) if isinstance(told, str) else {}
 
     @property
     def has_numbers(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
+from servetune.analysis.comparison import first_of, known, records_of
 from servetune.latencies import PERCENTILES
 from servetune.report.grammar import (
     Spec,
@@ -157,7 +157,7 @@ def tradeoff(
 
 
 def _curve(index: int, group: pd.DataFrame, every: int) -> dict[str, Any]:
-    first = records_of(group)[0]
+    first = first_of(group)
     probabilities = [float(p) for p in group["probability"]]
     kept = [
         i

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
+from servetune.analysis.comparison import first_of, known
 from servetune.report.grammar import Spec, data, hiding, layered, says, spec
 from servetune.report.wording import number, share, where_of
 
@@ -35,20 +35,25 @@ def drawn(table: pd.DataFrame) -> dict[str, Spec]:
     of = runs(_thinned(table))
     if not of:
         return {}
+    bands = _bands(of)
     specs = {
         "timeline-requests": _chart(
-            of, {"requests_running": "running", "requests_waiting": "waiting"}, "Requests", ",~f"
+            of,
+            bands,
+            {"requests_running": "running", "requests_waiting": "waiting"},
+            "Requests",
+            ",~f",
         ),
         "timeline-kv": _chart(
-            of, {"kv_cache_usage_ratio": "in use"}, "KV-cache usage", ".0%", top=1.0
+            of, bands, {"kv_cache_usage_ratio": "in use"}, "KV-cache usage", ".0%", top=1.0
         ),
         "timeline-throughput": _chart(
-            of, {"output_throughput_tok_s": "output"}, "Output throughput (tok/s)", ",~s"
+            of, bands, {"output_throughput_tok_s": "output"}, "Output throughput (tok/s)", ",~s"
         ),
         "timeline-acceptance": _chart(
-            of, {"acceptance_length": "length"}, "Acceptance length (tokens)", ".2~f"
+            of, bands, {"acceptance_length": "length"}, "Acceptance length (tokens)", ".2~f"
         ),
-        "timeline-positions": _positions(of),
+        "timeline-positions": _positions(of, bands),
     }
     return {name: made for name, made in specs.items() if made is not None}
 
@@ -59,7 +64,7 @@ def _thinned(table: pd.DataFrame) -> pd.DataFrame:
     return table if each < 2 else table[table.groupby("measurement").cumcount() % each == 0]
 
 
-def _positions(of: dict[str, pd.DataFrame]) -> Spec | None:
+def _positions(of: dict[str, pd.DataFrame], bands: list[dict[str, Any]]) -> Spec | None:
     most = max((len(_list(v)) for t in of.values() for v in t["acceptance_by_position"]), default=0)
     if not most:
         return None
@@ -72,11 +77,16 @@ def _positions(of: dict[str, pd.DataFrame]) -> Spec | None:
         }
         wide[name] = rows.assign(**at)
     shown = {f"at_{k + 1}": f"draft token {k + 1}" for k in range(most)}
-    return _chart(wide, shown, "Accepted, by position", ".0%", top=1.0)
+    return _chart(wide, bands, shown, "Accepted, by position", ".0%", top=1.0)
 
 
 def _chart(
-    of: dict[str, pd.DataFrame], columns: dict[str, str], title: str, form: str, top: float = 0.0
+    of: dict[str, pd.DataFrame],
+    bands: list[dict[str, Any]],
+    columns: dict[str, str],
+    title: str,
+    form: str,
+    top: float = 0.0,
 ) -> Spec | None:
     lines = [
         line
@@ -109,7 +119,7 @@ def _chart(
         if len(kinds) > 1
         else None,
     )
-    bands = (
+    behind = (
         alt.Chart(data("bands"))
         .transform_filter(chosen + " && datum.end >= from && datum.time <= until")
         .transform_calculate(
@@ -117,9 +127,9 @@ def _chart(
         )
     )
     shading = (
-        bands.transform_filter("datum.is_odd").mark_rect().encode(alt.X("time:Q"), alt.X2("end:Q"))
+        behind.transform_filter("datum.is_odd").mark_rect().encode(alt.X("time:Q"), alt.X2("end:Q"))
     )
-    names = bands.mark_text(align="left", baseline="top", dx=2, dy=1, limit=90).encode(
+    names = behind.mark_text(align="left", baseline="top", dx=2, dy=1, limit=90).encode(
         alt.X("time:Q"), y=alt.value(0), text="name:N"
     )
     brush = alt.selection_interval(name="brush", encodings=["x"])
@@ -153,18 +163,17 @@ def _chart(
     ]
     nothing = "" if facts else "Nothing was told; select another run."
     description = f"{title} over time of {first}, by load point. {says(facts)}{nothing}"
-    return spec(chart, description, 130, rows=lines, bands=_bands(of))
+    return spec(chart, description, 130, rows=lines, bands=bands)
 
 
 def _lines(run: str, rows: pd.DataFrame, column: str, kind: str) -> list[dict[str, Any]]:
     """A line a load point; samples without a value are left out."""
     found = []
     for _, part in rows[rows[column].notna()].groupby("measurement", sort=False):
-        first = records_of(part)[0]
         found.append(
             {
                 "run": run,
-                "place": where_of(first),
+                "place": where_of(first_of(part)),
                 "kind": kind,
                 "time": [_short(value) for value in part["time_s"]],
                 "value": [_short(value) for value in part[column]],
@@ -184,11 +193,10 @@ def _bands(of: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
     bands = []
     for run, rows in of.items():
         for i, (_, part) in enumerate(rows.groupby("measurement", sort=False)):
-            first = records_of(part)[0]
             bands.append(
                 {
                     "run": run,
-                    "name": where_of(first),
+                    "name": where_of(first_of(part)),
                     "time": _short(part["time_s"].min()),
                     "end": _short(part["time_s"].max()),
                     "is_odd": i % 2 == 0,

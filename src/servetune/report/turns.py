@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import known, numbers, records_of
+from servetune.analysis.comparison import first_of, known, numbers, records_of
 from servetune.report.grammar import (
     Spec,
     data,
@@ -120,7 +120,7 @@ def _told(metric: str, value: Any) -> str:
 
 def _line(group: pd.DataFrame, metric: str) -> dict[str, Any]:
     ordered = group.sort_values("turn")
-    first = records_of(ordered)[0]
+    first = first_of(ordered)
     return {
         "variant": first["variant"],
         "where": where_of(first),

@@ -1,0 +1,24 @@
+"""Where things stand in a project, for those that write them and those that ask for them."""
+
+from pathlib import Path
+
+
+def record_path(study: str, measurement: str, root: Path) -> Path:
+    """Return where the record of a measurement stands."""
+    return root / "results" / study / "records" / f"{measurement}.json"
+
+
+def search_path(study: str, search: str, root: Path) -> Path:
+    """Return where the record of a search for the capacity stands."""
+    return root / "results" / study / "searches" / f"{search}.json"
+
+
+def session_path(study: str, session: str, root: Path) -> Path:
+    """Return where the record of a session stands."""
+    return root / "results" / study / "sessions" / f"{session}.json"
+
+
+def published_files(name: str, root: Path) -> tuple[Path, Path]:
+    """Return the files of published numbers: the numbers, and their source."""
+    folder = root / "data" / "published"
+    return folder / f"{name}.csv", folder / f"{name}.yaml"
