@@ -30,8 +30,9 @@ def measured_ceilings(
     """
     reserved = environment.get(_RESERVED_CORES, "1")
     threads = max(1, host["cores"] - (int(reserved) if reserved.isdigit() else 1))
-    # The memory of a virtual machine may grow as it is used; the device is the same.
-    device = {name: value for name, value in host.items() if name != "memory_bytes"}
+    # The memory of a virtual machine may grow as it is used, and a host boots again; the device
+    # is the same.
+    device = {k: value for k, value in host.items() if k not in ("memory_bytes", "boot_id")}
     identity = digest({"python": str(engine.python), "host": device, "threads": threads})
     kept = cache_root() / "ceilings" / f"{identity}.json"
     if kept.is_file():

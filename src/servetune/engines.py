@@ -172,17 +172,19 @@ def vllm_version(engine: Engine, root: Path) -> str | None:
     return pinned.group(1) if pinned else None
 
 
-def adopt_engine(id: str, python: Path, vllm: str | None, parser: Parser | None) -> Path:
+def adopt_engine(id: str, python: Path, vllm: str | None) -> Path:
     """Describe a Python of this host as the engine of that id; returns the description file.
+
+    It is asked for its arguments, which imports vLLM: an engine that lacks a library is refused
+    before a server of it is started.
 
     Args:
         id: of the engine, as the plan has it.
         python: imports vLLM.
         vllm: the version that it must hold.
-        parser: the arguments of that version, or None to ask, which imports vLLM.
 
     Raises:
-        UserError: it does not hold vLLM, or another version.
+        UserError: it does not hold vLLM, or another version, or cannot import it.
     """
     description = description_file(id)
     if description.is_file() and read_engine(id).python == python:
@@ -191,7 +193,8 @@ def adopt_engine(id: str, python: Path, vllm: str | None, parser: Parser | None)
     # The part after a plus names a build, such as +cpu.
     if vllm is not None and found.split("+")[0] != vllm.split("+")[0]:
         raise UserError(f"{python}: holds vllm {found}; the study measures with {vllm}")
-    _describe("host", python, description, parser)
+    say(f"asking {python} for its vllm serve arguments")
+    _describe("host", python, description)
     return description
 
 
@@ -208,12 +211,11 @@ def find_version(version: str, python: Path | None, root: Path) -> Path:
             " `servetune bundle export`, or name its Python here:"
             f" servetune engine vllm=={version} --python PATH"
         )
-    path = python.absolute()
-    return adopt_engine(engine_id(engine, root), path, version, known_parser(engine, root))
+    return adopt_engine(engine_id(engine, root), python.absolute(), version)
 
 
-def _describe(name: str, python: Path, description: Path, parser: Parser | None = None) -> None:
-    arguments = ["--serve"] if name in (*SERVING, "host") and parser is None else []
+def _describe(name: str, python: Path, description: Path) -> None:
+    arguments = ["--serve"] if name in (*SERVING, "host") else []
     answer = subprocess.run(
         [python, "-m", "servetune.engine_probe", *arguments],
         env=environment_with_source(),
@@ -225,8 +227,7 @@ def _describe(name: str, python: Path, description: Path, parser: Parser | None 
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
         raise UserError(f"{python}: the environment does not work: {last}")
     found = json.loads(answer.stdout.splitlines()[-1])
-    engine = BuiltEngine(name=name, python=python, **{"arguments": parser or {}, **found})
-    write_json(description, engine)
+    write_json(description, BuiltEngine(name=name, python=python, **found))
 
 
 def _name_the_distribution(environment: Path) -> None:

@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,23 @@ import psutil
 from filelock import FileLock, Timeout
 
 from servetune.errors import UserError
+from servetune.nvml import visible_indices
 from servetune.progress import say
 
 
-def check_hardware(declared: str) -> None:
+def check_hardware(declared: str, visible: str | None = None) -> None:
     """Refuse to measure on other hardware than the study declares.
 
+    Args:
+        declared: `cpu`, or the name of a GPU, such as `nvidia-h200`.
+        visible: CUDA_VISIBLE_DEVICES as the server gets it; by default this process's own.
+
     Raises:
-        UserError: the declared accelerator is not here.
+        UserError: the declared accelerator is not here, or not visible.
     """
     if declared == "cpu":
         return
-    found = sorted({_label(gpu["name"]) for gpu in gpus()})
+    found = sorted({_label(gpu["name"]) for gpu in gpus(visible)})
     if declared not in found:
         raise UserError(
             f"hardware: the study declares {declared}, but this machine has"
@@ -33,49 +38,69 @@ def check_hardware(declared: str) -> None:
         )
 
 
-def gpus() -> list[dict[str, str]]:
-    """Return name, driver version and memory of each NVIDIA GPU here; empty without any."""
-    fields = "name,driver_version,memory.total"
+def gpus(visible: str | None = None) -> list[dict[str, str]]:
+    """Return name, UUID, driver and memory of each NVIDIA GPU that a server may see; or none.
+
+    Args:
+        visible: CUDA_VISIBLE_DEVICES as the server gets it; by default this process's own.
+    """
+    fields = "name,uuid,driver_version,memory.total"
     query = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return []
-    keys = ("name", "driver", "memory")
+    keys = ("name", "uuid", "driver", "memory")
     lines = answer.stdout.strip().splitlines()
-    return [dict(zip(keys, line.split(", "), strict=False)) for line in lines]
+    found = [dict(zip(keys, line.split(", "), strict=False)) for line in lines]
+    if visible is None:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [found[i] for i in visible_indices(visible, [gpu.get("uuid", "") for gpu in found])]
 
 
-def describe_host() -> dict[str, Any]:
-    """Return what decides speed here: processor, cores, memory, kernel, GPUs."""
+def describe_host(visible: str | None = None) -> dict[str, Any]:
+    """Return what decides speed here: processor, cores, memory, kernel, visible GPUs.
+
+    `boot_id` tells launches of one host from those of another, or from another boot of it.
+    """
     return {
+        "boot_id": _boot_id(),
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
-        "gpus": gpus(),
+        "gpus": gpus(visible),
     }
 
 
 @contextlib.contextmanager
-def sole_use() -> Iterator[None]:
-    """Hold this machine's accelerator: one session at a time, whoever started it."""
-    path = Path(tempfile.gettempdir()) / "servetune-accelerator.lock"
-    lock = FileLock(path, mode=0o666)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"waiting for another session on this machine to end ({path} is held)")
-        lock.acquire()
-    try:
+def sole_use(accelerators: Iterable[str] = ()) -> Iterator[None]:
+    """Hold the GPUs of these UUIDs, or without any this machine: one session at a time on each.
+
+    All sessions take their GPUs in the same order, so that none waits for one that waits for it.
+    """
+    with contextlib.ExitStack() as stack:
+        for name in sorted(accelerators) or ["accelerator"]:
+            path = Path(tempfile.gettempdir()) / f"servetune-{name}.lock"
+            lock = FileLock(path, mode=0o666)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                say(f"waiting for another session on this machine to end ({path} is held)")
+                lock.acquire()
+            stack.callback(lock.release)
         yield
-    finally:
-        lock.release()
 
 
 def _label(gpu: str) -> str:
     """`NVIDIA H200` becomes nvidia-h200."""
     return "-".join(gpu.lower().split())
+
+
+def _boot_id() -> str | None:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return None
 
 
 def _cpu_name() -> str:

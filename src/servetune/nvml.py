@@ -168,18 +168,30 @@ def _choose(visible: str | None) -> list[tuple[int, Any]]:
     handles = [_ask("nvmlDeviceGetHandleByIndex", i) for i in range(count)]
     if visible is None:
         return [(i, handle) for i, handle in enumerate(handles) if handle is not None]
-    uuids = [_uuid(handle) for handle in handles]
-    chosen: list[tuple[int, Any]] = []
+    chosen = visible_indices(visible, [_uuid(handle) for handle in handles])
+    return [(i, handles[i]) for i in chosen if handles[i] is not None]
+
+
+def visible_indices(visible: str | None, uuids: Sequence[str]) -> list[int]:
+    """Return the indices of the GPUs that CUDA shows, in the order in which it numbers them.
+
+    Args:
+        visible: CUDA_VISIBLE_DEVICES, or None where it is not set.
+        uuids: of all GPUs, by index.
+    """
+    if visible is None:
+        return list(range(len(uuids)))
+    chosen: list[int] = []
     for word in visible.split(","):
         index = _index_of(word.strip(), uuids)
         # As CUDA does: what follows a device that is not there is not visible.
-        if index is None or handles[index] is None:
+        if index is None:
             break
-        chosen.append((index, handles[index]))
+        chosen.append(index)
     return chosen
 
 
-def _index_of(word: str, uuids: list[str]) -> int | None:
+def _index_of(word: str, uuids: Sequence[str]) -> int | None:
     if word.isdigit():
         return int(word) if int(word) < len(uuids) else None
     matches = [i for i, uuid in enumerate(uuids) if word and uuid.startswith(word)]

@@ -21,7 +21,7 @@ from servetune.arguments import as_argv
 from servetune.ceilings import measured_ceilings
 from servetune.engines import engine_id, read_engine
 from servetune.errors import UserError
-from servetune.hardware import check_hardware, describe_host, sole_use
+from servetune.hardware import check_hardware, describe_host, gpus, sole_use
 from servetune.insight.architecture import read_architecture
 from servetune.load.client import Clients, LoadClient
 from servetune.load.prepare import Prepared, prepare
@@ -43,6 +43,8 @@ from servetune.workloads.datasets import read_requests
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
 
 def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:
     """Measure what a session owes, then write its record to results/<study>/sessions.
@@ -57,12 +59,20 @@ def run_session(session: Session, root: Path, until_s: float = math.inf) -> None
         UserError: this machine cannot measure it: other hardware, no engine, no model.
     """
     if next_owed(session, root):
-        check_hardware(session.hardware)
-        with sole_use():
+        visible = session.environment.get(VISIBLE)
+        check_hardware(session.hardware, visible)
+        with sole_use(_accelerators(session, visible)):
             while time.monotonic() < until_s and next_owed(session, root):
                 _launch(session, root.absolute(), until_s)
     if not next_owed(session, root):
         write_session(session, root)
+
+
+def _accelerators(session: Session, visible: str | None) -> list[str]:
+    """Return the UUIDs of the GPUs that a session uses; empty on a CPU."""
+    if session.hardware == "cpu":
+        return []
+    return [gpu["uuid"] for gpu in gpus(visible)]
 
 
 def write_session(session: Session, root: Path) -> None:
@@ -154,9 +164,9 @@ def _launch(session: Session, root: Path, until_s: float) -> None:
         clients = Clients(lambda name: _client(session, name, number, server, root))
         stack.callback(clients.stop)
         say(f"{label}: starting vllm serve; {_extent(owed, session.searches)} to go")
-        gpus = Gpus(session.environment.get("CUDA_VISIBLE_DEVICES"))
-        stack.callback(gpus.close)
-        before = gpus.processes()
+        devices = Gpus(session.environment.get(VISIBLE))
+        stack.callback(devices.close)
+        before = devices.processes()
         server.start()
         for generator in session.generators:
             clients.start(generator)
@@ -180,13 +190,13 @@ def _launch(session: Session, root: Path, until_s: float) -> None:
         say(
             f"{label}: ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens"
         )
-        at_ready = gpus.processes()
+        at_ready = devices.processes()
 
         def neighbours() -> int | None:
             own = [child.pid for child in psutil.Process().children(recursive=True)]
-            return other_processes(before, at_ready, gpus.processes(), own)
+            return other_processes(before, at_ready, devices.processes(), own)
 
-        sampler = Sampler(server.url, gpus)
+        sampler = Sampler(server.url, devices)
         sampler.start()
         stack.callback(lambda: write_samples(sampler.stop(), raw / f"telemetry-{number}.parquet"))
         tokenizer = _relative(checkpoint(session.model, root), root)
@@ -257,7 +267,8 @@ def _outcome(record: MeasurementRecord) -> str:
 
 
 def _new_launch(session: Session, number: int, server: Server, root: Path) -> Launch:
-    engine, host = read_engine(session.engine), describe_host()
+    engine = read_engine(session.engine)
+    host = describe_host(session.environment.get(VISIBLE))
     draft = checkpoint(session.draft, root) if session.draft else None
     return Launch(
         launch=number,

@@ -25,8 +25,9 @@ class Usage:
     one core, so above 1 where several of its threads are busy. `client_wait_ratio` is the share
     of the time that the main thread of that process was ready to run and got no core.
     `client_memory_bytes` is the highest sum of the resident sets of the client's processes, which
-    counts a page as often as processes share it. `other_cpu_ratio` is the share of all cores that
-    was used by processes outside the session, time stolen by the hypervisor included.
+    counts a page as often as processes share it. `other_cpu_ratio` is the share of the cores that
+    the session may run on that was used by processes outside it, time stolen by the hypervisor
+    included.
     """
 
     client_cpu_ratio: float | None = None
@@ -216,16 +217,25 @@ def _list_pids() -> set[int]:
 
 
 def _read_machine() -> _Machine | None:
+    """Read the times of the cores that this process may run on; all of a machine in one line."""
     try:
-        lines = (_PROC / "stat").read_text().splitlines()
-        ticks = [int(word) for word in lines[0].split()[1:]]
-        cores = sum(line.startswith("cpu") for line in lines) - 1
-        busy, everything = (sum(ticks[i] for i in f) for f in (_BUSY_FIELDS, _ALL_FIELDS))
+        total, *cores = [
+            line.split()
+            for line in (_PROC / "stat").read_text().splitlines()
+            if line.startswith("cpu")
+        ]
+        own = [core for core in cores if int(core[0][3:]) in os.sched_getaffinity(0)]
+        lines = own if 0 < len(own) < len(cores) else [total]
+        busy, everything = (
+            sum(int(line[1 + i]) for line in lines for i in fields)
+            for fields in (_BUSY_FIELDS, _ALL_FIELDS)
+        )
     except (OSError, ValueError, IndexError):
         return None
-    if cores < 1:
+    count = len(own) or len(cores)
+    if count < 1:
         return None
-    return _Machine(cores, busy / _TICKS_PER_S, everything / _TICKS_PER_S)
+    return _Machine(count, busy / _TICKS_PER_S, everything / _TICKS_PER_S)
 
 
 def _read_stat(pid: int) -> _Stat | None:

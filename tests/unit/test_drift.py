@@ -47,3 +47,13 @@ def test_another_order_than_that_of_the_plan_is_noticed():
     assert order_was_kept(table)
     swapped = table.assign(order=order.max() - order)
     assert not order_was_kept(swapped)
+
+
+def test_a_variant_that_is_launched_once_may_come_at_any_time():
+    data = make_data(make_quickstart_plan(repeats=2))
+    order = data.table["order"]
+    table = data.table.assign(started_at=[f"2026-11-03T10:{i:02}:00+00:00" for i in order])
+    is_late = table["variant"].eq("w8a8")
+    table.loc[is_late, "started_at"] = "2026-11-03T11:00:00+00:00"
+    assert not order_was_kept(table)
+    assert order_was_kept(table[~(is_late & table["repeat"].eq(2))])

@@ -159,6 +159,19 @@ def test_a_machine_that_does_not_tell_its_use_has_no_known_others(
     assert watch(os.getpid(), seconds=0.2) == Usage()
 
 
+def test_only_cores_that_the_session_may_run_on_count(
+    machine: "Machine", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1})
+    machine.cores((100, 100), (50, 150))
+
+    def change(_: UsageWatch) -> None:
+        # The neighbour of the other core is busy all the time, that of ours for four seconds.
+        machine.cores((110, 100), (54, 156))
+
+    assert watch_change(monkeypatch, change).other_cpu_ratio == pytest.approx(0.4)
+
+
 def test_without_proc_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "_PROC", tmp_path / "missing")
     assert watch(os.getpid(), seconds=0.2) == Usage()
@@ -188,6 +201,18 @@ class Machine:
         (self.folder / "stat").write_text(
             f"cpu  {busy_s * 100:.0f} 0 0 {idle_s * 100:.0f} 0 0 0 0 0 0\n"
             "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 0\n"
+        )
+
+    def cores(self, *times: tuple[float, float]) -> None:
+        """Busy and idle seconds of each core."""
+        lines = [
+            f"cpu{i} {100 * b:.0f} 0 0 {100 * r:.0f} 0 0 0 0 0 0" for i, (b, r) in enumerate(times)
+        ]
+        busy, idle = (sum(column) for column in zip(*times, strict=True))
+        (self.folder / "stat").write_text(
+            "\n".join(
+                [f"cpu  {100 * busy:.0f} 0 0 {100 * idle:.0f} 0 0 0 0 0 0", *lines, "intr 0\n"]
+            )
         )
 
 

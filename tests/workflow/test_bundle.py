@@ -193,6 +193,29 @@ def test_a_host_with_another_vllm_is_refused(workspace: Workspace, tmp_path: Pat
     assert "Traceback" not in done.stderr
 
 
+def test_an_engine_that_cannot_be_imported_is_refused_before_a_server_starts(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    bundle, host = export(workspace), Host(tmp_path / "host")
+    broken = tmp_path / "broken"
+    shutil.copytree(
+        ROOT / "tests/standin/site/vllm-0.32.0+standin.dist-info", broken / "v.dist-info"
+    )
+    (broken / "vllm").mkdir()
+    (broken / "vllm/__init__.py").write_text(
+        "raise ImportError('libcudart.so.13: cannot open shared object file')"
+    )
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={broken}:$PYTHONPATH exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    done = host.run(bundle, "--python", str(python))
+    assert done.returncode == 2
+    (told,) = [line for line in done.stderr.splitlines() if line.startswith("servetune: ")]
+    assert "libcudart.so.13: cannot open shared object file" in told
+    assert "Traceback" not in done.stderr
+    assert not (host.root / "results.tar.gz").exists()
+
+
 def test_a_version_that_is_not_here_is_measured_with_a_bundle(workspace: Workspace) -> None:
     workspace.write_study({**workspace.study, "engine": {"vllm": "0.32.0"}})
     done = workspace.run("snakemake", "--cores", "1", "reports/summary.html")

@@ -70,7 +70,14 @@ def permutation_p_value(residuals: Floats) -> float:
 
 
 def order_was_kept(table: pd.DataFrame) -> bool:
-    """Tell whether the sessions of a table were measured in the order that the plan gave them."""
+    """Tell whether the sessions of a table were measured in the order that the plan gave them.
+
+    Where variants have repeats, sessions of a variant with a single one do not count: it has no
+    verdict that a drift could spoil.
+    """
     measured = table.dropna(subset=["started_at"])
+    repeats = measured.groupby("variant")["repeat"].transform("nunique")
+    if (repeats > 1).any():
+        measured = measured[repeats > 1]
     first = measured.groupby("session").agg(at=("started_at", "min"), order=("order", "first"))
     return bool(first.sort_values(["at", "order"])["order"].is_monotonic_increasing)

@@ -12,7 +12,7 @@ from typing import Any
 
 from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
-from servetune.engines import known_parser, vllm_version
+from servetune.engines import vllm_version
 from servetune.errors import UserError
 from servetune.identity import digest
 from servetune.load.registry import GENERATORS
@@ -126,7 +126,7 @@ def _engine(declared: Any, root: Path) -> BundledEngine:
     if isinstance(declared, dict):
         kind = EngineVersion if "vllm" in declared else EnginePython
         engine = kind.model_validate(declared)
-    return BundledEngine(vllm=vllm_version(engine, root), parser=known_parser(engine, root))
+    return BundledEngine(vllm=vllm_version(engine, root))
 
 
 def _refuse_other_tools(sessions: list[Session]) -> None:

@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _find_models(manifest, arguments.model, project)
     for id, engine in manifest.engines.items():
         # Not resolved: a virtual environment's Python is a link to one without its packages.
-        adopt_engine(id, arguments.python.absolute(), engine.vllm, engine.parser)
+        adopt_engine(id, arguments.python.absolute(), engine.vllm)
     try:
         for session in manifest.sessions:
             if time.monotonic() + _slowest_start_s(manifest, project) >= until_s:

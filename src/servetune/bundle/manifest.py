@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from servetune.arguments import Parser
 from servetune.plan import Session
 
 MANIFEST = "bundle.json"
@@ -20,12 +19,11 @@ FORMAT = 1
 
 
 class BundledEngine(BaseModel):
-    """An engine to find on the measuring host. `parser` is None where it has to be asked."""
+    """An engine to find on the measuring host, by the version of vLLM that it must hold."""
 
     model_config = ConfigDict(frozen=True)
 
     vllm: str | None
-    parser: Parser | None
 
 
 class Manifest(BaseModel):

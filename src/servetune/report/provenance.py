@@ -44,7 +44,14 @@ def setup(
     params = {key: value for key, value in plan.params.items() if value is not None}
     items: list[tuple[str, list[str]]] = [
         ("Study", [f"{plan.study} (studies/{plan.study}.yaml)"]),
-        ("Hardware", [f"{plan.hardware} (declared)", *_distinct(map(_host, launches))]),
+        (
+            "Hardware",
+            [
+                f"{plan.hardware} (declared)",
+                *_distinct(map(_host, launches)),
+                *_distinct(map(_devices, launches)),
+            ],
+        ),
         ("Engine", [*plan.engines, *_distinct(map(_versions, launches))]),
         ("Models", [_model(id, model.source) for id, model in plan.models.items()]),
         ("Workloads", _workloads(plan)),
@@ -58,7 +65,12 @@ def setup(
 def mixed(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
     """Warn where the rows of one table come from different places."""
     launches = launches_of(table, sessions)
-    kinds = (("hosts", _host), ("versions", _versions), ("git commits", _commit))
+    kinds = (
+        ("hosts", _host),
+        ("GPUs", _devices),
+        ("versions", _versions),
+        ("git commits", _commit),
+    )
     return [
         f"These rows were measured on {count} different {name}: compare across them with care."
         for name, read in kinds
@@ -185,6 +197,12 @@ def _gpu(gpu: Any) -> str:
         return str(gpu)
     driver = f" (driver {gpu['driver']})" if gpu.get("driver") else ""
     return f"{gpu.get('name', 'GPU')}{driver}"
+
+
+def _devices(launch: Launch) -> str:
+    """Name the GPUs of a launch by their UUIDs; empty where none was told."""
+    gpus = [gpu for gpu in launch.host.get("gpus") or [] if isinstance(gpu, dict)]
+    return ", ".join(sorted(gpu["uuid"] for gpu in gpus if gpu.get("uuid")))
 
 
 def _versions(launch: Launch) -> str:
