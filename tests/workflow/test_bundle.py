@@ -198,9 +198,8 @@ def test_an_engine_that_cannot_be_imported_is_refused_before_a_server_starts(
 ) -> None:
     bundle, host = export(workspace), Host(tmp_path / "host")
     broken = tmp_path / "broken"
-    shutil.copytree(
-        ROOT / "tests/standin/site/vllm-0.32.0+standin.dist-info", broken / "v.dist-info"
-    )
+    metadata = "vllm-0.32.0+standin.dist-info"
+    shutil.copytree(ROOT / "tests/standin/site" / metadata, broken / metadata)
     (broken / "vllm").mkdir()
     (broken / "vllm/__init__.py").write_text(
         "raise ImportError('libcudart.so.13: cannot open shared object file')"
