@@ -21,6 +21,12 @@ Ended = Literal["found", "zero", "unbounded", "budget", "failed"]
 BEYOND = 2.0
 """The capacity is looked for up to so many times outside the declared range."""
 
+STEP = 2.0
+"""A probe is at most so many times the highest load that was sent so far."""
+
+CLOSE = 1.1
+"""A load that could not be sent ends the search when it is this near to one that could."""
+
 
 @dataclass(frozen=True)
 class Probed:
@@ -28,6 +34,11 @@ class Probed:
 
     load: float
     judgements: Mapping[str, Judgement]
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether it says anything: the load of one that is invalid or failed was not sent."""
+        return any(judgement.evidence for judgement in self.judgements.values())
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,28 @@ def _advance(
     if len(history) >= search.probes:
         reason = f"{_count(history)} did not narrow it to the tolerance"
         return Capacity(tier, "budget", at.median, at.lower, at.upper, binding, reason)
-    return _within(search, at.median)
+    top, unsent = _sent(history)
+    if at.median > top and unsent <= CLOSE * top:
+        reason = f"a load above {top:g} could not be sent as declared; the capacity may be higher"
+        lower = min(at.lower, top)
+        return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
+    return _within(search, min(at.median, _ceiling(top, unsent)))
+
+
+def _sent(history: Sequence[Probed]) -> tuple[float, float]:
+    """Return the highest load that was sent, 0 if none, and the lowest above it that was not."""
+    top = max((probe.load for probe in history if probe.was_sent), default=0.0)
+    unsent = [probe.load for probe in history if not probe.was_sent and probe.load > top]
+    return top, min(unsent, default=math.inf)
+
+
+def _ceiling(top: float, unsent: float) -> float:
+    """Return the highest load to send next.
+
+    Far above what was sent a probe says little, and the client may not be able to send it: a
+    clean probe alone would put the next one there, as nothing bounds the capacity from above.
+    """
+    return min(STEP * top, math.sqrt(top * unsent)) if top else unsent / STEP
 
 
 def seen_by(tier: str, history: Sequence[Probed]) -> list[Seen]:
