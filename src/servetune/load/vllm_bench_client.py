@@ -99,13 +99,12 @@ class LoadPoint:
                 return endpoint_request_func.RequestFuncOutput(
                     start_time=time.perf_counter(), error="not sent: an earlier turn failed"
                 )
+            start_s = time.perf_counter()
             _note_cached.set(functools.partial(self._cached_tokens.__setitem__, request.index))
             sending = send(request_func_input=request_func_input, session=session, pbar=pbar)
             output = await self._until_decided(sending)
             if output is None:
-                return endpoint_request_func.RequestFuncOutput(
-                    start_time=time.perf_counter(), error=CUT
-                )
+                return endpoint_request_func.RequestFuncOutput(start_time=start_s, error=CUT)
             if self._judge and self._judge.add(_finished(request.index, output, self._is_chat)):
                 self._pacing.stop()
                 self._decided.set()
