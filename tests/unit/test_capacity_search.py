@@ -101,6 +101,17 @@ def test_after_a_load_that_could_not_be_sent_the_search_goes_on_below_it() -> No
     assert alone.load < 20
 
 
+def test_a_load_that_could_not_be_sent_is_not_sent_again_at_once() -> None:
+    nothing = Judgement("undecided", "", ())
+    clean, broken = (Probed(load, {"chat": judged(load, 8)}) for load in (5, 11))
+    first = next_step(search(), PREDICTED, [clean, broken])
+    assert isinstance(first, NextProbe)
+    unsent = Probed(first.load, {"chat": nothing})
+    second = next_step(search(), PREDICTED, [clean, broken, unsent])
+    assert isinstance(second, NextProbe)
+    assert 5 < second.load < first.load / 1.1
+
+
 def test_where_the_client_can_send_no_more_the_answer_is_a_lower_bound() -> None:
     clean = Probed(10, {"chat": judged(10, 100)})
     unsent = Probed(10.5, {"chat": Judgement("undecided", "", ())})

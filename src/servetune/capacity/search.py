@@ -25,7 +25,7 @@ STEP = 2.0
 """A probe is at most so many times the highest load that was sent so far."""
 
 CLOSE = 1.1
-"""A load that could not be sent ends the search when it is this near to one that could."""
+"""Loads within this ratio of each other are as good as the same."""
 
 
 @dataclass(frozen=True)
@@ -114,28 +114,34 @@ def _advance(
     if len(history) >= search.probes:
         reason = f"{_count(history)} did not narrow it to the tolerance"
         return Capacity(tier, "budget", at.median, at.lower, at.upper, binding, reason)
-    top, unsent = _sent(history)
-    if at.median > top and unsent <= CLOSE * top:
+    load = _sendable(at.median, history)
+    if load is None:
+        top = max(probe.load for probe in history if probe.was_sent)
         reason = f"a load above {top:g} could not be sent as declared; the capacity may be higher"
         lower = min(at.lower, top)
         return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
-    return _within(search, min(at.median, _ceiling(top, unsent)))
+    return _within(search, load)
 
 
-def _sent(history: Sequence[Probed]) -> tuple[float, float]:
-    """Return the highest load that was sent, 0 if none, and the lowest above it that was not."""
-    top = max((probe.load for probe in history if probe.was_sent), default=0.0)
-    unsent = [probe.load for probe in history if not probe.was_sent and probe.load > top]
-    return top, min(unsent, default=math.inf)
-
-
-def _ceiling(top: float, unsent: float) -> float:
-    """Return the highest load to send next.
+def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:
+    """Return the load to send for a wanted one; None if the client cannot send more than it did.
 
     Far above what was sent a probe says little, and the client may not be able to send it: a
-    clean probe alone would put the next one there, as nothing bounds the capacity from above.
+    clean probe alone would put the next one there, as nothing bounds the capacity from above. A
+    load that could not be sent is approached from below, and tried again when it is reached.
     """
-    return min(STEP * top, math.sqrt(top * unsent)) if top else unsent / STEP
+    sent = [probe.load for probe in history if probe.was_sent]
+    top = max(sent, default=wanted)
+    near = CLOSE * wanted
+    unsent = [probe.load for probe in history if not probe.was_sent and probe.load <= near]
+    unsent = [load for load in unsent if not any(load <= each <= near for each in sent)]
+    if not unsent:
+        return min(wanted, STEP * top)
+    lowest = min(unsent)
+    below = max((load for load in sent if load < lowest), default=lowest / STEP**2)
+    if lowest > CLOSE * below:
+        return min(math.sqrt(below * lowest), STEP * top)
+    return None if lowest > top else wanted
 
 
 def seen_by(tier: str, history: Sequence[Probed]) -> list[Seen]:
