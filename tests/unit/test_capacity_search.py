@@ -90,6 +90,12 @@ def test_a_probe_is_at_most_twice_the_highest_load_that_was_sent() -> None:
     assert all(load <= 2 * max(loads[:i]) for i, load in enumerate(loads) if i)
 
 
+def test_a_probe_is_at_least_a_quarter_of_the_lowest_load_that_was_sent() -> None:
+    _, history = run(search(), {"chat": 0.9})
+    loads = [probe.load for probe in history]
+    assert all(load >= 0.249 * min(loads[:i]) for i, load in enumerate(loads) if i)
+
+
 def test_after_a_load_that_could_not_be_sent_the_search_goes_on_below_it() -> None:
     clean = Probed(10, {"chat": judged(10, 100)})
     unsent = Probed(20, {"chat": Judgement("undecided", "", ())})

@@ -21,8 +21,8 @@ Ended = Literal["found", "zero", "unbounded", "budget", "failed"]
 BEYOND = 2.0
 """The capacity is looked for up to so many times outside the declared range."""
 
-STEP = 2.0
-"""A probe is at most so many times the highest load that was sent so far."""
+RISE, FALL = 2.0, 4.0
+"""A probe is at most so many times the highest load sent so far, and the lowest over so many."""
 
 CLOSE = 1.1
 """Loads within this ratio of each other are as good as the same."""
@@ -126,21 +126,23 @@ def _advance(
 def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:
     """Return the load to send for a wanted one; None if the client cannot send more than it did.
 
-    Far above what was sent a probe says little, and the client may not be able to send it: a
-    clean probe alone would put the next one there, as nothing bounds the capacity from above. A
-    load that could not be sent is approached from below, and tried again when it is reached.
+    Far above what was sent a probe says little, and the client may not be able to send it; far
+    below, it takes long. But a clean probe alone would put the next one there, as nothing bounds
+    the capacity from above, and a broken one far below. A load that could not be sent is
+    approached from below, and tried again when it is reached.
     """
     sent = [probe.load for probe in history if probe.was_sent]
     top = max(sent, default=wanted)
+    wanted = max(wanted, min(sent, default=wanted) / FALL)
     near = CLOSE * wanted
     unsent = [probe.load for probe in history if not probe.was_sent and probe.load <= near]
     unsent = [load for load in unsent if not any(load <= each <= near for each in sent)]
     if not unsent:
-        return min(wanted, STEP * top)
+        return min(wanted, RISE * top)
     lowest = min(unsent)
-    below = max((load for load in sent if load < lowest), default=lowest / STEP**2)
+    below = max((load for load in sent if load < lowest), default=lowest / RISE**2)
     if lowest > CLOSE * below:
-        return min(math.sqrt(below * lowest), STEP * top)
+        return min(math.sqrt(below * lowest), RISE * top)
     return None if lowest > top else wanted
 
 
