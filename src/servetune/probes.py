@@ -5,6 +5,7 @@ Probe 0 is a short closed loop, from which the first load is predicted; the othe
 rule to stop and its place in the search, so that a search that was interrupted goes on.
 """
 
+from itertools import takewhile
 from typing import Any
 
 import pandas as pd
@@ -25,8 +26,8 @@ SCOUT_REQUESTS = 64
 NEARLY = 0.95
 """A probe that sent for this share of its seconds was ended by them."""
 
-MOST_USELESS = 2
-"""So many probes that failed or are invalid end a search: more would be no better."""
+MOST_USELESS = 3
+"""So many probes in a row that failed or are invalid end a search: more would be no better."""
 
 
 def scout(search: PlannedSearch) -> Measurement:
@@ -194,9 +195,9 @@ def next_measurement(
     """
     if not records:
         return scout(search)
-    useless = [record for record in records[1:] if record.status != "ok"]
+    useless = list(takewhile(lambda record: record.status != "ok", reversed(records[1:])))
     if len(useless) >= MOST_USELESS:
-        reason = f"{len(useless)} probes are of no use: {useless[-1].reason}"
+        reason = f"{len(useless)} probes in a row are of no use: {useless[0].reason}"
         return {
             tier: Capacity(tier, "failed", None, 0.0, None, "", reason)
             for tier in search.settings.slo

@@ -84,6 +84,51 @@ def test_probes_that_decided_nothing_bound_nothing() -> None:
     assert step["chat"].lower < 1 < 100 < (step["chat"].upper or 0)
 
 
+def test_a_probe_is_at_most_twice_the_highest_load_that_was_sent() -> None:
+    _, history = run(search(), {"chat": 120})
+    loads = [probe.load for probe in history]
+    assert all(load <= 2 * max(loads[:i]) for i, load in enumerate(loads) if i)
+
+
+def test_a_probe_is_at_least_a_quarter_of_the_lowest_load_that_was_sent() -> None:
+    _, history = run(search(), {"chat": 0.9})
+    loads = [probe.load for probe in history]
+    assert all(load >= 0.249 * min(loads[:i]) for i, load in enumerate(loads) if i)
+
+
+def test_after_a_load_that_could_not_be_sent_the_search_goes_on_below_it() -> None:
+    clean = Probed(10, {"chat": judged(10, 100)})
+    unsent = Probed(20, {"chat": Judgement("undecided", "", ())})
+    step = next_step(search(), PREDICTED, [clean, unsent])
+    assert isinstance(step, NextProbe)
+    assert 10 < step.load < 20
+    alone = next_step(search(), PREDICTED, [unsent])
+    assert isinstance(alone, NextProbe)
+    assert alone.load < 20
+
+
+def test_a_load_that_could_not_be_sent_is_not_sent_again_at_once() -> None:
+    nothing = Judgement("undecided", "", ())
+    clean, broken = (Probed(load, {"chat": judged(load, 8)}) for load in (5, 11))
+    first = next_step(search(), PREDICTED, [clean, broken])
+    assert isinstance(first, NextProbe)
+    unsent = Probed(first.load, {"chat": nothing})
+    second = next_step(search(), PREDICTED, [clean, broken, unsent])
+    assert isinstance(second, NextProbe)
+    assert 5 < second.load < first.load / 1.1
+
+
+def test_where_the_client_can_send_no_more_the_answer_is_a_lower_bound() -> None:
+    clean = Probed(10, {"chat": judged(10, 100)})
+    unsent = Probed(10.5, {"chat": Judgement("undecided", "", ())})
+    result = next_step(search(), PREDICTED, [clean, unsent])
+    assert isinstance(result, dict)
+    found = result["chat"]
+    assert (found.ended, found.upper) == ("unbounded", None)
+    assert 5 < found.lower <= 10
+    assert "a load above 10 could not be sent" in found.reason
+
+
 def test_tiers_share_probes() -> None:
     both, together = run(search("chat", "batch"), {"chat": 10.2, "batch": 12.5})
     _, alone = run(search("batch"), {"batch": 12.5})

@@ -119,6 +119,16 @@ def test_an_invalid_probe_is_no_evidence_and_too_many_end_the_search() -> None:
     assert "the client was late" in ended["chat"].reason
 
 
+def test_useless_probes_end_the_search_only_if_nothing_of_use_came_between() -> None:
+    here = search()
+    records = [record(scout(here))]
+    for status in [*["invalid"] * (MOST_USELESS - 1), "ok", *["invalid"] * (MOST_USELESS - 1)]:
+        following = next_measurement(here, records)
+        assert not isinstance(following, dict)
+        records.append(record(following, status=status))
+    assert not isinstance(next_measurement(here, records), dict)
+
+
 def test_a_probe_that_could_not_be_made_still_belongs_to_its_search() -> None:
     here = search()
     found = nothing_found(probe(here, 3, NextProbe(10.0, "chat")))

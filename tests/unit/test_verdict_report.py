@@ -1,10 +1,12 @@
 """Verdicts come first in the report, with their intervals, their runs and what qualifies them."""
 
+import re
+
 import pytest
 
 from report_data import HOSTILE, make_data, make_quickstart_plan, rename_variants
 from servetune.analysis.judgement import judge_study
-from servetune.report import render_html, render_markdown, verdicts
+from servetune.report import percentiles, render_html, render_markdown, verdicts
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,23 @@ def test_the_forest_shows_every_interval_and_every_run(data):
     assert len(spec["datasets"]["runs"]) == places * variants * repeats
     for row in spec["datasets"]["rows"]:
         assert row["low"] < row["value"] < row["high"]
+
+
+def test_percentiles_are_shown_with_their_intervals_and_launches(data):
+    rows = percentiles.rows(data.table, data.quantiles, data.plan.variants)
+    assert len(rows) == 5 * 4 and all(row["launches"] == 4 for row in rows)
+    first = rows[0]
+    value, low, high = map(float, re.findall(r"[\d.]+", first["told"]["ttft_p50_ms"]))
+    assert low < value < high
+    page = render_html(*data.arguments)
+    assert "Percentiles with intervals" in page and first["told"]["ttft_p50_ms"] in page
+
+
+def test_a_percentile_of_too_few_requests_is_shown_without_an_interval():
+    data = make_data()
+    rows = percentiles.rows(data.table, data.quantiles, data.plan.variants)
+    told = next(row["told"] for row in rows if row["load_point"] == "c8")
+    assert "[" in told["ttft_p50_ms"] and told["ttft_p99_ms"].endswith(" \N{EN DASH}")
 
 
 def test_a_baseline_that_failed_is_told_and_nothing_is_compared():

@@ -21,6 +21,12 @@ Ended = Literal["found", "zero", "unbounded", "budget", "failed"]
 BEYOND = 2.0
 """The capacity is looked for up to so many times outside the declared range."""
 
+RISE, FALL = 2.0, 4.0
+"""A probe is at most so many times the highest load sent so far, and the lowest over so many."""
+
+CLOSE = 1.1
+"""Loads within this ratio of each other are as good as the same."""
+
 
 @dataclass(frozen=True)
 class Probed:
@@ -28,6 +34,11 @@ class Probed:
 
     load: float
     judgements: Mapping[str, Judgement]
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether it says anything: the load of one that is invalid or failed was not sent."""
+        return any(judgement.evidence for judgement in self.judgements.values())
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,36 @@ def _advance(
     if len(history) >= search.probes:
         reason = f"{_count(history)} did not narrow it to the tolerance"
         return Capacity(tier, "budget", at.median, at.lower, at.upper, binding, reason)
-    return _within(search, at.median)
+    load = _sendable(at.median, history)
+    if load is None:
+        top = max(probe.load for probe in history if probe.was_sent)
+        reason = f"a load above {top:g} could not be sent as declared; the capacity may be higher"
+        lower = min(at.lower, top)
+        return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
+    return _within(search, load)
+
+
+def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:
+    """Return the load to send for a wanted one; None if the client cannot send more than it did.
+
+    Far above what was sent a probe says little, and the client may not be able to send it; far
+    below, it takes long. But a clean probe alone would put the next one there, as nothing bounds
+    the capacity from above, and a broken one far below. A load that could not be sent is
+    approached from below, and tried again when it is reached.
+    """
+    sent = [probe.load for probe in history if probe.was_sent]
+    top = max(sent, default=wanted)
+    wanted = max(wanted, min(sent, default=wanted) / FALL)
+    near = CLOSE * wanted
+    unsent = [probe.load for probe in history if not probe.was_sent and probe.load <= near]
+    unsent = [load for load in unsent if not any(load <= each <= near for each in sent)]
+    if not unsent:
+        return min(wanted, RISE * top)
+    lowest = min(unsent)
+    below = max((load for load in sent if load < lowest), default=lowest / RISE**2)
+    if lowest > CLOSE * below:
+        return min(math.sqrt(below * lowest), RISE * top)
+    return None if lowest > top else wanted
 
 
 def seen_by(tier: str, history: Sequence[Probed]) -> list[Seen]:
