@@ -20,9 +20,9 @@ from servetune.errors import UserError
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
-from servetune.paths import record_path
-from servetune.plan import Measurement, Session
-from servetune.records import Launch, read_measurement
+from servetune.paths import record_path, search_path
+from servetune.plan import Measurement, PlannedSearch, Session
+from servetune.records import Launch, read_measurement, read_search
 from servetune.searches import next_probe
 from servetune.session import count_owed, write_session
 from servetune.workloads.datasets import read_requests
@@ -86,16 +86,39 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
             for measurement in session.measurements:
                 counts[_take(session, measurement, arrived, root, datasets)] += 1
             for search in session.searches:
-                # Each probe that is taken tells which one comes next.
-                while (probe := next_probe(session, search, root)) is not None:
-                    counts[came := _take(session, probe, arrived, root, datasets)] += 1
-                    if came != "measurements":
-                        break
+                counts += _take_search(session, search, arrived, root, datasets)
             if owed := count_owed(session, root):
                 counts["owed"] += owed
             else:
                 write_session(session, root)
                 counts["sessions"] += 1
+    return counts
+
+
+def _take_search(
+    session: Session, search: PlannedSearch, arrived: Path, root: Path, datasets: Any
+) -> Counter[str]:
+    """Take the probes of a search, and how it ended where it has.
+
+    A search that ended there is taken as it ended: code of another version might have chosen
+    other probes.
+    """
+    counts: Counter[str] = Counter()
+    end, here = (search_path(session.study, search.id, each) for each in (arrived, root))
+    if end.is_file() and not here.is_file():
+        for id in read_search(end).measurements:
+            told = read_measurement(record_path(session.study, id, arrived))
+            probe = Measurement(
+                id=id, workload=told.workload, load_point=told.load_point, load=told.load
+            )
+            counts[_take(session, probe, arrived, root, datasets)] += 1
+        here.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(end, here)
+    # Each probe that is taken tells which one comes next.
+    while (probe := next_probe(session, search, root)) is not None:
+        counts[came := _take(session, probe, arrived, root, datasets)] += 1
+        if came != "measurements":
+            break
     return counts
 
 
