@@ -11,6 +11,8 @@ from servetune.published import COLUMNS, Published, Source, read_published
 from servetune.report import render_html, render_markdown
 from servetune.report.published import beside
 
+RECORDED = Path(__file__).parents[2] / "results/fp8-kv-context/load_points.parquet"
+
 SOURCE = Source(
     title="A write-up <b>",
     hardware="one L4",
@@ -52,6 +54,19 @@ def test_a_number_of_a_server_needs_no_load_point(data: ReportData) -> None:
         data.plan, data.table, published(("fp8-kv", "", "", "kv_cache_tokens", 1, 524288))
     )
     assert row.measured == 1048576
+
+
+def test_what_lines_over_context_tell_stands_beside_what_was_published(data: ReportData) -> None:
+    table = pd.read_parquet(RECORDED)
+    told = published(
+        ("fp8-kv", "", "", "itl_slope_over_bf16_ratio", 1, 0.54),
+        ("fp8-kv", "", "", "break_even_tokens", 1, 7010),
+    )
+    slope, crossing = beside(data.plan, table, told)
+    assert slope.measured is not None and 0.5 < slope.measured < 1
+    assert crossing.measured is not None and 7010 < crossing.measured < 20000
+    # A study without such lines has nothing to put there.
+    assert [row.measured for row in beside(data.plan, data.table, told)] == [None, None]
 
 
 def test_what_was_not_measured_is_shown_without_a_ratio(data: ReportData) -> None:

@@ -378,6 +378,27 @@ def test_missing_session_records_are_named_and_cost_nothing_else():
     render_markdown(data.plan, data.table, data.quantiles, {}, data.turns)
 
 
+def test_rows_from_different_gpus_of_one_host_are_pointed_out():
+    data = make_data()
+    sessions = {
+        id: session.model_copy(
+            update={
+                "launches": [
+                    launch.model_copy(update={"host": {**launch.host, "gpus": [{"uuid": uuid}]}})
+                    for launch in session.launches
+                ]
+            }
+        )
+        for uuid, (id, session) in zip(
+            ["GPU-a", *["GPU-b"] * len(data.sessions)], data.sessions.items(), strict=False
+        )
+    }
+    text = Page(render_html(data.plan, data.table, data.quantiles, sessions, data.turns)).text
+    assert "measured on 2 different GPUs" in text
+    assert "different hosts" not in text
+    assert "GPU-a" in text and "GPU-b" in text
+
+
 def test_rows_from_different_hosts_are_pointed_out():
     data = make_data()
     other = make_data(host="Intel Xeon 8488C").sessions

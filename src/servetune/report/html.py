@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from servetune.analysis.comparison import compare, compare_capacity, numbers, records_of
+from servetune.analysis.context import growths
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.latencies import PERCENTILES
 from servetune.plan import Plan
@@ -25,6 +26,7 @@ from servetune.records import SessionRecord
 from servetune.report import (
     answer,
     charts,
+    context,
     economy,
     insight,
     latency_charts,
@@ -150,6 +152,9 @@ def render_html(
         speculation=[{**row, "positions": positions_of(row)} for row in records_of(speculating)],
         capacities=records_of(capacities),
         published=_published(plan, points, sessions, published),
+        context_explained=context.EXPLAINED,
+        context_heads=context.HEADS,
+        context_rows=context.rows(growths(points, plan.baseline)),
         problems=answer.problems(table),
         rows=records_of(table),
         tallies=validity.tallies(cards),

@@ -7,12 +7,14 @@ import pandas as pd
 from servetune.analysis.comparison import known, numbers
 from servetune.plan import Plan
 from servetune.published import Published
+from servetune.report import context
 from servetune.report.wording import number, ratio
 
 EXPLAINED = (
     "Numbers that others published, beside those measured here. They were made under other"
     " conditions, enter nothing else in this report, and are no baseline. Where hardware or"
-    " weights differ, compare what each variant did against its own baseline."
+    " weights differ, compare what each variant did against its own baseline. A dash stands for"
+    " what was not measured here, or has no number of a baseline beside it."
 )
 
 
@@ -60,12 +62,17 @@ def beside(plan: Plan, table: pd.DataFrame, published: Published) -> list[Beside
     Args:
         plan: what was asked.
         table: a row a measurement, as `servetune.tables.load_points` makes it.
-        published: the numbers, whose metrics are columns of the table where they were measured.
+        published: the numbers, whose metrics are columns of the table, or told by lines of TPOT
+            over context, where they were measured.
     """
     ok = table[table["status"] == "ok"]
     groups = published.numbers.groupby(["variant", "workload", "load_point", "metric"], sort=False)
     values = {tuple(map(str, key)): rows["value"] for key, rows in groups}
-    measured = {key: _measured(ok, *key) for key in values}
+    lines = context.measured(ok, plan.baseline)
+    measured = {
+        key: lines.get((key[0], key[3]), _measured(ok, *key) if key[3] in ok else None)
+        for key in values
+    }
     found = []
     for key, runs in values.items():
         variant, *place, metric = key

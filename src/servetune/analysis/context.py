@@ -1,0 +1,186 @@
+"""How TPOT grows with the context, by variant: lines, the ratio of their slopes, where they cross.
+
+A decode step reads the whole KV cache of its requests, so that TPOT is linear in their context. A
+line is fitted by least squares to one point a measurement: the mean input length, and the median
+over requests of TPOT. TPOT divides by tokens; ITL by chunks, and where the server's front end falls
+behind, as it may with very long prompts, a chunk holds several tokens.
+
+Ratio and crossing are ratios of normal estimates, so their intervals are Fieller's (Fieller, Some
+problems in interval estimation, Journal of the Royal Statistical Society B 16, 1954), with
+Student's t at the smaller number of degrees of freedom of the two lines.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from servetune.analysis.comparison import numbers
+from servetune.analysis.welch import CONFIDENCE
+
+Floats = NDArray[np.float64]
+
+FEWEST_LENGTHS = 3
+WIDEST_OVER_SHORTEST = 4.0
+"""Input lengths closer together than that say little about a slope."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its interval at 95 %; an end is None where the data do not bound it."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A least-squares line: `intercept` in ms, `slope` in ms a token of context.
+
+    `covariance` is that of (intercept, slope), of shape (2, 2). `residual_ms` is the standard
+    deviation around the line.
+    """
+
+    intercept: float
+    slope: float
+    covariance: Floats
+    degrees: int
+    residual_ms: float
+
+    def slope_interval(self) -> Interval:
+        """Return the slope with its interval."""
+        half = _t(self.degrees) * math.sqrt(self.covariance[1, 1])
+        return Interval(self.slope, self.slope - half, self.slope + half)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A variant's TPOT over context at one concurrency, beside that of the baseline.
+
+    `slope_ratio` is over the baseline's; `break_even_tokens` the context from which on the
+    variant is faster. Both are None for the baseline, and the latter where the lines do not
+    cross that way at any context.
+    """
+
+    variant: str
+    concurrency: int
+    lengths: int
+    shortest: float
+    longest: float
+    line: Line
+    slope_ratio: Interval | None
+    break_even_tokens: Interval | None
+
+
+def growths(table: pd.DataFrame, baseline: str) -> list[Growth]:
+    """Fit each variant that has several input lengths at one concurrency, the baseline first.
+
+    Args:
+        table: the tidy table, as `servetune.tables.load_points` makes it.
+        baseline: the variant that the others are compared with.
+
+    Returns:
+        Nothing of a concurrency at which fewer than two variants, or not the baseline, have
+        enough input lengths.
+    """
+    rows = table[(table["status"] == "ok") & table["rate_rps"].isna()].assign(
+        context=numbers(table["input_tokens"]) / numbers(table["completed_requests"]),
+        tpot_ms=numbers(table["tpot_p50_ms"]),
+    )
+    rows = rows.dropna(subset=["concurrency", "context", "tpot_ms"])
+    found: list[Growth] = []
+    for concurrency, here in rows.groupby("concurrency", sort=True):
+        fitted = {
+            str(variant): group
+            for variant, group in here.groupby("variant", sort=False)
+            if _is_enough(group["context"])
+        }
+        if baseline not in fitted or len(fitted) < 2:
+            continue
+        lines = {name: _line_of(group) for name, group in fitted.items()}
+        base = lines[baseline]
+        for name in sorted(lines, key=lambda each: each != baseline):
+            own, contexts = lines[name], fitted[name]["context"]
+            is_base = name == baseline
+            found.append(
+                Growth(
+                    variant=name,
+                    concurrency=int(str(concurrency).removesuffix(".0")),
+                    lengths=contexts.nunique(),
+                    shortest=float(contexts.min()),
+                    longest=float(contexts.max()),
+                    line=own,
+                    slope_ratio=None if is_base else slope_ratio(own, base),
+                    break_even_tokens=None if is_base else break_even(own, base),
+                )
+            )
+    return found
+
+
+def fit_line(context: Floats, tpot_ms: Floats) -> Line:
+    """Fit a line by least squares; takes at least three points of shape (n,) each."""
+    design = np.column_stack([np.ones_like(context), context])
+    (intercept, slope), *_ = np.linalg.lstsq(design, tpot_ms, rcond=None)
+    degrees = len(context) - 2
+    residuals = tpot_ms - design @ np.array([intercept, slope])
+    variance = float(residuals @ residuals) / degrees
+    covariance = variance * np.linalg.inv(design.T @ design)
+    return Line(float(intercept), float(slope), covariance, degrees, math.sqrt(variance))
+
+
+def slope_ratio(own: Line, base: Line) -> Interval:
+    """Return one slope over another."""
+    return fieller(
+        own.slope,
+        base.slope,
+        (own.covariance[1, 1], base.covariance[1, 1], 0.0),
+        _t(min(own.degrees, base.degrees)),
+    )
+
+
+def break_even(own: Line, base: Line) -> Interval | None:
+    """Return the context from which on a flatter line that begins higher is the lower one."""
+    higher, flatter = own.intercept - base.intercept, base.slope - own.slope
+    if higher <= 0 or flatter <= 0:
+        return None
+    both = own.covariance + base.covariance
+    variances = (both[0, 0], both[1, 1], -both[0, 1])
+    return fieller(higher, flatter, variances, _t(min(own.degrees, base.degrees)))
+
+
+def fieller(over: float, under: float, variances: tuple[float, float, float], t: float) -> Interval:
+    """Return the ratio of two normal estimates with Fieller's interval.
+
+    It is all r for which `over - r * under` is within t standard errors of 0; where that is no
+    interval, as `under` may be 0, both ends are None.
+
+    Args:
+        over: the numerator.
+        under: the denominator.
+        variances: of the numerator, of the denominator, and their covariance.
+        t: the quantile of the confidence.
+    """
+    v_over, v_under, v_both = (t * t * each for each in variances)
+    square, middle = under * under - v_under, over * under - v_both
+    root = middle * middle - square * (over * over - v_over)
+    if square <= 0 or root < 0:
+        return Interval(over / under, None, None)
+    half = math.sqrt(root)
+    return Interval(over / under, (middle - half) / square, (middle + half) / square)
+
+
+def _is_enough(contexts: "pd.Series[float]") -> bool:
+    is_wide = contexts.max() >= WIDEST_OVER_SHORTEST * contexts.min()
+    return contexts.nunique() >= FEWEST_LENGTHS and bool(is_wide)
+
+
+def _line_of(group: pd.DataFrame) -> Line:
+    return fit_line(group["context"].to_numpy(float), group["tpot_ms"].to_numpy(float))
+
+
+def _t(degrees: int) -> float:
+    return float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees))
