@@ -1,0 +1,133 @@
+"""The tables of the README: what 8-bit weights and EAGLE-3 buy on one H200, from the results.
+
+Run: uv run python benchmarks/headline.py
+
+It prints Markdown. The numbers are of `results/h200-llama8b` and `results/h200-capacity`.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from servetune.analysis.comparison import compare, known, records_of
+from servetune.analysis.crossing import falls_below_one
+from servetune.analysis.judgement import judge_study
+from servetune.insight.cases import cases
+from servetune.paths import session_path
+from servetune.plan import Plan, make_plan, read_params
+from servetune.records import SessionRecord, read_session
+from servetune.report.slo import Found, found, read_searched
+from servetune.report.verdicts import interval
+from servetune.report.wording import NONE, number, percent, ratio
+
+ROOT = Path(__file__).parents[1]
+LOADS, CAPACITY = "h200-llama8b", "h200-capacity"
+REPEATS = 3
+LOW, HIGH = "c1", "c256"
+TIERS = ("interactive", "server")
+EAGLE3 = "eagle3-"
+WIDE = 2.0
+"""A capacity whose interval is wider than that is told as its lower end alone."""
+HEADS = (
+    "Variant",
+    "1 client, output tok/s",
+    "over bf16",
+    "of the bandwidth ceiling",
+    "256 clients, output tok/s",
+    "over bf16",
+    "req/s within 500/30 ms",
+    "req/s within 2000/100 ms",
+)
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Print the tables."""
+    plan = make_plan({**read_params(ROOT), "study": LOADS, "repeats": REPEATS}, ROOT)
+    results = ROOT / "results" / LOADS
+    table = pd.read_parquet(results / "load_points.parquet")
+    quantiles = pd.read_parquet(results / "quantiles.parquet")
+    compared = records_of(compare(table, plan.baseline))
+    means = {(row["variant"], row["load_point"]): row for row in compared}
+    ratios = {
+        (row["variant"], row["load_point"]): interval(row)
+        for row in records_of(judge_study(plan, table, quantiles).verdicts)
+        if row["metric"] == "output_throughput_tok_s"
+    }
+    mbu, within = bandwidth_shares(plan, table), capacities()
+    print(line(HEADS))
+    print(line(["---"] * len(HEADS)))
+    for variant in plan.variants:
+        cells = [variant]
+        for place in (LOW, HIGH):
+            row = means[variant, place]
+            told = ratios.get((variant, place), NONE)
+            # A single launch has no interval, but a ratio all the same.
+            if told == NONE and variant != plan.baseline:
+                told = ratio(row["output_throughput_tok_s_ratio"])
+            cells += [number(row["output_throughput_tok_s"]), told]
+            if place == LOW:
+                cells.append(percent(mbu.get(variant)))
+        print(line([*cells, *(within.get((variant, tier), NONE) for tier in TIERS)]))
+    print()
+    print(line(("EAGLE-3 with acceptance length", "ahead of bf16 up to")))
+    print(line(("---", "---")))
+    for variant in filter(is_speculating, plan.variants):
+        print(line((variant.removeprefix(EAGLE3), ahead_until(means, variant))))
+
+
+def is_speculating(variant: str) -> bool:
+    """Tell whether a variant speculates."""
+    return variant.startswith(EAGLE3)
+
+
+def ahead_until(means: dict[tuple[str, str], Row], variant: str) -> str:
+    """Say up to how many clients a variant's output throughput is above the baseline's."""
+    rows = [row for (name, _), row in means.items() if name == variant]
+    rows.sort(key=lambda row: row["concurrency"])
+    loads = [float(row["concurrency"]) for row in rows]
+    ratios = [float(row["output_throughput_tok_s_ratio"]) for row in rows]
+    crossing = falls_below_one(loads, ratios)
+    if crossing is None:
+        return f"{loads[-1]:.0f} clients and more ({ratio(ratios[-1])} there)"
+    bounds = f"between {crossing.last_ahead:.0f} and {crossing.first_behind:.0f}"
+    return f"about {crossing.at:.0f} clients ({bounds})"
+
+
+def bandwidth_shares(plan: Plan, table: pd.DataFrame) -> dict[str, float]:
+    """Return the MBU of decode with one client, by variant: the mean over the launches."""
+    named = {id: session_path(plan.study, id, ROOT) for id in table["session"].unique()}
+    sessions: dict[str, SessionRecord] = {id: read_session(path) for id, path in named.items()}
+    alone = cases(table[table["load_point"] == LOW], sessions, plan.ceilings)
+    told = [(case.row["variant"], case.attained.decode.mbu) for case in alone if case.attained]
+    return dict(pd.DataFrame(told, columns=["variant", "mbu"]).groupby("variant")["mbu"].mean())
+
+
+def capacities() -> dict[tuple[str, str], str]:
+    """Return the capacity with its interval, by variant and tier."""
+    plan = make_plan({**read_params(ROOT), "study": CAPACITY}, ROOT)
+    searched = read_searched(ROOT / "results" / CAPACITY)
+    return {
+        (each.row["variant"], each.row["tier"]): capacity(each)
+        for each in found(plan, searched)
+        if known(each.row["capacity"]) is not None
+    }
+
+
+def capacity(each: Found) -> str:
+    """Write a capacity with its interval, or what it is at least where that is wide."""
+    lower, upper = known(each.row["lower"]), known(each.row["upper"])
+    if lower and (upper is None or upper > WIDE * lower):
+        return f"{number(lower)} or more"
+    return f"{each.capacity} [{each.interval}]"
+
+
+def line(cells: Any) -> str:
+    """Write a line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
