@@ -92,6 +92,20 @@ def test_an_edited_chart_rebuilds_the_report_and_no_session(measured: Workspace)
     assert "collect_tables" not in plan
 
 
+def test_tables_made_again_keep_the_telemetry_of_runs_whose_samples_are_not_here(
+    measured: Workspace,
+) -> None:
+    path = measured.root / "results/standin/timeline.parquet"
+    kept = pd.read_parquet(path)
+    assert len(kept)
+    measured.check("rm", "-rf", "results/raw")
+    with (measured.root / "src/servetune/tables.py").open("a") as tables:
+        tables.write("\n# edited\n")
+    assert "collect_tables" in measured.dry_run()
+    measured.measure()
+    pd.testing.assert_frame_equal(pd.read_parquet(path), kept)
+
+
 def test_a_deleted_record_is_measured_again_and_the_others_are_not(measured: Workspace) -> None:
     kept = measured.records()
     id = next(id for id in kept if id.startswith("plain-random-c8"))

@@ -28,7 +28,8 @@ rule collect_tables:
         f"{RESULTS}/turns.parquet",
         f"{RESULTS}/capacities.parquet",
         f"{RESULTS}/probes.parquet",
-        f"{RESULTS}/timeline.parquet",
+        # Not deleted before: it keeps what it held of runs whose samples are not here.
+        update(f"{RESULTS}/timeline.parquet"),
         f"{RESULTS}/metrics.json",
         f"{RESULTS}/tables.sha256",
     message:
