@@ -107,7 +107,9 @@ def _take_search(
     end, here = (search_path(session.study, search.id, each) for each in (arrived, root))
     if end.is_file() and not here.is_file():
         for id in read_search(end).measurements:
-            told = read_measurement(record_path(session.study, id, arrived))
+            if not (path := record_path(session.study, id, arrived)).is_file():
+                continue
+            told = read_measurement(path)
             probe = Measurement(
                 id=id, workload=told.workload, load_point=told.load_point, load=told.load
             )

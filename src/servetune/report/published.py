@@ -69,10 +69,7 @@ def beside(plan: Plan, table: pd.DataFrame, published: Published) -> list[Beside
     groups = published.numbers.groupby(["variant", "workload", "load_point", "metric"], sort=False)
     values = {tuple(map(str, key)): rows["value"] for key, rows in groups}
     lines = context.measured(ok, plan.baseline)
-    measured = {
-        key: lines.get((key[0], key[3]), _measured(ok, *key) if key[3] in ok else None)
-        for key in values
-    }
+    measured = {key: lines.get((key[0], key[3]), _measured(ok, *key)) for key in values}
     found = []
     for key, runs in values.items():
         variant, *place, metric = key
