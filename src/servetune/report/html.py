@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from servetune.analysis.comparison import compare, compare_capacity, numbers, records_of
 from servetune.analysis.judgement import Judgement, judge_study
+from servetune.insight.payoff import payoffs, speedups
 from servetune.latencies import PERCENTILES
 from servetune.plan import Plan
 from servetune.published import Published
@@ -31,6 +32,7 @@ from servetune.report import (
     provenance,
     slo,
     slo_section,
+    speculation,
     timeline,
     turns,
     validity,
@@ -38,7 +40,7 @@ from servetune.report import (
     wording,
 )
 from servetune.report import published as reference
-from servetune.report.grammar import Spec, heaviest, places_of, positions_of
+from servetune.report.grammar import Spec, heaviest, places_of
 from servetune.report.latency_charts import LATENCIES
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
 from servetune.tables import declared
@@ -103,6 +105,7 @@ def render_html(
     cards = validity.cards(table)
     ok = points[points["status"] == "ok"]
     speculating = ok[numbers(ok["acceptance_length"]).notna()]
+    measured = speedups(plan, judgement.launches)
     program, page = _bundle(), (HERE / "page.js").read_text(encoding="utf-8")
     template = _environment().get_template("template.html.j2")
     return template.render(
@@ -134,7 +137,6 @@ def render_html(
         groups=_groups(plan, comparison),
         why=why,
         shown_sections=_sections(drawn, bool(timeline.runs(over_time)), why),
-        gains={each.row["measurement"]: each.speculation for each in why.seen},
         runs=[(name, name) for name in timeline.runs(over_time)],
         phases=insight.PHASES,
         **_places("", quantiles),
@@ -144,7 +146,13 @@ def render_html(
         measured=_measured(comparison),
         percentiles=[f"p{percentile}" for percentile in PERCENTILES],
         latencies=LATENCIES,
-        speculation=[{**row, "positions": positions_of(row)} for row in records_of(speculating)],
+        speculation=speculation.drafted(
+            speculating,
+            {each.row["measurement"]: each.speculation for each in why.seen},
+            measured,
+        ),
+        payoffs=speculation.sentences(payoffs(plan, speculating, measured)),
+        synthetic=speculation.synthetic(plan),
         capacities=records_of(capacities),
         published=_published(plan, points, sessions, published),
         problems=answer.problems(table),
@@ -283,6 +291,7 @@ def _environment() -> Environment:
         "from_to": turns.from_to,
         "interval": verdicts.interval,
         "wanting": verdicts.wanting,
+        "speedup": speculation.interval,
     }
     return environment
 

@@ -9,12 +9,14 @@ import altair as alt
 import pandas as pd
 
 from servetune.analysis.comparison import first_of, known
-from servetune.report.grammar import Spec, data, hiding, layered, says, spec
+from servetune.report.grammar import Spec, data, distinct, hiding, layered, says, spec
 from servetune.report.wording import number, share, where_of
 
 RUN = ["session", "launch"]
 MOST_ROWS = 10_000
 """So many rows are drawn; a run of five load points has about 300."""
+
+HEIGHT = 130
 
 END_S = 1e9
 """Until when is shown at first: all of it."""
@@ -101,8 +103,11 @@ def _chart(
     # One scale for all runs, so that they compare; and a run without a value has an empty chart.
     most = max(max(line["value"]) for line in lines)
     scale = alt.Scale(domain=[0, top or max(most, 1.0)], nice=not top)
-    told = {line["run"] for line in lines}
+    told = distinct(lines, "run")
     lines += [_nothing(run, rows, columns) for run, rows in of.items() if run not in told]
+    untold = [
+        {"run": run, "text": f"This run told none; {told[0]} did."} for run in of if run not in told
+    ]
     x = alt.X(
         "time:Q",
         scale=alt.Scale(nice=False, zero=False),
@@ -150,7 +155,13 @@ def _chart(
         )
         .add_params(brush)
     )
-    chart = hiding(layered(shading, line, names)).add_params(
+    missing = (
+        alt.Chart(data("untold"))
+        .transform_filter(chosen)
+        .mark_text(fontSize=13)
+        .encode(x=alt.value(alt.expr("width / 2")), y=alt.value(HEIGHT / 2), text="text:N")
+    )
+    chart = hiding(layered(shading, line, names, missing)).add_params(
         alt.param(name="run", value=first),
         alt.param(name="from", value=0),
         alt.param(name="until", value=END_S),
@@ -161,9 +172,9 @@ def _chart(
         f"{line['place']} {line['kind']} {write(min(line['value']))} to {write(max(line['value']))}"
         for line in seen
     ]
-    nothing = "" if facts else "Nothing was told; select another run."
+    nothing = "" if facts else f"This run told none; {told[0]} did."
     description = f"{title} over time of {first}, by load point. {says(facts)}{nothing}"
-    return spec(chart, description, 130, rows=lines, bands=bands)
+    return spec(chart, description, HEIGHT, rows=lines, bands=bands, untold=untold)
 
 
 def _lines(run: str, rows: pd.DataFrame, column: str, kind: str) -> list[dict[str, Any]]:
