@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import altair as alt
@@ -63,12 +64,12 @@ class Insight:
             if each.attained and not each.attained.is_possible
         ]
 
-    @property
+    @cached_property
     def has_telemetry(self) -> bool:
         """Tell whether any server was sampled."""
         return any(known(each.row.get("running_mean")) is not None for each in self.seen)
 
-    @property
+    @cached_property
     def has_power(self) -> bool:
         """Tell whether any GPU told its power."""
         return any(known(each.row.get("gpu_power_mean_w")) is not None for each in self.seen)

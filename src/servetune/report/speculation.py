@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import pandas as pd
 
@@ -44,20 +45,21 @@ def drafted(
         speedups: what was measured, by place.
     """
     found = []
-    for _, part in table.groupby(["variant", "workload", "load_point"], sort=False):
-        rows = records_of(part)
-        first = rows[0]
+    places: dict[Place, list[dict[str, Any]]] = {}
+    for row in records_of(table):
+        places.setdefault((row["variant"], row["workload"], row["load_point"]), []).append(row)
+    for place, rows in places.items():
         told = [gain for row in rows if (gain := gains.get(row["measurement"]))]
         found.append(
             Drafted(
-                variant=first["variant"],
-                where=where_of(first),
+                variant=place[0],
+                where=where_of(rows[0]),
                 length=fmean(row["acceptance_length"] for row in rows),
                 acceptance=fmean(known(row["acceptance_ratio"]) or 0.0 for row in rows),
                 positions=[fmean(each) for each in zip(*map(positions_of, rows), strict=False)],
                 step_cost=fmean(gain.step_cost for gain in told) if told else None,
                 predicted=fmean(gain.predicted_speedup for gain in told) if told else None,
-                measured=speedups.get((first["variant"], first["workload"], first["load_point"])),
+                measured=speedups.get(place),
                 pays_until=_until(told[0].pays_until) if told else "\N{EN DASH}",
             )
         )

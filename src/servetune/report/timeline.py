@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import first_of, known
+from servetune.analysis.comparison import known, records_of
 from servetune.report.grammar import Spec, data, distinct, hiding, layered, says, spec
 from servetune.report.wording import number, share, where_of
 
@@ -34,7 +34,8 @@ def runs(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def drawn(table: pd.DataFrame) -> dict[str, Spec]:
     """Draw the charts of all runs, of which the reader selects one; none without telemetry."""
-    of = runs(_thinned(table))
+    named = table.assign(place=_places(table))
+    of = runs(_thinned(named))
     if not of:
         return {}
     bands = _bands(of)
@@ -64,6 +65,13 @@ def _thinned(table: pd.DataFrame) -> pd.DataFrame:
     """Leave out rows evenly where there are more than a page should hold."""
     each = -(-len(table) // MOST_ROWS)
     return table if each < 2 else table[table.groupby("measurement").cumcount() % each == 0]
+
+
+def _places(table: pd.DataFrame) -> "pd.Series[str]":
+    """Name the load point of each row."""
+    first = table.drop_duplicates("measurement")
+    names = {row["measurement"]: where_of(row) for row in records_of(first)}
+    return table["measurement"].map(names)
 
 
 def _positions(of: dict[str, pd.DataFrame], bands: list[dict[str, Any]]) -> Spec | None:
@@ -184,7 +192,7 @@ def _lines(run: str, rows: pd.DataFrame, column: str, kind: str) -> list[dict[st
         found.append(
             {
                 "run": run,
-                "place": where_of(first_of(part)),
+                "place": part["place"].iat[0],
                 "kind": kind,
                 "time": [_short(value) for value in part["time_s"]],
                 "value": [_short(value) for value in part[column]],
@@ -207,7 +215,7 @@ def _bands(of: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
             bands.append(
                 {
                     "run": run,
-                    "name": where_of(first_of(part)),
+                    "name": part["place"].iat[0],
                     "time": _short(part["time_s"].min()),
                     "end": _short(part["time_s"].max()),
                     "is_odd": i % 2 == 0,
