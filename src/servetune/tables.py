@@ -8,7 +8,7 @@ a (probe, tier, objective); and `metrics.json` the few numbers that a reviewer d
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,12 +173,12 @@ def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
     """
     rows = [
         {
-            **_place(record),
+            **place,
             "latency": latency,
             "probability": probability,
             "value_ms": value,
         }
-        for record in records
+        for record, place in ((record, _place(record)) for record in records)
         for latency in LATENCIES
         for probability, value in zip(
             QUANTILE_PROBABILITIES, record.quantiles.get(f"{latency}_ms", []), strict=False
@@ -213,10 +213,12 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     return nested
 
 
-def geometric_mean(values: "pd.Series[float]") -> float:
-    """Return the geometric mean of values, 0 if one is 0; NaN without any."""
+def geometric_mean(values: "Sequence[float] | pd.Series[float]") -> float:
+    """Return the geometric mean of the values that are not NaN, 0 if one is 0; NaN without any."""
+    known = np.asarray(values, dtype=float)
+    known = known[~np.isnan(known)]
     with np.errstate(divide="ignore"):
-        return float(np.exp(np.log(values.astype(float)).mean()))
+        return float(np.exp(np.log(known).mean())) if known.size else float("nan")
 
 
 def _write_timeline(plan: Plan, records: list[MeasurementRecord], results: Path) -> None:

@@ -327,8 +327,11 @@ def test_the_timeline_shows_the_run_that_is_selected(browser, report):
         expect(chart).to_contain_text("waiting")
         assert len(lines_of(page, "timeline-requests")) == 2 * 5, "five load points"
         assert lines_of(page, "timeline-positions") == [None], "no drafts, so nothing is drawn"
+        missing = page.get_by_text("This run told none; eagle3 · repeat 1 did.")
+        assert missing.count() == 2, "in the charts of the acceptance"
         page.select_option("#timeline select", "eagle3 · repeat 1")
         positions = page.locator("[data-chart='timeline-positions'] .mark-line path")
+        expect(missing).to_have_count(0)
         expect(positions).to_have_count(3 * 5)
 
 
@@ -366,6 +369,13 @@ def test_the_time_can_be_narrowed_with_the_keyboard(browser, report):
         page.keyboard.type("40")
         page.keyboard.press("Tab")
         expect(lines).to_have_count(2)
+
+
+def test_the_table_of_speculation_fits_its_place(browser, report):
+    with _opened(browser, report) as page:
+        box = page.locator("#speculation .box")
+        expect(box.locator("tbody tr")).to_have_count(5)
+        assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
 
 
 def test_a_finding_leads_to_its_chart(browser, report):

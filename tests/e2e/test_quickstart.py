@@ -91,6 +91,8 @@ def test_the_report_says_why_with_findings_a_timeline_and_rooflines(clone: Clone
     for section in ("findings", "timeline", "roofline", "speculation", "startup"):
         assert f'<section id="{section}">' in page
     assert "The KV cache is under-used: the server has room for more requests." in page
+    assert "Decode is bound by neither memory nor arithmetic, but by what each step costs." in page
+    assert "eagle3 against bf16, text: " in page
     assert "not possible" not in page
 
 

@@ -6,39 +6,34 @@ purpose; `tests/data/published` what four write-ups published.
 
 import csv
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from architectures import H200, LLAMA_8B
 from servetune.insight.attained import Engine
+from servetune.insight.cases import cases
 from servetune.insight.findings import Case, Finding, all_rules, find, findings
 from servetune.records import Architecture, Ceilings
 
 DATA = Path(__file__).parents[1] / "data"
-LLAMA_8B = Architecture(
-    layers=32,
-    attention_width=4096,
-    kv_values_per_token=65_536,
-    linear_parameters=6_979_321_856,
-    linear_bytes=13_959_176_192,
-    head_parameters=525_336_576,
-    head_bytes=1_050_673_152,
-    stored_bytes=16_060_522_496,
-)
 W8A8 = LLAMA_8B.model_copy(update={"linear_bytes": 6_979_854_336, "compute": "int8"})
-H200 = Ceilings(memory_bandwidth_gb_s=4300, bf16_tflop_s=700)
 
 RECORDED = {
-    "throttled-by-max-num-seqs": {"throttled-by-max-num-seqs", "queueing-dominates-ttft"},
-    # 640 tokens for eight requests of 120; a request of max_model_len takes four fifths of it.
-    "kv-cache-of-640-tokens": {
-        "kv-bound",
+    # The model is so small that a step's own cost is most of it, where prompts do not hide that.
+    "throttled-by-max-num-seqs": {
+        "throttled-by-max-num-seqs",
         "queueing-dominates-ttft",
-        "context-longer-than-needed",
+        "decode-far-from-the-ceiling",
     },
+    # 640 tokens, a number of blocks that was given: a shorter max_model_len would gain none.
+    "kv-cache-of-640-tokens": {"kv-bound", "queueing-dominates-ttft"},
     "eight-at-a-time": {"kv-under-used"},
-    "one-request-at-a-time": set(),
+    "one-request-at-a-time": {"decode-far-from-the-ceiling"},
     "long-prompts-short-answers": {"prefill-bound-ttft"},
     "random-draft": {"drafts-rejected"},
     "trained-draft": set(),
@@ -48,6 +43,8 @@ RECORDED = {
     "compiled-start": {"startup-dominated-by-compilation", "kv-under-used"},
 }
 HEAVIEST = {"eight-at-a-time", "compiled-start"}
+LIGHTER = "one-request-at-a-time"
+"""The same load, one request at a time."""
 
 
 def recorded(name: str, **changes: Any) -> Case:
@@ -59,7 +56,8 @@ def recorded(name: str, **changes: Any) -> Case:
         told.get("draft_tokens", 0),
     )
     row = {**told["row"], "num_speculative_tokens": engine.draft_tokens or None, **changes}
-    return Case(row, engine, name in HEAVIEST)
+    lighter = None if name == LIGHTER else recorded(LIGHTER).row
+    return Case(row, engine, name in HEAVIEST, lighter)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -88,6 +86,49 @@ def test_a_full_kv_cache_is_told_with_its_preemptions() -> None:
     assert dict(told.evidence)["preemptions"] == "43"
     assert dict(told.evidence)["KV-cache usage, at most"] == "100\N{NO-BREAK SPACE}%"
     assert told.attempts[-1].endswith("max_num_seqs 4 never preempts")
+
+
+def test_room_in_the_kv_cache_is_told_with_what_the_last_step_up_gave() -> None:
+    told = found("eight-at-a-time", "kv-under-used")
+    assert dict(told.evidence)["output from 1 to 8"] == "329 to 1,648 tok/s"
+    assert told.gain == pytest.approx(2 ** (math.log(1647.7 / 329.2) / math.log(8)), abs=0.01)
+
+
+def test_room_in_the_kv_cache_is_not_told_where_more_load_would_gain_nothing() -> None:
+    """One load in the workload; throughput that no longer rises; a load that is not the most."""
+    case = recorded("eight-at-a-time")
+    flat = {**case.row, "concurrency": 4, "output_throughput_tok_s": 1600.0}
+    for other in (
+        replace(case, lighter=None),
+        replace(case, lighter=flat),
+        replace(case, is_heaviest=False),
+    ):
+        assert "kv-under-used" not in find(other)
+
+
+def test_the_load_before_is_of_the_same_server_workload_and_repeat() -> None:
+    def row(variant: str, repeat: int, concurrency: int | None, **others: Any) -> dict[str, Any]:
+        place = {"workload": "text", "load_point": f"c{concurrency}", "status": "ok"}
+        told = {"variant": variant, "repeat": repeat, "concurrency": concurrency}
+        return {**place, **told, "rate_rps": None, "session": "s", "launch": 1, **others}
+
+    rows = [row("a", r, c) for r in (1, 2) for c in (1, 4, 8)] + [row("b", 1, 8)]
+    rows += [row("a", 1, 6, status="failed"), row("a", 1, None, rate_rps=2.0)]
+    told = cases(pd.DataFrame(rows), {}, None)
+    lighter = [case.lighter and case.lighter["load_point"] for case in told]
+    assert lighter == [None, "c1", "c4", None, "c1", "c4", None, "c4", None]
+    assert all(case.lighter["repeat"] == case.row["repeat"] for case in told if case.lighter)
+
+
+def test_a_step_that_costs_more_than_its_work_is_told() -> None:
+    """A tiny model on a CPU: a token takes 2.8 ms, of which memory needs a tenth."""
+    told = found("one-request-at-a-time", "decode-far-from-the-ceiling")
+    evidence = dict(told.evidence)
+    assert (evidence["median TPOT"], evidence["least possible here"]) == ("2.79 ms", "0.31 ms")
+    assert "turn enforce_eager off" not in told.attempts[0]
+    eager = recorded(LIGHTER, server_command=json.dumps(["vllm", "serve", "--enforce-eager"]))
+    told = find(eager)["decode-far-from-the-ceiling"]
+    assert told.attempts[0].startswith("turn enforce_eager off")
 
 
 def client(**card: float) -> Case:
@@ -177,8 +218,23 @@ def test_the_throttled_granite_server_is_found() -> None:
     assert evidence["queue time, all requests"] == "22.8 s"
 
 
-def test_a_longer_context_than_needed_is_found_where_it_costs_kv_cache() -> None:
-    """32 users who need 2,048 tokens: of a server for 4,096 it is told, for 2,048 not."""
+@pytest.mark.parametrize(
+    ("seen", "is_found"),
+    [
+        ({}, True),
+        ({"kv_cache_usage_max_ratio": 0.97}, True),
+        ({"kv_cache_usage_max_ratio": 0.4, "preemptions": 0}, False),
+        ({"max_num_batched_tokens": 2048}, False),
+        ({"kv_cache_gib": None}, False),
+    ],
+)
+def test_a_longer_context_than_needed_is_found_where_it_costs_kv_cache(
+    seen: dict[str, Any], is_found: bool
+) -> None:
+    """32 users who need 2,048 tokens: of a server for 4,096 it is told, for 2,048 not.
+
+    Nor where the KV cache was not short, and where the profiled pass is as long either way.
+    """
     told = [
         set(
             find(
@@ -188,6 +244,8 @@ def test_a_longer_context_than_needed_is_found_where_it_costs_kv_cache() -> None
                         "concurrency": 32,
                         "context_max_tokens": 2048,
                         "max_model_len": row["max_model_len"],
+                        "kv_cache_gib": row["kv_cache_gib"],
+                        **seen,
                         "kv_cache_max_concurrency": row["kv_cache_tokens"] / row["max_model_len"],
                     }
                 )
@@ -195,7 +253,7 @@ def test_a_longer_context_than_needed_is_found_where_it_costs_kv_cache() -> None
         )
         for row in published("granite8b_kv_cache")
     ]
-    assert told == [set(), {"context-longer-than-needed"}]
+    assert told == [set(), {"context-longer-than-needed"} if is_found else set()]
 
 
 @pytest.mark.parametrize(
@@ -229,17 +287,28 @@ def test_a_failure_of_another_kind_has_no_finding() -> None:
     assert find(Case({"status": "failed", "reason": None})) == {}
 
 
-def test_findings_are_ranked_by_gain_and_told_once_a_variant() -> None:
+def test_findings_are_ranked_by_gain_and_each_is_told_once() -> None:
     case = recorded("throttled-by-max-num-seqs")
     other = Case({**case.row, "load_point": "c4", "concurrency": 4, "waiting_mean": 3.0})
-    told = findings([recorded("compiled-start"), other, case])
+    elsewhere = Case({**other.row, "variant": "w8a8", "waiting_mean": 2.0})
+    told = findings([recorded("compiled-start"), elsewhere, other, case])
     assert [each.finding.gain for each in told] == sorted(
         (each.finding.gain for each in told), reverse=True
     )
-    throttled = next(each for each in told if each.rule == "throttled-by-max-num-seqs")
-    assert throttled.places == ("text · c8", "text · c4"), "the one with the most to gain first"
+    (throttled,) = [each for each in told if each.rule == "throttled-by-max-num-seqs"]
+    of = case.row["variant"]
+    most_to_gain_first = {of: ("text · c8", "text · c4"), "w8a8": ("text · c4",)}
+    assert throttled.places == most_to_gain_first
+    assert list(throttled.places) == [of, "w8a8"] and throttled.seen_at == f"{of}, text · c8"
+
+
+def test_a_start_is_told_of_its_variant_and_not_of_each_load_point() -> None:
+    start = recorded("compiled-start")
+    told = findings([start, replace(start, row={**start.row, "load_point": "c9"})])
+    (each,) = [each for each in told if each.rule == "startup-dominated-by-compilation"]
+    assert each.places == {start.row["variant"]: ()}
 
 
 def test_a_rule_is_found_by_being_there() -> None:
-    assert len(all_rules()) == 12
+    assert len(all_rules()) == 13
     assert all(name == name.lower() and "_" not in name for name in all_rules())

@@ -100,3 +100,18 @@ def test_the_table_of_probes_tells_loads_verdicts_and_why_they_stopped(data):
     assert mine[0].verdicts == []
     assert [each.verdicts[0][1] for each in mine[1:]] == ["pass", "undecided", "fail"]
     assert [each.stopped for each in mine[1:]] == ["decided", "requests used up", "decided"]
+
+
+def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_price(data, results):
+    assert {each.cost for each in results.values()} == {"\N{EN DASH}"}, "without a price"
+    plan = data.report.plan.model_copy(update={"price_usd_per_hour": 3.6})
+    priced = {each.row["variant"]: each.cost for each in slo.found(plan, data.searched)}
+    # 3.60 an hour is 0.001 a second, in which the capacity is 50 requests, or 62.5 to 40.
+    assert priced["bf16"] == "0.02 [0.016, 0.025]"
+    assert priced["w8a8"] == "at most 0.005"
+    assert priced["fp8-kv"] == priced["eagle3"] == "\N{EN DASH}"
+    report, searched = data.report, data.searched
+    arguments = (plan, *report.arguments[1:], None, searched)
+    for text in (render_html(*arguments), render_markdown(*arguments)):
+        assert "USD/1k requests" in text and "0.02 [0.016, 0.025]" in text
+    assert "USD/1k requests" not in render_html(*data.arguments)

@@ -1,5 +1,7 @@
 """From a plan's table and sessions to cases: each row with the engine that served it."""
 
+from typing import Any
+
 import pandas as pd
 
 from servetune.analysis.comparison import known, records_of
@@ -19,18 +21,34 @@ def cases(
         declared: the ceilings of one device, where the study tells them.
     """
     rows = records_of(table)
-    most: dict[tuple[str, str], float] = {}
+    most: dict[tuple[Any, ...], float] = {}
+    closed: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        place = (row["variant"], row["workload"])
-        most[place] = max(most.get(place, 0.0), known(row["concurrency"]) or 0.0)
+        most[_load(row)] = max(most.get(_load(row), 0.0), _in_flight(row))
+        if row["status"] == "ok" and known(row["rate_rps"]) is None and _in_flight(row):
+            closed.setdefault((*_load(row), row["repeat"]), []).append(row)
     return [
         Case(
             row,
             engine_of(row, sessions, declared),
-            (known(row["concurrency"]) or 0.0) >= most[row["variant"], row["workload"]],
+            _in_flight(row) >= most[_load(row)],
+            _lighter(row, closed.get((*_load(row), row["repeat"]), [])),
         )
         for row in rows
     ]
+
+
+def _load(row: Row) -> tuple[Any, ...]:
+    return row["variant"], row["workload"]
+
+
+def _in_flight(row: Row) -> float:
+    return known(row["concurrency"]) or 0.0
+
+
+def _lighter(row: Row, closed: list[Row]) -> Row | None:
+    below = [each for each in closed if _in_flight(each) < _in_flight(row)]
+    return max(below, key=_in_flight, default=None)
 
 
 def engine_of(

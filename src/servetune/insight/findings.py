@@ -24,11 +24,13 @@ class Case:
     """What a rule looks at: a row of the tidy table, and what is known of its server.
 
     `is_heaviest`: no other load point of the row's variant and workload has more in flight.
+    `lighter` is the row of the next lighter closed loop of the same server and workload.
     """
 
     row: Row
     engine: Engine | None = None
     is_heaviest: bool = True
+    lighter: Row | None = None
 
     @cached_property
     def attained(self) -> Attained | None:
@@ -47,6 +49,12 @@ class Case:
     def _card(self) -> Row:
         told = self.row.get("card")
         return json.loads(told) if isinstance(told, str) else {}
+
+    @cached_property
+    def arguments(self) -> list[str]:
+        """The server's command line; empty where it is not known."""
+        told = self.row.get("server_command")
+        return json.loads(told) if isinstance(told, str) else []
 
     @property
     def has_numbers(self) -> bool:
@@ -72,15 +80,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class Told:
-    """A finding, the rule that found it, the variant, and all load points where it holds.
+    """A finding, the rule that found it, and all variants and load points where it holds.
 
-    The evidence is that of the load point with the highest gain, the first of `places`.
+    The evidence is that of the load point with the highest gain: the first of the first variant.
     """
 
     rule: str
-    variant: str
     finding: Finding
-    places: tuple[str, ...]
+    places: dict[str, tuple[str, ...]]
+
+    @property
+    def seen_at(self) -> str:
+        """The variant and the load point of the evidence."""
+        variant, places = next(iter(self.places.items()))
+        return ", ".join([variant, *places[:1]])
 
 
 @cache
@@ -100,15 +113,18 @@ def find(case: Case) -> dict[str, Finding]:
 
 
 def findings(cases: Iterable[Case]) -> list[Told]:
-    """Gather the findings of many load points by rule and variant, the highest gain first."""
-    gathered: dict[tuple[str, str], list[tuple[Finding, str]]] = {}
+    """Gather the findings of many load points, each said once, the highest gain first."""
+    gathered: dict[tuple[str, str], list[tuple[Finding, Row]]] = {}
     for case in cases:
-        place = f"{case.row['workload']} · {case.row['load_point']}"
         for name, finding in find(case).items():
-            gathered.setdefault((name, case.row["variant"]), []).append((finding, place))
+            gathered.setdefault((name, finding.title), []).append((finding, case.row))
     told = []
-    for (name, variant), found in gathered.items():
+    for (name, _), found in gathered.items():
         found.sort(key=lambda each: -each[0].gain)
-        places = tuple(dict.fromkeys(place for _, place in found))
-        told.append(Told(name, variant, found[0][0], places))
+        places: dict[str, dict[str, None]] = {}
+        for finding, row in found:
+            of_variant = places.setdefault(row["variant"], {})
+            if finding.chart != "startup":  # a start is one whatever is sent after it
+                of_variant[f"{row['workload']} · {row['load_point']}"] = None
+        told.append(Told(name, found[0][0], {variant: tuple(at) for variant, at in places.items()}))
     return sorted(told, key=lambda each: -each.finding.gain)

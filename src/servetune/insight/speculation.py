@@ -1,4 +1,4 @@
-"""What speculation buys: the cost of a step, predicted and measured speed-up, where it ends.
+"""What speculation can buy: the cost of a step, the speed-up that it allows, where it ends.
 
 A step with a draft of `k` tokens costs `r` plain steps and emits `1 + a` tokens on average, so it
 is `(1 + a) / r` times as fast (Leviathan, Kalman and Matias 2023, theorem 3.8, with the costs of
@@ -20,42 +20,30 @@ LARGEST_BATCH = 4096
 
 @dataclass(frozen=True)
 class Speculation:
-    """Speculation at one load point.
+    """Speculation at one load point, by the roofline.
 
-    `step_cost` is the least time of a draft-and-verify step over that of a plain one;
-    `measured_step_cost` the same as measured, where the baseline was measured at the same load.
-    Speed-ups are ratios of TPOT. `pays_until` is the batch from which the roofline predicts none,
-    with this acceptance; None if there is none up to LARGEST_BATCH.
+    `step_cost` is the least time of a draft-and-verify step over that of a plain one. The
+    speed-up is a ratio of TPOT. `pays_until` is the batch from which there is none, with this
+    acceptance; None if there is none up to LARGEST_BATCH.
     """
 
     acceptance_length: float
     step_cost: float
     predicted_speedup: float
-    measured_step_cost: float | None
-    measured_speedup: float | None
     pays_until: int | None
 
 
-def speculate(row: Row, engine: Engine, plain: Row | None = None) -> Speculation | None:
-    """Compare speculation with plain decode; None where there is none.
-
-    Args:
-        row: of the tidy table.
-        engine: its server.
-        plain: the row of the same load on a server that differs in speculation alone.
-    """
+def speculate(row: Row, engine: Engine) -> Speculation | None:
+    """Compare speculation with plain decode at a row of the table; None where there is none."""
     length, batch = known(row.get("acceptance_length")), batch_of(row)
     context = context_of(row)
     if not engine.draft_tokens or length is None or batch is None or context is None:
         return None
     cost = step_cost(row, engine, batch, context)
-    measured = _ratio(plain, row) if plain else None
     return Speculation(
         acceptance_length=length,
         step_cost=cost,
         predicted_speedup=length / cost,
-        measured_step_cost=length / measured if measured else None,
-        measured_speedup=measured,
         pays_until=_pays_until(row, engine, context, length),
     )
 
@@ -85,8 +73,3 @@ def _pays_until(row: Row, engine: Engine, context: float, length: float) -> int 
         middle = (low + high) // 2
         low, high = (middle, high) if pays(middle) else (low, middle)
     return high
-
-
-def _ratio(plain: Row, row: Row) -> float | None:
-    before, after = (known(each.get("tpot_p50_ms")) for each in (plain, row))
-    return before / after if before and after else None

@@ -94,6 +94,8 @@ def spec(
 
     `height` is in pixels.
     """
-    made = chart.properties(description=description, width="container", height=height).to_dict()
+    sized = chart.properties(description=description, width="container", height=height)
+    # Altair has checked each part as it was made; checking the whole takes as long as all else.
+    made = sized.to_dict(validate=False)
     del made["config"]  # the page's theme decides
     return {**made, "autosize": {"type": "fit-x", "contains": "padding"}, "datasets": rows}

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from servetune.analysis.comparison import compare, compare_capacity, numbers, records_of
 from servetune.analysis.context import growths
 from servetune.analysis.judgement import Judgement, judge_study
+from servetune.insight.payoff import payoffs, speedups
 from servetune.latencies import PERCENTILES
 from servetune.plan import Plan
 from servetune.published import Published
@@ -34,6 +35,7 @@ from servetune.report import (
     provenance,
     slo,
     slo_section,
+    speculation,
     timeline,
     turns,
     validity,
@@ -41,7 +43,7 @@ from servetune.report import (
     wording,
 )
 from servetune.report import published as reference
-from servetune.report.grammar import Spec, heaviest, places_of, positions_of
+from servetune.report.grammar import Spec, heaviest, places_of
 from servetune.report.latency_charts import LATENCIES
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
 from servetune.tables import declared
@@ -106,6 +108,7 @@ def render_html(
     cards = validity.cards(table)
     ok = points[points["status"] == "ok"]
     speculating = ok[numbers(ok["acceptance_length"]).notna()]
+    measured = speedups(plan, judgement.launches)
     program, page = _bundle(), (HERE / "page.js").read_text(encoding="utf-8")
     template = _environment().get_template("template.html.j2")
     return template.render(
@@ -137,7 +140,6 @@ def render_html(
         groups=_groups(plan, comparison),
         why=why,
         shown_sections=_sections(drawn, bool(timeline.runs(over_time)), why),
-        gains={each.row["measurement"]: each.speculation for each in why.seen},
         runs=[(name, name) for name in timeline.runs(over_time)],
         phases=insight.PHASES,
         **_places("", quantiles),
@@ -149,7 +151,13 @@ def render_html(
         latencies=LATENCIES,
         intervals=percentiles.rows(points, quantiles, names),
         interval_heads=percentiles.HEADS,
-        speculation=[{**row, "positions": positions_of(row)} for row in records_of(speculating)],
+        speculation=speculation.drafted(
+            speculating,
+            {each.row["measurement"]: each.speculation for each in why.seen},
+            measured,
+        ),
+        payoffs=speculation.sentences(payoffs(plan, speculating, measured)),
+        synthetic=speculation.synthetic(plan),
         capacities=records_of(capacities),
         published=_published(plan, points, sessions, published),
         context_explained=context.EXPLAINED,
@@ -291,6 +299,7 @@ def _environment() -> Environment:
         "from_to": turns.from_to,
         "interval": verdicts.interval,
         "wanting": verdicts.wanting,
+        "speedup": speculation.interval,
     }
     return environment
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import altair as alt
@@ -63,12 +64,12 @@ class Insight:
             if each.attained and not each.attained.is_possible
         ]
 
-    @property
+    @cached_property
     def has_telemetry(self) -> bool:
         """Tell whether any server was sampled."""
         return any(known(each.row.get("running_mean")) is not None for each in self.seen)
 
-    @property
+    @cached_property
     def has_power(self) -> bool:
         """Tell whether any GPU told its power."""
         return any(known(each.row.get("gpu_power_mean_w")) is not None for each in self.seen)
@@ -81,10 +82,10 @@ def insight(
     everything = cases(table, sessions, plan.ceilings)
     looked = [case for case in everything if known(case.row["probe"]) is None]
     measured = [case for case in looked if case.row["status"] != "failed"]
-    plain = {
-        _place(case.row): case.row for case in measured if case.row["variant"] == plan.baseline
-    }
-    seen = [_seen(case, plain) for case in measured]
+    seen = [
+        Seen(case.row, case.attained, speculate(case.row, case.engine) if case.engine else None)
+        for case in measured
+    ]
     # A start is one whatever was sent to it, so probes tell it too.
     started = [case for case in everything if case.row["status"] != "failed"]
     starts = _starts(started)
@@ -100,17 +101,6 @@ def insight(
         charts={name: chart for name, chart in charts.items() if chart is not None},
         idle_power_w=_idle(started),
     )
-
-
-def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["workload"], row["load_point"], row["repeat"]
-
-
-def _seen(case: Case, plain: dict[tuple[Any, ...], dict[str, Any]]) -> Seen:
-    told = None
-    if case.engine:
-        told = speculate(case.row, case.engine, plain.get(_place(case.row)))
-    return Seen(case.row, case.attained, told)
 
 
 def _starts(measured: list[Case]) -> list[dict[str, Any]]:

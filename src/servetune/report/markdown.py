@@ -136,9 +136,11 @@ def _findings(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord
     for each in told[:MOST_FINDINGS]:
         seen = "; ".join(f"{name} {value}" for name, value in each.finding.evidence)
         tries = "; ".join(each.finding.attempts)
-        place = f"{each.variant}, {each.places[0]}"
+        others = ", ".join(list(each.places)[1:])
+        also = f" Also of {text(others)}." if others else ""
         lines.append(
-            f"**{text(each.finding.title)}** {text(place)}: {text(seen)}. Try: {text(tries)}."
+            f"**{text(each.finding.title)}** {text(each.seen_at)}: {text(seen)}."
+            f" Try: {text(tries)}.{also}"
         )
     left = len(told) - len(lines)
     more = f"\n\n_{wording.plural(left, 'finding')} more in summary.html._" if left else ""

@@ -66,6 +66,7 @@ class Found:
     gain: Gain | None
     place: str
     within: str
+    price_usd_per_hour: float | None = None
 
     @property
     def unit(self) -> str:
@@ -102,6 +103,23 @@ class Found:
         return objective(self.row["binding"]) if self.row["binding"] else NONE
 
     @property
+    def cost(self) -> str:
+        """What a thousand requests cost at the capacity, in USD, with its interval.
+
+        It needs a price and a capacity in requests a second.
+        """
+        price, row = self.price_usd_per_hour, self.row
+        if price is None or row["over"] != "rate" or row["ended"] not in ("found", "unbounded"):
+            return NONE
+        told, *ends = (
+            number(1e3 * price / 3600 / rate) if (rate := known(row[name])) else None
+            for name in ("capacity", "upper", "lower")
+        )
+        if row["ended"] == "unbounded" or None in ends:
+            return f"at most {told}"
+        return f"{told} [{ends[0]}, {ends[1]}]"
+
+    @property
     def gained(self) -> str:
         """The gain over the baseline with its interval."""
         if self.gain is None:
@@ -127,7 +145,13 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
     rows = records_of(searched.capacities)
     tiers = list(dict.fromkeys((row["workload"], row["tier"]) for row in rows))
     results = [
-        Found(row, gain, f"{row['workload']} · {row['tier']}", within(_slo(row)))
+        Found(
+            row,
+            gain,
+            f"{row['workload']} · {row['tier']}",
+            within(_slo(row)),
+            plan.price_usd_per_hour,
+        )
         for row, gain in zip(rows, gains(searched.capacities, plan.baseline), strict=True)
     ]
 

@@ -32,6 +32,7 @@ def capacity_table(
             f"{each.capacity} {each.unit}",
             f"{each.interval} ({percent(each.row['confidence'])})",
             "baseline" if each.row["variant"] == plan.baseline else text(each.gained),
+            *([each.cost] if plan.price_usd_per_hour else []),
             text(each.binding),
             text(each.ended),
             whole(each.row["probes"]),
@@ -41,7 +42,8 @@ def capacity_table(
         for each in results[:most]
     ]
     repeat = ["Repeat"] if is_repeated else []
-    heads = ["SLO", "Variant", *repeat, "Capacity", "Interval", "Gain", "Limited by", "Search"]
-    heads += ["Probes", "Requests", "Seconds"]
+    cost = ["USD/1k requests"] if plan.price_usd_per_hour else []
+    heads = ["SLO", "Variant", *repeat, "Capacity", "Interval", "Gain", *cost]
+    heads += ["Limited by", "Search", "Probes", "Requests", "Seconds"]
     table = pipe_table(heads, cells, numeric_from=len(heads) - 3)
     return f"### Capacity within the SLO\n\n{table}\n\n{slo.METHOD}{left(results, cells)}"

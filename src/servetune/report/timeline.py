@@ -8,13 +8,15 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import first_of, known
-from servetune.report.grammar import Spec, data, hiding, layered, says, spec
+from servetune.analysis.comparison import known, records_of
+from servetune.report.grammar import Spec, data, distinct, hiding, layered, says, spec
 from servetune.report.wording import number, share, where_of
 
 RUN = ["session", "launch"]
 MOST_ROWS = 10_000
 """So many rows are drawn; a run of five load points has about 300."""
+
+HEIGHT = 130
 
 END_S = 1e9
 """Until when is shown at first: all of it."""
@@ -32,7 +34,8 @@ def runs(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def drawn(table: pd.DataFrame) -> dict[str, Spec]:
     """Draw the charts of all runs, of which the reader selects one; none without telemetry."""
-    of = runs(_thinned(table))
+    named = table.assign(place=_places(table))
+    of = runs(_thinned(named))
     if not of:
         return {}
     bands = _bands(of)
@@ -62,6 +65,13 @@ def _thinned(table: pd.DataFrame) -> pd.DataFrame:
     """Leave out rows evenly where there are more than a page should hold."""
     each = -(-len(table) // MOST_ROWS)
     return table if each < 2 else table[table.groupby("measurement").cumcount() % each == 0]
+
+
+def _places(table: pd.DataFrame) -> "pd.Series[str]":
+    """Name the load point of each row."""
+    first = table.drop_duplicates("measurement")
+    names = {row["measurement"]: where_of(row) for row in records_of(first)}
+    return table["measurement"].map(names)
 
 
 def _positions(of: dict[str, pd.DataFrame], bands: list[dict[str, Any]]) -> Spec | None:
@@ -101,8 +111,11 @@ def _chart(
     # One scale for all runs, so that they compare; and a run without a value has an empty chart.
     most = max(max(line["value"]) for line in lines)
     scale = alt.Scale(domain=[0, top or max(most, 1.0)], nice=not top)
-    told = {line["run"] for line in lines}
+    told = distinct(lines, "run")
     lines += [_nothing(run, rows, columns) for run, rows in of.items() if run not in told]
+    untold = [
+        {"run": run, "text": f"This run told none; {told[0]} did."} for run in of if run not in told
+    ]
     x = alt.X(
         "time:Q",
         scale=alt.Scale(nice=False, zero=False),
@@ -150,7 +163,13 @@ def _chart(
         )
         .add_params(brush)
     )
-    chart = hiding(layered(shading, line, names)).add_params(
+    missing = (
+        alt.Chart(data("untold"))
+        .transform_filter(chosen)
+        .mark_text(fontSize=13)
+        .encode(x=alt.value(alt.expr("width / 2")), y=alt.value(HEIGHT / 2), text="text:N")
+    )
+    chart = hiding(layered(shading, line, names, missing)).add_params(
         alt.param(name="run", value=first),
         alt.param(name="from", value=0),
         alt.param(name="until", value=END_S),
@@ -161,9 +180,9 @@ def _chart(
         f"{line['place']} {line['kind']} {write(min(line['value']))} to {write(max(line['value']))}"
         for line in seen
     ]
-    nothing = "" if facts else "Nothing was told; select another run."
+    nothing = "" if facts else f"This run told none; {told[0]} did."
     description = f"{title} over time of {first}, by load point. {says(facts)}{nothing}"
-    return spec(chart, description, 130, rows=lines, bands=bands)
+    return spec(chart, description, HEIGHT, rows=lines, bands=bands, untold=untold)
 
 
 def _lines(run: str, rows: pd.DataFrame, column: str, kind: str) -> list[dict[str, Any]]:
@@ -173,7 +192,7 @@ def _lines(run: str, rows: pd.DataFrame, column: str, kind: str) -> list[dict[st
         found.append(
             {
                 "run": run,
-                "place": where_of(first_of(part)),
+                "place": part["place"].iat[0],
                 "kind": kind,
                 "time": [_short(value) for value in part["time_s"]],
                 "value": [_short(value) for value in part[column]],
@@ -196,7 +215,7 @@ def _bands(of: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
             bands.append(
                 {
                     "run": run,
-                    "name": where_of(first_of(part)),
+                    "name": part["place"].iat[0],
                     "time": _short(part["time_s"].min()),
                     "end": _short(part["time_s"].max()),
                     "is_odd": i % 2 == 0,

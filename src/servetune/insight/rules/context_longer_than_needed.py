@@ -6,6 +6,7 @@ from servetune.insight.findings import Case, Finding
 from servetune.insight.wording import count
 
 FAR = 2.0
+FULL = 0.9
 
 _TOO_LONG = re.compile(r"max seq len \(([\d,]+)\)|max_model_len ([\d,]+) exceeds")
 _CAPACITY = re.compile(
@@ -14,14 +15,21 @@ _CAPACITY = re.compile(
 
 
 def find(case: Case) -> Finding | None:
-    """Look at a start that failed for it, else at requests that are few for the KV cache."""
+    """Look at a start that failed for it, else at a KV cache that is short.
+
+    The KV cache gets the memory that a profiled pass leaves, so only a context that this pass is
+    as long as can cost any; a KV cache of a given number of blocks is as large either way.
+    """
     if not case.has_numbers:
         return _failed(str(case.row.get("reason") or ""))
     declared, longest = case.value("max_model_len"), case.value("context_max_tokens")
     admitted, wanted = case.value("kv_cache_max_concurrency"), case.value("concurrency")
     if not declared or not longest or admitted is None or wanted is None:
         return None
-    if declared < FAR * longest or admitted >= wanted:
+    if declared < FAR * longest or admitted >= wanted or not _is_short(case):
+        return None
+    batched = case.value("max_num_batched_tokens")
+    if case.value("kv_cache_gib") is None or (batched and batched <= longest):
         return None
     return Finding(
         title="The context is longer than this load needs.",
@@ -38,6 +46,12 @@ def find(case: Case) -> Finding | None:
         gain=1.05,
         chart="startup",
     )
+
+
+def _is_short(case: Case) -> bool:
+    """Tell whether requests wanted more KV cache than there was; True where nothing tells."""
+    usage, preemptions = case.value("kv_cache_usage_max_ratio"), case.value("preemptions")
+    return usage is None or usage >= FULL or bool(preemptions)
 
 
 def _failed(reason: str) -> Finding | None:

@@ -1,5 +1,8 @@
-"""The KV cache is mostly empty under the heaviest load, and a larger batch would cost little."""
+"""The KV cache is mostly empty under the heaviest load, and throughput still rises with load."""
 
+import math
+
+from servetune.analysis.comparison import known
 from servetune.insight.attained import step_work
 from servetune.insight.findings import Case, Finding
 from servetune.insight.queueing import waits
@@ -11,14 +14,25 @@ WORTH = 1.2
 
 
 def find(case: Case) -> Finding | None:
-    """Look at the heaviest closed loop of a workload."""
+    """Look at the heaviest closed loop of a workload, and at what came of the last step up.
+
+    A workload of one load has no such step: its concurrency is not what the study asks for.
+    """
     usage, concurrency = case.value("kv_cache_usage_max_ratio"), case.value("concurrency")
     if not case.has_numbers or usage is None or usage >= MOSTLY_EMPTY or waits(case):
         return None
-    if concurrency is None or case.value("rate_rps") is not None or not case.is_heaviest:
+    if case.lighter is None or case.value("rate_rps") is not None or not case.is_heaviest:
         return None
-    gain = _gain(case)
-    if gain is not None and gain < WORTH:
+    before, lower = (
+        known(case.lighter.get(name)) for name in ("output_throughput_tok_s", "concurrency")
+    )
+    output = case.value("output_throughput_tok_s")
+    if not before or not output or not lower or not concurrency:
+        return None
+    # What twice as many would give if it went on rising as it did last.
+    rise = 2 ** (math.log(output / before) / math.log(concurrency / lower))
+    gain = min(rise, _most(case) or rise)
+    if gain < WORTH:
         return None
     limit = case.value("max_num_seqs")
     is_capped = limit is not None and 2 * concurrency > limit
@@ -30,19 +44,22 @@ def find(case: Case) -> Finding | None:
             ("KV-cache usage, at most", percent(usage)),
             *([("KV cache", f"{count(tokens)} tokens")] if tokens is not None else []),
             ("in flight", count(concurrency)),
+            (
+                f"output from {lower:g} to {concurrency:g}",
+                f"{count(before)} to {count(output)} tok/s",
+            ),
         ),
         attempts=(f"raise the concurrency{also}, within your limit of TPOT",),
-        gain=gain or WORTH,
+        gain=gain,
         chart="timeline",
     )
 
 
-def _gain(case: Case) -> float | None:
-    """By how much tokens a second may rise with twice the batch, by the roofline."""
+def _most(case: Case) -> float | None:
+    """By how much tokens a second can rise with twice the batch, by the roofline."""
     attained, engine = case.attained, case.engine
     if attained is None or engine is None:
         return None
-    batches = (attained.batch, 2 * attained.batch)
-    works = (step_work(case.row, engine, batch, attained.context) for batch in batches)
-    one, two = (least_time_s(work, engine.ceilings, engine.model.compute) for work in works)
-    return 2 * one / two
+    work = step_work(case.row, engine, 2 * attained.batch, attained.context)
+    least_s = least_time_s(work, engine.ceilings, engine.model.compute)
+    return 2 * attained.step_ms / 1e3 / least_s

@@ -1,0 +1,133 @@
+"""Up to which load speculation pays, by what was measured."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from servetune.analysis.comparison import known, records_of
+from servetune.analysis.verdicts import judge
+from servetune.plan import Plan, Session
+
+METRIC = "tpot_p50_ms"
+
+Place = tuple[str, str, str]
+"""Variant, workload and load point."""
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """A ratio of TPOT, plain over speculative, of geometric means over launches.
+
+    `low` and `high` are its interval at 95 %; None where either side has one launch. Then a
+    difference below `margin`, the smallest of interest, is taken for noise.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    margin: float = 0.0
+
+    @property
+    def pays(self) -> bool | None:
+        """Whether speculation is faster; None where that is not decided."""
+        low = self.value / (1 + self.margin) if self.low is None else self.low
+        high = self.value * (1 + self.margin) if self.high is None else self.high
+        return True if low > 1 else False if high < 1 else None
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """The closed loops of a variant and workload by concurrency, with their speed-ups.
+
+    `pays_at` is the last at which it pays, as at all below; `stops_at` the first at which it does
+    not. Where it stops paying is between them.
+    """
+
+    variant: str
+    plain: str
+    workload: str
+    points: tuple[tuple[float, Speedup], ...]
+
+    @property
+    def pays_at(self) -> tuple[float, Speedup] | None:
+        """None where it does not pay at the lightest load."""
+        last = None
+        for concurrency, speedup in self.points:
+            if not speedup.pays:
+                break
+            last = (concurrency, speedup)
+        return last
+
+    @property
+    def stops_at(self) -> tuple[float, Speedup] | None:
+        """None where it pays, or may pay, at every load."""
+        return next((each for each in self.points if each[1].pays is False), None)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether launches tell how sure each speed-up is."""
+        return all(speedup.low is not None for _, speedup in self.points)
+
+
+def counterparts(plan: Plan) -> dict[str, str]:
+    """Return of each variant that speculates the one that differs in that alone, if there is one.
+
+    The baseline comes first where several do.
+    """
+    first = {session.variant: session for session in reversed(plan.sessions)}
+    plain = [session for session in first.values() if session.speculative is None]
+    plain.sort(key=lambda session: session.variant != plan.baseline)
+    found = {}
+    for name, session in first.items():
+        same = [each.variant for each in plain if _served(each) == _served(session)]
+        if session.speculative is not None and same:
+            found[name] = same[0]
+    return found
+
+
+def _served(session: Session) -> tuple[object, ...]:
+    return session.engine, session.model, session.server, session.environment
+
+
+def speedups(plan: Plan, launches: pd.DataFrame) -> dict[Place, Speedup]:
+    """Return the measured speed-up of each place at which both were measured.
+
+    Args:
+        plan: what was asked.
+        launches: as `servetune.analysis.launches.launch_values` makes them.
+    """
+    of_metric = launches[launches["metric"] == METRIC]
+    found = {}
+    for variant, plain in counterparts(plan).items():
+        pair = of_metric[of_metric["variant"].isin([variant, plain])]
+        for row in records_of(judge(pair, plain, plan.equivalence)):
+            ratio, low, high = (known(row[n]) for n in ("ratio", "ratio_low", "ratio_high"))
+            if ratio:
+                place = (variant, row["workload"], row["load_point"])
+                found[place] = Speedup(
+                    1 / ratio,
+                    1 / high if high else None,
+                    1 / low if low else None,
+                    plan.equivalence,
+                )
+    return found
+
+
+def payoffs(plan: Plan, table: pd.DataFrame, found: dict[Place, Speedup]) -> list[Payoff]:
+    """Gather the speed-ups of closed loops by variant and workload."""
+    plain = counterparts(plan)
+    points: dict[tuple[str, str], dict[float, Speedup]] = {}
+    for row in records_of(table):
+        place = (row["variant"], row["workload"], row["load_point"])
+        concurrency = known(row["concurrency"])
+        if place in found and concurrency and known(row["rate_rps"]) is None:
+            points.setdefault(place[:2], {})[concurrency] = found[place]
+    return [
+        Payoff(variant, plain[variant], workload, tuple(sorted(at.items(), key=lambda p: p[0])))
+        for (variant, workload), at in points.items()
+    ]
+
+
+def is_synthetic(session: Session) -> bool:
+    """Tell whether a study sets how many draft tokens are accepted, whatever they are."""
+    return (session.speculative or {}).get("rejection_sample_method") == "synthetic"
