@@ -30,6 +30,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     made = make_clone(tmp_path_factory.mktemp("load") / "servetune")
     study = made.study()
     study["variants"] = {"bf16": {"model": "tiny"}}
+    del study["quality"]
     study["datasets"] = {
         "text": study["datasets"]["text"],
         "long": {"kind": "text", "requests": 12, "input_words": 300, "output_tokens": 8},

@@ -29,6 +29,8 @@ rule collect_tables:
         f"{RESULTS}/capacities.parquet",
         f"{RESULTS}/probes.parquet",
         f"{RESULTS}/timeline.parquet",
+        f"{RESULTS}/quality.parquet",
+        f"{RESULTS}/quality.csv",
         f"{RESULTS}/metrics.json",
         f"{RESULTS}/tables.sha256",
     message:
