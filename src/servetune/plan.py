@@ -21,19 +21,12 @@ from servetune.checks import (
 )
 from servetune.engines import engine_id
 from servetune.errors import UserError, nearest
-from servetune.identity import (
-    PROTOCOL,
-    QUALITY_PROTOCOL,
-    dataset_content,
-    digest,
-    digest_of,
-    model_content,
-    task_content,
-)
+from servetune.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
 from servetune.interleave import measuring_order
 from servetune.load.declared import LoadPoint
 from servetune.load.registry import GENERATORS
 from servetune.quality.declared import Quality
+from servetune.quality.planned import LM_EVAL, PlannedQuality, plan_quality
 from servetune.records import Ceilings, write_json
 from servetune.study import (
     EQUIVALENCE,
@@ -47,9 +40,6 @@ from servetune.study import (
 from servetune.validation import read_yaml, validate
 from servetune.validity import Limits
 from servetune.workloads.declared import Dataset
-
-LM_EVAL = "lm-eval"
-"""The environment that holds lm-evaluation-harness."""
 
 
 class _Planned(BaseModel):
@@ -96,18 +86,6 @@ class PlannedSearch(_Planned):
     load: dict[str, Any]
     identity: dict[str, Any]
     settings: Search
-
-
-class PlannedQuality(_Planned):
-    """A corpus to have scored, once for a variant. `corpus` is a dataset's id.
-
-    `lm_eval` are the tasks to send besides, as declared.
-    """
-
-    id: str
-    corpus: str
-    documents: int | None = None
-    lm_eval: dict[str, Any] | None = None
 
 
 class Session(_Planned):
@@ -412,7 +390,10 @@ def _plan_session(
         if workload.capacity and (variant.workloads is None or key in variant.workloads)
     ]
     # Launches of one variant answer alike, so that the first one tells it for all.
-    quality = _plan_quality(study, name, datasets, serving, root) if repeat == 1 else None
+    quality = None
+    if study.quality and repeat == 1:
+        corpus = datasets[study.quality.corpus].id
+        quality = plan_quality(study.quality, name, corpus, serving, root)
     return Session(
         id=f"{name}-r{repeat}-{digest(_owed(measurements, searches, quality))}",
         order=0,
@@ -433,37 +414,6 @@ def _plan_session(
         measurements=measurements,
         searches=searches,
         quality=quality,
-    )
-
-
-def _plan_quality(
-    study: Study,
-    variant: str,
-    datasets: dict[str, PlannedDataset],
-    serving: dict[str, Any],
-    root: Path,
-) -> PlannedQuality | None:
-    asked = study.quality
-    if asked is None:
-        return None
-    corpus = datasets[asked.corpus].id
-    content: dict[str, Any] = {
-        "protocol": QUALITY_PROTOCOL,
-        "serving": {name: value for name, value in serving.items() if name != "repeat"},
-        "corpus": digest_of(corpus),
-        "documents": asked.documents,
-    }
-    if asked.lm_eval:
-        content["lm_eval"] = {
-            **asked.lm_eval.model_dump(exclude={"folder"}, exclude_defaults=True),
-            "folder": task_content(asked.lm_eval.folder, root),
-            "tool": digest_of(engine_id(LM_EVAL, root)),
-        }
-    return PlannedQuality(
-        id=f"{variant}-quality-{digest(content)}",
-        corpus=corpus,
-        documents=asked.documents,
-        lm_eval=asked.lm_eval.model_dump(mode="json") if asked.lm_eval else None,
     )
 
 

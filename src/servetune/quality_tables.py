@@ -26,7 +26,7 @@ QUALITIES = {
         for suffix in ("", "_low", "_high")
     },
     **dict.fromkeys(("perplexity_verdict", "top1_verdict"), "object"),
-    **dict.fromkeys(("greedy_identical", "greedy_common_tokens"), "float64"),
+    **dict.fromkeys(("greedy_identical_ratio", "greedy_common_tokens"), "float64"),
     **dict.fromkeys(("tasks", "tasks_failed"), "object"),
     **dict.fromkeys(("corpus", "session", "quality", "server_command", "log_tail"), "object"),
     "launch": "Int64",
@@ -34,7 +34,7 @@ QUALITIES = {
 """Columns of the table; shares are in [0, 1], perplexities in natural units. `no_ratio` says why a
 variant that was scored is compared with nothing, `tasks` holds the metrics of lm-eval as JSON."""
 
-REVIEWED = ("perplexity", "perplexity_ratio", "top1_agreement", "greedy_identical")
+REVIEWED = ("perplexity", "perplexity_ratio", "top1_agreement", "greedy_identical_ratio")
 
 
 def read_qualities(plan: Plan, results: Path) -> dict[str, QualityRecord]:
@@ -110,7 +110,7 @@ def _compared(asked: Quality, baseline: QualityRecord, record: QualityRecord) ->
         **_estimate("top1_agreement", agreement),
         **verdicts,
         "verdict": statistics.together(list(verdicts.values())),
-        "greedy_identical": statistics.greedy_identical(before, after),
+        "greedy_identical_ratio": statistics.greedy_identical_ratio(before, after),
         "greedy_common_tokens": statistics.greedy_common_tokens(before, after),
     }
 

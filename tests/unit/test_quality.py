@@ -20,7 +20,7 @@ from servetune.quality.harness import read_results
 from servetune.quality.statistics import (
     Estimate,
     greedy_common_tokens,
-    greedy_identical,
+    greedy_identical_ratio,
     perplexity,
     perplexity_ratio,
     together,
@@ -113,7 +113,7 @@ def test_continuations_are_compared_token_by_token() -> None:
         make_document(1, -1.0, greedy=(1, 2, 9, 4)),
         make_document(2, -1.0, greedy=(1, 2, 3)),
     ]
-    assert greedy_identical(before, after) == pytest.approx(1 / 3)
+    assert greedy_identical_ratio(before, after) == pytest.approx(1 / 3)
     assert greedy_common_tokens(before, after) == pytest.approx((4 + 2 + 3) / 3)
 
 

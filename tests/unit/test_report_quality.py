@@ -11,7 +11,7 @@ from rich.console import Console
 from quality_data import BOUNDS, make_failed, make_quality, make_record
 from report_data import HOSTILE, ReportData, make_data, make_quickstart_plan
 from servetune.plan import Plan
-from servetune.quality_tables import qualities
+from servetune.quality_tables import metrics, qualities
 from servetune.report import quality, render_html, render_markdown, render_terminal
 
 SAID = (
@@ -104,6 +104,16 @@ def test_the_charts_show_interval_and_bound_and_say_so(made: Any) -> None:
         assert "fp8-kv" in chart["description"] and "Bound: " in chart["description"]
     assert charts["quality-perplexity"]["datasets"]["bounds"][0]["value"] == 1.02
     assert charts["quality-top1"]["datasets"]["bounds"][0]["value"] == 0.95
+
+
+def test_a_perplexity_beyond_all_numbers_fails_and_breaks_no_chart() -> None:
+    plan = make_quickstart_plan().model_copy(update={"quality": BOUNDS})
+    broken = make_record("w8a8", 9999)
+    table = qualities(plan, {"bf16": make_record("bf16", 0), "w8a8": broken})
+    assert table.set_index("variant").loc["w8a8", "verdict"] == "fails"
+    found = quality.section(plan, table, plan.variants)
+    assert found is not None and "quality-perplexity" not in found.charts
+    assert "perplexity_ratio" not in metrics(table)["w8a8"]
 
 
 def test_a_study_that_does_not_ask_has_no_section(made: Any) -> None:

@@ -1,12 +1,14 @@
 """A study that asks for quality gets an answer of every variant, and loses no load for it."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from servetune.engines import engine_id
 from workspace import Workspace, make_workspace
 
 BOUNDS = {"corpus": "prose", "max_perplexity_ratio": 1.02, "min_top1_agreement": 0.95}
@@ -155,3 +157,18 @@ def test_a_killed_quality_is_asked_again_and_the_load_points_are_kept(
     assert workspace.records() == kept
     assert answers(workspace)["plain"]["status"] == "ok"
     assert workspace.launches() == 2
+
+
+def test_a_harness_that_fails_costs_its_tasks_and_no_document(workspace: Workspace) -> None:
+    ask(workspace, {"plain": {}}, lm_eval={"tasks": ["arc_easy"]})
+    cache = Path(workspace.environment["SERVETUNE_CACHE"])
+    built = cache / "engines" / engine_id("lm-eval", workspace.root) / "engine.json"
+    built.parent.mkdir(parents=True)
+    # A Python without lm-eval.
+    built.write_text(json.dumps({"name": "lm-eval", "python": sys.executable, "versions": {}}))
+    workspace.measure()
+    record = answers(workspace)["plain"]
+    assert (record["status"], len(record["documents"])) == ("ok", 12)
+    assert "No module named lm_eval" in record["tasks_failed"]
+    assert "No module named lm_eval" in (workspace.root / "reports/summary.md").read_text()
+    assert workspace.servers() == []

@@ -7,19 +7,24 @@ are in the hub's cache or beside a task of one's own.
 
 import json
 import math
-import os
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from servetune.engines import engine_id, read_engine
 from servetune.errors import UserError
-from servetune.plan import LM_EVAL, PlannedQuality, Session
+from servetune.plan import Session
+from servetune.quality.planned import LM_EVAL, PlannedQuality
 from servetune.quality.record import TaskMetric
 from servetune.serve import Server
+from servetune.source import environment_with_source
 
 NO_FILTER = "none"
+GRACE_S = 10.0
+CHECK_EVERY_S = 2.0
 
 
 class HarnessError(Exception):
@@ -33,32 +38,47 @@ def run_tasks(
 
     Raises:
         HarnessError: it ended with an error, took too long, or wrote no result.
+        ServerError: the server died or hangs.
     """
     raw = root / "results" / "raw" / session.study / quality.id
     shutil.rmtree(raw, ignore_errors=True)
     raw.mkdir(parents=True)
+    output = raw / "lm-eval.log"
     try:
         python = read_engine(engine_id(LM_EVAL, root)).python
-        with (raw / "lm-eval.log").open("w") as log:
-            done = subprocess.run(
-                [python, "-m", "lm_eval", *arguments(quality, server, model, raw)],
-                cwd=root,
-                env={**os.environ, "OPENAI_API_KEY": server.api_key},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                timeout=session.load_timeout_s,
-                check=False,
-            )
-    except (UserError, OSError, subprocess.TimeoutExpired) as error:
-        raise HarnessError(f"lm-eval: {error}") from None
-    if done.returncode:
-        lines = (raw / "lm-eval.log").read_text(errors="replace").strip().splitlines()
-        last = (lines or ["no output"])[-1].replace(server.api_key, "***")
-        raise HarnessError(f"lm-eval: {last}")
+    except UserError as error:
+        raise HarnessError(str(error)) from None
+    words = [str(python), "-m", "lm_eval", *arguments(quality, server, model, raw)]
+    with (
+        output.open("w") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "servetune.guard", str(GRACE_S), *words],
+            # Held open for the guard, which ends lm-eval when it closes.
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**environment_with_source(), "OPENAI_API_KEY": server.api_key},
+            cwd=root,
+            process_group=0,
+        ) as process,
+    ):
+        _wait(process, server, session.load_timeout_s)
+    if process.returncode:
+        lines = output.read_text(errors="replace").strip().splitlines()
+        raise HarnessError((lines or ["no output"])[-1].replace(server.api_key, "***"))
     written = sorted(raw.rglob("results*.json"))
     if not written:
-        raise HarnessError("lm-eval: it wrote no result")
+        raise HarnessError("it wrote no result")
     return read_results(json.loads(written[-1].read_bytes()))
+
+
+def _wait(process: subprocess.Popen[bytes], server: Server, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            raise HarnessError(f"it took longer than {timeout_s:.0f} s")
+        server.check()
+        time.sleep(CHECK_EVERY_S)
 
 
 def arguments(quality: PlannedQuality, server: Server, model: Path, out: Path) -> list[str]:

@@ -10,13 +10,14 @@ import httpx
 
 from servetune.errors import UserError
 from servetune.measure import LOG_TAIL_LINES, wait_idle
-from servetune.plan import PlannedQuality, Session
+from servetune.plan import Session
 from servetune.progress import say
 from servetune.provenance import now
 from servetune.quality.ask import RefusedError, ask
 from servetune.quality.harness import HarnessError, run_tasks
+from servetune.quality.planned import PlannedQuality
 from servetune.quality.record import Document, QualityRecord
-from servetune.serve import Server
+from servetune.serve import Server, ServerError
 from servetune.workloads.datasets import read_requests
 
 TELL_EVERY_S = 10.0
@@ -54,7 +55,7 @@ def measure_quality(
         root: the project's folder.
 
     Raises:
-        ServerError: the server died or hangs.
+        ServerError: the server died or hangs while it was asked for documents.
     """
     record = blank_quality(session, quality, launch, server.command)
     record = record.model_copy(update={"started_at": now()})
@@ -68,12 +69,12 @@ def measure_quality(
     record = record.model_copy(update={"status": "ok", "documents": documents})
     if quality.lm_eval:
         try:
-            record = record.model_copy(
-                update={"tasks": run_tasks(session, quality, server, model, root)}
-            )
+            found = run_tasks(session, quality, server, model, root)
+            record = record.model_copy(update={"tasks": found})
         except HarnessError as error:
-            server.confirm()
-            record = record.model_copy(update={"tasks_failed": str(error)})
+            record = record.model_copy(update={"tasks_failed": f"lm-eval: {error}"})
+        except ServerError as error:
+            record = record.model_copy(update={"tasks_failed": f"lm-eval: the server {error}"})
     return record.model_copy(update={"ended_at": now()})
 
 

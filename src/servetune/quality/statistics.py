@@ -94,7 +94,7 @@ def top1_agreement(
     return Estimate(share, low, high)
 
 
-def greedy_identical(baseline: Sequence[Document], variant: Sequence[Document]) -> float:
+def greedy_identical_ratio(baseline: Sequence[Document], variant: Sequence[Document]) -> float:
     """Return the share of greedy continuations that are the same, token by token to their end."""
     pairs = list(zip(baseline, variant, strict=True))
     return sum(before.greedy == after.greedy for before, after in pairs) / len(pairs)

@@ -1,6 +1,7 @@
 """Quality as a reader sees it: who keeps the bounds, the table, and intervals against a bound."""
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,7 +167,8 @@ def _intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) 
             "shown": estimate(row, name),
         }
         for row in records_of(table)
-        if (value := known(row[name])) is not None
+        # A perplexity beyond the range of a float has no place on an axis.
+        if (value := known(row[name])) is not None and math.isfinite(value)
     ]
     if not rows or plan.quality is None:
         return None

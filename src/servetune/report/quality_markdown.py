@@ -24,7 +24,7 @@ def quality_table(plan: Plan, table: pd.DataFrame | None) -> str | None:
                 whole(row["documents"]),
                 number(row["perplexity"]),
                 *(_escaped(quality.estimate(row, name)) for name in quality.WRITTEN),
-                percent(row["greedy_identical"]),
+                percent(row["greedy_identical_ratio"]),
             ]
         )
     heads = ["Variant", "Verdict", "Documents", "Perplexity", "\N{MULTIPLICATION SIGN} baseline"]
