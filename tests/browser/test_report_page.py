@@ -322,7 +322,7 @@ def test_quality_is_drawn_against_its_bounds_and_told_in_words(browser, tmp_path
     path = tmp_path / "summary.html"
     path.write_text(render_html(*make_data(plan).arguments, answers=answers), encoding="utf-8")
     with _opened(browser, path, width, scheme) as page:
-        for name, bound in (("perplexity", "at most 1.020"), ("top1", "at least 95.0")):
+        for name, bound in (("perplexity", "at most 1.02"), ("top1", "at least 95")):
             chart = page.locator(f"#quality [data-chart='quality-{name}']")
             assert chart.locator(MARKS).count() == 2, "w8a8 and fp8-kv"
             expect(chart).to_contain_text(bound)

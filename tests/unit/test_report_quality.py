@@ -15,8 +15,8 @@ from servetune.quality_tables import metrics, qualities
 from servetune.report import quality, render_html, render_markdown, render_terminal
 
 SAID = (
-    "fp8-kv fails the bounds of quality: its perplexity is 1.310x that of bf16 (bound 1.020x) and"
-    " its most likely token is that of bf16 at 82.0 % of positions (bound 95.0 %)."
+    "fp8-kv fails the bounds of quality: its perplexity is 1.310x that of bf16 (bound 1.02x) and"
+    " its most likely token is that of bf16 at 82.0 % of positions (bound 95 %)."
 )
 
 
@@ -75,7 +75,7 @@ def test_the_section_has_a_row_a_variant(made: Any) -> None:
     for text in (
         "1.310x [",
         "82.0 % [",
-        "Bounds, against bf16: a perplexity of at most 1.020x its own and its most likely token",
+        "Bounds, against bf16: a perplexity of at most 1.02x its own and its most likely token",
         '<span class="verdict fails">fails</span>',
         '<span class="verdict passes">passes</span>',
         "the server refused a document: no prompt_logprobs",

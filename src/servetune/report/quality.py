@@ -55,13 +55,13 @@ def failing(plan: Plan, table: pd.DataFrame | None) -> dict[str, str]:
         if row["perplexity_verdict"] == "fails":
             broken.append(
                 f"its perplexity is {times(row['perplexity_ratio'])} that of {plan.baseline}"
-                f" (bound {times(plan.quality.max_perplexity_ratio)})"
+                f" (bound {ratio_bound(plan.quality.max_perplexity_ratio)})"
             )
         if row["top1_verdict"] == "fails":
             broken.append(
                 f"its most likely token is that of {plan.baseline} at"
                 f" {agreement(row['top1_agreement'])} of positions"
-                f" (bound {agreement(plan.quality.min_top1_agreement)})"
+                f" (bound {share_bound(plan.quality.min_top1_agreement)})"
             )
         if broken:
             found[row["variant"]] = listed(broken)
@@ -95,9 +95,9 @@ def method(plan: Plan) -> str:
     asked = plan.quality
     bounds = []
     if asked and asked.max_perplexity_ratio is not None:
-        bounds.append(f"a perplexity of at most {times(asked.max_perplexity_ratio)} its own")
+        bounds.append(f"a perplexity of at most {ratio_bound(asked.max_perplexity_ratio)} its own")
     if asked and asked.min_top1_agreement is not None:
-        least = agreement(asked.min_top1_agreement)
+        least = share_bound(asked.min_top1_agreement)
         bounds.append(f"its most likely token at {least} of positions or more")
     told = (
         f"Bounds, against {plan.baseline}: {listed(bounds)}. A bound is kept or failed where the"
@@ -134,6 +134,16 @@ def agreement(value: Any) -> str:
     """Write a share of positions with a decimal: 98.4 %."""
     value = known(value)
     return NONE if value is None else f"{value * 100:.1f}\N{NO-BREAK SPACE}%"
+
+
+def ratio_bound(bound: float | None) -> str:
+    """Write a bound of a ratio as it was declared: 1.02 times."""
+    return NONE if bound is None else f"{bound:g}{TIMES}"
+
+
+def share_bound(bound: float | None) -> str:
+    """Write a bound of a share as it was declared: 95 %."""
+    return NONE if bound is None else f"{bound * 100:g}\N{NO-BREAK SPACE}%"
 
 
 def estimate(row: dict[str, Any], name: str) -> str:
@@ -174,8 +184,8 @@ def _intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) 
         return None
     of_ratio = name == "perplexity_ratio"
     bound = plan.quality.max_perplexity_ratio if of_ratio else plan.quality.min_top1_agreement
-    word = "at most" if of_ratio else "at least"
-    bounds = [{"value": bound, "shown": f"{word} {WRITTEN[name](bound)}"}] if bound else []
+    told = f"at most {ratio_bound(bound)}" if of_ratio else f"at least {share_bound(bound)}"
+    bounds = [{"value": bound, "shown": told}] if bound else []
     ends = [row[end] for row in rows for end in ("low", "high")] + [1.0] * of_ratio
     ends += [bound] if bound else []
     room = 0.08 * (max(ends) - min(ends) or 0.02)
@@ -196,6 +206,6 @@ def _intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) 
         base.mark_point(filled=True, opacity=1, size=80).encode(x, shape),
     )
     facts = [f"{row['variant']} {row['shown']}" for row in rows]
-    told = f" Bound: {bounds[0]['shown']}." if bounds else ""
-    description = f"{title} against {plan.baseline}, with 95 % intervals. {says(facts)}{told}"
+    limits = f" Bound: {told}." if bounds else ""
+    description = f"{title} against {plan.baseline}, with 95 % intervals. {says(facts)}{limits}"
     return spec(shown(layered(*layers)), description, 40 + 34 * len(rows), rows=rows, bounds=bounds)
