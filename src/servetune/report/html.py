@@ -289,13 +289,13 @@ def _environment() -> Environment:
         "percent": wording.percent,
         "share": wording.share,
         "whole": wording.whole,
+        "estimate": quality.estimate,
         "text": lambda value: value if isinstance(value, str) else "",
         "where": wording.where_of,
         "load": wording.load_of,
         "from_to": turns.from_to,
         "interval": verdicts.interval,
         "wanting": verdicts.wanting,
-        "estimate": quality.estimate,
     }
     return environment
 
