@@ -85,6 +85,32 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
                 raise UserError(f"{where}.load_points.{index}: {refusal}")
 
 
+def check_quality(params: Params, study: Study, names: list[str], root: Path) -> None:
+    """Check that the corpus holds documents, and that the weights of each variant mean something.
+
+    Raises:
+        UserError: the first that does not.
+    """
+    if study.quality is None:
+        return
+    where, corpus = f"studies/{params.study}.yaml: quality", study.quality.corpus
+    dataset = study.datasets[corpus]
+    if dataset.kind in ("random", "mooncake") or _has_turns(dataset, root):
+        raise UserError(
+            f"{where}.corpus: {corpus} is a {dataset.kind} dataset, which has no documents;"
+            " expected one with a text in each prompt, such as kind text, text-files or file"
+        )
+    for name in names:
+        variant = study.variants[name]
+        model = variant.model
+        load_format = {**study.server, **variant.server, **params.overrides}.get("load_format")
+        if study.models[model].source == "shape" or load_format == "dummy":
+            raise UserError(
+                f"{where}: {name} has dummy weights (model {model}), whose answers mean"
+                " nothing; leave quality out, or give the model its weights"
+            )
+
+
 def _has_turns(dataset: Dataset, root: Path) -> bool:
     if isinstance(dataset, FileDataset):
         return _holds(root / dataset.path)[0]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from servetune.errors import UserError
-from servetune.paths import record_path, session_path
+from servetune.paths import quality_path, record_path, session_path
 from servetune.plan import Plan, make_plan, read_params, read_plan
 from servetune.records import read_session
 
@@ -44,6 +44,9 @@ def plan_command() -> None:
         for m in session.measurements:
             done = record_path(plan.study, m.id, ROOT).is_file()
             print(f"    {m.workload} {m.load_point}: {'measured' if done else 'to measure'}")
+        if session.quality:
+            done = quality_path(plan.study, session.quality.id, ROOT).is_file()
+            print(f"    quality: {'measured' if done else 'to measure'}")
 
 
 @app.command()
@@ -141,7 +144,8 @@ def show(plan: PlanFile = None) -> None:
         print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
         return
     searched = read_searched(path.parent)
-    Console().print(render_terminal(the_plan, pd.read_parquet(path), searched))
+    answers = pd.read_parquet(path.with_name("quality.parquet"))
+    Console().print(render_terminal(the_plan, pd.read_parquet(path), searched, answers))
     print("The report: reports/summary.html")
 
 
@@ -260,7 +264,8 @@ def _report_input(plan: Plan) -> tuple[Any, ...]:
     sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
     published = read_published(plan.published, ROOT) if plan.published else None
     searched = read_searched(results)
-    return plan, table, quantiles, sessions, turns, over_time, published, searched
+    answers = pd.read_parquet(results / "quality.parquet")
+    return plan, table, quantiles, sessions, turns, over_time, published, searched, answers
 
 
 if __name__ == "__main__":

@@ -9,7 +9,15 @@ import json
 import sys
 from typing import Any
 
-TELLING = ("vllm", "torch", "transformers", "llmcompressor", "compressed-tensors", "guidellm")
+TELLING = (
+    "vllm",
+    "torch",
+    "transformers",
+    "llmcompressor",
+    "compressed-tensors",
+    "guidellm",
+    "lm-eval",
+)
 
 
 def versions() -> dict[str, str]:

@@ -113,7 +113,7 @@ def build_engine(name: str, root: Path) -> Path:
     """Install the environment of a lock, unless it is there, and describe it.
 
     Args:
-        name: `vllm-cpu`, `vllm-cuda`, `llmcompressor` or `guidellm`.
+        name: `vllm-cpu`, `vllm-cuda`, `llmcompressor`, `guidellm` or `lm-eval`.
         root: the project, which holds the lock.
 
     Returns:

@@ -10,7 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from servetune.paths import published_files, record_path, search_path, session_path
+from servetune.paths import (
+    published_files,
+    quality_path,
+    record_path,
+    search_path,
+    session_path,
+)
 from servetune.plan import Plan
 from servetune.records import read_search
 
@@ -26,6 +32,10 @@ _TABLE_CODE = (
     "validity.py",
     "load/prepare.py",
     "searches.py",
+    "quality_tables.py",
+    "quality/declared.py",
+    "quality/record.py",
+    "quality/statistics.py",
 )
 _REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*", "published.py")
 
@@ -79,7 +89,8 @@ def _records(plan: Plan, root: Path) -> list[Path]:
     searches = [search_path(plan.study, search.id, root) for search in plan.searches]
     probes = [id for path in searches if path.is_file() for id in read_search(path).measurements]
     ids = [*(m.id for m in plan.measurements), *probes]
-    return [*(record_path(plan.study, id, root) for id in ids), *searches]
+    qualities = [quality_path(plan.study, each.id, root) for each in plan.qualities]
+    return [*(record_path(plan.study, id, root) for id in ids), *searches, *qualities]
 
 
 def _code(patterns: Iterable[str]) -> list[Path]:

@@ -16,6 +16,9 @@ from servetune.workloads.declared import Dataset
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""
 
+QUALITY_PROTOCOL = 1
+"""Raised by hand when the way of scoring a corpus changes, so that old scores are not reused."""
+
 MODEL_RECIPES = 1
 """Raised by hand when a model is made differently from the same declaration."""
 
@@ -59,6 +62,17 @@ def _small(file: Path) -> str | None:
     if not file.is_file() or file.stat().st_size > 8_000_000:
         return None
     return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def task_content(folder: Path | None, root: Path) -> list[tuple[str, str]]:
+    """Hash the files of a folder of lm-evaluation-harness tasks, by their path in it."""
+    if folder is None:
+        return []
+    files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
+    return [
+        (str(file.relative_to(root / folder)), hashlib.sha256(file.read_bytes()).hexdigest())
+        for file in files
+    ]
 
 
 def dataset_content(dataset: Dataset, seed: int, root: Path) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _load(
     load, server = job["load"], bench.server
     client = bench.clients.start(load["generator"])
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
-    _wait_idle(server.url)
+    wait_idle(server.url)
     warm_up(server.url, server.api_key, server.name, prepared.warmup, load)
     was_reset = server.reset_prefix_cache() if load["reset_prefix_cache"] else None
     before = scrape(server.url, tries=3)
@@ -159,7 +159,7 @@ def _load(
     return difference(before, after), seen
 
 
-def _wait_idle(url: str) -> None:
+def wait_idle(url: str) -> None:
     """Wait, for a while, until the requests that the end of another load cut off are gone."""
     deadline = time.monotonic() + IDLE_TIMEOUT_S
     while time.monotonic() < deadline:

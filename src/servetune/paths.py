@@ -13,6 +13,11 @@ def search_path(study: str, search: str, root: Path) -> Path:
     return root / "results" / study / "searches" / f"{search}.json"
 
 
+def quality_path(study: str, quality: str, root: Path) -> Path:
+    """Return where the record of a variant's quality stands."""
+    return root / "results" / study / "quality" / f"{quality}.json"
+
+
 def session_path(study: str, session: str, root: Path) -> Path:
     """Return where the record of a session stands."""
     return root / "results" / study / "sessions" / f"{session}.json"

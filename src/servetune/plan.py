@@ -12,13 +12,21 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from servetune.capacity.slo import Search
-from servetune.checks import check_server_arguments, check_workloads, endpoint_of, engine_of
+from servetune.checks import (
+    check_quality,
+    check_server_arguments,
+    check_workloads,
+    endpoint_of,
+    engine_of,
+)
 from servetune.engines import engine_id
 from servetune.errors import UserError, nearest
 from servetune.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
 from servetune.interleave import measuring_order
 from servetune.load.declared import LoadPoint
 from servetune.load.registry import GENERATORS
+from servetune.quality.declared import Quality
+from servetune.quality.planned import LM_EVAL, PlannedQuality, plan_quality
 from servetune.records import Ceilings, write_json
 from servetune.study import (
     EQUIVALENCE,
@@ -104,6 +112,7 @@ class Session(_Planned):
     validity: Limits = Limits()
     measurements: list[Measurement]
     searches: list[PlannedSearch] = []
+    quality: PlannedQuality | None = None
 
     @property
     def models(self) -> list[str]:
@@ -112,8 +121,9 @@ class Session(_Planned):
 
     @property
     def datasets(self) -> list[str]:
-        """The ids of the datasets that its measurements send, each once."""
-        return list(dict.fromkeys(load["dataset"] for load in self._loads))
+        """The ids of the datasets that it sends, each once."""
+        corpus = [self.quality.corpus] if self.quality else []
+        return list(dict.fromkeys([*(load["dataset"] for load in self._loads), *corpus]))
 
     @property
     def generators(self) -> list[str]:
@@ -121,8 +131,27 @@ class Session(_Planned):
         return list(dict.fromkeys(load["generator"] for load in self._loads))
 
     @property
+    def tools(self) -> list[str]:
+        """The environments that it needs beside its engine, each once."""
+        found = {GENERATORS[name].environment for name in self.generators} - {None}
+        found |= {LM_EVAL} if self.quality and self.quality.lm_eval else set()
+        return sorted(name for name in found if name)
+
+    @property
+    def owed(self) -> list[str]:
+        """The ids of all that it is to have a record of: load points, searches, quality."""
+        return _owed(self.measurements, self.searches, self.quality)
+
+    @property
     def _loads(self) -> list[dict[str, Any]]:
         return [m.load for m in self.measurements] + [search.load for search in self.searches]
+
+
+def _owed(
+    measurements: list[Measurement], searches: list[PlannedSearch], quality: PlannedQuality | None
+) -> list[str]:
+    beside = [quality.id] if quality else []
+    return [*(m.id for m in measurements), *(search.id for search in searches), *beside]
 
 
 class Plan(_Planned):
@@ -139,6 +168,7 @@ class Plan(_Planned):
     validity: Limits = Limits()
     price_usd_per_hour: float | None = None
     ceilings: Ceilings | None = None
+    quality: Quality | None = None
     published: str | None = None
     engines: dict[str, Any]
     models: dict[str, PlannedModel]
@@ -159,6 +189,11 @@ class Plan(_Planned):
         """All searches, in the order of their sessions."""
         return [search for session in self.sessions for search in session.searches]
 
+    @property
+    def qualities(self) -> list[PlannedQuality]:
+        """What is asked of each variant's quality, in the order of the sessions."""
+        return [session.quality for session in self.sessions if session.quality]
+
 
 def make_plan(params: dict[str, Any], root: Path) -> Plan:
     """Expand parameters and the study that they name.
@@ -176,6 +211,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     engines = {engine_id(e, root): e for e in _engines_of(study, names)}
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
+    check_quality(chosen, study, names, root)
     models = _plan_models(study, root)
     datasets = _plan_datasets(study, chosen.seed, root)
 
@@ -202,6 +238,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         validity=study.validity,
         price_usd_per_hour=study.price_usd_per_hour,
         ceilings=Ceilings(**study.ceilings.model_dump()) if study.ceilings else None,
+        quality=study.quality,
         published=study.published,
         engines={
             id: e if isinstance(e, str) else e.model_dump(mode="json") for id, e in engines.items()
@@ -352,9 +389,13 @@ def _plan_session(
         for key, workload in study.workloads.items()
         if workload.capacity and (variant.workloads is None or key in variant.workloads)
     ]
-    owed = [m.id for m in measurements] + [search.id for search in searches]
+    # Launches of one variant answer alike, so that the first one tells it for all.
+    quality = None
+    if study.quality and repeat == 1:
+        corpus = datasets[study.quality.corpus].id
+        quality = plan_quality(study.quality, name, corpus, serving, root)
     return Session(
-        id=f"{name}-r{repeat}-{digest(owed)}",
+        id=f"{name}-r{repeat}-{digest(_owed(measurements, searches, quality))}",
         order=0,
         study=params.study,
         variant=name,
@@ -372,6 +413,7 @@ def _plan_session(
         validity=study.validity,
         measurements=measurements,
         searches=searches,
+        quality=quality,
     )
 
 

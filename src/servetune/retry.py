@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from servetune.errors import UserError
+from servetune.quality.record import read_quality
 from servetune.records import read_measurement, read_search, read_session
 from servetune.study import read_study
 from servetune.validity import Limits, verdict
@@ -32,6 +33,11 @@ def forget(study: str, root: Path) -> Counter[str]:
         if status != "ok":
             forgotten[path] = status
             ids.add(record.measurement)
+    for path in sorted((results / "quality").glob("*.json")):
+        quality = read_quality(path)
+        if quality.status == "failed" or quality.tasks_failed:
+            forgotten[path] = "failed"
+            ids.add(quality.quality)
     # A search that a forgotten probe decided goes on from those before it.
     for path in sorted((results / "searches").glob("*.json")):
         search = read_search(path)

@@ -29,11 +29,13 @@ from servetune.load.registry import GENERATORS
 from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
 from servetune.models.make import checkpoint
 from servetune.nvml import Gpus, other_processes
-from servetune.paths import record_path, session_path
+from servetune.paths import quality_path, record_path, session_path
 from servetune.plan import Measurement, PlannedSearch, Session
 from servetune.probes import scout
 from servetune.progress import say
 from servetune.provenance import git_state, now
+from servetune.quality.measure import blank_quality, measure_quality
+from servetune.quality.record import QualityRecord
 from servetune.records import Launch, MeasurementRecord, SessionRecord, write_json
 from servetune.searches import ended_of, next_probe
 from servetune.serve import Server, ServerError
@@ -58,13 +60,13 @@ def run_session(session: Session, root: Path, until_s: float = math.inf) -> None
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model.
     """
-    if next_owed(session, root):
+    if not is_complete(session, root):
         visible = session.environment.get(VISIBLE)
         check_hardware(session.hardware, visible)
         with sole_use(_accelerators(session, visible)):
-            while time.monotonic() < until_s and next_owed(session, root):
+            while time.monotonic() < until_s and not is_complete(session, root):
                 _launch(session, root.absolute(), until_s)
-    if not next_owed(session, root):
+    if is_complete(session, root):
         write_session(session, root)
 
 
@@ -95,11 +97,21 @@ def next_owed(session: Session, root: Path) -> Measurement | None:
     return None
 
 
+def owes_quality(session: Session, root: Path) -> bool:
+    """Tell whether a session has the quality of its variant still to measure."""
+    quality = session.quality
+    return quality is not None and not quality_path(session.study, quality.id, root).is_file()
+
+
+def is_complete(session: Session, root: Path) -> bool:
+    """Tell whether a session has measured all that it owes."""
+    return next_owed(session, root) is None and not owes_quality(session, root)
+
+
 def count_owed(session: Session, root: Path) -> int:
-    """Count what a session has to measure: its load points, and searches that have not ended."""
-    return len(owed_by(session, root)) + sum(
-        next_probe(session, search, root) is not None for search in session.searches
-    )
+    """Count what a session has to measure: load points, searches that have not ended, quality."""
+    searching = sum(next_probe(session, search, root) is not None for search in session.searches)
+    return len(owed_by(session, root)) + searching + owes_quality(session, root)
 
 
 def _raw(session: Session, root: Path) -> Path:
@@ -126,6 +138,7 @@ def _summary(session: Session, root: Path) -> SessionRecord:
             *(m.id for m in session.measurements),
             *(id for search in ended for id in search.measurements),
             *(search.search for search in ended),
+            *([session.quality.id] if session.quality else []),
         ],
         model={"model": session.model, "draft": session.draft},
         launches=[Launch.model_validate_json(file.read_bytes()) for file in files],
@@ -158,12 +171,23 @@ def _launch(session: Session, root: Path, until_s: float) -> None:
             blank = blank_record(session, measurement, number, server.command)
             keep(failed(blank, reason, tail))
 
+    def keep_quality(record: QualityRecord) -> None:
+        write_json(quality_path(session.study, record.quality, root), record)
+        note(measured=[*launch.measured, record.quality])
+
+    def give_up_quality(reason: str) -> None:
+        if session.quality and owes_quality(session, root):
+            blank = blank_quality(session, session.quality, number, server.command)
+            tail = server.log_tail(LOG_TAIL_LINES)
+            keep_quality(blank.model_copy(update={"reason": reason, "log_tail": tail}))
+
     with ExitStack() as stack:
         stack.callback(lambda: note(stopped_at=now()))
         stack.callback(server.stop)
         clients = Clients(lambda name: _client(session, name, number, server, root))
         stack.callback(clients.stop)
-        say(f"{label}: starting vllm serve; {_extent(owed, session.searches)} to go")
+        extent = _extent(owed, session.searches, owes_quality(session, root))
+        say(f"{label}: starting vllm serve; {extent} to go")
         devices = Gpus(session.environment.get(VISIBLE))
         stack.callback(devices.close)
         before = devices.processes()
@@ -183,6 +207,7 @@ def _launch(session: Session, root: Path, until_s: float) -> None:
             unmade = [m for m in loops if not record_path(session.study, m.id, root).is_file()]
             give_up([*owed, *unmade], reason)
             searches.give_up(session, reason, root)
+            give_up_quality(reason)
             return
         info = server.info()
         facts = server.facts(launch.versions.get("vllm"), info)
@@ -222,6 +247,24 @@ def _launch(session: Session, root: Path, until_s: float) -> None:
                 return
             keep(record)
             say(f"{label}: {name}: {_outcome(record)} in {time.monotonic() - began:.0f} s")
+        if session.quality is None or not owes_quality(session, root):
+            return
+        if (began := time.monotonic()) >= until_s:
+            say(f"{label}: time is up before its quality")
+            return
+        sampler.measurement = session.quality.id
+        say(f"{label}: quality on {session.quality.corpus}")
+        try:
+            scored = measure_quality(session, session.quality, number, server, tokenizer, root)
+        except ServerError as error:
+            note(status="failed", reason=f"the server {error}")
+            give_up_quality(f"the server {error}")
+            return
+        finally:
+            sampler.measurement = ""
+        keep_quality(scored)
+        outcome = scored.reason or f"{len(scored.documents)} documents"
+        say(f"{label}: quality: {outcome} in {time.monotonic() - began:.0f} s")
 
 
 class _Preparation:
@@ -243,10 +286,14 @@ class _Preparation:
         return self._ready[measurement.id]
 
 
-def _extent(owed: list[Measurement], searches: list[PlannedSearch]) -> str:
-    parts = [f"{len(owed)} load points"] if owed or not searches else []
+def _extent(owed: list[Measurement], searches: list[PlannedSearch], has_quality: bool) -> str:
     tiers = ", ".join(f"{each.workload} ({', '.join(each.settings.slo)})" for each in searches)
-    return " and ".join([*parts, *([f"the capacity of {tiers}"] if searches else [])])
+    parts = [
+        *([f"{len(owed)} load points"] if owed else []),
+        *([f"the capacity of {tiers}"] if searches else []),
+        *(["quality"] if has_quality else []),
+    ]
+    return " and ".join(parts)
 
 
 def _place(measurement: Measurement, count: int, owed: int) -> str:

@@ -20,6 +20,7 @@ from pydantic import (
 from servetune.declared import Declared, Name
 from servetune.errors import UserError, nearest
 from servetune.load.declared import Workload
+from servetune.quality.declared import Quality
 from servetune.validation import read_yaml, validate
 from servetune.validity import Limits
 from servetune.workloads.declared import Dataset
@@ -181,6 +182,7 @@ class Study(Declared):
         EQUIVALENCE, gt=0, lt=1, description="the smallest difference of interest, such as 3%"
     )
     validity: Limits = Field(Limits(), description="beyond these a measurement is invalid")
+    quality: Quality | None = Field(None, description="what a variant's answers must keep to")
     price_usd_per_hour: float | None = Field(None, gt=0, description="of the hardware, for costs")
     ceilings: DeclaredCeilings | None = Field(None, description="of one device, for rooflines")
     startup_timeout_s: float = Field(900, gt=0, description="a server not ready by then has failed")
@@ -270,6 +272,9 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
         for field in ("path", "config", "calibration"):
             exists(f"models.{name}.{field}", getattr(source, field, None))
         _refuse_cycle(study, file, name)
+    if study.quality:
+        refer("quality.corpus", study.quality.corpus, study.datasets, "dataset")
+        exists("quality.lm_eval.folder", getattr(study.quality.lm_eval, "folder", None))
     for name, dataset in study.datasets.items():
         exists(f"datasets.{name}.path", getattr(dataset, "path", None))
     engines = {"engine": study.engine}

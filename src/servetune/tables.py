@@ -4,7 +4,8 @@
 order of the plan; `quantiles.parquet` one row a (measurement, latency, probability);
 `turns.parquet` one row a (measurement, turn of its conversations); `timeline.parquet` what
 telemetry told over time; `capacities.parquet` one row a (search, tier) and `probes.parquet` one row
-a (probe, tier, objective); and `metrics.json` the few numbers that a reviewer diffs.
+a (probe, tier, objective); `quality.parquet` and `.csv` one row a variant; and `metrics.json` the
+few numbers that a reviewer diffs.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune import capacity_tables
+from servetune import capacity_tables, quality_tables
 from servetune.capacity_tables import PLACE
 from servetune.errors import UserError
 from servetune.latencies import LATENCIES, QUANTILE_PROBABILITIES
@@ -234,10 +235,11 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     Raises:
         UserError: a record is missing.
     """
-    # DVC wants every output of the stage, also of a study without a search, and Git keeps no empty
-    # folder.
-    (results / "searches").mkdir(exist_ok=True)
-    (results / "searches" / ".keep").touch()
+    # DVC wants every output of the stage, also of a study without a search or quality, and Git
+    # keeps no empty folder.
+    for folder in ("searches", "quality"):
+        (results / folder).mkdir(exist_ok=True)
+        (results / folder / ".keep").touch()
     records = read_records(plan, results)
     table = load_points(plan, records)
     table.to_parquet(results / "load_points.parquet", index=False)
@@ -260,6 +262,13 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     for variant, workloads in capacity_tables.metrics(found).items():
         for workload, values in workloads.items():
             nested.setdefault(variant, {}).setdefault(workload, {}).update(values)
+    quality = quality_tables.qualities(plan, quality_tables.read_qualities(plan, results))
+    quality.to_parquet(results / "quality.parquet", index=False)
+    quality.drop(columns=["server_command", "log_tail"]).to_csv(
+        results / "quality.csv", index=False, float_format="%.5g", lineterminator="\n"
+    )
+    for variant, told in quality_tables.metrics(quality).items():
+        nested.setdefault(variant, {}).setdefault("quality", {}).update(told)
     metrics = json.dumps(nested, indent=1)
     (results / "metrics.json").write_text(metrics + "\n", encoding="utf-8")
     return table

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from quality_data import make_quality
 from report_data import (
     HOSTILE,
     ReportData,
@@ -312,6 +313,24 @@ def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(browser,
         page.select_option("#slo select", "live · strict · TPOT p99")
         expect(charts["latency"]).to_contain_text("at most 12.0 ms")
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_quality_is_drawn_against_its_bounds_and_told_in_words(browser, tmp_path, width, scheme):
+    plan, answers = make_quality(make_quickstart_plan())
+    path = tmp_path / "summary.html"
+    path.write_text(render_html(*make_data(plan).arguments, answers=answers), encoding="utf-8")
+    with _opened(browser, path, width, scheme) as page:
+        for name, bound in (("perplexity", "at most 1.02"), ("top1", "at least 95")):
+            chart = page.locator(f"#quality [data-chart='quality-{name}']")
+            assert chart.locator(MARKS).count() == 2, "w8a8 and fp8-kv"
+            expect(chart).to_contain_text(bound)
+            told = chart.get_attribute("aria-label")
+            assert "fp8-kv" in told and bound in told
+        expect(page.locator("#answer .note").first).to_contain_text("fp8-kv fails the bounds")
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+        assert page.evaluate(FAINT_TEXT) == []
 
 
 def lines_of(page: Page, chart: str) -> list[str | None]:

@@ -28,6 +28,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     study = made.study()
     study["variants"] = {n: {"model": "tiny", "server": args} for n, args in VARIANTS.items()}
     study["baseline"] = "throttled"
+    del study["quality"]
     text = study["workloads"]["text"]
     study["workloads"] = {"text": {**text, "load_points": [{"concurrency": 8, "requests": 64}]}}
     made.write_study(study)

@@ -8,14 +8,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from clone import Clone, make_clone
+from servetune.corpus import passage
 
 pytestmark = pytest.mark.e2e
 
 ALIKE = {"dataset": "text", "load_points": [{"rate_rps": 8, "requests": 32}]}
 ROUNDS = 6
 MOST_REQUESTS = 1000
+EXAMPLES = 20
+TASK = {
+    "task": "endings",
+    "dataset_path": "json",
+    "dataset_kwargs": {"data_files": {"test": "evaluation/endings.jsonl"}},
+    "test_split": "test",
+    "output_type": "multiple_choice",
+    "doc_to_text": "{{question}}",
+    "doc_to_choice": "{{choices}}",
+    "doc_to_target": "{{answer}}",
+    "metric_list": [{"metric": "acc"}],
+}
 LONG = {
     "generator": "vllm-bench",
     "dataset": "long",
@@ -24,12 +38,29 @@ LONG = {
 }
 
 
+def write_task(folder: Path) -> None:
+    """Write a task that asks for the right order of the words that end a story."""
+    folder.mkdir()
+    (folder / "endings.yaml").write_text(yaml.safe_dump(TASK))
+    with (folder / "endings.jsonl").open("w") as file:
+        for seed in range(2 * EXAMPLES):
+            words = passage(90_000 + seed, 40).split()
+            endings = [" ".join(words[34:]), " ".join(reversed(words[34:]))]
+            question, right = " ".join(words[:34]), seed % 2
+            choices = endings[::-1] if right else endings
+            row = {"question": question, "choices": choices, "answer": right}
+            file.write(json.dumps(row) + "\n")
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     """A clone in which one server of the quickstart's baseline took all loads of this file."""
     made = make_clone(tmp_path_factory.mktemp("load") / "servetune")
     study = made.study()
     study["variants"] = {"bf16": {"model": "tiny"}}
+    tasks = {"tasks": ["endings"], "folder": "evaluation", "limit": EXAMPLES}
+    study["quality"] = {"corpus": "short", "documents": 4, "lm_eval": tasks}
+    write_task(made.root / "evaluation")
     study["datasets"] = {
         "text": study["datasets"]["text"],
         "long": {"kind": "text", "requests": 12, "input_words": 300, "output_tokens": 8},
@@ -202,3 +233,15 @@ def test_guidellm_ends_a_probe_as_soon_as_it_is_decided(clone: Clone) -> None:
     assert {row["verdict"] for row in probes} == {"fail"}
     assert {row["stopped"] for row in probes} == {"decided"}
     assert all(row["requests"] < MOST_REQUESTS / 2 for row in probes)
+
+
+def test_a_task_of_ones_own_is_run_by_lm_evaluation_harness_without_network(clone: Clone) -> None:
+    (path,) = (clone.root / "results/quickstart/quality").glob("*.json")
+    record = json.loads(path.read_text())
+    assert (record["status"], record["tasks_failed"]) == ("ok", None)
+    assert len(record["documents"]) == 4
+    (accuracy,) = (each for each in record["tasks"] if each["metric"] == "acc")
+    assert accuracy["task"] == "endings" and accuracy["standard_error"] < 0.2
+    # The model knows its language: half of the endings would be right by chance.
+    assert accuracy["value"] > 0.8
+    assert "lm-evaluation-harness" in (clone.root / "reports/summary.html").read_text()

@@ -1,8 +1,12 @@
 """The main job, from a clone to a report, with a real model on real vLLM on this machine's CPU."""
 
 import json
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from clone import ROOT, Clone, make_clone
@@ -46,6 +50,60 @@ def test_more_clients_get_more_tokens_a_second(clone: Clone) -> None:
     text = table[table["workload"] == "text"].set_index(["variant", "load_point"])
     throughput = text["output_throughput_tok_s"].unstack()
     assert (throughput["c8"] > 1.5 * throughput["c1"]).all()
+
+
+def quality(clone: Clone) -> pd.DataFrame:
+    table = pd.read_parquet(clone.root / "results/quickstart/quality.parquet")
+    return table.set_index("variant")
+
+
+def test_every_variant_of_the_quickstart_keeps_the_bounds_of_quality(clone: Clone) -> None:
+    found = quality(clone)
+    assert set(found["status"]) == {"ok"}, found["reason"].to_string()
+    others = found.drop("bf16")
+    assert set(others["verdict"]) == {"passes"}, others.to_string()
+    # The model knows its language: a guess among its 2,048 tokens would have that perplexity.
+    assert found.loc["bf16", "perplexity"] < 20
+    # A verified draft changes no greedy answer, but for how sums are rounded.
+    assert found.loc["eagle3", "greedy_identical_ratio"] > 0.8
+
+
+def double_scales(checkpoint: Path, out: Path) -> None:
+    """Copy a w8a8 checkpoint, and double the scale of every other channel of its weights."""
+    shutil.copytree(checkpoint, out)
+    (out / "servetune.json").unlink()
+    file = out / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    length = int.from_bytes(content[:8], "little")
+    for name, told in json.loads(content[8 : 8 + length]).items():
+        if name.endswith("weight_scale"):
+            assert told["dtype"] == "BF16"
+            begin, end = (8 + length + offset for offset in told["data_offsets"])
+            scales = np.frombuffer(content[begin:end], "<u2").copy()
+            # One more in the exponent of a bfloat16, which is above its seven bits of mantissa.
+            scales[::2] += 1 << 7
+            content[begin:end] = scales.tobytes()
+    file.write_bytes(content)
+
+
+def test_a_broken_quantization_fails_the_bounds_of_quality(clone: Clone) -> None:
+    (w8a8,) = (clone.root / "data/models").glob("tiny-w8a8-*")
+    double_scales(w8a8, clone.root / "broken")
+    study = clone.study()
+    broken = {**study, "models": {**study["models"], "b": {"source": "path", "path": "broken"}}}
+    broken["variants"] = {**study["variants"], "broken": {"model": "b", "workloads": ["open"]}}
+    launches = clone.launches()
+    clone.write_study(broken)
+    clone.measure()
+    assert clone.launches() == launches + 1
+    found = quality(clone).loc["broken"]
+    assert (found["status"], found["verdict"]) == ("ok", "fails"), found.to_string()
+    assert found["perplexity_ratio"] > 1.1
+    for report in ("summary.html", "summary.md"):
+        assert "broken fails the bounds of quality" in (clone.root / "reports" / report).read_text()
+    clone.write_study(study)
+    clone.measure()
+    assert clone.launches() == launches + 1
 
 
 def test_the_trained_draft_is_accepted(clone: Clone) -> None:

@@ -193,6 +193,7 @@ def test_a_kept_plan_reads_back_as_it_was(project: Project) -> None:
 
 def test_a_draft_that_is_a_shape_gets_dummy_weights_as_its_target_does(project: Project) -> None:
     study = project.study()
+    del study["quality"]
     shapes = "studies/shapes"
     study["models"] = {
         "bytes": {"source": "path", "path": f"{shapes}/tokenizer"},

@@ -11,6 +11,7 @@ import pytest
 
 from workspace import ROOT, Workspace
 
+PROSE = {"kind": "text", "requests": 4, "input_words": 40, "output_tokens": 4}
 LOOPBACK_ALONE = (
     "import fcntl, os, socket, struct, sys;"
     "up = struct.pack('16sh14x', b'lo', 0x41);"
@@ -233,3 +234,28 @@ def test_what_is_not_a_bundles_results_is_refused(workspace: Workspace, content:
     assert done.returncode == 2
     assert "x.tar.gz: not the results of a bundle" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_bundle_asks_for_quality_and_brings_the_answers_back(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    study = workspace.study
+    study["datasets"]["prose"] = PROSE
+    study["quality"] = {"corpus": "prose", "max_perplexity_ratio": 1.02}
+    workspace.write_study(study)
+    results = Host(tmp_path / "host").measure(export(workspace))
+    told = workspace.check("servetune", "bundle", "import", str(results))
+    assert "0 load points still owed" in told
+    workspace.measure()
+    assert workspace.launches() == 2
+    assert workspace.metrics()["fp8-kv"]["quality"]["verdict"] == "passes"
+
+
+def test_a_bundle_without_room_for_lm_eval_says_so(workspace: Workspace) -> None:
+    study = workspace.study
+    study["datasets"]["prose"] = PROSE
+    study["quality"] = {"corpus": "prose", "lm_eval": {"tasks": ["arc_easy"]}}
+    workspace.write_study(study)
+    done = workspace.run("servetune", "bundle", "export")
+    assert done.returncode == 2
+    assert "quality.lm_eval: it needs an environment of its own" in done.stderr

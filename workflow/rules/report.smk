@@ -30,6 +30,8 @@ rule collect_tables:
         f"{RESULTS}/probes.parquet",
         # Not deleted before: it keeps what it held of runs whose samples are not here.
         update(f"{RESULTS}/timeline.parquet"),
+        f"{RESULTS}/quality.parquet",
+        f"{RESULTS}/quality.csv",
         f"{RESULTS}/metrics.json",
         f"{RESULTS}/tables.sha256",
     message:

@@ -1,5 +1,4 @@
 # Serving and loading: the only step that needs the accelerator.
-from servetune.load.registry import GENERATORS
 
 
 def needs_of(wildcards):
@@ -7,10 +6,9 @@ def needs_of(wildcards):
     session = SESSIONS[wildcards.session]
     if Path(RESULTS, "sessions", f"{session.id}.json").is_file():
         return []
-    tools = {GENERATORS[name].environment for name in session.generators} - {None}
     return [
         str(description_file(session.engine)),
-        *map(engine_file, sorted(tools)),
+        *map(engine_file, session.tools),
         *map(model_file, session.models),
         *(f"data/workloads/{dataset}.jsonl" for dataset in session.datasets),
     ]

@@ -18,7 +18,7 @@ from servetune.identity import digest
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import checkpoint, model_folder
-from servetune.paths import record_path
+from servetune.paths import quality_path, record_path
 from servetune.plan import Plan, Session
 from servetune.provenance import EXPORTED, git_state
 from servetune.records import write_json
@@ -104,6 +104,8 @@ def _content(manifest: Manifest, packed: set[str], root: Path) -> Content:
     for session in manifest.sessions:
         # What was measured before, so that the host goes on and counts its launches on.
         records = [record_path(session.study, m.id, root) for m in session.measurements]
+        if session.quality:
+            records.append(quality_path(session.study, session.quality.id, root))
         for file in [*filter(Path.is_file, records), *launch_files(session, root)]:
             yield str(project / file.relative_to(root)), file
 
@@ -131,6 +133,11 @@ def _engine(declared: Any, root: Path) -> BundledEngine:
 
 def _refuse_other_tools(sessions: list[Session]) -> None:
     for session in sessions:
+        if session.quality and session.quality.lm_eval:
+            raise UserError(
+                f"studies/{session.study}.yaml: quality.lm_eval: it needs an environment of its"
+                " own, which a bundle does not hold; leave it out for this host"
+            )
         for measurement in session.measurements:
             name = measurement.load["generator"]
             if GENERATORS[name].environment is not None:

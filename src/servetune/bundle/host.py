@@ -102,8 +102,8 @@ def _run(arguments: argparse.Namespace) -> int:
     finally:
         pack_results(manifest, project, arguments.results, not arguments.without_output)
     owed = sum(count_owed(session, project) for session in manifest.sessions)
-    total = sum(len(s.measurements) + len(s.searches) for s in manifest.sessions)
-    done = f"{total - owed} of {total} load points and searches"
+    total = sum(len(session.owed) for session in manifest.sessions)
+    done = f"{total - owed} of {total} load points, searches and qualities"
     say(f"{done} measured; results in {arguments.results}")
     return 0
 

@@ -20,8 +20,9 @@ from servetune.errors import UserError
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
-from servetune.paths import record_path, search_path
+from servetune.paths import quality_path, record_path, search_path
 from servetune.plan import Measurement, PlannedSearch, Session
+from servetune.quality.record import read_quality
 from servetune.records import Launch, read_measurement, read_search
 from servetune.searches import next_probe
 from servetune.session import count_owed, write_session
@@ -87,6 +88,7 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
                 counts[_take(session, measurement, arrived, root, datasets)] += 1
             for search in session.searches:
                 counts += _take_search(session, search, arrived, root, datasets)
+            _take_quality(session, arrived, root)
             if owed := count_owed(session, root):
                 counts["owed"] += owed
             else:
@@ -144,6 +146,17 @@ def _take(
     here.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(record, here)
     return "measurements"
+
+
+def _take_quality(session: Session, arrived: Path, root: Path) -> None:
+    if session.quality is None:
+        return
+    record = quality_path(session.study, session.quality.id, arrived)
+    here = quality_path(session.study, session.quality.id, root)
+    if record.is_file() and not here.is_file():
+        read_quality(record)
+        here.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(record, here)
 
 
 def _write_schedule(

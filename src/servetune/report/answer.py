@@ -3,6 +3,7 @@
 Sentences describe what was measured. They call nothing faster or slower: that takes an interval.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +19,22 @@ DUMMY = (
 )
 
 
+POOR = "\N{DOUBLE DAGGER}"
+"""Stands behind a variant that fails a bound of quality, wherever it is named."""
+
+
 def dummies(table: pd.DataFrame) -> set[str]:
     """Return the variants whose weights are dummy; each is marked wherever it is named."""
     return set(table.loc[table["is_dummy"].astype(bool), "variant"])
 
 
-def marked(variant: str, dummies: set[str]) -> str:
-    """Return a variant's name, with a dagger if its weights are dummy."""
-    return f"{variant} \N{DAGGER}" if variant in dummies else variant
+def marked(variant: str, dummies: set[str], failing: Collection[str] = ()) -> str:
+    """Return a variant's name, with its marks: of dummy weights, and of poor quality.
+
+    `failing` are the variants that fail a bound of quality.
+    """
+    dagger = " \N{DAGGER}" if variant in dummies else ""
+    return f"{variant}{dagger}{f' {POOR}' if variant in failing else ''}"
 
 
 @dataclass(frozen=True)
@@ -40,10 +49,13 @@ class Problem:
     places: list[str]
 
 
-def headline(plan: Plan, comparison: pd.DataFrame) -> list[tuple[str, str]]:
+def headline(
+    plan: Plan, comparison: pd.DataFrame, failing: dict[str, str] | None = None
+) -> list[tuple[str, str]]:
     """Say which variant had the best numbers under the lightest and the heaviest load.
 
-    Returns the place (workload and load) and what was measured there, for each workload.
+    `failing` says of a variant which bounds of quality it fails. Returns the place (workload and
+    load) and what was measured there, for each workload.
     """
     rows = records_of(comparison)
     sentences = []
@@ -55,7 +67,7 @@ def headline(plan: Plan, comparison: pd.DataFrame) -> list[tuple[str, str]]:
         wanted += [(point, *THROUGHPUT) for point in points[-1:]]
         for point, metric, words, unit, pick in wanted:
             here = [r for r in rows if r["workload"] == workload and r["load_point"] == point]
-            sentences.append(_best(plan, here, metric, words, unit, pick))
+            sentences.append(_best(plan, here, metric, words, unit, pick, failing or {}))
     return [sentence for sentence in sentences if sentence]
 
 
@@ -64,7 +76,13 @@ THROUGHPUT = ("output_throughput_tok_s", "highest output throughput", "tok/s", m
 
 
 def _best(
-    plan: Plan, rows: list[dict[str, Any]], metric: str, words: str, unit: str, pick: Any
+    plan: Plan,
+    rows: list[dict[str, Any]],
+    metric: str,
+    words: str,
+    unit: str,
+    pick: Any,
+    failing: dict[str, str],
 ) -> tuple[str, str] | None:
     measured = [row for row in rows if known(row[metric]) is not None]
     if not measured:
@@ -80,7 +98,8 @@ def _best(
     without = f" (no ok measurement of {listed(absent)})" if absent else ""
     alone = " (the only one measured)" if len(measured) == 1 and not absent else ""
     value = f"{number(best[metric])} {unit}"
-    return place, f"{name} has the {words}, {value}{against}{alone}{without}."
+    poor = f", but {why}" if (why := failing.get(best["variant"])) else ""
+    return place, f"{name} has the {words}, {value}{against}{alone}{without}{poor}."
 
 
 def by_variant(plan: Plan, comparison: pd.DataFrame) -> list[tuple[str, str]]:

@@ -33,6 +33,7 @@ from servetune.report import (
     latency_charts,
     percentiles,
     provenance,
+    quality,
     slo,
     slo_section,
     speculation,
@@ -74,6 +75,7 @@ def render_html(
     over_time: pd.DataFrame | None = None,
     published: Published | None = None,
     searched: slo.Searched | None = None,
+    answers: pd.DataFrame | None = None,
 ) -> str:
     """Render the report as one self-contained page.
 
@@ -86,6 +88,7 @@ def render_html(
         over_time: telemetry, as `servetune.timeline.timeline` makes it; by default none.
         published: what others measured, to stand beside it.
         searched: what searches for the capacity found; by default none.
+        answers: a row a variant, as `servetune.quality_tables.qualities` makes it; by default none.
 
     Probes of a search are measurements, but no load points: they are compared with nothing.
     """
@@ -105,6 +108,8 @@ def render_html(
     drawn |= {**timeline.drawn(over_time), **why.charts}
     capacity_found = slo_section.section(plan, table, searched, names)
     drawn |= capacity_found.charts if capacity_found else {}
+    told = quality.section(plan, answers, names)
+    drawn |= told.charts if told else {}
     cards = validity.cards(table)
     ok = points[points["status"] == "ok"]
     speculating = ok[numbers(ok["acceptance_length"]).notna()]
@@ -123,10 +128,17 @@ def render_html(
         legend=looks,
         dummies=answer.dummies(table),
         state=answer.state(table),
-        headline=answer.headline(plan, comparison),
+        headline=answer.headline(plan, comparison, told.failing if told else None),
+        quality=told,
+        failing=told.failing if told else {},
+        poor=answer.POOR,
         by_variant=answer.by_variant(plan, comparison),
         caution=verdicts.method(plan, judgement) if len(points) else "",
-        notes=[*verdicts.cautions(plan, judgement), *_notes(plan, table, comparison, sessions)],
+        notes=[
+            *(told.warnings if told else []),
+            *verdicts.cautions(plan, judgement),
+            *_notes(plan, table, comparison, sessions),
+        ],
         judged=verdicts.rows(judgement) if judgement.has_intervals else [],
         judged_heads=verdicts.HEADS,
         without=verdicts.without(judgement) if plan.repeats > 1 else [],
@@ -293,6 +305,7 @@ def _environment() -> Environment:
         "percent": wording.percent,
         "share": wording.share,
         "whole": wording.whole,
+        "estimate": quality.estimate,
         "text": lambda value: value if isinstance(value, str) else "",
         "where": wording.where_of,
         "load": wording.load_of,

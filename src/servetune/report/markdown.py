@@ -15,6 +15,8 @@ from servetune.report import (
     answer,
     economy,
     provenance,
+    quality,
+    quality_markdown,
     slo,
     slo_markdown,
     turns,
@@ -44,6 +46,7 @@ def render_markdown(
     over_time: pd.DataFrame | None = None,
     published: Published | None = None,
     searched: slo.Searched | None = None,
+    answers: pd.DataFrame | None = None,
 ) -> str:
     """Render the report as GitHub-flavoured Markdown; takes what `render_html` takes.
 
@@ -68,6 +71,7 @@ def render_markdown(
             found,
             sessions,
             published,
+            answers,
             rows,
             logs,
             commands,
@@ -75,7 +79,18 @@ def render_markdown(
         if len(text) <= LIMIT:
             return text
     return _document(
-        plan, table, comparison, judgement, reduced, found, sessions, published, 100, False, False
+        plan,
+        table,
+        comparison,
+        judgement,
+        reduced,
+        found,
+        sessions,
+        published,
+        answers,
+        100,
+        False,
+        False,
     )
 
 
@@ -88,24 +103,30 @@ def _document(
     found: list[slo.Found],
     sessions: dict[str, SessionRecord],
     published: Published | None,
+    answers: pd.DataFrame | None,
     rows: int | None,
     logs: bool,
     commands: bool,
 ) -> str:
     dummies, points = answer.dummies(table), declared(table)
+    failing = quality.failing(plan, answers)
     blocks = [
         f"## servetune: {text(plan.study)}",
         f"**{text(plan.question)}**",
+        *(f"> {text(note)}" for note in quality.warnings(plan, answers)),
         *(f"> {text(note)}" for note in verdicts.cautions(plan, judgement)),
         *_notes(plan, table, comparison, sessions),
         slo_markdown.answer(plan, found),
-        verdict_table(judgement, rows),
-        bullets([f"**{text(p)}:** {text(s)}" for p, s in answer.headline(plan, comparison)])
+        verdict_table(judgement, rows, failing),
+        bullets(
+            [f"**{text(p)}:** {text(s)}" for p, s in answer.headline(plan, comparison, failing)]
+        )
         or (None if found else "No measurement is ok, so there is no answer yet."),
         _state(plan, table, comparison, judgement),
         bullets([text(why) for why in verdicts.without(judgement)]) if plan.repeats > 1 else None,
         slo_markdown.capacity_table(plan, found, dummies, rows),
-        _comparison(plan, comparison, rows, dummies) if len(comparison) else None,
+        _comparison(plan, comparison, rows, dummies, failing) if len(comparison) else None,
+        quality_markdown.quality_table(plan, answers),
         _batches(plan, comparison, rows, dummies),
         _turns(reduced, rows, dummies),
         effect_table(judgement, rows),
@@ -158,7 +179,13 @@ def _notes(
     return [f"> {text(note)}" for note in notes]
 
 
-def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None, dummies: set[str]) -> str:
+def _comparison(
+    plan: Plan,
+    comparison: pd.DataFrame,
+    most: int | None,
+    dummies: set[str],
+    failing: dict[str, str],
+) -> str:
     heads = [
         "Workload",
         "Load point",
@@ -178,7 +205,8 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None, dummies:
         heads.pop()
     costs = economy.costs(comparison)
     cells = [
-        _cells(plan, row, dummies)[: len(heads)] + [wording.number(row[column]) for column in costs]
+        _cells(plan, row, dummies, failing)[: len(heads)]
+        + [wording.number(row[column]) for column in costs]
         for row in rows[:most]
     ]
     note = (
@@ -191,7 +219,9 @@ def _comparison(plan: Plan, comparison: pd.DataFrame, most: int | None, dummies:
     return f"{shown}\n\n{note}{left(rows, cells)}"
 
 
-def _cells(plan: Plan, row: dict[str, Any], dummies: set[str]) -> list[str]:
+def _cells(
+    plan: Plan, row: dict[str, Any], dummies: set[str], failing: dict[str, str]
+) -> list[str]:
     metrics = ("ttft_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "output_throughput_tok_s")
     is_baseline = row["variant"] == plan.baseline
     status = row["status"]
@@ -200,7 +230,8 @@ def _cells(plan: Plan, row: dict[str, Any], dummies: set[str]) -> list[str]:
     return [
         text(row["workload"]),
         text(row["load_point"]),
-        text(answer.marked(row["variant"], dummies)) + (" (baseline)" if is_baseline else ""),
+        text(answer.marked(row["variant"], dummies, failing))
+        + (" (baseline)" if is_baseline else ""),
         status,
         f"{row['requests']:,}" if row["ok"] else wording.NONE,
         *(_valued(row, metric, is_baseline) for metric in metrics),

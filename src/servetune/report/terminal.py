@@ -8,14 +8,22 @@ from rich.text import Text
 
 from servetune.analysis.comparison import compare, records_of
 from servetune.plan import Plan
-from servetune.report import answer, slo, wording
+from servetune.report import answer, quality, slo, wording
 from servetune.tables import declared
 
 STATUS_STYLE = {"ok": "green", "partial": "yellow", "invalid": "yellow", "failed": "red"}
 
 
-def render_terminal(plan: Plan, table: pd.DataFrame, searched: slo.Searched | None = None) -> Group:
-    """Make tables for `rich`: of load points, and of capacities where there was a search."""
+def render_terminal(
+    plan: Plan,
+    table: pd.DataFrame,
+    searched: slo.Searched | None = None,
+    answers: pd.DataFrame | None = None,
+) -> Group:
+    """Make tables for `rich`: of load points, and of capacities where there was a search.
+
+    Below them stands what is wrong with the quality of a variant.
+    """
     found = slo.found(plan, searched) if searched else []
     points, dummies = declared(table), answer.dummies(table)
     tables = [
@@ -23,6 +31,7 @@ def render_terminal(plan: Plan, table: pd.DataFrame, searched: slo.Searched | No
         *([_capacities(found, dummies)] if found else []),
     ]
     note = [Text(answer.DUMMY)] if dummies else []
+    note += [Text(warning) for warning in quality.warnings(plan, answers)]
     return Group(Text(f"{plan.study}: {plan.question}", style="italic"), *tables, *note)
 
 

@@ -1,22 +1,29 @@
 """Verdicts and effects as Markdown."""
 
+from collections.abc import Collection
 from typing import Any
 
 from servetune.analysis.comparison import records_of
 from servetune.analysis.judgement import Judgement
 from servetune.report import verdicts, wording
+from servetune.report.answer import marked
 from servetune.report.gfm import details, left, pipe_table, text
 
 
-def verdict_table(judgement: Judgement, most: int | None) -> str | None:
-    """Write the verdicts; None without intervals. Takes the number of rows to show at most."""
+def verdict_table(
+    judgement: Judgement, most: int | None, failing: Collection[str] = ()
+) -> str | None:
+    """Write the verdicts; None without intervals.
+
+    Takes the number of rows to show at most, and the variants that fail a bound of quality.
+    """
     if not judgement.has_intervals:
         return None
     found = verdicts.rows(judgement)
     cells = [
         [
             text(wording.where_of(row)),
-            text(row["variant"]),
+            text(marked(row["variant"], set(), failing)),
             *(verdict_cell(row["cells"].get(metric)) for metric in verdicts.HEADS),
         ]
         for row in found[:most]

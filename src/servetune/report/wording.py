@@ -43,6 +43,14 @@ GLOSSARY = (
     ),
     ("capacity", "the highest load that meets an SLO, by a search; a probe is one load of it"),
     ("turn", "a prompt and its answer in a conversation; each prompt repeats the turns before it"),
+    (
+        "perplexity",
+        "how unsure a model is of a text: that of a uniform guess among so many tokens; 1 is never",
+    ),
+    (
+        "top-1 agreement",
+        "share of positions of a text where both variants hold the same token to be most likely",
+    ),
     ("send delay", "how long after its due time the load generator sent a request"),
     ("invalid", "measured, but a validity rule is broken: it enters no average and no ratio"),
 )

@@ -1,6 +1,6 @@
 """The arguments of `vllm serve` that the stand-in knows, with vLLM's names, types and choices.
 
-Those that begin with `standin` are its own: they make it misbehave on purpose, or slower.
+Those that begin with `standin` are its own: they make it misbehave on purpose, slower or worse.
 """
 
 import argparse
@@ -51,6 +51,7 @@ FAULTS = {
     "fail-requests": "answer 500 to every --standin-fault-after-th request",
     "ignore-sigterm": "go on after SIGTERM",
     "short-answers": "end every --standin-fault-after-th answer one token early",
+    "no-prompt-logprobs": "answer 400 to a request for the log probabilities of its prompt",
     "no-reset": "answer 500 when its prefix cache is to be emptied",
     "leave-child": "start a child that outlives it, unless its process group is ended",
 }
@@ -79,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--standin-fault", type=str, choices=tuple(FAULTS), default="none")
     parser.add_argument("--standin-fault-after", type=int, default=8)
     parser.add_argument("--standin-step-ms", type=float, default=2.0)
+    parser.add_argument("--standin-loss-nats", type=float, default=0.0)
 
 
 def _option(name: str) -> str:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from vllm.standin.engine_model import Emission, Engine, Generation
 from vllm.standin.faults import Fault
-from vllm.standin.tokens import encode
+from vllm.standin.tokens import encode, score
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,10 @@ class Completions:
             message = f"The model `{model}` does not exist. Valid aliases: {', '.join(names)}."
             raise RefusedError(message, status=404, parameter="model")
         prompts = api.prompts(body)
+        if body.get("prompt_logprobs") is not None and self._fault.kind == "no-prompt-logprobs":
+            raise RefusedError(
+                "prompt_logprobs is not supported here.", parameter="prompt_logprobs"
+            )
         limits = [body[key] for key in api.max_tokens_keys if body.get(key) is not None]
         room = [settings.max_model_len - len(prompt) for prompt in prompts]
         asked = next(iter(limits), api.default_max_tokens)
@@ -222,6 +226,12 @@ class Completions:
             {"index": index, **request.api.choice(text), "finish_reason": reason}
             for index, (text, reason) in enumerate(zip(texts, reasons, strict=True))
         ]
+        if request.body.get("return_token_ids"):
+            for choice, prompt in zip(choices, request.prompts, strict=True):
+                choice |= {"prompt_token_ids": prompt, "token_ids": encode(choice["text"])}
+        if request.body.get("prompt_logprobs") is not None:
+            for choice, prompt in zip(choices, request.prompts, strict=True):
+                choice["prompt_logprobs"] = score(prompt, self._engine.settings.loss_nats)
         answer = request.envelope(request.api.whole, choices)
         return web.json_response({**answer, "usage": request.usage})
 

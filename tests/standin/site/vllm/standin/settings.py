@@ -33,6 +33,7 @@ class EngineSettings:
     enable_prompt_tokens_details: bool
     seed: int
     step_s: float
+    loss_nats: float
     speculation: Speculation | None
 
     @property
@@ -70,6 +71,7 @@ def resolve(args: argparse.Namespace) -> EngineSettings:
         enable_prompt_tokens_details=args.enable_prompt_tokens_details,
         seed=args.seed,
         step_s=args.standin_step_ms / 1000,
+        loss_nats=args.standin_loss_nats,
         speculation=_speculation(args.speculative_config),
     )
 

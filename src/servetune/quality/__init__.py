@@ -1,0 +1,1 @@
+"""The quality guard: a variant's answers against the baseline's, on one corpus."""

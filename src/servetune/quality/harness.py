@@ -1,0 +1,128 @@
+"""Tasks of lm-evaluation-harness, sent to the running server by its `local-completions` model.
+
+Gao et al., The Language Model Evaluation Harness, github.com/EleutherAI/lm-evaluation-harness. It
+runs in an environment of its own and fetches its datasets from the Hugging Face hub, unless they
+are in the hub's cache or beside a task of one's own.
+"""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from servetune.engines import engine_id, read_engine
+from servetune.errors import UserError
+from servetune.plan import Session
+from servetune.quality.planned import LM_EVAL, PlannedQuality
+from servetune.quality.record import TaskMetric
+from servetune.serve import Server
+from servetune.source import environment_with_source
+
+NO_FILTER = "none"
+GRACE_S = 10.0
+CHECK_EVERY_S = 2.0
+
+
+class HarnessError(Exception):
+    """lm-evaluation-harness gave no result; the message says why."""
+
+
+def run_tasks(
+    session: Session, quality: PlannedQuality, server: Server, model: Path, root: Path
+) -> list[TaskMetric]:
+    """Run the declared tasks; their output goes to results/raw/<study>/<quality>.
+
+    Raises:
+        HarnessError: it ended with an error, took too long, or wrote no result.
+        ServerError: the server died or hangs.
+    """
+    raw = root / "results" / "raw" / session.study / quality.id
+    shutil.rmtree(raw, ignore_errors=True)
+    raw.mkdir(parents=True)
+    output = raw / "lm-eval.log"
+    try:
+        python = read_engine(engine_id(LM_EVAL, root)).python
+    except UserError as error:
+        raise HarnessError(str(error)) from None
+    words = [str(python), "-m", "lm_eval", *arguments(quality, server, model, raw)]
+    with (
+        output.open("w") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "servetune.guard", str(GRACE_S), *words],
+            # Held open for the guard, which ends lm-eval when it closes.
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**environment_with_source(), "OPENAI_API_KEY": server.api_key},
+            cwd=root,
+            process_group=0,
+        ) as process,
+    ):
+        _wait(process, server, session.load_timeout_s)
+    if process.returncode:
+        lines = output.read_text(errors="replace").strip().splitlines()
+        raise HarnessError((lines or ["no output"])[-1].replace(server.api_key, "***"))
+    written = sorted(raw.rglob("results*.json"))
+    if not written:
+        raise HarnessError("it wrote no result")
+    return read_results(json.loads(written[-1].read_bytes()))
+
+
+def _wait(process: subprocess.Popen[bytes], server: Server, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            raise HarnessError(f"it took longer than {timeout_s:.0f} s")
+        server.check()
+        time.sleep(CHECK_EVERY_S)
+
+
+def arguments(quality: PlannedQuality, server: Server, model: Path, out: Path) -> list[str]:
+    """Return the words of lm-eval's command line."""
+    asked = quality.lm_eval or {}
+    endpoint = {
+        "model": server.name,
+        "base_url": f"{server.url}/v1/completions",
+        "tokenizer": str(model),
+        "tokenizer_backend": "huggingface",
+        "num_concurrent": 1,
+    }
+    words = ["--model", "local-completions", "--tasks", ",".join(asked["tasks"])]
+    words += ["--model_args", ",".join(f"{name}={value}" for name, value in endpoint.items())]
+    words += ["--output_path", str(out)]
+    if asked.get("folder"):
+        words += ["--include_path", str(asked["folder"])]
+    if asked.get("limit"):
+        words += ["--limit", str(asked["limit"])]
+    return words
+
+
+def read_results(written: dict[str, Any]) -> list[TaskMetric]:
+    """Read the metrics of each task from what lm-eval wrote: `acc,none` and `acc_stderr,none`.
+
+    A filter other than `none` is part of the metric's name.
+    """
+    found = []
+    for task, told in written["results"].items():
+        for key, value in told.items():
+            metric, _, filtered = key.partition(",")
+            if metric.endswith("_stderr") or not _is_number(value) or not filtered:
+                continue
+            error = told.get(f"{metric}_stderr,{filtered}")
+            found.append(
+                TaskMetric(
+                    task=task,
+                    metric=metric if filtered == NO_FILTER else f"{metric} ({filtered})",
+                    value=value,
+                    standard_error=error if _is_number(error) else None,
+                )
+            )
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

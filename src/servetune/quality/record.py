@@ -1,0 +1,75 @@
+"""The record of one variant's quality: `results/<study>/quality/<id>.json`, small and in Git.
+
+It keeps what the analysis needs of each document, so that bounds, intervals and another baseline
+are applied to it without asking a server again.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Document(_Record):
+    """What a server said of one document.
+
+    `tokens` counts the scored ones, all but the first; `logprob` is the sum of their natural log
+    probabilities, `top1` the most likely token at each of their positions given the document's own
+    tokens before it. `greedy` is the continuation under greedy decoding. `prompt_digest`
+    identifies the document's tokens.
+    """
+
+    prompt_digest: str
+    tokens: int
+    logprob: float
+    top1: list[int]
+    greedy: list[int]
+
+
+class TaskMetric(_Record):
+    """One metric of an lm-evaluation-harness task, with the standard error that it tells."""
+
+    task: str
+    metric: str
+    value: float
+    standard_error: float | None = None
+
+
+class QualityRecord(_Record):
+    """One variant on one corpus. `failed` has no documents, and the reason in plain words.
+
+    `tasks_failed` says why lm-evaluation-harness has no result; the documents hold nevertheless.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    quality: str
+    study: str
+    variant: str
+    status: Literal["ok", "failed"]
+    reason: str | None = None
+    log_tail: list[str] = []
+    session: str
+    launch: int
+    corpus: str
+    server_command: list[str]
+    started_at: str | None = None
+    ended_at: str | None = None
+    documents: list[Document] = []
+    tasks: list[TaskMetric] = []
+    tasks_failed: str | None = None
+
+
+def read_quality(path: Path) -> QualityRecord:
+    """Read one quality record.
+
+    Raises:
+        pydantic.ValidationError: the file does not hold such a record.
+        OSError: it cannot be read.
+    """
+    return QualityRecord.model_validate_json(path.read_bytes())

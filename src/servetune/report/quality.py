@@ -1,0 +1,211 @@
+"""Quality as a reader sees it: who keeps the bounds, the table, and intervals against a bound."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from servetune.analysis.comparison import known, records_of
+from servetune.plan import Plan
+from servetune.report.answer import POOR
+from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
+from servetune.report.wording import NONE, TIMES, listed, number
+
+
+@dataclass(frozen=True)
+class Section:
+    """What `quality.html.j2` takes."""
+
+    rows: list[dict[str, Any]]
+    tasks: list[dict[str, Any]]
+    method: str
+    warnings: list[str]
+    failing: dict[str, str]
+    charts: dict[str, Spec]
+
+
+def section(plan: Plan, table: pd.DataFrame | None, variants: list[str]) -> Section | None:
+    """Gather the section; None of a study that does not ask for quality."""
+    if table is None or table.empty or plan.quality is None:
+        return None
+    drawn = {
+        "quality-perplexity": _intervals(plan, table, "perplexity_ratio", variants),
+        "quality-top1": _intervals(plan, table, "top1_agreement", variants),
+    }
+    return Section(
+        rows=records_of(table),
+        tasks=tasks(table),
+        method=method(plan),
+        warnings=warnings(plan, table),
+        failing=failing(plan, table),
+        charts={name: made for name, made in drawn.items() if made is not None},
+    )
+
+
+def failing(plan: Plan, table: pd.DataFrame | None) -> dict[str, str]:
+    """Say by variant which bounds it fails: its perplexity is 1.31 times the baseline's, ..."""
+    if table is None or plan.quality is None:
+        return {}
+    found = {}
+    for row in records_of(table):
+        broken = []
+        if row["perplexity_verdict"] == "fails":
+            broken.append(
+                f"its perplexity is {times(row['perplexity_ratio'])} that of {plan.baseline}"
+                f" (bound {ratio_bound(plan.quality.max_perplexity_ratio)})"
+            )
+        if row["top1_verdict"] == "fails":
+            broken.append(
+                f"its most likely token is that of {plan.baseline} at"
+                f" {agreement(row['top1_agreement'])} of positions"
+                f" (bound {share_bound(plan.quality.min_top1_agreement)})"
+            )
+        if broken:
+            found[row["variant"]] = listed(broken)
+    return found
+
+
+def warnings(plan: Plan, table: pd.DataFrame | None) -> list[str]:
+    """Say what a reader has to know before any speed: bounds that are failed, answers missing."""
+    if table is None or plan.quality is None:
+        return []
+    return [
+        *(
+            f"{POOR} {variant} fails the bounds of quality: {why}."
+            for variant, why in failing(plan, table).items()
+        ),
+        *(
+            f"{row['variant']} has no verdict on its quality: {why.removesuffix('.')}."
+            for row in records_of(table)
+            if (why := absent(row))
+        ),
+    ]
+
+
+def absent(row: dict[str, Any]) -> str:
+    """Say why a variant is not compared; nothing of one that is, or of the baseline."""
+    return next((row[key] for key in ("reason", "no_ratio") if isinstance(row[key], str)), "")
+
+
+def method(plan: Plan) -> str:
+    """Say what was asked, and what the bounds are."""
+    asked = plan.quality
+    bounds = []
+    if asked and asked.max_perplexity_ratio is not None:
+        bounds.append(f"a perplexity of at most {ratio_bound(asked.max_perplexity_ratio)} its own")
+    if asked and asked.min_top1_agreement is not None:
+        least = share_bound(asked.min_top1_agreement)
+        bounds.append(f"its most likely token at {least} of positions or more")
+    told = (
+        f"Bounds, against {plan.baseline}: {listed(bounds)}. A bound is kept or failed where the"
+        " whole 95\N{NO-BREAK SPACE}% interval is on that side of it; else it is undecided."
+        if bounds
+        else "The study declares no bound, so there is no verdict."
+    )
+    return (
+        "Each variant scored the same documents, every token given those before it, and continued"
+        f" each greedily. Lower perplexity is better. {told}"
+    )
+
+
+def tasks(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a row a (variant, task, metric) of lm-evaluation-harness, with `why` if it failed."""
+    found: list[dict[str, Any]] = []
+    for row in records_of(table):
+        variant = {"variant": row["variant"], "why": ""}
+        found += [{**variant, **each} for each in json.loads(row["tasks"])]
+        if isinstance(row["tasks_failed"], str):
+            found.append({**variant, "why": row["tasks_failed"]})
+    return found
+
+
+def times(value: Any) -> str:
+    """Write a ratio of perplexities to three decimals: a bound may be as near to 1 as 1.005."""
+    value = known(value)
+    if value is None:
+        return NONE
+    return f"{value:.3f}{TIMES}" if value < 9.9995 else f"{number(value)}{TIMES}"
+
+
+def agreement(value: Any) -> str:
+    """Write a share of positions with a decimal: 98.4 %."""
+    value = known(value)
+    return NONE if value is None else f"{value * 100:.1f}\N{NO-BREAK SPACE}%"
+
+
+def ratio_bound(bound: float | None) -> str:
+    """Write a bound of a ratio as it was declared: 1.02 times."""
+    return NONE if bound is None else f"{bound:g}{TIMES}"
+
+
+def share_bound(bound: float | None) -> str:
+    """Write a bound of a share as it was declared: 95 %."""
+    return NONE if bound is None else f"{bound * 100:g}\N{NO-BREAK SPACE}%"
+
+
+def estimate(row: dict[str, Any], name: str) -> str:
+    """Write a value with its interval, by the name of its column."""
+    write = WRITTEN[name]
+    value, low, high = (known(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    if low is None or high is None:
+        return write(value)
+    ends = (write(each).rstrip(f"{TIMES}%\N{NO-BREAK SPACE}") for each in (low, high))
+    return f"{write(value)} [{', '.join(ends)}]"
+
+
+WRITTEN = {"perplexity_ratio": times, "top1_agreement": agreement}
+
+DRAWN = {
+    "perplexity_ratio": ("Perplexity", f"{TIMES} baseline, \N{LEFTWARDS ARROW} better", ".3~f"),
+    "top1_agreement": ("Top-1 agreement", "positions, better \N{RIGHTWARDS ARROW}", ".1~%"),
+}
+"""Title, axis and format of the axis of what has an interval."""
+
+
+def _intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -> Spec | None:
+    """Draw each variant's interval, and the bound; None where no variant has a ratio."""
+    title, axis, form = DRAWN[name]
+    rows = [
+        {
+            "variant": row["variant"],
+            "value": value,
+            "low": known(row[f"{name}_low"]) or value,
+            "high": known(row[f"{name}_high"]) or value,
+            "shown": estimate(row, name),
+        }
+        for row in records_of(table)
+        # A perplexity beyond the range of a float has no place on an axis.
+        if (value := known(row[name])) is not None and math.isfinite(value)
+    ]
+    if not rows or plan.quality is None:
+        return None
+    of_ratio = name == "perplexity_ratio"
+    bound = plan.quality.max_perplexity_ratio if of_ratio else plan.quality.min_top1_agreement
+    told = f"at most {ratio_bound(bound)}" if of_ratio else f"at least {share_bound(bound)}"
+    bounds = [{"value": bound, "shown": told}] if bound else []
+    ends = [row[end] for row in rows for end in ("low", "high")] + [1.0] * of_ratio
+    ends += [bound] if bound else []
+    room = 0.08 * (max(ends) - min(ends) or 0.02)
+    low, high = min(ends) - room, max(ends) + room
+    scale = alt.Scale(domain=[low, high if of_ratio else min(1.0, high)], nice=False, zero=False)
+    x = alt.X("value:Q", scale=scale, axis=alt.Axis(title=axis, format=form, tickCount=5))
+    lanes = [variant for variant in variants if variant in {row["variant"] for row in rows}]
+    y = alt.Y("variant:N", sort=lanes, axis=alt.Axis(title=None, ticks=False, domain=False))
+    colour, shape = look(variants)
+    base = alt.Chart(data()).encode(y, colour, tooltip=tooltip(title, "shown"))
+    limit = alt.Chart(data("bounds"))
+    layers = (
+        limit.mark_rule(strokeDash=[5, 3]).encode(x),
+        limit.mark_text(align="left", dx=4, dy=-2, baseline="bottom").encode(
+            x, y=alt.value(0), text="shown:N"
+        ),
+        base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q")),
+        base.mark_point(filled=True, opacity=1, size=80).encode(x, shape),
+    )
+    facts = [f"{row['variant']} {row['shown']}" for row in rows]
+    limits = f" Bound: {told}." if bounds else ""
+    description = f"{title} against {plan.baseline}, with 95 % intervals. {says(facts)}{limits}"
+    return spec(shown(layered(*layers)), description, 40 + 34 * len(rows), rows=rows, bounds=bounds)
