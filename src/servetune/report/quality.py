@@ -172,8 +172,10 @@ def _intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) 
         {
             "variant": row["variant"],
             "value": value,
-            "low": known(row[f"{name}_low"]) or value,
-            "high": known(row[f"{name}_high"]) or value,
+            **{
+                end: value if (told := known(row[f"{name}_{end}"])) is None else told
+                for end in ("low", "high")
+            },
             "shown": estimate(row, name),
         }
         for row in records_of(table)
@@ -184,8 +186,8 @@ def _intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) 
         return None
     of_ratio = name == "perplexity_ratio"
     bound = plan.quality.max_perplexity_ratio if of_ratio else plan.quality.min_top1_agreement
-    told = f"at most {ratio_bound(bound)}" if of_ratio else f"at least {share_bound(bound)}"
-    bounds = [{"value": bound, "shown": told}] if bound else []
+    limit = f"at most {ratio_bound(bound)}" if of_ratio else f"at least {share_bound(bound)}"
+    bounds = [{"value": bound, "shown": limit}] if bound else []
     ends = [row[end] for row in rows for end in ("low", "high")] + [1.0] * of_ratio
     ends += [bound] if bound else []
     room = 0.08 * (max(ends) - min(ends) or 0.02)
@@ -196,16 +198,16 @@ def _intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) 
     y = alt.Y("variant:N", sort=lanes, axis=alt.Axis(title=None, ticks=False, domain=False))
     colour, shape = look(variants)
     base = alt.Chart(data()).encode(y, colour, tooltip=tooltip(title, "shown"))
-    limit = alt.Chart(data("bounds"))
+    line = alt.Chart(data("bounds"))
     layers = (
-        limit.mark_rule(strokeDash=[5, 3]).encode(x),
-        limit.mark_text(align="left", dx=4, dy=-2, baseline="bottom").encode(
+        line.mark_rule(strokeDash=[5, 3]).encode(x),
+        line.mark_text(align="left", dx=4, dy=-2, baseline="bottom").encode(
             x, y=alt.value(0), text="shown:N"
         ),
         base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q")),
         base.mark_point(filled=True, opacity=1, size=80).encode(x, shape),
     )
     facts = [f"{row['variant']} {row['shown']}" for row in rows]
-    limits = f" Bound: {told}." if bounds else ""
-    description = f"{title} against {plan.baseline}, with 95 % intervals. {says(facts)}{limits}"
+    limited = f" Bound: {limit}." if bounds else ""
+    description = f"{title} against {plan.baseline}, with 95 % intervals. {says(facts)}{limited}"
     return spec(shown(layered(*layers)), description, 40 + 34 * len(rows), rows=rows, bounds=bounds)
