@@ -1,5 +1,6 @@
 """The capacity within the SLO comes first in the report, and probes are compared with nothing."""
 
+import dataclasses
 import io
 import re
 
@@ -62,6 +63,16 @@ def test_probes_are_no_load_points(with_points):
     assert not any(line.startswith("| live | r") for line in text.splitlines())
     every = page[page.index('id="measurements"') : page.index('id="commands"')]
     assert every.count(">r80<") == 3, "but they stay among all measurements"
+
+
+def test_a_probe_of_which_no_request_settled_is_in_no_chart(data):
+    probes = data.searched.probes
+    bare = dataclasses.replace(
+        data.searched,
+        probes=probes.assign(objective=probes["objective"].where(probes["probe"] != 1)),
+    )
+    seen = slo_charts.observations(data.searched, data.report.table)
+    assert 0 < len(slo_charts.observations(bare, data.report.table)) < len(seen)
 
 
 def test_every_end_of_a_search_has_its_row_in_the_markdown(data):

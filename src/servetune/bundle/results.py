@@ -112,10 +112,10 @@ def _take_search(
             if not (path := record_path(session.study, id, arrived)).is_file():
                 continue
             told = read_measurement(path)
-            probe = Measurement(
+            made = Measurement(
                 id=id, workload=told.workload, load_point=told.load_point, load=told.load
             )
-            counts[_take(session, probe, arrived, root, datasets)] += 1
+            counts[_take(session, made, arrived, root, datasets)] += 1
         here.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(end, here)
     # Each probe that is taken tells which one comes next.

@@ -96,7 +96,8 @@ def observations(searched: Searched, table: pd.DataFrame) -> list[dict[str, Any]
     rows = []
     for row in records_of(searched.probes):
         of = measured.get(row["measurement"])
-        if row["status"] != "ok" or not row["objective"] or of is None or of["status"] != "ok":
+        is_told = isinstance(row["objective"], str) and row["status"] == "ok"
+        if not is_told or of is None or of["status"] != "ok":
             continue
         asked = {o.name: o for o in slos[row["search"], row["tier"]].objectives}[row["objective"]]
         rows.append(
