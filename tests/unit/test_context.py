@@ -26,7 +26,7 @@ def test_a_line_is_fitted_with_the_interval_of_its_slope() -> None:
 def test_the_interval_of_a_ratio_is_fiellers() -> None:
     # (2 - 4r)^2 = 4 (0.04 + 0.16 r^2), so that 15.36 r^2 - 16 r + 3.84 = 0.
     found = fieller(2.0, 4.0, (0.04, 0.16, 0.0), 2.0)
-    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.37499, 0.66668), abs=1e-5)
+    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.375, 2 / 3))
     # Errors that go together leave the ratio more as it is: 15.36 r^2 - 15.68 r + 3.84 = 0.
     correlated = fieller(2.0, 4.0, (0.04, 0.16, 0.04), 2.0)
     assert (correlated.low, correlated.high) == pytest.approx((0.40783, 0.61301), abs=1e-5)
