@@ -77,6 +77,15 @@ def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do():
     assert any(line.startswith("| text · c8 | fp8-kv | **") for line in text.splitlines())
 
 
+def test_a_variant_without_any_verdict_is_told_in_one_sentence():
+    plan = make_quickstart_plan(repeats=3)
+    later = [s for s in plan.sessions if s.variant == "w8a8" and s.repeat > 1]
+    data = make_data(plan, failed={m.id: "died" for s in later for m in s.measurements})
+    text = render_markdown(*data.arguments)
+    assert text.count("No verdict on w8a8") == 1
+    assert "No verdict on w8a8 at every load point: an interval takes" in text
+
+
 def test_names_that_attack_are_escaped_in_verdicts_too():
     plan = make_quickstart_plan(repeats=3)
     plan = rename_variants(plan, dict(zip(plan.variants, HOSTILE, strict=True)))

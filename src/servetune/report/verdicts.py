@@ -109,12 +109,21 @@ def checked(judgement: Judgement) -> str:
 def without(judgement: Judgement) -> list[str]:
     """Say why comparisons have no verdict, each reason once."""
     absent = judgement.verdicts[judgement.verdicts["verdict"] == "none"]
-    places: dict[str, list[str]] = {}
+    every = {where_of(row) for row in records_of(judgement.verdicts)}
+    places: dict[str, dict[str, list[str]]] = {}
     for row in records_of(absent):
-        places.setdefault(row["reason"].replace(f" of {row['metric']}", ""), []).append(
-            f"{row['variant']} at {where_of(row)}"
-        )
-    return [f"No verdict on {listed(_few(places[why]))}: {why}." for why in places]
+        why = row["reason"].replace(f" of {row['metric']}", "")
+        places.setdefault(why, {}).setdefault(row["variant"], []).append(where_of(row))
+    return [
+        f"No verdict on {listed(_few([_at(*each, every) for each in at.items()]))}: {why}."
+        for why, at in places.items()
+    ]
+
+
+def _at(variant: str, places: list[str], every: set[str]) -> str:
+    if len(every) > 1 and set(places) == every:
+        return f"{variant} at every load point"
+    return f"{variant} at {listed(_few(places))}"
 
 
 def _few(names: list[str]) -> list[str]:
