@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.comparison import known
+from servetune.compare.beside import capacity_table, quality_table
 from servetune.compare.changes import Change
 from servetune.compare.comparison import METRICS, Comparison, Row
 from servetune.compare.sides import Side
@@ -31,6 +32,8 @@ def render_comparison(comparison: Comparison) -> str:
         _resolved(comparison),
         "### Metrics",
         _metrics(comparison),
+        *_beside("Capacity within the SLO", capacity_table(comparison.base, comparison.here)),
+        *_beside("Quality", quality_table(comparison.base, comparison.here)),
         "### Engine, models and host",
         _changes(comparison.installed) or "Engine, models and host are the same on both sides.",
         "### Validity",
@@ -50,6 +53,10 @@ def _answer(comparison: Comparison) -> str:
     total = wording.plural(len(comparison.verdicts), "comparison")
     margin = wording.share(comparison.equivalence)
     return f"Of {total}: {wording.listed(counts)} (smallest difference of interest {margin})."
+
+
+def _beside(title: str, table: str | None) -> list[str]:
+    return [f"### {title}", table] if table else []
 
 
 def _cautions(comparison: Comparison) -> list[str]:

@@ -24,7 +24,10 @@ Reader = Callable[[str], bytes | None]
 
 @dataclass(frozen=True)
 class Side:
-    """One revision: `label` names it, `study` and `params` are as declared, in YAML."""
+    """One revision: `label` names it, `study` and `params` are as declared, in YAML.
+
+    `capacities` and `quality` are empty where a study asks for none, or the revision is older.
+    """
 
     label: str
     params: dict[str, Any]
@@ -32,6 +35,8 @@ class Side:
     table: pd.DataFrame
     quantiles: pd.DataFrame
     sessions: dict[str, SessionRecord]
+    capacities: pd.DataFrame
+    quality: pd.DataFrame
 
     @property
     def variants(self) -> list[str]:
@@ -89,6 +94,10 @@ def _side(label: str, read: Reader, without: str) -> Side:
     if table is None or quantiles is None:
         raise UserError(f"{label}: {results}/load_points.parquet: {without}")
     points = pd.read_parquet(io.BytesIO(table))
+    capacities, quality = (
+        pd.read_parquet(io.BytesIO(held)) if held else pd.DataFrame()
+        for held in (read(f"{results}/{name}.parquet") for name in ("capacities", "quality"))
+    )
     # A table of an older version knows no probes; they are compared with nothing.
     points = declared(points) if "probe" in points else points
     named = {id: read(f"{results}/sessions/{id}.json") for id in points["session"].unique()}
@@ -100,6 +109,8 @@ def _side(label: str, read: Reader, without: str) -> Side:
         table=points if "order" in points else points.assign(order=range(len(points))),
         quantiles=pd.read_parquet(io.BytesIO(quantiles)),
         sessions={id: s for id, c in named.items() if c is not None and (s := _session(c))},
+        capacities=capacities,
+        quality=quality,
     )
 
 

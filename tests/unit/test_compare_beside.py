@@ -1,0 +1,84 @@
+"""A pull request shows capacities and quality of both revisions, where there are any."""
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from servetune.capacity_tables import CAPACITIES
+from servetune.compare.beside import capacity_table, quality_table
+from servetune.compare.sides import Side
+from servetune.quality_tables import QUALITIES
+
+
+def side(
+    capacities: list[dict[str, Any]] | None = None, quality: list[dict[str, Any]] | None = None
+) -> Side:
+    return Side(
+        label="here",
+        params={},
+        study={},
+        table=pd.DataFrame(),
+        quantiles=pd.DataFrame(),
+        sessions={},
+        capacities=pd.DataFrame(capacities, columns=list(CAPACITIES)) if capacities else _NONE,
+        quality=pd.DataFrame(quality, columns=list(QUALITIES)) if quality else _NONE,
+    )
+
+
+_NONE = pd.DataFrame()
+
+
+def capacity(value: float, variant: str = "bf16", **changed: Any) -> dict[str, Any]:
+    return {
+        **{"search": "s", "variant": variant, "workload": "chat", "tier": "strict", "repeat": 1},
+        **{"over": "rate", "ended": "found", "binding": "ttft_p99_ms", "reason": ""},
+        **{"capacity": value, "lower": 0.9 * value, "upper": 1.1 * value, "confidence": 0.95},
+        **{"slo": json.dumps({"ttft_p99_ms": 500}), "probes": 5, "requests": 100, "seconds": 10},
+        **changed,
+    }
+
+
+def answers(variant: str, **changed: Any) -> dict[str, Any]:
+    return {"variant": variant, "status": "ok", "perplexity": 2.2, **changed}
+
+
+def line_of(table: str | None, variant: str) -> str:
+    assert table is not None
+    return next(line for line in table.splitlines() if line.startswith(f"| {variant} "))
+
+
+def test_a_study_without_either_has_neither_table():
+    assert capacity_table(side(), side()) is None
+    assert quality_table(side(), side()) is None
+
+
+def test_a_capacity_has_the_ratio_of_both_sides_with_its_interval():
+    row = line_of(capacity_table(side([capacity(40)]), side([capacity(50)])), "bf16")
+    assert "40.0 (36.0 to 44.0) requests/s | 50.0 (45.0 to 55.0) requests/s" in row
+    assert "1.25\N{MULTIPLICATION SIGN}" in row and "1.08, 1.44" in row
+
+
+def test_a_capacity_on_one_side_only_and_one_that_failed_have_no_ratio():
+    broken = capacity(0, "w8a8", ended="failed", capacity=None, upper=None)
+    base, here = side([capacity(40, "w8a8")]), side([capacity(50), broken])
+    table = capacity_table(base, here)
+    assert "| \N{EN DASH} | 50.0 (45.0 to 55.0) requests/s | \N{EN DASH} |" in line_of(
+        table, "bf16"
+    )
+    assert line_of(table, "w8a8").rstrip(" |").endswith("\N{EN DASH}")
+
+
+def test_quality_that_fails_its_bound_is_told_on_the_side_where_it_does():
+    told = {"perplexity_ratio": 1.3, "perplexity_ratio_low": 1.2, "perplexity_ratio_high": 1.4}
+    told |= {"top1_agreement": 0.8, "top1_agreement_low": 0.7, "top1_agreement_high": 0.9}
+    here = side(quality=[answers("w8a8", verdict="fails", **told)])
+    row = line_of(quality_table(side(quality=[answers("w8a8")]), here), "w8a8")
+    assert row.count("perplexity 2.20") == 2
+    assert "1.300" in row and row.rstrip(" |").endswith("fails")
+
+
+def test_an_answer_that_was_refused_tells_why():
+    refused = answers("eagle3", status="failed", reason="the server refused a document")
+    row = line_of(quality_table(side(), side(quality=[refused])), "eagle3")
+    assert "| \N{EN DASH} | the server refused a document |" in row
