@@ -434,7 +434,7 @@ def _session(session: Session, records: dict[str, MeasurementRecord], host: str)
         environment=session.environment,
         started_at="2026-11-03T09:59:00+00:00",
         server=first.server,
-        versions={"vllm": "0.32.0", "torch": "2.13.0+cpu", "python": "3.11.13"},
+        versions={"python": "3.11.13", "vllm": "0.32.0", "torch": "2.13.0+cpu"},
         git={"commit": "0b4e11e6a7c1f20d9f0d5c1be7e7bb3a0c9d1e2f", "is_dirty": False},
         host={"cpu": host, "cores": 2, "memory_bytes": 33_000_000_000, "gpus": []},
         model=TINY,

@@ -19,7 +19,7 @@ from report_data import (
     with_load,
 )
 from servetune.records import Ceilings
-from servetune.report import render_html, render_markdown, render_terminal
+from servetune.report import provenance, render_html, render_markdown, render_terminal
 from servetune.validity import Limits
 
 
@@ -541,3 +541,16 @@ def test_the_page_of_twelve_runs_is_far_under_ten_megabytes():
     data = make_data(make_quickstart_plan(repeats=3))
     assert len(data.sessions) == 12
     assert len(render_html(*data.arguments).encode()) < 2_500_000
+
+
+def test_a_server_that_did_not_start_is_no_other_version():
+    data = make_data(failed={"w8a8": "no room"})
+    sessions = dict(data.sessions)
+    for id, session in sessions.items():
+        if session.variant == "w8a8":
+            (launch,) = session.launches
+            silent = launch.server.model_copy(update={"vllm_version": None})
+            launches = [launch.model_copy(update={"server": silent})]
+            sessions[id] = session.model_copy(update={"launches": launches})
+    assert not any("versions" in note for note in provenance.mixed(data.table, sessions))
+    assert provenance.versions(data.plan, data.table, sessions).count("vllm") == 1

@@ -206,9 +206,9 @@ def _devices(launch: Launch) -> str:
 
 
 def _versions(launch: Launch) -> str:
-    named = dict(launch.versions)
-    if launch.server.vllm_version:
-        named = {"vllm": launch.server.vllm_version, **named}
+    # First and the same for all, also of a server that did not start and so told nothing.
+    vllm = launch.versions.get("vllm") or launch.server.vllm_version
+    named = {"vllm": vllm, **launch.versions} if vllm else launch.versions
     return ", ".join(f"{name} {version}" for name, version in named.items())
 
 
