@@ -1,5 +1,6 @@
 """`summary.md`: the report in what fits a comment on a pull request."""
 
+import functools
 from typing import Any
 
 import pandas as pd
@@ -61,24 +62,8 @@ def render_markdown(
     judgement = judge_study(plan, points, quantiles)
     reduced = turns.by_turn(by_turn)
     found = slo.found(plan, searched) if searched else []
-    for rows, logs, commands in ((None, True, True), (None, True, False), (None, False, False)):
-        text = _document(
-            plan,
-            table,
-            comparison,
-            judgement,
-            reduced,
-            found,
-            sessions,
-            published,
-            answers,
-            rows,
-            logs,
-            commands,
-        )
-        if len(text) <= LIMIT:
-            return text
-    return _document(
+    write = functools.partial(
+        _document,
         plan,
         table,
         comparison,
@@ -88,10 +73,11 @@ def render_markdown(
         sessions,
         published,
         answers,
-        100,
-        False,
-        False,
     )
+    for rows, logs, commands in ((None, True, True), (None, True, False), (None, False, False)):
+        if len(text := write(rows, logs, commands)) <= LIMIT:
+            return text
+    return write(100, False, False)
 
 
 def _document(

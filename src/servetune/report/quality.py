@@ -12,7 +12,7 @@ from servetune.analysis.comparison import known, records_of
 from servetune.plan import Plan
 from servetune.report.answer import POOR
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
-from servetune.report.wording import NONE, TIMES, listed, number
+from servetune.report.wording import NONE, TIMES, listed, ratio
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,7 @@ def tasks(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def times(value: Any) -> str:
     """Write a ratio of perplexities to three decimals: a bound may be as near to 1 as 1.005."""
-    value = known(value)
-    if value is None:
-        return NONE
-    return f"{value:.3f}{TIMES}" if value < 9.9995 else f"{number(value)}{TIMES}"
+    return ratio(value, digits=3)
 
 
 def agreement(value: Any) -> str:

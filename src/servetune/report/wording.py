@@ -70,12 +70,13 @@ def number(value: Any) -> str:
     return f"{value:,.0f}"
 
 
-def ratio(value: Any) -> str:
+def ratio(value: Any, digits: int = 2) -> str:
     """Write a ratio to the baseline with its sign: 0.84 times."""
     value = known(value)
     if value is None:
         return NONE
-    return f"{value:.2f}{TIMES}" if value < 9.995 else f"{number(value)}{TIMES}"
+    is_short = value < 10 - 0.5 / 10**digits
+    return f"{value:.{digits}f}{TIMES}" if is_short else f"{number(value)}{TIMES}"
 
 
 def percent(value: Any) -> str:
