@@ -1,6 +1,7 @@
 """Server-busy seconds to find the capacity of a real server: servetune against fixed probes.
 
-Run: uv run python benchmarks/capacity_cost.py [--searches N] [--requests N]
+Run: uv run python benchmarks/capacity_cost.py [--searches N] [--peers N] [--requests N]
+     [--only guidellm grid auto-tune]
 
 One real vLLM server on this machine's CPU takes everything, through one client: N searches of
 servetune, each with requests and arrivals of its own, and between them the searches of the peers
@@ -29,7 +30,8 @@ from servetune.capacity.search import Capacity  # noqa: E402
 from servetune.engines import build_engine  # noqa: E402
 from servetune.load.declared import LoadPoint  # noqa: E402
 from servetune.paths import search_path  # noqa: E402
-from servetune.plan import Measurement, PlannedSearch, Session, make_plan  # noqa: E402
+from servetune.plan import make_plan  # noqa: E402
+from servetune.planned import Measurement, PlannedSearch, Session  # noqa: E402
 from servetune.records import MeasurementRecord, read_measurement  # noqa: E402
 from servetune.session import run_session  # noqa: E402
 from workspace import QUIET, make_workspace  # noqa: E402
@@ -133,6 +135,8 @@ def main() -> None:
     parser.add_argument("--searches", type=int, default=10, help="of servetune")
     parser.add_argument("--peers", type=int, default=1, help="searches of each peer")
     parser.add_argument("--requests", type=int, default=1000, help="of a peer's probe")
+    keys = [_key(peer) for peer in PEERS]
+    parser.add_argument("--only", nargs="+", choices=keys, default=keys, help="these peers")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         workspace = make_workspace(Path(folder, "w"), Path.home() / ".cache" / "servetune")
@@ -141,12 +145,11 @@ def main() -> None:
             workspace.environment.pop(name)
         root = workspace.root
         (session,) = make_plan({"study": "standin"}, root).sessions
-        kept = [
-            search
-            for search in session.searches
-            if search.workload.startswith("servetune")
-            or int(search.workload.rsplit("-", 1)[1]) < arguments.peers
-        ]
+        kept = []
+        for search in session.searches:
+            way, count = search.workload.rsplit("-", 1)
+            if way == "servetune" or (way in arguments.only and int(count) < arguments.peers):
+                kept.append(search)
         session = session.model_copy(update={"searches": kept})
         build_engine("vllm-cpu", root)
         made = [f"data/models/{id}/servetune.json" for id in session.models]

@@ -15,7 +15,8 @@ from servetune.analysis.crossing import falls_below_one
 from servetune.analysis.judgement import judge_study
 from servetune.insight.cases import cases
 from servetune.paths import session_path
-from servetune.plan import Plan, make_plan, read_params
+from servetune.plan import make_plan, read_params
+from servetune.planned import Plan
 from servetune.records import SessionRecord, read_session
 from servetune.report.slo import Found, found, read_searched
 from servetune.report.verdicts import interval

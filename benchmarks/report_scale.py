@@ -70,7 +70,7 @@ def main() -> None:
     print(f"{len(data.table):,} runs of {REQUESTS:,} requests, {len(judgement.verdicts)} verdicts")
     print(f"analysis: {analysed:.1f} s, peak {peak / 1e6:.2f} GB ({before / 1e6:.2f} before it)")
     began = time.monotonic()
-    page = render_html(*data.arguments)
+    page = render_html(data)
     print(
         f"report: {len(page.encode()) / 1e6:.1f} MB, rendered in {time.monotonic() - began:.1f} s"
     )

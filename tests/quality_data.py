@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.quality.declared import Quality
 from servetune.quality.record import Document, QualityRecord, TaskMetric
 from servetune.quality_tables import qualities

@@ -14,7 +14,8 @@ import servetune.checks
 from servetune import tables
 from servetune.latencies import QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
-from servetune.plan import Measurement, Plan, Session, make_plan
+from servetune.plan import make_plan
+from servetune.planned import Measurement, Plan, Session
 from servetune.records import (
     Architecture,
     Card,
@@ -27,6 +28,7 @@ from servetune.records import (
     Signals,
     TurnMetrics,
 )
+from servetune.report.measured import Measured
 from servetune.timeline import COLUMNS
 from servetune.validity import judge
 
@@ -51,31 +53,10 @@ CPU = Ceilings(memory_bandwidth_gb_s=23.0, bf16_tflop_s=0.22, source="measured")
 
 
 @dataclass(frozen=True)
-class ReportData:
-    """What the renderers take."""
+class ReportData(Measured):
+    """What the renderers take, and the records that it is made from."""
 
-    plan: Plan
-    table: pd.DataFrame
-    quantiles: pd.DataFrame
-    sessions: dict[str, SessionRecord]
-    turns: pd.DataFrame
-    over_time: pd.DataFrame
-    records: dict[str, MeasurementRecord] = field(repr=False)
-
-    @property
-    def arguments(
-        self,
-    ) -> tuple[
-        Plan, pd.DataFrame, pd.DataFrame, dict[str, SessionRecord], pd.DataFrame, pd.DataFrame
-    ]:
-        return (
-            self.plan,
-            self.table,
-            self.quantiles,
-            self.sessions,
-            self.turns,
-            self.over_time,
-        )
+    records: dict[str, MeasurementRecord] = field(default_factory=dict, repr=False)
 
 
 def make_quickstart_plan(monkeypatch: pytest.MonkeyPatch | None = None, **params: Any) -> Plan:

@@ -1,12 +1,12 @@
 """Made-up searches for the capacity, through the functions that make the real tables."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from report_data import ReportData, make_data, make_quickstart_plan, with_load
 from servetune import capacity_tables
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Evidence, Judgement
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.records import MeasurementRecord, Probe, SearchRecord
 from servetune.report.slo import Searched
 from servetune.tables import load_points, ok_records, quantiles
@@ -30,8 +30,8 @@ class SearchData:
     searched: Searched
 
     @property
-    def arguments(self):
-        return (*self.report.arguments, None, self.searched)
+    def measured(self) -> ReportData:
+        return replace(self.report, searched=self.searched)
 
 
 def make_searches(*, with_points: bool = False) -> SearchData:

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from servetune.errors import UserError
-from servetune.paths import quality_path, record_path, session_path
-from servetune.plan import Plan, make_plan, read_params, read_plan
-from servetune.records import read_session
+from servetune.paths import quality_path, record_path
+from servetune.plan import make_plan, read_params
+from servetune.plan_file import read_plan
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -119,12 +119,13 @@ def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
     from servetune.freshness import report_digest, write_stamp
     from servetune.report.html import render_html
     from servetune.report.markdown import render_markdown
+    from servetune.report.measured import read_measured
 
     the_plan = read_plan(plan, ROOT)
-    content = _report_input(the_plan)
+    measured = read_measured(the_plan, ROOT)
     out.mkdir(exist_ok=True)
-    (out / "summary.html").write_text(render_html(*content), encoding="utf-8")
-    (out / "summary.md").write_text(render_markdown(*content), encoding="utf-8")
+    (out / "summary.html").write_text(render_html(measured), encoding="utf-8")
+    (out / "summary.md").write_text(render_markdown(measured), encoding="utf-8")
     write_stamp(out / "summary.sha256", report_digest(the_plan, ROOT))
 
 
@@ -247,25 +248,6 @@ def _known(content: dict[str, Any], id: str, what: str) -> Any:
     if id not in content:
         raise UserError(f"{id}: no such {what} in the plan; expected one of {', '.join(content)}")
     return content[id]
-
-
-def _report_input(plan: Plan) -> tuple[Any, ...]:
-    import pandas as pd
-
-    from servetune.published import read_published
-    from servetune.report.slo import read_searched
-
-    results = ROOT / "results" / plan.study
-    table = pd.read_parquet(results / "load_points.parquet")
-    quantiles = pd.read_parquet(results / "quantiles.parquet")
-    turns = pd.read_parquet(results / "turns.parquet")
-    over_time = pd.read_parquet(results / "timeline.parquet")
-    named = {id: session_path(plan.study, id, ROOT) for id in table["session"].unique()}
-    sessions = {id: read_session(path) for id, path in named.items() if path.is_file()}
-    published = read_published(plan.published, ROOT) if plan.published else None
-    searched = read_searched(results)
-    answers = pd.read_parquet(results / "quality.parquet")
-    return plan, table, quantiles, sessions, turns, over_time, published, searched, answers
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from servetune.paths import (
     search_path,
     session_path,
 )
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.records import read_search
 
 _PACKAGE = Path(__file__).parent
@@ -28,6 +28,7 @@ _TABLE_CODE = (
     "timeline.py",
     "signals.py",
     "plan.py",
+    "planned.py",
     "identity.py",
     "validity.py",
     "load/prepare.py",

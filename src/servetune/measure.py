@@ -19,7 +19,7 @@ from servetune.load.requests import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.load.warmup import warm_up
 from servetune.nvml import throttling
-from servetune.plan import Measurement, Session
+from servetune.planned import Measurement, Session
 from servetune.probes import found_by, nothing_found
 from servetune.progress import say
 from servetune.provenance import now
@@ -105,7 +105,7 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
     metrics = aggregate(requests, grown)
-    told = card.from_requests(requests, prepared.schedule, load)
+    told = card.from_requests(requests, prepared.schedule, load, bench.facts.kv_cache_block_tokens)
     ratio, reasons = throttling(bench.sampler.gpu_samples(measurement.id))
     told = told.model_copy(update={**seen, "throttled_ratio": ratio, "throttle_reasons": reasons})
     limits = limits_of(bench.session.validity, probe)

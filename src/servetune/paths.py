@@ -23,6 +23,16 @@ def session_path(study: str, session: str, root: Path) -> Path:
     return root / "results" / study / "sessions" / f"{session}.json"
 
 
+def raw_folder(study: str, session: str, root: Path) -> Path:
+    """Return where the bulky files of a session's launches stand: logs, telemetry."""
+    return root / "results" / "raw" / study / session
+
+
+def launch_files(study: str, session: str, root: Path) -> list[Path]:
+    """Return the files of a session's launches, each written while it ran."""
+    return sorted(raw_folder(study, session, root).glob("launch-*.json"))
+
+
 def published_files(name: str, root: Path) -> tuple[Path, Path]:
     """Return the files of published numbers: the numbers, and their source."""
     folder = root / "data" / "published"

@@ -17,7 +17,7 @@ from servetune.capacity.slo import Slo
 from servetune.identity import digest
 from servetune.load.declared import LoadPoint
 from servetune.load.generator import CUT
-from servetune.plan import Measurement, PlannedSearch
+from servetune.planned import Measurement, PlannedSearch
 from servetune.records import MeasurementRecord, Probe
 
 SCOUT_CONCURRENCY = 16

@@ -10,7 +10,7 @@ import pandas as pd
 
 from servetune.errors import UserError
 from servetune.paths import quality_path
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.quality import statistics
 from servetune.quality.declared import Quality
 from servetune.quality.record import QualityRecord, read_quality

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from servetune.capacity.search import Capacity
 from servetune.paths import record_path, search_path
-from servetune.plan import Measurement, PlannedSearch, Session
+from servetune.planned import Measurement, PlannedSearch, Session
 from servetune.probes import next_measurement, predicted, scout
 from servetune.records import (
     MeasurementRecord,

@@ -22,7 +22,7 @@ from servetune.errors import UserError
 from servetune.latencies import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
 from servetune.paths import record_path
-from servetune.plan import Plan, Session
+from servetune.planned import Plan, Session
 from servetune.records import (
     MeasurementRecord,
     Metrics,

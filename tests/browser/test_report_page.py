@@ -9,6 +9,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def report(data: ReportData, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _write(data: ReportData, folder: Path) -> Path:
     path = folder / "summary.html"
-    path.write_text(render_html(*data.arguments), encoding="utf-8")
+    path.write_text(render_html(data), encoding="utf-8")
     return path
 
 
@@ -303,7 +304,7 @@ def test_every_chart_of_every_kind_of_load_is_drawn(browser, all_kinds):
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(browser, tmp_path, width):
-    with _opened(browser, _write(make_searches(), tmp_path), width) as page:
+    with _opened(browser, _write(make_searches().measured, tmp_path), width) as page:
         names = ("capacity-rate", "violations", "latency", "goodput")
         charts = {name: page.locator(f"#slo [data-chart='slo-{name}']") for name in names}
         for name, chart in charts.items():
@@ -320,7 +321,7 @@ def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(browser,
 def test_quality_is_drawn_against_its_bounds_and_told_in_words(browser, tmp_path, width, scheme):
     plan, answers = make_quality(make_quickstart_plan())
     path = tmp_path / "summary.html"
-    path.write_text(render_html(*make_data(plan).arguments, answers=answers), encoding="utf-8")
+    path.write_text(render_html(replace(make_data(plan), answers=answers)), encoding="utf-8")
     with _opened(browser, path, width, scheme) as page:
         for name, bound in (("perplexity", "at most 1.02"), ("top1", "at least 95")):
             chart = page.locator(f"#quality [data-chart='quality-{name}']")

@@ -5,7 +5,9 @@ import pytest
 
 from project import Project
 from servetune.errors import UserError
-from servetune.plan import Plan, keep_plan, make_plan, read_plan
+from servetune.plan import make_plan
+from servetune.plan_file import keep_plan, read_plan
+from servetune.planned import Plan
 
 
 def plan(project: Project, **params: Any) -> Plan:

@@ -8,7 +8,7 @@ from loads import load
 from servetune.capacity.search import NextProbe
 from servetune.capacity.sequential import Evidence, Judgement
 from servetune.capacity.slo import Search, Slo
-from servetune.plan import PlannedSearch
+from servetune.planned import PlannedSearch
 from servetune.probes import (
     MOST_USELESS,
     SCOUT_CONCURRENCY,

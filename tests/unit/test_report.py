@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -63,7 +64,7 @@ class Page(HTMLParser):
 
 
 def _page(data) -> Page:
-    return Page(render_html(*data.arguments))
+    return Page(render_html(data))
 
 
 @pytest.fixture(scope="module")
@@ -107,17 +108,17 @@ def test_the_page_asks_for_nothing_from_outside(page):
 
 
 def test_the_page_of_the_quickstart_is_under_five_megabytes():
-    assert len(render_html(*make_data().arguments).encode()) < 2_000_000
+    assert len(render_html(make_data()).encode()) < 2_000_000
 
 
 def test_the_same_tables_give_the_same_page():
     data = make_data()
-    assert render_html(*data.arguments) == render_html(*data.arguments)
+    assert render_html(data) == render_html(data)
 
 
 def test_hostile_text_is_shown_and_not_obeyed():
     data = make_hostile_data()
-    html = render_html(*data.arguments)
+    html = render_html(data)
     page = Page(html)
     assert not any(tag == "img" for tag, _ in page.tags)
     assert len([tag for tag, _ in page.tags if tag == "script"]) == 3
@@ -150,7 +151,7 @@ def test_names_of_users_never_enter_an_expression_of_a_chart():
 def test_a_failed_variant_has_its_row_its_reason_and_its_log():
     reason = "max_model_len 400000 is above the KV-cache capacity of 262144 tokens"
     data = make_data(failed={"eagle3": reason}, log_tail=["the last words"])
-    for text in (_page(data).text, render_markdown(*data.arguments)):
+    for text in (_page(data).text, render_markdown(data)):
         assert "15 of 20 measurements are ok, 5 failed." in text
         assert reason in text
         assert "the last words" in text
@@ -159,7 +160,7 @@ def test_a_failed_variant_has_its_row_its_reason_and_its_log():
 
 def test_an_invalid_measurement_names_its_rule():
     data = make_data(invalid={"w8a8-text-c8": "the client waited"})
-    for text in (_page(data).text, render_markdown(*data.arguments)):
+    for text in (_page(data).text, render_markdown(data)):
         assert "failed-requests" in text and "the client waited" in text
 
 
@@ -175,7 +176,7 @@ def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason():
     ) in text
     assert "GPU clocks throttled 40 % of the time at most 5 % of the time broken" in text
     assert "GPU clocks throttled at most 5 % of the time 40 % of the time 1 0 43" in text
-    markdown = render_markdown(*data.arguments).replace("\N{NO-BREAK SPACE}", " ")
+    markdown = render_markdown(data).replace("\N{NO-BREAK SPACE}", " ")
     assert (
         "| GPU clocks throttled | at most 5 % of the time | 40 % of the time | 1 | 0 | 43 |"
     ) in markdown
@@ -233,7 +234,7 @@ def test_conversations_are_shown_by_turn():
     tokens = page.charts["turn-input_tokens_mean"]["datasets"]["rows"][0]["value"]
     assert tokens == [120, 310, 500, 690, 880, 1070]
     assert "120 \N{RIGHTWARDS ARROW} 1,070" in page.text
-    markdown = render_markdown(*data.arguments)
+    markdown = render_markdown(data)
     row = next(line for line in markdown.splitlines() if "chat · c8 | bf16" in line)
     assert "| 6 | 0\N{NO-BREAK SPACE}% \N{RIGHTWARDS ARROW} 79" in row and row.count("|") == 7
 
@@ -249,23 +250,23 @@ def test_turns_are_means_over_the_repeats():
 
 def test_without_conversations_there_is_no_section_by_turn(page):
     assert "turn" not in " ".join(page.charts)
-    assert "Conversations by turn" not in render_markdown(*make_data().arguments)
+    assert "Conversations by turn" not in render_markdown(make_data())
 
 
 def test_tokens_have_a_cost_where_the_study_has_a_price():
     data = make_data(make_all_kinds())
     costs = data.table["cost_usd_per_million_output_tokens"]
-    for text in (_page(data).text, render_markdown(*data.arguments)):
+    for text in (_page(data).text, render_markdown(data)):
         assert "USD/1M output" in text and "at 2.50 USD an hour" in text
         assert f"{costs.iloc[0]:.2f}" in text
-    for text in (_page(make_data()).text, render_markdown(*make_data().arguments)):
+    for text in (_page(make_data()).text, render_markdown(make_data())):
         assert "USD" not in text
 
 
 def test_a_batch_tells_its_time_to_finish_and_is_in_no_line_chart():
     data = make_data(make_all_kinds())
     batch = data.table.query("variant == 'bf16' and load_point == 'rinf'").iloc[0]
-    for text in (_page(data).text, render_markdown(*data.arguments)):
+    for text in (_page(data).text, render_markdown(data)):
         assert "Time to finish, s" in text and "batch, all at once" in text
         assert f"{batch['duration_s']:.2f}" in text
         assert f"{batch['request_throughput_rps']:.2f}" in text
@@ -299,7 +300,7 @@ def test_a_study_of_batches_alone_has_its_report():
     assert not any(name.startswith("tradeoff") for name in page.charts)
     links = [attrs["href"][1:] for tag, attrs in page.tags if tag == "a" and "href" in attrs]
     assert set(links) <= {attrs["id"] for _, attrs in page.tags if "id" in attrs}
-    render_markdown(*data.arguments)
+    render_markdown(data)
     _terminal(data)
 
 
@@ -309,7 +310,7 @@ def test_the_page_of_a_thousand_measurements_is_under_ten_megabytes(repeats):
     plan = with_load(make_quickstart_plan(repeats=repeats), "chat", *points)
     data = make_data(plan, invalid={"w8a8-text-c1": "late"}, cards={"fp8-kv": WARM})
     assert len(data.table) >= 1000
-    html = render_html(*data.arguments)
+    html = render_html(data)
     assert len(html.encode()) < 10_000_000
     assert html.count('<details class="card">') < 100
 
@@ -320,7 +321,7 @@ def test_a_failed_baseline_is_told_and_the_others_keep_their_numbers():
     assert "the baseline bf16 has no ok measurement" in page.text
     assert not any(name.startswith("ratio-") for name in page.charts)
     assert page.places == set(page.charts)
-    assert "the baseline bf16 has no ok measurement" in render_markdown(*data.arguments)
+    assert "the baseline bf16 has no ok measurement" in render_markdown(data)
 
 
 def test_a_study_without_an_ok_measurement_still_has_its_report():
@@ -329,7 +330,7 @@ def test_a_study_without_an_ok_measurement_still_has_its_report():
     page = _page(data)
     assert "No measurement is ok" in page.text
     assert page.places == set(page.charts) == set()
-    assert "No measurement is ok" in render_markdown(*data.arguments)
+    assert "No measurement is ok" in render_markdown(data)
     _terminal(data)
 
 
@@ -339,7 +340,7 @@ def test_one_variant_alone_is_rendered(variant):
     page = _page(data)
     assert page.places == set(page.charts)
     assert "speculation" not in {attrs.get("id") for _, attrs in page.tags}
-    assert variant in render_markdown(*data.arguments)
+    assert variant in render_markdown(data)
 
 
 def test_twelve_variants_each_look_different():
@@ -370,12 +371,12 @@ def test_missing_session_records_are_named_and_cost_nothing_else():
     data = make_data()
     absent = data.plan.sessions[0].id
     sessions = {id: s for id, s in data.sessions.items() if id != absent}
-    page = Page(render_html(data.plan, data.table, data.quantiles, sessions, data.turns))
+    page = Page(render_html(replace(data, sessions=sessions)))
     assert f"No record of 1 session: {absent}." in page.text
-    none = Page(render_html(data.plan, data.table, data.quantiles, {}, data.turns))
+    none = Page(render_html(replace(data, sessions={})))
     assert "not recorded" in none.text and "vllm 0.32.0" in none.text
     assert "VLLM_CPU_KVCACHE_SPACE=1" in none.text
-    render_markdown(data.plan, data.table, data.quantiles, {}, data.turns)
+    render_markdown(replace(data, sessions={}))
 
 
 def test_rows_from_different_gpus_of_one_host_are_pointed_out():
@@ -393,7 +394,7 @@ def test_rows_from_different_gpus_of_one_host_are_pointed_out():
             ["GPU-a", *["GPU-b"] * len(data.sessions)], data.sessions.items(), strict=False
         )
     }
-    text = Page(render_html(data.plan, data.table, data.quantiles, sessions, data.turns)).text
+    text = Page(render_html(replace(data, sessions=sessions))).text
     assert "measured on 2 different GPUs" in text
     assert "different hosts" not in text
     assert "GPU-a" in text and "GPU-b" in text
@@ -404,30 +405,30 @@ def test_rows_from_different_hosts_are_pointed_out():
     other = make_data(host="Intel Xeon 8488C").sessions
     first = data.plan.sessions[0].id
     sessions = {**data.sessions, first: other[first]}
-    text = Page(render_html(data.plan, data.table, data.quantiles, sessions, data.turns)).text
+    text = Page(render_html(replace(data, sessions=sessions))).text
     assert "measured on 2 different hosts" in text
 
 
 def test_dummy_weights_are_said_plainly():
     data = make_data()
     table = data.table.assign(is_dummy=True)
-    arguments = (data.plan, table, data.quantiles, data.sessions, data.turns)
-    assert "Speed is real; text, quality and acceptance" in Page(render_html(*arguments)).text
-    assert "Weights are dummy" in render_markdown(*arguments)
+    marked = replace(data, table=table)
+    assert "Speed is real; text, quality and acceptance" in Page(render_html(marked)).text
+    assert "Weights are dummy" in render_markdown(marked)
 
 
 def test_every_table_and_chart_marks_what_has_dummy_weights(monkeypatch):
     data = make_data(plan=with_load(make_quickstart_plan(), "chat", "rinf"))
     dagger = "\N{DAGGER}"
     table = data.table.assign(is_dummy=data.table["variant"] == "w8a8")
-    arguments = (data.plan, table, data.quantiles, data.sessions, data.turns)
-    html = render_html(*arguments)
+    marked = replace(data, table=table)
+    html = render_html(marked)
     body = html[html.index("<main") : html.index("</main>")]
     for shown in re.findall(r"<table.*?</table>", body, re.DOTALL):
         assert shown.count("w8a8</span>") == 0 and shown.count("bf16<sup") == 0
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", body)
     assert captions and all("dummy weights" in caption for caption in captions)
-    tables = [line for line in render_markdown(*arguments).splitlines() if line.startswith("| ")]
+    tables = [line for line in render_markdown(marked).splitlines() if line.startswith("| ")]
     named = [line for line in tables if re.search(r"\bw8a8\b", line)]
     assert named and all(f"w8a8 {dagger}" in line for line in named)
     assert not any(f"bf16 {dagger}" in line for line in tables)
@@ -437,7 +438,7 @@ def test_every_table_and_chart_marks_what_has_dummy_weights(monkeypatch):
     assert f"w8a8 {dagger}" in text and "Weights are dummy" in text
     plain = Console(width=200, record=True, file=io.StringIO())
     plain.print(render_terminal(data.plan, data.table))
-    assert dagger not in plain.export_text() + render_html(*data.arguments)
+    assert dagger not in plain.export_text() + render_html(data)
 
 
 def test_tables_read_from_parquet_render_the_same(tmp_path):
@@ -447,13 +448,15 @@ def test_tables_read_from_parquet_render_the_same(tmp_path):
     table, quantiles, turns, over_time = (
         pd.read_parquet(tmp_path / name) for name in ("table", "quantiles", "turns", "over_time")
     )
-    again = render_html(data.plan, table, quantiles, data.sessions, turns, over_time)
+    again = render_html(
+        replace(data, table=table, quantiles=quantiles, turns=turns, over_time=over_time)
+    )
     assert Page(again).text == _page(data).text
 
 
 def test_the_markdown_table_has_a_cell_a_column_whatever_the_names():
     data = make_hostile_data()
-    lines = render_markdown(*data.arguments).splitlines()
+    lines = render_markdown(data).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("| Workload"))
     rows = [line for line in lines[start:] if line.startswith("|")][:18]
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
@@ -462,7 +465,7 @@ def test_the_markdown_table_has_a_cell_a_column_whatever_the_names():
 
 def test_the_markdown_of_a_log_cannot_leave_its_fence():
     data = make_data(failed={"w8a8": "x"}, log_tail=["```", "# heading", "````", "@everyone"])
-    text = render_markdown(*data.arguments)
+    text = render_markdown(data)
     assert "`````\n```\n# heading\n````\n@everyone\n`````" in text
 
 
@@ -470,7 +473,7 @@ def test_the_markdown_fits_a_comment_however_large_the_study():
     plan = make_quickstart_plan(repeats=60)
     log = ["x" * 200] * 40
     data = make_data(plan, failed={"eagle3": "no"}, log_tail=log)
-    assert len(render_markdown(*data.arguments)) < 65_536
+    assert len(render_markdown(data)) < 65_536
 
 
 def test_the_terminal_shows_a_row_a_load_point_with_its_ratio():
@@ -498,7 +501,7 @@ def test_findings_are_told_with_their_evidence_where_to_look_and_what_to_try(pag
     assert "KV-cache usage, at most 16" in page.text
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and "href" in attrs]
     assert links.count("#timeline") > 1, "one in the contents, one in each finding"
-    summary = render_markdown(*make_data().arguments)
+    summary = render_markdown(make_data())
     assert "### Findings" in summary and "raise the concurrency" in summary
 
 
@@ -522,7 +525,9 @@ def test_ceilings_that_the_study_declares_come_before_those_that_were_measured()
 def test_a_page_without_telemetry_architectures_or_starts_has_none_of_their_sections():
     data = make_data()
     table = data.table.assign(startup_s=None)
-    page = Page(render_html(data.plan, table, data.quantiles, {}, data.turns))
+    page = Page(
+        render_html(replace(data, table=table, sessions={}, over_time=data.over_time.iloc[:0]))
+    )
     sections = {attrs["id"] for tag, attrs in page.tags if tag == "section"}
     assert not sections & {"timeline", "roofline", "startup"}
 
@@ -540,7 +545,7 @@ def test_requests_and_energy_have_their_costs():
 def test_the_page_of_twelve_runs_is_far_under_ten_megabytes():
     data = make_data(make_quickstart_plan(repeats=3))
     assert len(data.sessions) == 12
-    assert len(render_html(*data.arguments).encode()) < 2_500_000
+    assert len(render_html(data).encode()) < 2_500_000
 
 
 def test_a_server_that_did_not_start_is_no_other_version():

@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from quality_data import BOUNDS, make_failed, make_quality, make_record
 from report_data import HOSTILE, ReportData, make_data, make_quickstart_plan
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.quality_tables import metrics, qualities
 from servetune.report import quality, render_html, render_markdown, render_terminal
 
@@ -40,8 +41,8 @@ def test_a_variant_that_fails_is_told_in_the_answer_of_every_report(made: Any) -
     data, plan, table = made
     console = Console(width=200, file=io.StringIO())
     console.print(render_terminal(plan, data.table, None, table))
-    page = words(render_html(*data.arguments, answers=table))
-    markdown = words(render_markdown(*data.arguments, answers=table))
+    page = words(render_html(replace(data, answers=table)))
+    markdown = words(render_markdown(replace(data, answers=table)))
     for text in (page, markdown, words(console.file.getvalue())):
         assert SAID in text.replace("\\", "")
     assert page.index(SAID) < page.index("has the highest output throughput")
@@ -52,18 +53,18 @@ def test_a_best_variant_that_fails_is_named_with_what_it_costs(made: Any) -> Non
     data, plan, _ = made
     poor = {name: make_record(name, 0 if name == "bf16" else 0.3) for name in plan.variants}
     table = qualities(plan, poor)
-    page = words(render_html(*data.arguments, answers=table))
+    page = words(render_html(replace(data, answers=table)))
     assert re.search(r"has the highest output throughput, [^.]*\.\d\dx that of bf16, but its", page)
 
 
 def test_it_is_marked_wherever_it_is_named(made: Any) -> None:
     data, _, table = made
-    page = render_html(*data.arguments, answers=table)
+    page = render_html(replace(data, answers=table))
     verdicts = re.search(r'<table class="verdicts">.*?</table>', page, re.DOTALL)
     assert verdicts is not None
     marks = re.findall(r"</svg></span>|</svg>([\w-]+)<sup title=\"fails the bounds", verdicts[0])
     assert set(marks) == {"fp8-kv"}
-    markdown = render_markdown(*data.arguments, answers=table)
+    markdown = render_markdown(replace(data, answers=table))
     rows = [line for line in markdown.splitlines() if line.startswith("| text")]
     assert all(("fp8-kv ‡" in row) == ("fp8-kv" in row) for row in rows)
     assert any("fp8-kv ‡" in row for row in rows)
@@ -71,7 +72,7 @@ def test_it_is_marked_wherever_it_is_named(made: Any) -> None:
 
 def test_the_section_has_a_row_a_variant(made: Any) -> None:
     data, _, table = made
-    told = words(section(render_html(*data.arguments, answers=table)))
+    told = words(section(render_html(replace(data, answers=table))))
     for text in (
         "1.310x [",
         "82.0 % [",
@@ -120,9 +121,9 @@ def test_a_study_that_does_not_ask_has_no_section(made: Any) -> None:
     data, plan, _ = made
     silent = plan.model_copy(update={"quality": None})
     empty = qualities(silent, {})
-    arguments = (silent, *data.arguments[1:])
-    assert not section(render_html(*arguments, answers=empty))
-    assert "### Quality" not in render_markdown(*arguments, answers=empty)
+    asked_nothing = replace(data, plan=silent, answers=empty)
+    assert not section(render_html(asked_nothing))
+    assert "### Quality" not in render_markdown(asked_nothing)
 
 
 def test_without_bounds_there_are_numbers_and_no_verdict(made: Any) -> None:
@@ -130,7 +131,7 @@ def test_without_bounds_there_are_numbers_and_no_verdict(made: Any) -> None:
     asked = BOUNDS.model_copy(update={"max_perplexity_ratio": None, "min_top1_agreement": None})
     plan = plan.model_copy(update={"quality": asked})
     table = qualities(plan, {name: make_record(name, 0.3) for name in ("bf16", "w8a8")})
-    told = section(render_html(plan, *data.arguments[1:], answers=table))
+    told = section(render_html(replace(data, plan=plan, answers=table)))
     assert "declares no bound" in told and "no bound</span>" in told
     assert quality.warnings(plan, table) == []
 
@@ -138,6 +139,6 @@ def test_without_bounds_there_are_numbers_and_no_verdict(made: Any) -> None:
 def test_text_of_a_server_is_escaped(made: Any) -> None:
     data, plan, _ = made
     table = qualities(plan, {"bf16": make_failed("bf16", HOSTILE[0])})
-    page = render_html(*data.arguments, answers=table)
+    page = render_html(replace(data, answers=table))
     assert HOSTILE[0] not in page
-    assert HOSTILE[0] not in render_markdown(*data.arguments, answers=table)
+    assert HOSTILE[0] not in render_markdown(replace(data, answers=table))

@@ -1,8 +1,8 @@
 """The capacity within the SLO comes first in the report, and probes are compared with nothing."""
 
-import dataclasses
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -52,7 +52,7 @@ def test_a_gain_is_the_same_from_either_side():
 @pytest.mark.parametrize("with_points", [False, True])
 def test_probes_are_no_load_points(with_points):
     data = make_searches(with_points=with_points)
-    page, text = render_html(*data.arguments), render_markdown(*data.arguments)
+    page, text = render_html(data.measured), render_markdown(data.measured)
     assert page.index("live, strict") < page.index('id="slo"')
     assert "no answer yet" not in page + text
     comparison = re.search(r'<table class="comparison">.*?</table>', page, re.DOTALL)
@@ -67,7 +67,7 @@ def test_probes_are_no_load_points(with_points):
 
 def test_a_probe_of_which_no_request_settled_is_in_no_chart(data):
     probes = data.searched.probes
-    bare = dataclasses.replace(
+    bare = replace(
         data.searched,
         probes=probes.assign(objective=probes["objective"].where(probes["probe"] != 1)),
     )
@@ -76,7 +76,7 @@ def test_a_probe_of_which_no_request_settled_is_in_no_chart(data):
 
 
 def test_every_end_of_a_search_has_its_row_in_the_markdown(data):
-    text = render_markdown(*data.arguments)
+    text = render_markdown(data.measured)
     rows = [line for line in text.splitlines() if line.startswith("| live · strict |")]
     for row, told in zip(
         rows, ("found", "kept at the highest", "violated at the lowest", "failed: "), strict=True
@@ -121,8 +121,7 @@ def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_pr
     assert priced["bf16"] == "0.02 [0.016, 0.025]"
     assert priced["w8a8"] == "at most 0.005"
     assert priced["fp8-kv"] == priced["eagle3"] == "\N{EN DASH}"
-    report, searched = data.report, data.searched
-    arguments = (plan, *report.arguments[1:], None, searched)
-    for text in (render_html(*arguments), render_markdown(*arguments)):
+    priced_report = replace(data.measured, plan=plan)
+    for text in (render_html(priced_report), render_markdown(priced_report)):
         assert "USD/1k requests" in text and "0.02 [0.016, 0.025]" in text
-    assert "USD/1k requests" not in render_html(*data.arguments)
+    assert "USD/1k requests" not in render_html(data.measured)

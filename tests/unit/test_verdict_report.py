@@ -15,7 +15,7 @@ def data():
 
 
 def test_the_verdict_table_stands_before_everything_else(data):
-    page, text = render_html(*data.arguments), render_markdown(*data.arguments)
+    page, text = render_html(data), render_markdown(data)
     assert page.index('class="verdicts"') < page.index('class="headline"')
     assert text.index("| Load point | Variant | Output throughput") < text.index("TTFT p50, ms")
     row = next(line for line in text.splitlines() if line.startswith("| text · c8 | w8a8"))
@@ -25,7 +25,7 @@ def test_the_verdict_table_stands_before_everything_else(data):
 
 def test_one_repeat_has_no_verdict_table_and_says_why():
     data = make_data()
-    page, text = render_html(*data.arguments), render_markdown(*data.arguments)
+    page, text = render_html(data), render_markdown(data)
     assert 'class="verdicts"' not in page
     for rendered in (page, text):
         assert "One repeat gives no verdict" in rendered
@@ -48,7 +48,7 @@ def test_percentiles_are_shown_with_their_intervals_and_launches(data):
     first = rows[0]
     value, low, high = map(float, re.findall(r"[\d.]+", first["told"]["ttft_p50_ms"]))
     assert low < value < high
-    page = render_html(*data.arguments)
+    page = render_html(data)
     assert "Percentiles with intervals" in page and first["told"]["ttft_p50_ms"] in page
 
 
@@ -61,7 +61,7 @@ def test_a_percentile_of_too_few_requests_is_shown_without_an_interval():
 
 def test_a_baseline_that_failed_is_told_and_nothing_is_compared():
     data = make_data(make_quickstart_plan(repeats=3), failed={"bf16": "no room"})
-    page, text = render_html(*data.arguments), render_markdown(*data.arguments)
+    page, text = render_html(data), render_markdown(data)
     assert "no ok measurement at this load point" in text
     assert 'class="verdicts"' not in page and "no room" in page
 
@@ -70,7 +70,7 @@ def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do():
     plan = make_quickstart_plan(repeats=3)
     failed = {f"w8a8-{load}-r{r}": "died" for load in ("text-c8",) for r in (2, 3)}
     data = make_data(plan, failed=failed)
-    text = render_markdown(*data.arguments)
+    text = render_markdown(data)
     row = next(line for line in text.splitlines() if line.startswith("| text · c8 | w8a8"))
     assert "no verdict" in row
     assert "No verdict on w8a8 at text · c8: an interval takes at least two ok repeats" in text
@@ -81,7 +81,7 @@ def test_a_variant_without_any_verdict_is_told_in_one_sentence():
     plan = make_quickstart_plan(repeats=3)
     later = [s for s in plan.sessions if s.variant == "w8a8" and s.repeat > 1]
     data = make_data(plan, failed={m.id: "died" for s in later for m in s.measurements})
-    text = render_markdown(*data.arguments)
+    text = render_markdown(data)
     assert text.count("No verdict on w8a8") == 1
     assert "No verdict on w8a8 at every load point: an interval takes" in text
 
@@ -90,5 +90,5 @@ def test_names_that_attack_are_escaped_in_verdicts_too():
     plan = make_quickstart_plan(repeats=3)
     plan = rename_variants(plan, dict(zip(plan.variants, HOSTILE, strict=True)))
     data = make_data(plan)
-    page = render_html(*data.arguments)
+    page = render_html(data)
     assert "<script>window.broken" not in page and "<img src=x" not in page

@@ -7,7 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir, "src")))
 
 from servetune.lifetime import PIPELINE_PID
-from servetune.plan import plan_for_workflow
+from servetune.plan_file import plan_for_workflow
 from servetune.source import environment_with_source
 
 os.environ.update(environment_with_source())

@@ -10,7 +10,7 @@ from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.factorial import COLUMNS, Factorial, effects, find_factorial
 from servetune.analysis.launches import launch_values
 from servetune.analysis.verdicts import judge
-from servetune.plan import Plan, Session
+from servetune.planned import Plan, Session
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from servetune.identity import digest
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import checkpoint, model_folder
-from servetune.paths import quality_path, record_path
-from servetune.plan import Plan, Session
+from servetune.owed import count_owed
+from servetune.paths import launch_files, quality_path, record_path
+from servetune.planned import Plan, Session
 from servetune.provenance import EXPORTED, git_state
 from servetune.records import write_json
-from servetune.session import count_owed, launch_files
 from servetune.source import environment_with_source
 from servetune.study import Engine, EnginePython, EngineVersion
 
@@ -106,7 +106,10 @@ def _content(manifest: Manifest, packed: set[str], root: Path) -> Content:
         records = [record_path(session.study, m.id, root) for m in session.measurements]
         if session.quality:
             records.append(quality_path(session.study, session.quality.id, root))
-        for file in [*filter(Path.is_file, records), *launch_files(session, root)]:
+        for file in [
+            *filter(Path.is_file, records),
+            *launch_files(session.study, session.id, root),
+        ]:
             yield str(project / file.relative_to(root)), file
 
 

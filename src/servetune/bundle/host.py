@@ -17,9 +17,11 @@ from servetune.engines import adopt_engine
 from servetune.errors import UserError
 from servetune.lifetime import end_with_pipeline
 from servetune.models.make import MANIFEST, model_folder
+from servetune.owed import count_owed
+from servetune.paths import launch_files
 from servetune.progress import say
 from servetune.records import Launch, write_json
-from servetune.session import count_owed, launch_files, run_session
+from servetune.session import run_session
 
 
 def main() -> int:
@@ -113,7 +115,7 @@ def _slowest_start_s(manifest: Manifest, project: Path) -> float:
     starts = [
         Launch.model_validate_json(file.read_bytes()).server.startup_s
         for session in manifest.sessions
-        for file in launch_files(session, project)
+        for file in launch_files(session.study, session.id, project)
     ]
     return max((start_s for start_s in starts if start_s), default=0.0)
 

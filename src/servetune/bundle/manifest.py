@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from servetune.plan import Session
+from servetune.planned import Session
 
 MANIFEST = "bundle.json"
 FORMAT = 1

@@ -20,12 +20,13 @@ from servetune.errors import UserError
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
+from servetune.owed import count_owed
 from servetune.paths import quality_path, record_path, search_path
-from servetune.plan import Measurement, PlannedSearch, Session
+from servetune.planned import Measurement, PlannedSearch, Session
 from servetune.quality.record import read_quality
 from servetune.records import Launch, read_measurement, read_search
 from servetune.searches import next_probe
-from servetune.session import count_owed, write_session
+from servetune.session import write_session
 from servetune.workloads.datasets import read_requests
 
 REQUESTS = "requests.parquet"

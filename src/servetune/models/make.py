@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from servetune.engines import engine_id, read_engine
 from servetune.errors import UserError
-from servetune.plan import PlannedModel
+from servetune.planned import PlannedModel
 from servetune.progress import say
 from servetune.records import write_json
 from servetune.source import environment_with_source

@@ -16,7 +16,7 @@ from typing import Any
 
 from servetune.engines import engine_id, read_engine
 from servetune.errors import UserError
-from servetune.plan import Session
+from servetune.planned import Session
 from servetune.quality.planned import LM_EVAL, PlannedQuality
 from servetune.quality.record import TaskMetric
 from servetune.serve import Server

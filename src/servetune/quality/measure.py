@@ -10,7 +10,7 @@ import httpx
 
 from servetune.errors import UserError
 from servetune.measure import LOG_TAIL_LINES, wait_idle
-from servetune.plan import Session
+from servetune.planned import Session
 from servetune.progress import say
 from servetune.provenance import now
 from servetune.quality.ask import RefusedError, ask

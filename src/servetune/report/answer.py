@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.comparison import known, numbers, records_of
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.report.wording import listed, load_of, number, plural, ratio, span, where_of
 
 DUMMY = (

@@ -1,35 +1,27 @@
 """`summary.md`: the report in what fits a comment on a pull request."""
 
-import functools
-from typing import Any
-
 import pandas as pd
 
-from servetune.analysis.comparison import compare, compare_capacity, known, records_of
-from servetune.analysis.judgement import Judgement, judge_study
+from servetune.analysis.comparison import compare_capacity, records_of
 from servetune.insight.cases import cases
 from servetune.insight.findings import findings
-from servetune.plan import Plan
-from servetune.published import Published
+from servetune.planned import Plan
 from servetune.records import SessionRecord
 from servetune.report import (
     answer,
-    economy,
     provenance,
-    quality,
     quality_markdown,
-    slo,
     slo_markdown,
-    turns,
     validity,
     verdicts,
     wording,
 )
 from servetune.report import published as reference
+from servetune.report.comparison_markdown import batch_table, comparison_table, turn_table
 from servetune.report.gfm import bullets, details, fence, left, pipe_table, text
+from servetune.report.measured import Measured
 from servetune.report.provenance import ServerCommand
 from servetune.report.verdicts_markdown import effect_table, verdict_table
-from servetune.tables import declared
 
 MOST_FINDINGS = 8
 """Findings that are told here, those with the most to gain."""
@@ -38,87 +30,41 @@ LIMIT = 60_000
 """Characters; GitHub refuses a comment above 65,536."""
 
 
-def render_markdown(
-    plan: Plan,
-    table: pd.DataFrame,
-    quantiles: pd.DataFrame,
-    sessions: dict[str, SessionRecord],
-    by_turn: pd.DataFrame,
-    over_time: pd.DataFrame | None = None,
-    published: Published | None = None,
-    searched: slo.Searched | None = None,
-    answers: pd.DataFrame | None = None,
-) -> str:
-    """Render the report as GitHub-flavoured Markdown; takes what `render_html` takes.
+def render_markdown(measured: Measured) -> str:
+    """Render the report as GitHub-flavoured Markdown.
 
     What does not fit a comment is left out from the end, and the text says so: commands first,
     then logs, then rows of the comparison.
     """
-    points = declared(table)
-    quantiles, by_turn = (
-        each[each["measurement"].isin(points["measurement"])] for each in (quantiles, by_turn)
-    )
-    comparison = compare(points, plan.baseline)
-    judgement = judge_study(plan, points, quantiles)
-    reduced = turns.by_turn(by_turn)
-    found = slo.found(plan, searched) if searched else []
-    write = functools.partial(
-        _document,
-        plan,
-        table,
-        comparison,
-        judgement,
-        reduced,
-        found,
-        sessions,
-        published,
-        answers,
-    )
     for rows, logs, commands in ((None, True, True), (None, True, False), (None, False, False)):
-        if len(text := write(rows, logs, commands)) <= LIMIT:
+        if len(text := _document(measured, rows, logs, commands)) <= LIMIT:
             return text
-    return write(100, False, False)
+    return _document(measured, 100, False, False)
 
 
-def _document(
-    plan: Plan,
-    table: pd.DataFrame,
-    comparison: pd.DataFrame,
-    judgement: Judgement,
-    reduced: pd.DataFrame,
-    found: list[slo.Found],
-    sessions: dict[str, SessionRecord],
-    published: Published | None,
-    answers: pd.DataFrame | None,
-    rows: int | None,
-    logs: bool,
-    commands: bool,
-) -> str:
-    dummies, points = answer.dummies(table), declared(table)
-    failing = quality.failing(plan, answers)
+def _document(measured: Measured, rows: int | None, logs: bool, commands: bool) -> str:
+    plan, table, sessions = measured.plan, measured.table, measured.sessions
+    comparison, judgement = measured.comparison, measured.judgement
+    headline = answer.headline(plan, comparison, measured.failing)
     blocks = [
         f"## servetune: {text(plan.study)}",
         f"**{text(plan.question)}**",
-        *(f"> {text(note)}" for note in quality.warnings(plan, answers)),
-        *(f"> {text(note)}" for note in verdicts.cautions(plan, judgement)),
-        *_notes(plan, table, comparison, sessions),
-        slo_markdown.answer(plan, found),
-        verdict_table(judgement, rows, failing),
-        bullets(
-            [f"**{text(p)}:** {text(s)}" for p, s in answer.headline(plan, comparison, failing)]
-        )
-        or (None if found else "No measurement is ok, so there is no answer yet."),
-        _state(plan, table, comparison, judgement),
+        *(f"> {text(note)}" for note in measured.notes),
+        slo_markdown.answer(plan, measured.found),
+        verdict_table(judgement, rows, measured.failing),
+        bullets([f"**{text(place)}:** {text(sentence)}" for place, sentence in headline])
+        or (None if measured.found else "No measurement is ok, so there is no answer yet."),
+        _state(measured),
         bullets([text(why) for why in verdicts.without(judgement)]) if plan.repeats > 1 else None,
-        slo_markdown.capacity_table(plan, found, dummies, rows),
-        _comparison(plan, comparison, rows, dummies, failing) if len(comparison) else None,
-        quality_markdown.quality_table(plan, answers),
-        _batches(plan, comparison, rows, dummies),
-        _turns(reduced, rows, dummies),
+        slo_markdown.capacity_table(plan, measured.found, measured.dummies, rows),
+        comparison_table(measured, rows),
+        quality_markdown.quality_table(plan, measured.answers),
+        batch_table(measured, rows),
+        turn_table(measured, rows),
         effect_table(judgement, rows),
-        _findings(plan, points, sessions),
-        _capacity(plan, table),
-        _published(plan, points, sessions, published, rows),
+        _findings(plan, measured.points, sessions),
+        _capacity(measured),
+        _published(measured, rows),
         *_problems(table, logs),
         _validity(table),
         _commands(provenance.commands(plan, table, sessions)) if commands else None,
@@ -128,9 +74,10 @@ def _document(
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _state(plan: Plan, table: pd.DataFrame, comparison: pd.DataFrame, judgement: Judgement) -> str:
-    told = [answer.state(table)]
-    if len(comparison):
+def _state(measured: Measured) -> str:
+    plan, judgement = measured.plan, measured.judgement
+    told = [answer.state(measured.table)]
+    if len(measured.comparison):
         told += [verdicts.method(plan, judgement), verdicts.checked(judgement)]
     return " ".join(text(each) for each in told if each)
 
@@ -154,120 +101,6 @@ def _findings(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord
     return f"### Findings\n\n{bullets(lines)}{more}"
 
 
-def _notes(
-    plan: Plan, table: pd.DataFrame, comparison: pd.DataFrame, sessions: dict[str, SessionRecord]
-) -> list[str]:
-    notes = [
-        *([answer.DUMMY] if answer.dummies(table) else []),
-        *answer.no_ratios(plan, comparison),
-        *provenance.mixed(table, sessions),
-    ]
-    return [f"> {text(note)}" for note in notes]
-
-
-def _comparison(
-    plan: Plan,
-    comparison: pd.DataFrame,
-    most: int | None,
-    dummies: set[str],
-    failing: dict[str, str],
-) -> str:
-    heads = [
-        "Workload",
-        "Load point",
-        "Variant",
-        "Status",
-        "Requests",
-        "TTFT p50, ms",
-        "TPOT p50, ms",
-        "E2E p50, ms",
-        "Output, tok/s",
-        "Acceptance length",
-    ]
-    rows = records_of(comparison)
-    order = {place: i for i, place in enumerate(dict.fromkeys(map(_place, rows)))}
-    rows.sort(key=lambda row: (order[_place(row)], row["variant"] != plan.baseline))
-    if all(known(row["acceptance_length"]) is None for row in rows):
-        heads.pop()
-    costs = economy.costs(comparison)
-    cells = [
-        _cells(plan, row, dummies, failing)[: len(heads)]
-        + [wording.number(row[column]) for column in costs]
-        for row in rows[:most]
-    ]
-    note = (
-        f"In brackets: ratio to {text(plan.baseline)} at the same load point"
-        " (of a latency lower is better, of a throughput higher)."
-    )
-    if costs and plan.price_usd_per_hour:
-        note += f" {economy.EXPLAINED} {wording.number(plan.price_usd_per_hour)} USD an hour."
-    shown = pipe_table([*heads, *costs.values()], cells, numeric_from=4)
-    return f"{shown}\n\n{note}{left(rows, cells)}"
-
-
-def _cells(
-    plan: Plan, row: dict[str, Any], dummies: set[str], failing: dict[str, str]
-) -> list[str]:
-    metrics = ("ttft_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "output_throughput_tok_s")
-    is_baseline = row["variant"] == plan.baseline
-    status = row["status"]
-    if row["measurements"] > 1:
-        status += f", {row['ok']} of {row['measurements']}"
-    return [
-        text(row["workload"]),
-        text(row["load_point"]),
-        text(answer.marked(row["variant"], dummies, failing))
-        + (" (baseline)" if is_baseline else ""),
-        status,
-        f"{row['requests']:,}" if row["ok"] else wording.NONE,
-        *(_valued(row, metric, is_baseline) for metric in metrics),
-        wording.number(row["acceptance_length"]),
-    ]
-
-
-def _batches(
-    plan: Plan, comparison: pd.DataFrame, most: int | None, dummies: set[str]
-) -> str | None:
-    rows = economy.batches(comparison, plan.baseline)
-    if not rows:
-        return None
-    metrics = ("duration_s", "request_throughput_rps", "output_throughput_tok_s")
-    cells = [
-        [
-            text(wording.where_of(row)),
-            text(answer.marked(row["variant"], dummies)),
-            *(_valued(row, metric, row["variant"] == plan.baseline) for metric in metrics),
-        ]
-        for row in rows[:most]
-    ]
-    heads = ["Batch", "Variant", "Time to finish, s", "Requests/s", "Output, tok/s"]
-    return f"### Offline batch\n\n{pipe_table(heads, cells, numeric_from=2)}{left(rows, cells)}"
-
-
-def _turns(reduced: pd.DataFrame, most: int | None, dummies: set[str]) -> str | None:
-    rows = turns.first_and_last(reduced)
-    if not rows:
-        return None
-    metrics = {
-        "prefix_cache_hit_ratio": "Prefix-cache hits",
-        "ttft_p50_ms": "TTFT p50, ms",
-        "input_tokens_mean": "Input tokens, mean",
-    }
-    cells = [
-        [
-            text(wording.where_of(row)),
-            text(answer.marked(row["variant"], dummies)),
-            f"{row['turns']}",
-            *(turns.from_to(row, metric) for metric in metrics),
-        ]
-        for row in rows[:most]
-    ]
-    heads = ["Load point", "Variant", "Turns", *metrics.values()]
-    told = "Values in the first and in the last turn."
-    shown = pipe_table(heads, cells, numeric_from=2)
-    return f"### Conversations by turn\n\n{told}\n\n{shown}{left(rows, cells)}"
-
-
 def _validity(table: pd.DataFrame) -> str | None:
     """The rules over all measurements; the reasons of broken ones stand above."""
     tallies = validity.tallies(validity.cards(table))
@@ -286,41 +119,34 @@ def _validity(table: pd.DataFrame) -> str | None:
     return details("Validity rules", pipe_table(heads, cells, numeric_from=3))
 
 
-def _valued(row: dict[str, Any], metric: str, is_baseline: bool) -> str:
-    value, ratio = wording.number(row[metric]), known(row[f"{metric}_ratio"])
-    return value if is_baseline or ratio is None else f"{value} ({wording.ratio(ratio)})"
-
-
-def _capacity(plan: Plan, table: pd.DataFrame) -> str:
-    dummies = answer.dummies(table)
+def _capacity(measured: Measured) -> str:
     rows = [
         [
-            text(answer.marked(row["variant"], dummies)),
+            text(answer.marked(row["variant"], measured.dummies)),
             wording.whole(row["kv_cache_tokens"]),
             wording.ratio(row["kv_cache_tokens_ratio"]),
             wording.number(row["kv_cache_max_concurrency"]),
         ]
-        for row in records_of(compare_capacity(table, plan.baseline))
+        for row in records_of(compare_capacity(measured.table, measured.plan.baseline))
     ]
     heads = ["Variant", "KV-cache tokens", f"{wording.TIMES} baseline", "Max concurrency"]
     return pipe_table(heads, rows, numeric_from=1)
 
 
-def _published(
-    plan: Plan,
-    table: pd.DataFrame,
-    sessions: dict[str, SessionRecord],
-    published: Published | None,
-    most: int | None,
-) -> str | None:
+def _published(measured: Measured, most: int | None) -> str | None:
+    plan, published = measured.plan, measured.published
     if published is None:
         return None
-    rows, dummies = reference.beside(plan, table, published), answer.dummies(table)
+    rows = reference.beside(plan, measured.points, published)
     cells = [
-        [text(cell) for cell in (answer.marked(row.variant, dummies), row.place, *row.cells())]
+        [
+            text(cell)
+            for cell in (answer.marked(row.variant, measured.dummies), row.place, *row.cells())
+        ]
         for row in rows[:most]
     ]
-    told = reference.source(published, plan, provenance.versions(plan, table, sessions))
+    versions = provenance.versions(plan, measured.points, measured.sessions)
+    told = reference.source(published, plan, versions)
     parts = [
         f"{reference.EXPLAINED} Source: {text(published.source.title)}.",
         pipe_table(
@@ -366,7 +192,3 @@ def _setup(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) 
     steps = provenance.reproduction(plan, table, sessions)
     shell = "\n".join(f"{text}  # {purpose.lower()}" for purpose, text in steps)
     return details("Setup and how to reproduce", f"{bullets(items)}\n\n{fence(shell, 'sh')}")
-
-
-def _place(row: dict[str, Any]) -> tuple[str, str]:
-    return row["workload"], row["load_point"]

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.comparison import records_of
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.records import Launch, SessionRecord
 from servetune.report.wording import plural, shell, where_of
 

@@ -11,7 +11,7 @@ from servetune.analysis.capacities import Gain, gains
 from servetune.analysis.comparison import known, records_of
 from servetune.capacity.sequential import OVERLOAD
 from servetune.capacity.slo import Objective, Slo
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.report.wording import NONE, listed, number, percent, plural, ratio, span
 
 NBSP = "\N{NO-BREAK SPACE}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.report import slo, slo_charts
 from servetune.report.grammar import Spec, distinct
 

@@ -11,7 +11,7 @@ from servetune.analysis.judgement import Judgement
 from servetune.analysis.launches import JUDGED
 from servetune.analysis.planning import MOST
 from servetune.analysis.verdicts import FEWEST
-from servetune.plan import Plan
+from servetune.planned import Plan
 from servetune.report.charts import place_axis, ratio_axis
 from servetune.report.grammar import (
     Spec,

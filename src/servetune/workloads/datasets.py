@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from servetune.plan import PlannedDataset
+from servetune.planned import PlannedDataset
 from servetune.workloads.declared import (
     ConversationsDataset,
     Dataset,

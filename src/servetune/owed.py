@@ -1,0 +1,39 @@
+"""What a session has still to measure, by what has no record yet."""
+
+from pathlib import Path
+
+from servetune.paths import quality_path, record_path
+from servetune.planned import Measurement, Session
+from servetune.searches import next_probe
+
+
+def owed_by(session: Session, root: Path) -> list[Measurement]:
+    """Return the measurements of a session that have no record yet, in their order."""
+    return [m for m in session.measurements if not record_path(session.study, m.id, root).is_file()]
+
+
+def next_owed(session: Session, root: Path) -> Measurement | None:
+    """Return what a session has to measure next: its load points, then the probes of searches."""
+    for measurement in owed_by(session, root):
+        return measurement
+    for search in session.searches:
+        if (probe := next_probe(session, search, root)) is not None:
+            return probe
+    return None
+
+
+def owes_quality(session: Session, root: Path) -> bool:
+    """Tell whether a session has the quality of its variant still to measure."""
+    quality = session.quality
+    return quality is not None and not quality_path(session.study, quality.id, root).is_file()
+
+
+def is_complete(session: Session, root: Path) -> bool:
+    """Tell whether a session has measured all that it owes."""
+    return next_owed(session, root) is None and not owes_quality(session, root)
+
+
+def count_owed(session: Session, root: Path) -> int:
+    """Count what a session has to measure: load points, searches that have not ended, quality."""
+    searching = sum(next_probe(session, search, root) is not None for search in session.searches)
+    return len(owed_by(session, root)) + searching + owes_quality(session, root)

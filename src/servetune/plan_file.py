@@ -1,0 +1,45 @@
+"""The plan as a file that every step of a run reads."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from servetune.errors import UserError
+from servetune.identity import digest
+from servetune.plan import make_plan, read_params
+from servetune.planned import Plan
+from servetune.records import write_json
+
+
+def read_plan(path: Path | None, root: Path) -> Plan:
+    """Read a plan that `keep_plan` wrote, or make it from params.yaml without a path.
+
+    Raises:
+        UserError: no such file, or the declarations are wrong.
+    """
+    if path is None:
+        return make_plan(read_params(root), root)
+    try:
+        return Plan.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; leave --plan out") from None
+
+
+def keep_plan(plan: Plan, root: Path) -> Path:
+    """Write a plan under a name of its own content, so that no other run can change it."""
+    path = root / ".servetune" / f"plan-{digest(plan.model_dump(mode='json'))}.json"
+    if not path.is_file():
+        write_json(path, plan)
+    return path
+
+
+def plan_for_workflow(config: dict[str, Any]) -> tuple[Plan, Path]:
+    """Make the plan while the workflow is read; returns it and the file that the steps read.
+
+    Exits with one line if the declarations are wrong.
+    """
+    try:
+        plan = make_plan(config, Path())
+    except UserError as error:
+        sys.exit(f"servetune: {error}")
+    return plan, keep_plan(plan, Path())

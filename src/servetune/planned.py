@@ -1,0 +1,166 @@
+"""What a plan holds: sessions, the measurements that they owe, and what those need."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from servetune.capacity.slo import Search
+from servetune.load.registry import GENERATORS
+from servetune.quality.declared import Quality
+from servetune.quality.planned import LM_EVAL, PlannedQuality
+from servetune.records import Ceilings
+from servetune.study import EQUIVALENCE, ServerArguments
+from servetune.validity import Limits
+
+
+class _Planned(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class PlannedModel(_Planned):
+    """A checkpoint to have: how it comes to be, and what it is made from (ids)."""
+
+    id: str
+    source: dict[str, Any]
+    parents: dict[str, str]
+
+
+class PlannedDataset(_Planned):
+    """A request dataset to have, made from its declaration and a seed."""
+
+    id: str
+    spec: dict[str, Any]
+    seed: int
+
+
+class Measurement(_Planned):
+    """One load point to measure once. `load` is all that the client is told.
+
+    `probe` is what ends a probe of a search for the capacity, as `servetune.load.probe` takes it.
+    """
+
+    id: str
+    workload: str
+    load_point: str
+    load: dict[str, Any]
+    probe: dict[str, Any] | None = None
+
+
+class PlannedSearch(_Planned):
+    """A search for the capacity. Its probes are measurements that are planned one by one.
+
+    `load` is what all of them are told, `identity` what decides each beside its own load.
+    """
+
+    id: str
+    workload: str
+    load: dict[str, Any]
+    identity: dict[str, Any]
+    settings: Search
+
+
+class Session(_Planned):
+    """One server launch and the measurements that it owes, in the order of measuring.
+
+    `order` is its place among the sessions of the plan, from 0.
+    """
+
+    id: str
+    order: int
+    study: str
+    variant: str
+    repeat: int
+    hardware: str
+    engine: str
+    model: str
+    draft: str | None
+    server: ServerArguments
+    speculative: dict[str, Any] | None
+    environment: dict[str, str]
+    startup_timeout_s: float
+    load_timeout_s: float
+    stall_timeout_s: float
+    validity: Limits = Limits()
+    measurements: list[Measurement]
+    searches: list[PlannedSearch] = []
+    quality: PlannedQuality | None = None
+
+    @property
+    def visible_gpus(self) -> str | None:
+        """CUDA_VISIBLE_DEVICES as the server gets it; None: this process's own."""
+        return self.environment.get("CUDA_VISIBLE_DEVICES")
+
+    @property
+    def models(self) -> list[str]:
+        """The ids of the checkpoints that the server loads."""
+        return [self.model, *([self.draft] if self.draft else [])]
+
+    @property
+    def datasets(self) -> list[str]:
+        """The ids of the datasets that it sends, each once."""
+        corpus = [self.quality.corpus] if self.quality else []
+        return list(dict.fromkeys([*(load["dataset"] for load in self._loads), *corpus]))
+
+    @property
+    def generators(self) -> list[str]:
+        """The load generators that its measurements use, each once."""
+        return list(dict.fromkeys(load["generator"] for load in self._loads))
+
+    @property
+    def tools(self) -> list[str]:
+        """The environments that it needs beside its engine, each once."""
+        found = {GENERATORS[name].environment for name in self.generators} - {None}
+        found |= {LM_EVAL} if self.quality and self.quality.lm_eval else set()
+        return sorted(name for name in found if name)
+
+    @property
+    def owed(self) -> list[str]:
+        """The ids of all that it is to have a record of: load points, searches, quality."""
+        beside = [self.quality.id] if self.quality else []
+        planned = [*(m.id for m in self.measurements), *(search.id for search in self.searches)]
+        return [*planned, *beside]
+
+    @property
+    def _loads(self) -> list[dict[str, Any]]:
+        return [m.load for m in self.measurements] + [search.load for search in self.searches]
+
+
+class Plan(_Planned):
+    """All that a study asks for. `engines` maps an engine's id to its declaration."""
+
+    study: str
+    question: str
+    hardware: str
+    baseline: str
+    variants: list[str]
+    params: dict[str, Any]
+    repeats: int = 1
+    equivalence: float = EQUIVALENCE
+    validity: Limits = Limits()
+    price_usd_per_hour: float | None = None
+    ceilings: Ceilings | None = None
+    quality: Quality | None = None
+    published: str | None = None
+    engines: dict[str, Any]
+    models: dict[str, PlannedModel]
+    datasets: dict[str, PlannedDataset]
+    sessions: list[Session]
+
+    def session(self, id: str) -> Session:
+        """Return one session by its id."""
+        return next(session for session in self.sessions if session.id == id)
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """All measurements, in the order of their sessions."""
+        return [m for session in self.sessions for m in session.measurements]
+
+    @property
+    def searches(self) -> list[PlannedSearch]:
+        """All searches, in the order of their sessions."""
+        return [search for session in self.sessions for search in session.searches]
+
+    @property
+    def qualities(self) -> list[PlannedQuality]:
+        """What is asked of each variant's quality, in the order of the sessions."""
+        return [session.quality for session in self.sessions if session.quality]

@@ -1,0 +1,61 @@
+"""The processes of a session, as its plan declares them: the server and the load clients."""
+
+import json
+import os
+from pathlib import Path
+
+from servetune.arguments import as_argv
+from servetune.engines import engine_id, read_engine
+from servetune.load.client import LoadClient
+from servetune.load.registry import GENERATORS
+from servetune.models.make import checkpoint
+from servetune.paths import raw_folder
+from servetune.planned import Session
+from servetune.serve import Server
+
+OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
+"""Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
+
+
+def server_of(session: Session, number: int, root: Path) -> Server:
+    """Return the server of a session's launch, not started."""
+    engine = read_engine(session.engine)
+    own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
+    arguments = as_argv({**own, **session.server}, engine.arguments)
+    if session.speculative:
+        speculative = dict(session.speculative)
+        if session.draft:
+            speculative["model"] = str(_relative(checkpoint(session.draft, root), root))
+        arguments += ["--speculative-config", json.dumps(speculative)]
+    return Server(
+        python=engine.python,
+        model=str(_relative(checkpoint(session.model, root), root)),
+        arguments=arguments,
+        environment=session.environment,
+        name=f"{session.id}-{number}-{os.getpid()}",
+        log=raw_folder(session.study, session.id, root) / f"server-{number}.log",
+        folder=root,
+    )
+
+
+def client_of(session: Session, name: str, number: int, server: Server, root: Path) -> LoadClient:
+    """Return the client of a load generator for a session's launch, not started."""
+    generator = GENERATORS[name]
+    environment = generator.environment
+    engine = engine_id(environment, root) if environment else session.engine
+    return LoadClient(
+        python=read_engine(engine).python,
+        module=generator.client,
+        environment={generator.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
+        log=raw_folder(session.study, session.id, root) / f"{name}-{number}.log",
+        folder=root,
+    )
+
+
+def tokenizer_of(session: Session, root: Path) -> Path:
+    """Return where the tokenizer of a session's model lies, as its processes are told it."""
+    return _relative(checkpoint(session.model, root), root)
+
+
+def _relative(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path

@@ -1,0 +1,117 @@
+"""What a study measured, as both forms of the report take it, and what both make of it first."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from servetune.analysis.comparison import compare
+from servetune.analysis.judgement import Judgement, judge_study
+from servetune.paths import session_path
+from servetune.planned import Plan
+from servetune.published import Published, read_published
+from servetune.records import SessionRecord, read_session
+from servetune.report import answer, provenance, quality, slo, verdicts
+from servetune.report.turns import by_turn
+from servetune.tables import declared
+from servetune.timeline import COLUMNS
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The tables of a study with their sessions.
+
+    Attributes:
+        plan: what was asked.
+        table: a row a measurement, as `servetune.tables.load_points` makes it.
+        quantiles: the distributions, as `servetune.tables.quantiles` makes them.
+        sessions: session records by id; some may be missing.
+        turns: conversations by turn, as `servetune.tables.turns` makes them.
+        over_time: telemetry, as `servetune.timeline.timeline` makes it.
+        published: what others measured, to stand beside it.
+        searched: what searches for the capacity found.
+        answers: a row a variant, as `servetune.quality_tables.qualities` makes it.
+    """
+
+    plan: Plan
+    table: pd.DataFrame
+    quantiles: pd.DataFrame
+    sessions: dict[str, SessionRecord]
+    turns: pd.DataFrame
+    over_time: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(COLUMNS)))
+    published: Published | None = None
+    searched: slo.Searched | None = None
+    answers: pd.DataFrame | None = None
+
+    @cached_property
+    def points(self) -> pd.DataFrame:
+        """The measurements of load points: probes of a search are compared with nothing."""
+        return declared(self.table)
+
+    @cached_property
+    def distributions(self) -> pd.DataFrame:
+        """The quantiles of load points."""
+        return self._of_points(self.quantiles)
+
+    @cached_property
+    def comparison(self) -> pd.DataFrame:
+        """A row a (workload, load point, variant), beside the baseline's."""
+        return compare(self.points, self.plan.baseline)
+
+    @cached_property
+    def judgement(self) -> Judgement:
+        """Verdicts, effects and drift."""
+        return judge_study(self.plan, self.points, self.distributions)
+
+    @cached_property
+    def by_turn(self) -> pd.DataFrame:
+        """Conversations by turn, launches taken together."""
+        return by_turn(self._of_points(self.turns))
+
+    @cached_property
+    def found(self) -> list[slo.Found]:
+        """What each search found for each tier."""
+        return slo.found(self.plan, self.searched) if self.searched else []
+
+    @cached_property
+    def dummies(self) -> set[str]:
+        """The variants whose weights are dummy."""
+        return answer.dummies(self.table)
+
+    @cached_property
+    def failing(self) -> dict[str, str]:
+        """The variants that break a bound of quality, with what they break."""
+        return quality.failing(self.plan, self.answers)
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What a reader has to know before reading any number."""
+        return [
+            *quality.warnings(self.plan, self.answers),
+            *verdicts.cautions(self.plan, self.judgement),
+            *([answer.DUMMY] if self.dummies else []),
+            *answer.no_ratios(self.plan, self.comparison),
+            *provenance.mixed(self.table, self.sessions),
+        ]
+
+    def _of_points(self, rows: pd.DataFrame) -> pd.DataFrame:
+        return rows[rows["measurement"].isin(self.points["measurement"])]
+
+
+def read_measured(plan: Plan, root: Path) -> Measured:
+    """Read the tables and the sessions of a plan from its results folder."""
+    results = root / "results" / plan.study
+    table = pd.read_parquet(results / "load_points.parquet")
+    named = {id: session_path(plan.study, id, root) for id in table["session"].unique()}
+    return Measured(
+        plan=plan,
+        table=table,
+        quantiles=pd.read_parquet(results / "quantiles.parquet"),
+        sessions={id: read_session(path) for id, path in named.items() if path.is_file()},
+        turns=pd.read_parquet(results / "turns.parquet"),
+        over_time=pd.read_parquet(results / "timeline.parquet"),
+        published=read_published(plan.published, root) if plan.published else None,
+        searched=slo.read_searched(results),
+        answers=pd.read_parquet(results / "quality.parquet"),
+    )
