@@ -13,9 +13,15 @@ ENOUGH = 0.9
 
 
 def from_requests(
-    requests: pd.DataFrame, schedule: list[ScheduledRequest], load: dict[str, Any]
+    requests: pd.DataFrame,
+    schedule: list[ScheduledRequest],
+    load: dict[str, Any],
+    block_tokens: int | None = None,
 ) -> Card:
-    """Fill the part of a card that the request table and the schedule tell."""
+    """Fill the part of a card that the request table and the schedule tell.
+
+    `block_tokens` are those of a block of the server's KV cache, where it tells them.
+    """
     errors = requests.loc[requests["is_counted"], "error"].dropna()
     ok = requests[requests["is_ok"] & requests["is_counted"]]
     wrong = int((ok["output_tokens"] != ok["asked_output_tokens"]).sum())
@@ -25,7 +31,7 @@ def from_requests(
         first_error=str(errors.iloc[0]) if len(errors) else None,
         ended_early=_ended_early(requests, schedule, load),
         implied_prefix_cache_hit_ratio=implied_hit_ratio(
-            schedule, requests, load["endpoint"] == "chat"
+            schedule, requests, load["endpoint"] == "chat", block_tokens
         ),
         offered_rate_rps=offered_rps,
         sent_rate_rps=sent_rps,

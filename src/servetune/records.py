@@ -38,6 +38,7 @@ class ServerFacts(_Record):
     kv_cache_max_concurrency: float | None = None
     kv_cache_gib: float | None = None
     kv_cache_dtype: str | None = None
+    kv_cache_block_tokens: int | None = None
     weights_gib: float | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None

@@ -56,6 +56,7 @@ def read_facts(
         startup_s=startup_s,
         kv_cache_gib=_kv_cache_gib(cache, log),
         kv_cache_dtype=_text(cache.get("cache_dtype")),
+        kv_cache_block_tokens=_whole(cache.get("block_size")),
         max_num_seqs=_whole(scheduler.get("max_num_seqs")),
         max_num_batched_tokens=_whole(scheduler.get("max_num_batched_tokens")),
         max_model_len=_whole(model.get("max_model_len")),

@@ -19,10 +19,16 @@ def card(replies: list[Reply], dataset: list[dict[str, Any]], **declared: Any) -
     return from_requests(request_table(replies, schedule, told), schedule, told)
 
 
-def implied(dataset: list[dict[str, Any]], replies: list[Reply], **declared: Any) -> float | None:
+def implied(
+    dataset: list[dict[str, Any]],
+    replies: list[Reply],
+    block_tokens: int | None = None,
+    **declared: Any,
+) -> float | None:
     told = load(**declared)
     schedule = make_schedule(dataset, told)
-    return implied_hit_ratio(schedule, request_table(replies, schedule, told))
+    table = request_table(replies, schedule, told)
+    return implied_hit_ratio(schedule, table, block_tokens=block_tokens)
 
 
 def test_the_rate_that_was_sent_is_held_against_the_one_offered() -> None:
@@ -66,7 +72,16 @@ def test_a_shared_prefix_implies_its_share_after_the_first() -> None:
 def test_a_prompt_sent_again_is_implied_to_hit() -> None:
     dataset = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
     replies = [reply(i, float(i), input_tokens=40) for i in range(2)]
-    assert implied(dataset, replies, requests=2) == pytest.approx(0.5, abs=0.05)
+    # Two blocks of 16 tokens; the third is not full, as the last token is never looked up.
+    assert implied(dataset, replies, requests=2) == pytest.approx(32 / 80)
+
+
+def test_prompts_shorter_than_a_block_of_the_cache_imply_no_hits() -> None:
+    dataset = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
+    replies = [reply(i, float(i), input_tokens=120) for i in range(2)]
+    assert implied(dataset, replies, requests=2, block_tokens=128) == 0
+    replies = [reply(i, float(i), input_tokens=200) for i in range(2)]
+    assert implied(dataset, replies, requests=2, block_tokens=128) == pytest.approx(128 / 400)
 
 
 def test_a_later_turn_is_implied_to_hit_the_turn_before_it() -> None:
@@ -74,4 +89,4 @@ def test_a_later_turn_is_implied_to_hit_the_turn_before_it() -> None:
         reply(0, 0.0, input_tokens=100, output_tokens=20),
         reply(1, 1.0, input_tokens=150, output_tokens=20),
     ]
-    assert implied(rows(1, turns=2), replies, requests=2) == pytest.approx(120 / 250)
+    assert implied(rows(1, turns=2), replies, requests=2) == pytest.approx(112 / 250)
