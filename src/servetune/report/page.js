@@ -66,8 +66,12 @@ async function draw(element) {
 
 const elements = [...document.querySelectorAll("[data-chart]")];
 
+// One at a time, so that the page can be read and used meanwhile.
 async function drawAll() {
-  await Promise.all(elements.map(draw));
+  for (const element of elements) {
+    await draw(element);
+    await new Promise((resolve) => window.setTimeout(resolve));
+  }
   document.documentElement.dataset.drawn = dark.matches ? "dark" : "light";
 }
 
@@ -117,4 +121,7 @@ document.addEventListener("change", (event) => {
   if (event.target.dataset.param) updateAll(event.target.closest("section"));
 });
 dark.addEventListener("change", drawAll);
+if (document.readyState !== "complete") {
+  await new Promise((resolve) => window.addEventListener("load", resolve, { once: true }));
+}
 await drawAll();
