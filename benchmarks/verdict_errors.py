@@ -11,8 +11,9 @@ Printed are, of two variants that are the same (A/A): the share of 95 % interval
 the share called faster or slower if any difference is of interest (margin 0), and that beyond the
 default margin of 3 %; two repeats prove nothing, so that nothing false is called. Then the share
 of whole tables with any false verdict, with the correction for many comparisons. And of two
-variants that differ by 10 %: the repeats that the tool recommends after a pilot, and the share of
-verdicts that are then right.
+variants that differ by 10 %: the repeats that the tool tells after a pilot for such a difference,
+by the spread that it saw, and the share of verdicts that are then right; and that of the repeats
+that it tells for the difference as it saw it.
 """
 
 import sys
@@ -24,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from servetune.analysis.launches import PLACE, launch_values, quantile_interval
-from servetune.analysis.planning import MOST, cautious_variance, repeats_to_decide
+from servetune.analysis.planning import MOST, cautious_size, cautious_variance, repeats_to_decide
 from servetune.analysis.verdicts import FEWEST, judge
 from servetune.analysis.welch import Group, difference, three_sided
 from servetune.study import EQUIVALENCE
@@ -34,6 +35,7 @@ MARGIN = float(np.log1p(EQUIVALENCE))
 DIFFERENCE = 0.10
 REQUESTS = 64
 REQUEST_SPREAD = 0.2
+MANY = 100_000
 RANDOM = np.random.default_rng(1)
 
 Floats = NDArray[np.float64]
@@ -124,49 +126,67 @@ def print_tables(tables: int = 400) -> None:
     )
 
 
-def print_power(spreads: dict[str, float]) -> None:
+def print_power(spreads: list[tuple[str, float]]) -> None:
     print(
-        f"A true difference of {DIFFERENCE:.0%}, margin 3 %,"
-        f" {COMPARISONS // 2:,} comparisons a line"
+        f"A true difference of {DIFFERENCE:.0%}, margin 3 %, {COMPARISONS // 2:,} comparisons a"
+        f" line.\nFirst at the repeats that are told for such a difference; then at those told"
+        f" for the difference\nas the pilot saw it, where it tells them (up to {MOST})."
     )
-    print("spread             comparisons  pilot  recommended (median)  called  wrong")
-    for name, spread in spreads.items():
+    print("launches vary       comparisons  pilot  repeats  called  wrong   told  repeats  called")
+    for name, spread in spreads:
         for comparisons in (1, 12):
             for pilot in (2, 3, 5):
-                print_adaptive(name, spread, comparisons, pilot)
+                print_adaptive(f"{name} {spread:.0%}", spread, comparisons, pilot)
     print()
 
 
 def print_adaptive(name: str, spread: float, comparisons: int, pilot: int) -> None:
-    """Measure a pilot, then as many repeats as the pilot recommends, then judge once."""
+    """Measure a pilot, then as many repeats as it recommends, then judge once."""
     size = COMPARISONS // 2
-    one, other = (spread * normal(size, MOST) for _ in range(2))
-    one = one + np.log1p(DIFFERENCE)
-    first = grouped(one[:, :pilot]), grouped(other[:, :pilot])
-    variance = (first[0].variance + first[1].variance) / 2
-    wanted = repeats_to_decide(
-        difference(*first).log_ratio,
-        cautious_variance(variance, 2 * (pilot - 1)),
-        MARGIN,
-        comparisons,
+    shift = float(np.log1p(DIFFERENCE))
+    first = [grouped(s + spread * normal(size, pilot)) for s in (shift, 0.0)]
+    variance = cautious_variance((first[0].variance + first[1].variance) / 2, 2 * (pilot - 1))
+    wanted = repeats_to_decide(shift, variance, MARGIN, comparisons, most=MANY)
+    right, wrong = judged(first, np.maximum(wanted, FEWEST), spread, shift, comparisons)
+    seen = difference(*first)
+    near = cautious_size(seen.log_ratio, seen.standard_error, seen.degrees, MARGIN)
+    wanted_as_seen = repeats_to_decide(near, variance, MARGIN, comparisons)
+    told = np.isfinite(wanted_as_seen)
+    count = np.where(told, np.maximum(wanted_as_seen, FEWEST), FEWEST)
+    right_as_seen, _ = judged(first, count, spread, shift, comparisons)
+    as_seen = (
+        f"{np.median(count[told]):8.0f} {right_as_seen[told].mean():7.1%}" if told.any() else ""
     )
-    count = np.clip(np.where(np.isfinite(wanted), wanted, MOST), max(pilot, FEWEST), MOST).astype(
-        int
-    )
-    told = three_sided(difference(first_of(one, count), first_of(other, count)), MARGIN)
-    is_proven = told.p_value <= 0.05 / comparisons
-    right, wrong = np.mean(is_proven & (told.claim == 1)), np.mean(is_proven & (told.claim != 1))
     print(
-        f"{name:18} {comparisons:11} {pilot:6} {np.median(count):21.0f} {right:7.1%} {wrong:6.2%}"
+        f"{name:19} {comparisons:11} {pilot:6} {np.median(wanted):8.0f} {right.mean():7.1%}"
+        f" {wrong.mean():6.2%} {told.mean():6.0%} {as_seen}"
     )
 
 
-def first_of(values: Floats, count: NDArray[np.int64]) -> Group:
-    """Group the first launches of each row, of which there are differently many."""
-    used = np.arange(values.shape[1]) < count[:, None]
-    mean = (values * used).sum(axis=1) / count
-    variance = ((values - mean[:, None]) ** 2 * used).sum(axis=1) / (count - 1)
-    return Group(count.astype(float), mean, variance, np.full(len(values), np.nan))
+def judged(
+    first: list[Group], count: Floats, spread: float, shift: float, comparisons: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Add launches to a pilot until there are so many; tell which verdicts are right and wrong."""
+    one, other = (grown(g, count, spread, s) for g, s in zip(first, (shift, 0.0), strict=True))
+    told = three_sided(difference(one, other), MARGIN)
+    is_proven = told.p_value <= 0.05 / comparisons
+    return is_proven & (told.claim == 1), is_proven & (told.claim != 1)
+
+
+def grown(group: Group, count: Floats, spread: float, shift: float) -> Group:
+    """Draw mean and variance of the launches that are still wanted, and add them to a group."""
+    n = group.launches
+    more = np.maximum(count - n, 0)
+    mean = shift + spread * normal(len(n)) / np.sqrt(np.maximum(more, 1))
+    squares = spread**2 * np.where(more > 1, RANDOM.chisquare(np.maximum(more - 1, 1)), 0.0)
+    total = n + more
+    apart = n * more / total * (mean - group.mean) ** 2
+    return Group(
+        total,
+        (n * group.mean + more * mean) / total,
+        ((n - 1) * group.variance + squares + apart) / (total - 1),
+        group.request_variance,
+    )
 
 
 def residuals(paths: list[Path]) -> pd.DataFrame:
@@ -197,11 +217,11 @@ def main() -> None:
     measured = residuals([Path(name) for name in sys.argv[1:]]) if sys.argv[1:] else None
     worst = print_simulated()
     print_tables()
-    spreads = {"1 %": 0.01, "2 %": 0.02, "4 %": 0.04}
+    spreads = [("simulated", spread) for spread in (0.01, 0.02, 0.04, 0.08, 0.16)]
     if measured is not None:
         print_resampled(measured)
         by_metric = measured.groupby("metric")["residual"].std()
-        spreads = {name.removesuffix("_ms"): value for name, value in by_metric.items()}
+        spreads = [(str(name).split("_")[0], value) for name, value in by_metric.items()]
     print_power(spreads)
     print(f"{time.monotonic() - began:.0f} s")
     if worst > 0.05:

@@ -9,7 +9,8 @@ from launch_data import make_values
 from report_data import make_data, make_quickstart_plan
 from servetune.analysis.launches import launch_values
 from servetune.analysis.percentiles import percentile_intervals
-from servetune.analysis.planning import repeats_to_decide
+from servetune.analysis.planning import cautious_size, repeats_to_decide, smallest_to_call
+from servetune.analysis.resolution import resolution
 from servetune.analysis.verdicts import judge
 from servetune.analysis.welch import Group, difference, holm, three_sided
 
@@ -125,3 +126,32 @@ def test_a_percentile_has_an_interval_and_a_p99_of_few_requests_has_none():
     median = told.loc[("c8", "tpot_p50_ms")]
     assert (median["low"] < median["value"]).all() and (median["value"] < median["high"]).all()
     assert told.loc[("c8", "tpot_p99_ms")]["high"].isna().all()
+
+
+def test_repeats_and_the_smallest_difference_that_they_call_are_inverse():
+    margin, variance = float(np.log(1.03)), 0.05**2
+    repeats = repeats_to_decide(np.log(1.1), variance, margin)
+    assert np.log(1.1) >= smallest_to_call(variance, margin, int(repeats))
+    assert np.log(1.1) < smallest_to_call(variance, margin, int(repeats) - 1)
+    assert np.isinf(smallest_to_call(4.0, margin, 2, comparisons=100))
+
+
+def test_a_difference_that_a_few_launches_saw_is_planned_for_with_caution():
+    margin = float(np.log(1.03))
+    seen, vague = cautious_size(np.log(1.2), np.array([0.001, 0.1]), np.array([8.0, 4.0]), margin)
+    assert margin < vague < seen < np.log(1.2)
+    assert cautious_size(np.log(1.05), 0.1, 4.0, margin) == margin, "it may be no difference at all"
+    assert cautious_size(0.0, 0.001, 8.0, margin) > 0, "and one within the margin may be larger"
+
+
+def test_a_study_tells_how_launches_vary_and_what_its_repeats_can_call():
+    values = make_values({"base": 10.0, "other": 10.0}, repeats=6, spread=0.05)
+    told = resolution(values, 0.03, 2).set_index("metric")
+    assert told["spread_ratio"].between(0.02, 0.1).all()
+    assert (told["repeats"] == 6).all()
+    # A tenth more is called by the repeats that it is said to take, and not by fewer.
+    for row in told.itertuples():
+        assert (row.repeats_for_difference <= 6) == (row.smallest_difference <= 0.1)
+    few = resolution(values[values["repeat"] <= 2], 0.03, 2)
+    assert (few["smallest_difference"].to_numpy() > told["smallest_difference"].to_numpy()).all()
+    assert resolution(values[values["repeat"] == 1], 0.03, 2).empty

@@ -9,6 +9,7 @@ import pandas as pd
 from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.factorial import COLUMNS, Factorial, effects, find_factorial
 from servetune.analysis.launches import launch_values
+from servetune.analysis.resolution import resolution
 from servetune.analysis.verdicts import judge
 from servetune.planned import Plan, Session
 
@@ -20,6 +21,7 @@ class Judgement:
     verdicts: pd.DataFrame
     launches: pd.DataFrame
     drift: pd.DataFrame
+    resolution: pd.DataFrame
     order_was_kept: bool
     factorial: Factorial | None
     effects: pd.DataFrame
@@ -36,10 +38,13 @@ def judge_study(plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame) -> Jud
     first = {s.variant: s for s in reversed(plan.sessions)}
     factorial = find_factorial({name: _settings(s) for name, s in first.items()}, plan.baseline)
     nothing = pd.DataFrame(columns=COLUMNS)
+    verdicts = judge(launches, plan.baseline, plan.equivalence)
+    comparisons = int(verdicts["p_value"].notna().sum())
     return Judgement(
-        verdicts=judge(launches, plan.baseline, plan.equivalence),
+        verdicts=verdicts,
         launches=launches,
         drift=drift(launches),
+        resolution=resolution(launches, plan.equivalence, comparisons),
         order_was_kept=order_was_kept(table),
         factorial=factorial,
         effects=effects(launches, factorial) if factorial else nothing,

@@ -10,8 +10,9 @@ POWER = 0.9
 MOST = 200
 """Repeats beyond which a comparison is not worth deciding."""
 
-CAUTION = 0.8
-"""The confidence with which the spread is not underestimated."""
+CAUTION = 0.85
+"""The confidence with which the spread is not underestimated, nor how far a difference lies from
+the edge of the margin."""
 
 
 def cautious_variance(variance: ArrayLike, degrees: ArrayLike) -> Floats:
@@ -25,38 +26,76 @@ def cautious_variance(variance: ArrayLike, degrees: ArrayLike) -> Floats:
     return np.asarray(np.asarray(variance, dtype=float) * d / lowest)
 
 
+def cautious_size(
+    log_ratio: ArrayLike, standard_error: ArrayLike, degrees: ArrayLike, margin: float
+) -> Floats:
+    """Return the size of a difference, moved towards the edge of the margin by what is uncertain.
+
+    The difference that a pilot saw is a poor guide to the repeats that it takes: one that looks
+    large by chance asks for too few (Albers and Lakens, When power analyses based on pilot data
+    are biased, Journal of Experimental Social Psychology 74, 2018). At the edge itself no number
+    of launches decides.
+    """
+    away = np.abs(np.asarray(log_ratio, dtype=float)) - margin
+    d: Floats = np.asarray(degrees, dtype=float)
+    uncertain = np.asarray(stats.t.ppf(CAUTION, d)) * np.asarray(standard_error, dtype=float)
+    return np.asarray(margin + np.sign(away) * np.maximum(np.abs(away) - uncertain, 0))
+
+
 def repeats_to_decide(
     log_ratio: ArrayLike,
     variance: ArrayLike,
     margin: float,
     comparisons: int = 1,
     power: float = POWER,
+    most: int = MOST,
 ) -> Floats:
     """Return the launches of each variant with which a verdict is found with the given power.
 
     Args:
-        log_ratio: the true difference, elementwise.
+        log_ratio: the difference to plan for, elementwise.
         variance: of one launch's log value, the same for both variants.
         margin: the smallest difference of interest, a positive log ratio.
         comparisons: verdicts that are asked for at once; the level is divided by them.
         power: the probability of the verdict.
+        most: launches beyond which it is not worth deciding.
 
     Returns:
-        A number of launches, at least 2; infinite if `MOST` do not decide, as of a difference
+        A number of launches, at least 2; infinite if `most` do not decide, as of a difference
         that is about the margin.
     """
     size = np.abs(np.asarray(log_ratio, dtype=float))
     spread = np.sqrt(np.asarray(variance, dtype=float))
-    found = np.full(np.broadcast(size, spread).shape, np.inf)
-    for launches in range(2, MOST + 1):
-        reached = _power(size, spread, margin, launches, (1 - CONFIDENCE) / comparisons) >= power
-        found = np.where(np.isinf(found) & reached, launches, found)
-        if np.all(np.isfinite(found)):
-            break
-    return found
+    level = (1 - CONFIDENCE) / comparisons
+    shape = np.broadcast(size, spread).shape
+    few, enough = np.ones(shape), np.full(shape, most + 1.0)
+    while np.any(enough - few > 1):
+        middle = np.maximum(np.floor((few + enough) / 2), 2)
+        is_enough = _power(size, spread, margin, middle, level) >= power
+        few, enough = np.where(is_enough, few, middle), np.where(is_enough, middle, enough)
+    return np.where(enough > most, np.inf, enough)
 
 
-def _power(size: Floats, spread: Floats, margin: float, launches: int, level: float) -> Floats:
+def smallest_to_call(
+    variance: float, margin: float, launches: int, comparisons: int = 1, power: float = POWER
+) -> float:
+    """Return the smallest log ratio, beyond the margin, that so many launches call.
+
+    Takes what `repeats_to_decide` does, and is its inverse; infinite beyond a factor of 100.
+    """
+    few, enough = margin, float(np.log(100))
+    spread, level = np.asarray(np.sqrt(variance)), (1 - CONFIDENCE) / comparisons
+    count = np.asarray(float(launches))
+    if _power(np.asarray(enough), spread, margin, count, level) < power:
+        return float("inf")
+    while enough - few > 1e-4:
+        middle = (few + enough) / 2
+        is_enough = _power(np.asarray(middle), spread, margin, count, level) >= power
+        few, enough = (few, middle) if is_enough else (middle, enough)
+    return enough
+
+
+def _power(size: Floats, spread: Floats, margin: float, launches: Floats, level: float) -> Floats:
     """The probability of the true verdict, by the noncentral t."""
     own = launches - 1
     # Welch's degrees at equal variances: the ratio of the expectations in Satterthwaite's formula.

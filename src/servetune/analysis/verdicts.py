@@ -16,7 +16,7 @@ from servetune.analysis.launches import (
     group_launches,
     is_better,
 )
-from servetune.analysis.planning import cautious_variance, repeats_to_decide
+from servetune.analysis.planning import cautious_size, cautious_variance, repeats_to_decide
 from servetune.analysis.welch import CONFIDENCE, Floats, difference, holm, three_sided
 
 Verdict = Literal["faster", "slower", "indistinguishable", "undecided", "none"]
@@ -57,8 +57,8 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         means, with its own interval at 95 %. `p_value` is of the claim that fits best, corrected
         for all comparisons of the table (Holm). `verdict` is `none` where there are too few
         launches, and `reason` says why. `further_repeats` would decide an undecided comparison
-        with a probability of 90 % if the ratio is as it was seen; it is infinite if no
-        reasonable number does.
+        with a probability of 90 %, cautiously: it is infinite if no reasonable number does, or
+        if the launches so far do not tell.
     """
     groups = group_launches(values)
     pairs = groups[groups["variant"] != baseline].merge(
@@ -113,7 +113,12 @@ def _judge_pairs(
         pooled = _pooled(pairs)
         degrees = (launches + base_launches - 2)[undecided]
         needed[undecided] = repeats_to_decide(
-            found.log_ratio[undecided],
+            cautious_size(
+                found.log_ratio[undecided],
+                found.standard_error[undecided],
+                found.degrees[undecided],
+                margin,
+            ),
             cautious_variance(pooled[undecided], degrees),
             margin,
             int(np.sum(~np.isnan(p_value))),

@@ -9,7 +9,8 @@ import pandas as pd
 from servetune.analysis.comparison import known, records_of
 from servetune.analysis.judgement import Judgement
 from servetune.analysis.launches import JUDGED
-from servetune.analysis.planning import MOST
+from servetune.analysis.planning import MOST, POWER
+from servetune.analysis.resolution import DIFFERENCE, MOST_TOLD
 from servetune.analysis.verdicts import FEWEST
 from servetune.planned import Plan
 from servetune.report.charts import place_axis, ratio_axis
@@ -104,6 +105,29 @@ def checked(judgement: Judgement) -> str:
     if not tested or judgement.drift["has_drifted"].any():
         return ""
     return f"No drift over the order of sessions in {listed(tested)}."
+
+
+def resolved(judgement: Judgement) -> str:
+    """Say how much launches vary, and what difference that lets a study of so many repeats call."""
+    rows = records_of(judgement.resolution)
+    if not rows or not judgement.has_intervals:
+        return ""
+    vary = listed([f"{share(row['spread_ratio'])} in {HEADS[row['metric']]}" for row in rows])
+    smallest = listed([_smallest(row["smallest_difference"]) for row in rows])
+    wanted = listed([_repeats(row["repeats_for_difference"]) for row in rows])
+    return (
+        f"Launches of one variant vary by {vary} (standard deviation). With"
+        f" {plural(rows[0]['repeats'], 'repeat')} a true difference of {smallest} would be called"
+        f" with a probability of {share(POWER)}; one of {share(DIFFERENCE)} takes {wanted} repeats."
+    )
+
+
+def _smallest(difference: float) -> str:
+    return "no size" if np.isinf(difference) else share(difference)
+
+
+def _repeats(count: float) -> str:
+    return f"more than {MOST_TOLD:,}" if np.isinf(count) else f"{count:,.0f}"
 
 
 def without(judgement: Judgement) -> list[str]:
