@@ -31,6 +31,15 @@ def test_one_repeat_has_no_verdict_table_and_says_why():
         assert "One repeat gives no verdict" in rendered
 
 
+def test_what_the_repeats_can_call_is_said_in_every_report(data):
+    for report in (render_html(data), render_markdown(data).replace("\\", "")):
+        rendered = report.replace("\N{NO-BREAK SPACE}", " ")
+        (told,) = re.findall(r"Launches of one variant vary by [^;]*; [^.]* repeats\.", rendered)
+        assert "With 4 repeats what truly differs by" in told
+        assert "what differs by 10 % takes" in told
+    assert "Launches of one variant" not in render_html(make_data())
+
+
 def test_the_forest_shows_every_interval_and_every_run(data):
     judgement = judge_study(data.plan, data.table, data.quantiles)
     spec = verdicts.forest(judgement, data.plan.variants, "tpot_p50_ms", "TPOT p50")

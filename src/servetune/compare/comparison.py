@@ -8,6 +8,7 @@ import pandas as pd
 from servetune.analysis.comparison import compare, records_of
 from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import JUDGED, launch_values
+from servetune.analysis.resolution import resolution
 from servetune.analysis.verdicts import judge_revisions
 from servetune.compare.changes import (
     Change,
@@ -59,6 +60,7 @@ class Comparison:
     installed: list[Change]
     rows: list[Row]
     verdicts: pd.DataFrame
+    resolution: pd.DataFrame
     drifted: list[str]
     order_was_kept: bool
 
@@ -72,6 +74,8 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
     values = [launch_values(side.table, side.quantiles) for side in (base, here)]
     verdicts = judge_revisions(values[1], values[0], equivalence)
     found = drift(values[1])
+    sides = [each.assign(variant=each["variant"] + f" {i}") for i, each in enumerate(values)]
+    count = int(verdicts["p_value"].notna().sum())
     return Comparison(
         base=base,
         here=here,
@@ -81,6 +85,7 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
         installed=installed_changes(base, here),
         rows=_rows(base, here, verdicts),
         verdicts=verdicts,
+        resolution=resolution(pd.concat(sides), equivalence, count),
         drifted=list(found.loc[found["has_drifted"], "metric"]),
         order_was_kept=order_was_kept(here.table),
     )

@@ -11,7 +11,7 @@ from servetune.compare.comparison import METRICS, Comparison, Row
 from servetune.compare.sides import Side
 from servetune.report import wording
 from servetune.report.gfm import bullets, details, pipe_table, text
-from servetune.report.verdicts import HEADS
+from servetune.report.verdicts import HEADS, resolved
 from servetune.report.verdicts_markdown import verdict_cell
 
 MOST_RESOLVED = 25
@@ -115,7 +115,9 @@ def _metrics(comparison: Comparison) -> str:
     heads = ["Variant", "Load point", *(HEADS[metric] for metric in METRICS)]
     shown = pipe_table(heads, cells, numeric_from=len(heads))
     left = len(comparison.rows) - len(cells)
-    return shown + (f"\n\n{wording.plural(left, 'more row')} not shown." if left else "")
+    shown += f"\n\n{wording.plural(left, 'more row')} not shown." if left else ""
+    told = "" if comparison.verdicts.empty else resolved(comparison.resolution)
+    return shown + (f"\n\n{text(told)}" if told else "")
 
 
 def _row_cells(row: Row) -> list[str]:

@@ -102,7 +102,7 @@ def render_html(measured: Measured) -> str:
         without=verdicts.without(judgement) if plan.repeats > 1 else [],
         slo=capacity_found,
         drift_checked=verdicts.checked(judgement),
-        resolved=verdicts.resolved(judgement),
+        resolved=verdicts.resolved(judgement.resolution),
         effects=records_of(judgement.effects),
         columns=COMPARED,
         costs=economy.costs(comparison),

@@ -79,7 +79,7 @@ def _state(measured: Measured) -> str:
     told = [answer.state(measured.table)]
     if len(measured.comparison):
         told += [verdicts.method(plan, judgement), verdicts.checked(judgement)]
-        told += [verdicts.resolved(judgement)]
+        told += [verdicts.resolved(judgement.resolution)]
     return " ".join(text(each) for each in told if each)
 
 

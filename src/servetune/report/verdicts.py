@@ -25,7 +25,7 @@ from servetune.report.grammar import (
     spec,
     tooltip,
 )
-from servetune.report.wording import listed, plural, ratio, share, where_of
+from servetune.report.wording import listed, number, plural, ratio, share, where_of
 
 HEADS = dict(zip(JUDGED, ("Output throughput", "TTFT p50", "TPOT p50"), strict=True))
 
@@ -107,23 +107,27 @@ def checked(judgement: Judgement) -> str:
     return f"No drift over the order of sessions in {listed(tested)}."
 
 
-def resolved(judgement: Judgement) -> str:
-    """Say how much launches vary, and what difference that lets a study of so many repeats call."""
-    rows = records_of(judgement.resolution)
-    if not rows or not judgement.has_intervals:
+def resolved(resolution: pd.DataFrame) -> str:
+    """Say how much launches vary, and what difference that lets so many repeats call."""
+    rows = records_of(resolution)
+    if not rows:
         return ""
     vary = listed([f"{share(row['spread_ratio'])} in {HEADS[row['metric']]}" for row in rows])
     smallest = listed([_smallest(row["smallest_difference"]) for row in rows])
     wanted = listed([_repeats(row["repeats_for_difference"]) for row in rows])
     return (
         f"Launches of one variant vary by {vary} (standard deviation). With"
-        f" {plural(rows[0]['repeats'], 'repeat')} a true difference of {smallest} would be called"
-        f" with a probability of {share(POWER)}; one of {share(DIFFERENCE)} takes {wanted} repeats."
+        f" {plural(rows[0]['repeats'], 'repeat')} what truly differs by {smallest} would be called"
+        f" with a probability of {share(POWER)}; what differs by {share(DIFFERENCE)} takes {wanted}"
+        " repeats."
     )
 
 
 def _smallest(difference: float) -> str:
-    return "no size" if np.isinf(difference) else share(difference)
+    if np.isinf(difference):
+        return "no size"
+    # Beyond a doubling a percentage is hard to picture.
+    return share(difference) if difference < 1 else f"a factor of {number(1 + difference)}"
 
 
 def _repeats(count: float) -> str:
