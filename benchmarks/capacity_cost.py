@@ -29,7 +29,7 @@ from servetune import probes, searches  # noqa: E402
 from servetune.capacity.search import Capacity  # noqa: E402
 from servetune.engines import build_engine  # noqa: E402
 from servetune.load.declared import LoadPoint  # noqa: E402
-from servetune.paths import search_path  # noqa: E402
+from servetune.paths import record_path, search_path  # noqa: E402
 from servetune.plan import make_plan  # noqa: E402
 from servetune.planned import Measurement, PlannedSearch, Session  # noqa: E402
 from servetune.records import MeasurementRecord, read_measurement  # noqa: E402
@@ -125,9 +125,17 @@ def measure(session: Session, root: Path, requests: int) -> None:
     run_session(session, root)
 
 
-def busy_s(root: Path, study: str, ids: list[str]) -> float:
-    records = [read_measurement(root / "results" / study / "records" / f"{id}.json") for id in ids]
+def read_probes(root: Path, study: str, ids: list[str]) -> list[MeasurementRecord]:
+    return [read_measurement(record_path(study, id, root)) for id in ids]
+
+
+def busy_s(records: list[MeasurementRecord]) -> float:
     return sum(each.metrics.duration_s for each in records if each.metrics)
+
+
+def overlaps(intervals: list[tuple[float, float]]) -> str:
+    pairs = [(a, b) for i, a in enumerate(intervals) for b in intervals[i + 1 :]]
+    return f"{sum(max(a[0], b[0]) <= min(a[1], b[1]) for a, b in pairs)} of {len(pairs)}"
 
 
 def main() -> None:
@@ -162,29 +170,35 @@ def main() -> None:
 def report(session: Session, root: Path, requests: int) -> None:
     """Print each way's answers, their spread, and the seconds that the server was busy."""
     found: dict[str, list[tuple[Capacity, float]]] = {}
+    ours: list[tuple[Capacity, float, float]] = []
     for search in session.searches:
         record = searches.read_search(search_path(session.study, search.id, root))
-        cost = busy_s(root, session.study, record.measurements)
-        found.setdefault(search.workload.rsplit("-", 1)[0], []).append((record.tiers["slo"], cost))
-    ours = found.pop("servetune")
-    for each, _ in ours:
-        if each.ended == "failed":
-            print(f"servetune failed: {each.reason}")
-    ours = [(each, cost) for each, cost in ours if each.ended != "failed"]
-    capacity = statistics.median(each.capacity or 0 for each, _ in ours)
-    seconds = statistics.mean(cost for _, cost in ours)
+        probes = read_probes(root, session.study, record.measurements)
+        way, answer, cost = search.workload.rsplit("-", 1)[0], record.tiers["slo"], busy_s(probes)
+        if way != "servetune":
+            found.setdefault(way, []).append((answer, cost))
+        elif answer.ended == "failed" or probes[0].metrics is None:
+            print(f"servetune failed: {answer.reason}")
+        else:
+            ours.append((answer, cost, probes[0].metrics.request_throughput_rps))
+    capacity = statistics.median(each.capacity or 0 for each, _, _ in ours)
+    seconds = statistics.mean(cost for _, cost, _ in ours)
     print(f"servetune: {len(ours)} searches on one server, median {capacity:.1f} req/s")
-    for each, cost in ours:
+    for each, cost, speed in ours:
         print(
             f"  {each.capacity:6.1f} ({each.lower:.1f} to {each.upper or 0:.1f}), {each.ended},"
-            f" {cost:.0f} s"
+            f" {cost:.0f} s; the closed loop before it {speed:.1f} req/s"
         )
-    holds = sum(each.lower <= capacity <= (each.upper or capacity) for each, _ in ours)
-    pairs = [(a, b) for i, (a, _) in enumerate(ours) for b, _ in ours[i + 1 :]]
-    overlap = sum(max(a.lower, b.lower) <= min(a.upper or 0, b.upper or 0) for a, b in pairs)
-    close = sum(abs((each.capacity or 0) / capacity - 1) <= 0.1 for each, _ in ours)
+    holds = sum(each.lower <= capacity <= (each.upper or capacity) for each, _, _ in ours)
+    intervals = [(each.lower, each.upper or float("inf")) for each, _, _ in ours]
+    relative = [
+        (each.lower / speed, b / speed)
+        for (each, _, speed), (_, b) in zip(ours, intervals, strict=True)
+    ]
+    close = sum(abs((each.capacity or 0) / capacity - 1) <= 0.1 for each, _, _ in ours)
     print(f"  intervals that hold the median: {holds} of {len(ours)}")
-    print(f"  pairs of intervals that overlap: {overlap} of {len(pairs)}")
+    print(f"  pairs of intervals that overlap: {overlaps(intervals)}")
+    print(f"  the same, over the server's own speed in that closed loop: {overlaps(relative)}")
     print(f"  within 10 % of the median: {close} of {len(ours)}; busy {seconds:.0f} s a search")
     for name, answers in found.items():
         cost = statistics.mean(cost for _, cost in answers)

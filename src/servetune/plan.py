@@ -64,7 +64,9 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     datasets = _plan_datasets(study, chosen.seed, root)
 
     repeats = chosen.repeats or study.repeats
-    order = {at: i for i, at in enumerate(measuring_order(names, repeats, chosen.seed))}
+    # A part of the variants keeps the order of them all, in which they may have been measured.
+    everything = measuring_order(list(study.variants), repeats, chosen.seed)
+    order = {at: i for i, at in enumerate(at for at in everything if at[0] in names)}
     sessions: list[Session] = []
     for repeat in range(1, repeats + 1):
         for name in names:

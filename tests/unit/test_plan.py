@@ -155,6 +155,12 @@ def test_the_order_is_drawn_from_the_seed(project: Project) -> None:
     assert run_order(plan(project, repeats=2)) == run_order(plan(project, repeats=2))
 
 
+def test_a_part_of_the_variants_keeps_the_order_of_them_all(project: Project) -> None:
+    some = run_order(plan(project, repeats=4, variants=["bf16", "fp8-kv", "eagle3"]))
+    whole = run_order(plan(project, repeats=4))
+    assert some == [at for at in whole if at[0] in ("bf16", "fp8-kv", "eagle3")]
+
+
 def test_more_repeats_keep_the_measurements_and_continue_the_order(project: Project) -> None:
     few, many = plan(project, repeats=3), plan(project, repeats=6)
     assert ids(few) < ids(many)
