@@ -70,7 +70,7 @@ class Workspace:
             "GIT_COMMITTER_EMAIL": "tester@example.org",
         }
 
-    def run(self, *command: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=self.root,
@@ -81,7 +81,7 @@ class Workspace:
             check=False,
         )
 
-    def check(self, *command: str, timeout_s: float = 180) -> str:
+    def check(self, *command: str, timeout_s: float = 600) -> str:
         """Run a command that must succeed; returns what it printed."""
         done = self.run(*command, timeout_s=timeout_s)
         output = done.stdout + done.stderr

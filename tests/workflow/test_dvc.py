@@ -344,7 +344,7 @@ def _assert_served_by(workspace: Workspace, max_num_seqs: int) -> None:
         assert name.startswith(record["session"])
 
 
-def _wait_for_queue(workspace: Workspace, timeout_s: float = 150) -> str:
+def _wait_for_queue(workspace: Workspace, timeout_s: float = 600) -> str:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         status = workspace.check("dvc", "queue", "status")
