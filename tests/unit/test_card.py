@@ -69,6 +69,12 @@ def test_a_shared_prefix_implies_its_share_after_the_first() -> None:
     assert implied(dataset, replies, requests=4) == pytest.approx(3 / 4 * 48 / 64)
 
 
+def test_a_shared_block_counts_whatever_the_length_of_the_prompt() -> None:
+    dataset = [{"prompt": [7] * 16 + [i] * 33, "output_tokens": 3} for i in range(2)]
+    replies = [reply(i, float(i), input_tokens=49) for i in range(2)]
+    assert implied(dataset, replies, requests=2) == pytest.approx(1 / 2 * 16 / 49)
+
+
 def test_a_prompt_sent_again_is_implied_to_hit() -> None:
     dataset = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
     replies = [reply(i, float(i), input_tokens=40) for i in range(2)]

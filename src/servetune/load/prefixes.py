@@ -51,7 +51,8 @@ def implied_hit_ratio(
         else:
             template = TEMPLATE_TOKENS if is_chat and known else 0
             shared = template + _shared(request.prompt, known) * input_tokens
-        shared_tokens += int(min(shared, input_tokens - 1)) // block * block
+        # A share of the tokens may be a hair less than the whole number that it stands for.
+        shared_tokens += int(min(round(shared, 6), input_tokens - 1)) // block * block
     return shared_tokens / tokens if tokens else None
 
 
