@@ -29,10 +29,10 @@ from servetune import probes, searches  # noqa: E402
 from servetune.capacity.search import Capacity  # noqa: E402
 from servetune.engines import build_engine  # noqa: E402
 from servetune.load.declared import LoadPoint  # noqa: E402
-from servetune.paths import record_path, search_path  # noqa: E402
+from servetune.paths import search_path  # noqa: E402
 from servetune.plan import make_plan  # noqa: E402
 from servetune.planned import Measurement, PlannedSearch, Session  # noqa: E402
-from servetune.records import MeasurementRecord, read_measurement  # noqa: E402
+from servetune.records import MeasurementRecord  # noqa: E402
 from servetune.session import run_session  # noqa: E402
 from workspace import QUIET, make_workspace  # noqa: E402
 
@@ -125,10 +125,6 @@ def measure(session: Session, root: Path, requests: int) -> None:
     run_session(session, root)
 
 
-def read_probes(root: Path, study: str, ids: list[str]) -> list[MeasurementRecord]:
-    return [read_measurement(record_path(study, id, root)) for id in ids]
-
-
 def busy_s(records: list[MeasurementRecord]) -> float:
     return sum(each.metrics.duration_s for each in records if each.metrics)
 
@@ -173,14 +169,14 @@ def report(session: Session, root: Path, requests: int) -> None:
     ours: list[tuple[Capacity, float, float]] = []
     for search in session.searches:
         record = searches.read_search(search_path(session.study, search.id, root))
-        probes = read_probes(root, session.study, record.measurements)
-        way, answer, cost = search.workload.rsplit("-", 1)[0], record.tiers["slo"], busy_s(probes)
+        sent = searches.probes_of([record], root)
+        way, answer, cost = search.workload.rsplit("-", 1)[0], record.tiers["slo"], busy_s(sent)
         if way != "servetune":
             found.setdefault(way, []).append((answer, cost))
-        elif answer.ended == "failed" or probes[0].metrics is None:
+        elif answer.ended == "failed" or sent[0].metrics is None:
             print(f"servetune failed: {answer.reason}")
         else:
-            ours.append((answer, cost, probes[0].metrics.request_throughput_rps))
+            ours.append((answer, cost, sent[0].metrics.request_throughput_rps))
     capacity = statistics.median(each.capacity or 0 for each, _, _ in ours)
     seconds = statistics.mean(cost for _, cost, _ in ours)
     print(f"servetune: {len(ours)} searches on one server, median {capacity:.1f} req/s")
@@ -192,8 +188,8 @@ def report(session: Session, root: Path, requests: int) -> None:
     holds = sum(each.lower <= capacity <= (each.upper or capacity) for each, _, _ in ours)
     intervals = [(each.lower, each.upper or float("inf")) for each, _, _ in ours]
     relative = [
-        (each.lower / speed, b / speed)
-        for (each, _, speed), (_, b) in zip(ours, intervals, strict=True)
+        (low / speed, high / speed)
+        for (low, high), (_, _, speed) in zip(intervals, ours, strict=True)
     ]
     close = sum(abs((each.capacity or 0) / capacity - 1) <= 0.1 for each, _, _ in ours)
     print(f"  intervals that hold the median: {holds} of {len(ours)}")

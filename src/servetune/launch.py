@@ -24,7 +24,7 @@ from servetune.owed import next_owed, owed_by, owes_quality
 from servetune.paths import launch_files, quality_path, raw_folder, record_path
 from servetune.planned import Measurement, PlannedSearch, Session
 from servetune.probes import scout
-from servetune.processes import client_of, server_of, tokenizer_of
+from servetune.processes import checkpoint_of, client_of, server_of
 from servetune.progress import say
 from servetune.provenance import git_state, now
 from servetune.quality.measure import blank_quality, measure_quality
@@ -87,7 +87,7 @@ class ServerLaunch:
                 server=server,
                 facts=facts,
                 clients=clients,
-                tokenizer=tokenizer_of(session, root),
+                tokenizer=checkpoint_of(session.model, root),
                 sampler=sampler,
                 neighbours=neighbours,
             )

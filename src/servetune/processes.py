@@ -25,11 +25,11 @@ def server_of(session: Session, number: int, root: Path) -> Server:
     if session.speculative:
         speculative = dict(session.speculative)
         if session.draft:
-            speculative["model"] = str(_relative(checkpoint(session.draft, root), root))
+            speculative["model"] = str(checkpoint_of(session.draft, root))
         arguments += ["--speculative-config", json.dumps(speculative)]
     return Server(
         python=engine.python,
-        model=str(_relative(checkpoint(session.model, root), root)),
+        model=str(checkpoint_of(session.model, root)),
         arguments=arguments,
         environment=session.environment,
         name=f"{session.id}-{number}-{os.getpid()}",
@@ -52,10 +52,7 @@ def client_of(session: Session, name: str, number: int, server: Server, root: Pa
     )
 
 
-def tokenizer_of(session: Session, root: Path) -> Path:
-    """Return where the tokenizer of a session's model lies, as its processes are told it."""
-    return _relative(checkpoint(session.model, root), root)
-
-
-def _relative(path: Path, root: Path) -> Path:
+def checkpoint_of(id: str, root: Path) -> Path:
+    """Return where a checkpoint lies, as the processes of a session are told it."""
+    path = checkpoint(id, root)
     return path.relative_to(root) if path.is_relative_to(root) else path

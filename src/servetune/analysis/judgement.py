@@ -10,7 +10,7 @@ from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.factorial import COLUMNS, Factorial, effects, find_factorial
 from servetune.analysis.launches import launch_values
 from servetune.analysis.resolution import resolution
-from servetune.analysis.verdicts import judge
+from servetune.analysis.verdicts import count_judged, judge
 from servetune.planned import Plan, Session
 
 
@@ -39,12 +39,11 @@ def judge_study(plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame) -> Jud
     factorial = find_factorial({name: _settings(s) for name, s in first.items()}, plan.baseline)
     nothing = pd.DataFrame(columns=COLUMNS)
     verdicts = judge(launches, plan.baseline, plan.equivalence)
-    comparisons = int(verdicts["p_value"].notna().sum())
     return Judgement(
         verdicts=verdicts,
         launches=launches,
         drift=drift(launches),
-        resolution=resolution(launches, plan.equivalence, comparisons),
+        resolution=resolution(launches, plan.equivalence, count_judged(verdicts)),
         order_was_kept=order_was_kept(table),
         factorial=factorial,
         effects=effects(launches, factorial) if factorial else nothing,

@@ -87,6 +87,11 @@ def judge_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float
     return _judge_pairs(pairs, ["this revision"] * count, ["the base"] * count, equivalence)
 
 
+def count_judged(verdicts: pd.DataFrame) -> int:
+    """Count the comparisons of a table of verdicts that share the level."""
+    return int(verdicts["p_value"].notna().sum())
+
+
 def _judge_pairs(
     pairs: pd.DataFrame, names: list[str], base_names: list[str], equivalence: float
 ) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from servetune.analysis.comparison import compare, records_of
 from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import JUDGED, launch_values
 from servetune.analysis.resolution import resolution
-from servetune.analysis.verdicts import judge_revisions
+from servetune.analysis.verdicts import count_judged, judge_revisions
 from servetune.compare.changes import (
     Change,
     declared_changes,
@@ -75,7 +75,6 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
     verdicts = judge_revisions(values[1], values[0], equivalence)
     found = drift(values[1])
     sides = [each.assign(variant=each["variant"] + f" {i}") for i, each in enumerate(values)]
-    count = int(verdicts["p_value"].notna().sum())
     return Comparison(
         base=base,
         here=here,
@@ -85,7 +84,7 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
         installed=installed_changes(base, here),
         rows=_rows(base, here, verdicts),
         verdicts=verdicts,
-        resolution=resolution(pd.concat(sides), equivalence, count),
+        resolution=resolution(pd.concat(sides), equivalence, count_judged(verdicts)),
         drifted=list(found.loc[found["has_drifted"], "metric"]),
         order_was_kept=order_was_kept(here.table),
     )

@@ -61,7 +61,7 @@ def render_html(measured: Measured) -> str:
     names = [look.variant for look in looks]
     capacities = compare_capacity(table, plan.baseline)
     why = insight.insight(plan, table, sessions, names)
-    capacity_found = slo_section.section(plan, table, measured.searched, names)
+    capacity_found = slo_section.section(measured, names)
     told = quality.section(plan, measured.answers, names)
     drawn = {
         **_charts(measured, capacities, names),

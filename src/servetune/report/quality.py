@@ -22,8 +22,6 @@ class Section:
     rows: list[dict[str, Any]]
     tasks: list[dict[str, Any]]
     method: str
-    warnings: list[str]
-    failing: dict[str, str]
     charts: dict[str, Spec]
 
 
@@ -39,8 +37,6 @@ def section(plan: Plan, table: pd.DataFrame | None, variants: list[str]) -> Sect
         rows=records_of(table),
         tasks=tasks(table),
         method=method(plan),
-        warnings=warnings(plan, table),
-        failing=failing(plan, table),
         charts={name: made for name, made in drawn.items() if made is not None},
     )
 

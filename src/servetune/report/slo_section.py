@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-import pandas as pd
-
-from servetune.planned import Plan
 from servetune.report import slo, slo_charts
 from servetune.report.grammar import Spec, distinct
+from servetune.report.measured import Measured
 
 
 @dataclass(frozen=True)
@@ -21,21 +19,19 @@ class Section:
     method: str = slo.METHOD
 
 
-def section(
-    plan: Plan, table: pd.DataFrame, searched: slo.Searched | None, variants: list[str]
-) -> Section | None:
+def section(measured: Measured, variants: list[str]) -> Section | None:
     """Gather the section; None of a study that searches for nothing."""
-    results = slo.found(plan, searched) if searched else []
+    searched, results = measured.searched, measured.found
     if searched is None or not results:
         return None
     tiers: dict[str, list[slo.Found]] = {}
     for each in results:
         tiers.setdefault(each.place, []).append(each)
-    seen = slo_charts.observations(searched, table)
+    seen = slo_charts.observations(searched, measured.table)
     return Section(
-        sentences=slo.sentences(plan, results),
+        sentences=slo.sentences(measured.plan, results),
         tiers=tiers,
-        sent=slo.sent(table, searched),
+        sent=slo.sent(measured.table, searched),
         objectives=[(place, place) for place in distinct(seen, "where")],
         charts=slo_charts.drawn(results, seen, variants),
     )

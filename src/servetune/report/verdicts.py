@@ -11,7 +11,7 @@ from servetune.analysis.judgement import Judgement
 from servetune.analysis.launches import JUDGED
 from servetune.analysis.planning import MOST, POWER
 from servetune.analysis.resolution import DIFFERENCE, MOST_TOLD
-from servetune.analysis.verdicts import FEWEST
+from servetune.analysis.verdicts import FEWEST, count_judged
 from servetune.planned import Plan
 from servetune.report.charts import place_axis, ratio_axis
 from servetune.report.grammar import (
@@ -66,7 +66,7 @@ def method(plan: Plan, judgement: Judgement) -> str:
             "One repeat gives no verdict: a launch does not tell how much launches vary, so that a"
             " difference of a few percent may be noise. Set repeats to 3 or more."
         )
-    count = int(judgement.verdicts["p_value"].notna().sum())
+    count = count_judged(judgement.verdicts)
     told = (
         f"A verdict is proven at the 95{NBSP}% level, over {plural(count, 'comparison')} together,"
         f" against a smallest difference of interest of {share(plan.equivalence)}: faster and"
