@@ -5,7 +5,6 @@ Git; per-request data lives in `results/raw`.
 """
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Judgement
+from servetune.files import whole_file
 
 SCHEMA_VERSION = 2
 
@@ -365,12 +365,10 @@ class SessionRecord(_Record):
 def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:
     """Write JSON under a temporary name and rename it, so that nothing is ever half-written."""
     data = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     # A list of numbers on one line: a record's diff is as long as what it says.
     text = re.sub(r"\[\n[\s\d.,eE+-]+\]", _on_one_line, json.dumps(data, indent=1))
-    temporary.write_text(text + "\n", encoding="utf-8")
-    temporary.replace(path)
+    with whole_file(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def _on_one_line(numbers: re.Match[str]) -> str:

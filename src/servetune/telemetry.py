@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pandas as pd
 
+from servetune.files import whole_file
 from servetune.metric_names import GAUGES, PER_POSITION, RANKED
 from servetune.nvml import Gpus, GpuSample
 
@@ -146,6 +147,5 @@ def _columns(samples: list[GpuSample]) -> dict[str, Any]:
 
 def write_samples(samples: pd.DataFrame, path: Path) -> None:
     """Write samples as Parquet under a temporary name, then rename."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    samples.to_parquet(temporary, index=False)
-    temporary.replace(path)
+    with whole_file(path) as temporary:
+        samples.to_parquet(temporary, index=False)

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
+import vl_convert
 from rich.console import Console
 
 from report_data import (
@@ -21,6 +22,7 @@ from report_data import (
 )
 from servetune.records import Ceilings
 from servetune.report import provenance, render_html, render_markdown, render_terminal
+from servetune.report.page import bundle
 from servetune.validity import Limits
 
 
@@ -559,3 +561,11 @@ def test_a_server_that_did_not_start_is_no_other_version():
             sessions[id] = session.model_copy(update={"launches": launches})
     assert not any("versions" in note for note in provenance.mixed(data.table, sessions))
     assert provenance.versions(data.plan, data.table, sessions).count("vllm") == 1
+
+
+def test_the_program_that_draws_is_bundled_once_for_all_reports(tmp_path, monkeypatch):
+    monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path))
+    made = bundle()
+    assert len(made) > 500_000 and "vegaEmbed" in made
+    monkeypatch.setattr(vl_convert, "javascript_bundle", None)
+    assert bundle() == made

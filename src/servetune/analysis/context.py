@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from servetune.analysis.comparison import numbers
 from servetune.analysis.welch import CONFIDENCE
@@ -183,4 +183,4 @@ def _line_of(group: pd.DataFrame) -> Line:
 
 
 def _t(degrees: int) -> float:
-    return float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees))
+    return float(special.stdtrit(degrees, 0.5 + CONFIDENCE / 2))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from servetune.analysis.comparison import BETTER, numbers
 from servetune.analysis.welch import Floats, Group
@@ -60,7 +60,7 @@ def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:
             here["completed_requests"].to_numpy(dtype=float),
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            found[rows] = (np.log(high / low) / (2 * stats.norm.ppf(0.975))) ** 2
+            found[rows] = (np.log(high / low) / (2 * special.ndtri(0.975))) ** 2
     return np.where(np.isfinite(found), found, np.nan)
 
 
@@ -84,7 +84,7 @@ def quantile_interval(
     Returns:
         The ends, [samples]; NaN where the sample is too small to have one.
     """
-    half = stats.norm.ppf(0.5 + confidence / 2) * np.sqrt(at * (1 - at) / requests)
+    half = special.ndtri(0.5 + confidence / 2) * np.sqrt(at * (1 - at) / requests)
     return _read(curves, probabilities, at - half), _read(curves, probabilities, at + half)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from servetune.analysis.launches import PLACE, as_group, group_launches, launch_values
 from servetune.analysis.welch import CONFIDENCE
@@ -23,10 +23,10 @@ def percentile_intervals(table: pd.DataFrame, quantiles: pd.DataFrame) -> pd.Dat
     group = as_group(groups)
     several = group.launches > 1
     degrees = np.where(several, group.launches - 1, 1)
-    of_launches = stats.t.ppf(0.5 + CONFIDENCE / 2, degrees) * np.sqrt(
+    of_launches = special.stdtrit(degrees, 0.5 + CONFIDENCE / 2) * np.sqrt(
         group.total_variance / group.launches
     )
-    of_requests = stats.norm.ppf(0.5 + CONFIDENCE / 2) * np.sqrt(group.request_variance)
+    of_requests = special.ndtri(0.5 + CONFIDENCE / 2) * np.sqrt(group.request_variance)
     half = np.where(several, of_launches, of_requests)
     return groups[["variant", *PLACE, "launches"]].assign(
         value=np.exp(group.mean), low=np.exp(group.mean - half), high=np.exp(group.mean + half)

@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from servetune.analysis.welch import CONFIDENCE, Floats
 
@@ -22,7 +22,7 @@ def cautious_variance(variance: ArrayLike, degrees: ArrayLike) -> Floats:
     sample for sample size determination, Statistics in Medicine 14, 1995).
     """
     d: Floats = np.asarray(degrees, dtype=float)
-    lowest: Floats = np.asarray(stats.chi2.ppf(1 - CAUTION, d))
+    lowest: Floats = np.asarray(special.chdtri(d, CAUTION))
     return np.asarray(np.asarray(variance, dtype=float) * d / lowest)
 
 
@@ -38,7 +38,7 @@ def cautious_size(
     """
     away = np.abs(np.asarray(log_ratio, dtype=float)) - margin
     d: Floats = np.asarray(degrees, dtype=float)
-    uncertain = np.asarray(stats.t.ppf(CAUTION, d)) * np.asarray(standard_error, dtype=float)
+    uncertain = np.asarray(special.stdtrit(d, CAUTION)) * np.asarray(standard_error, dtype=float)
     return np.asarray(margin + np.sign(away) * np.maximum(np.abs(away) - uncertain, 0))
 
 
@@ -97,6 +97,9 @@ def smallest_to_call(
 
 def _power(size: Floats, spread: Floats, margin: float, launches: Floats, level: float) -> Floats:
     """The probability of the true verdict, by the noncentral t."""
+    # A second of imports, which most reports do without; scipy.special's nctdtr is NaN far out.
+    from scipy import stats
+
     own = launches - 1
     # Welch's degrees at equal variances: the ratio of the expectations in Satterthwaite's formula.
     degrees = own * (1 + own / (own + 2))
@@ -105,7 +108,7 @@ def _power(size: Floats, spread: Floats, margin: float, launches: Floats, level:
     def exceeds(shift: Floats, level: float) -> Floats:
         # Beyond 50 standard errors the noncentral t has no digits left, and it is certain.
         noncentral = np.clip(shift / se, -50, 50)
-        return np.asarray(stats.nct.sf(stats.t.isf(level, degrees), degrees, noncentral))
+        return np.asarray(stats.nct.sf(-special.stdtrit(degrees, level), degrees, noncentral))
 
     outside = exceeds(size - margin, level / 2)
     inside = exceeds(margin - size, level) + exceeds(margin + size, level) - 1

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 Floats = NDArray[np.float64]
 
@@ -51,14 +51,14 @@ class Difference:
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
         """Return the two-sided interval of the log ratio."""
-        half = stats.t.ppf(0.5 + confidence / 2, self.degrees) * self.standard_error
+        half = special.stdtrit(self.degrees, 0.5 + confidence / 2) * self.standard_error
         return self.log_ratio - half, self.log_ratio + half
 
     def p_value_of_none(self) -> Floats:
         """Return the two-sided p-value of no difference at all."""
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = np.abs(self.log_ratio) / self.standard_error
-        return np.asarray(2 * stats.t.sf(statistic, self.degrees))
+        return np.asarray(2 * special.stdtr(self.degrees, -statistic))
 
 
 def difference(variant: Group, baseline: Group) -> Difference:
@@ -111,7 +111,7 @@ def three_sided(found: Difference, margin: float) -> Claims:
     se = np.maximum(found.standard_error, 1e-12)
 
     def tail(statistic: Floats) -> Floats:
-        return np.asarray(stats.t.sf(statistic / se, found.degrees))
+        return np.asarray(special.stdtr(found.degrees, -statistic / se))
 
     above = 2 * tail(found.log_ratio - margin)
     below = 2 * tail(-found.log_ratio - margin)

@@ -1,7 +1,6 @@
 """Writing a bundle: code, checkpoints, datasets and sessions in one file that Python runs."""
 
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -14,6 +13,7 @@ from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
 from servetune.engines import vllm_version
 from servetune.errors import UserError
+from servetune.files import whole_file
 from servetune.identity import digest
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
@@ -70,15 +70,15 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Exported:
         engines={id: _engine(plan.engines[id], root) for id in {s.engine for s in sessions}},
         elsewhere={id: plan.models[id].source for id in models if id not in packed},
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
-    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as bundle:
+    with (
+        whole_file(out) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as bundle,
+    ):
         for name, content in _content(manifest, packed, root):
             if isinstance(content, bytes):
                 bundle.writestr(name, content)
             else:
                 bundle.write(content, name)
-    temporary.replace(out)
     owed = sum(count_owed(session, root) for session in sessions)
     return Exported(len(sessions), owed, list(manifest.elsewhere))
 

@@ -4,7 +4,6 @@ An archive holds the manifest of its bundle and what lies under `results`, but f
 which the dataset and the load decide: they are written again where they are taken.
 """
 
-import os
 import shutil
 import tarfile
 import tempfile
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 
 from servetune.bundle.manifest import MANIFEST, Manifest, read_manifest
 from servetune.errors import UserError
+from servetune.files import whole_file
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
@@ -34,8 +34,6 @@ REQUESTS = "requests.parquet"
 
 def pack_results(manifest: Manifest, project: Path, out: Path, has_output: bool) -> None:
     """Write what a project's sessions measured so far; `has_output` with the generators' own."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
-    out.parent.mkdir(parents=True, exist_ok=True)
     sessions = {session.id for session in manifest.sessions}
 
     def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -47,11 +45,13 @@ def pack_results(manifest: Manifest, project: Path, out: Path, has_output: bool)
         is_wanted = path.name != SCHEDULE and (has_output or not is_output)
         return member if is_whole and is_wanted else None
 
-    with tarfile.open(temporary, "w:gz", compresslevel=6) as archive:
+    with (
+        whole_file(out) as temporary,
+        tarfile.open(temporary, "w:gz", compresslevel=6) as archive,
+    ):
         archive.add(project / MANIFEST, MANIFEST)
         if (project / "results").is_dir():
             archive.add(project / "results", "results", filter=keep)
-    temporary.replace(out)
 
 
 def take_results(archive: Path, root: Path) -> Counter[str]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from servetune.quality.record import Document
 
@@ -164,7 +164,7 @@ def _quantile(documents: int, confidence: float) -> float:
     """Return the two-sided quantile of Student's t over documents; infinite of a single one."""
     if documents < 2:
         return math.inf
-    return float(stats.t.ppf(0.5 + confidence / 2, documents - 1))
+    return float(special.stdtrit(documents - 1, 0.5 + confidence / 2))
 
 
 def _wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:

@@ -3,11 +3,14 @@
 import base64
 import hashlib
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 
 import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from servetune.engines import cache_root
+from servetune.files import whole_file
 from servetune.report import quality, speculation, turns, verdicts, wording
 from servetune.report.palette import FONT, TOKENS, Style
 
@@ -44,12 +47,22 @@ def environment() -> Environment:
     return made
 
 
-@lru_cache(maxsize=1)
 def bundle() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one program, once for all charts."""
-    return vl_convert.javascript_bundle(
-        "window.vegaEmbed = vegaEmbed;", vl_version=CHARTS_VEGA_LITE
-    )
+    """Return Vega, Vega-Lite and Vega-Embed as one program, once for all charts.
+
+    Kept in the cache, as bundling takes longer than the rest of the page.
+    """
+    name = f"vega-lite-{CHARTS_VEGA_LITE}-vl-convert-{version('vl-convert-python')}.js"
+    kept = cache_root() / "charts" / name
+    if not kept.is_file():
+        with whole_file(kept) as temporary:
+            temporary.write_text(
+                vl_convert.javascript_bundle(
+                    "window.vegaEmbed = vegaEmbed;", vl_version=CHARTS_VEGA_LITE
+                ),
+                encoding="utf-8",
+            )
+    return kept.read_text(encoding="utf-8")
 
 
 def script_hash(script: str) -> str:
