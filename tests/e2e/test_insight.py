@@ -1,13 +1,13 @@
 """Servers that are slow on purpose, on real vLLM: the report says why."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from clone import Clone, make_clone
+from clone import Clone
 from servetune.insight.cases import cases
 from servetune.insight.findings import Finding, find
 from servetune.records import read_session
@@ -22,9 +22,9 @@ VARIANTS = {
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+def clone(clone_with_models: Callable[[], Clone]) -> Clone:
     """A clone in which two servers took the quickstart's load at concurrency 8."""
-    made = make_clone(tmp_path_factory.mktemp("insight") / "servetune")
+    made = clone_with_models()
     study = made.study()
     study["variants"] = {n: {"model": "tiny", "server": args} for n, args in VARIANTS.items()}
     study["baseline"] = "throttled"
@@ -33,7 +33,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     study["workloads"] = {"text": {**text, "load_points": [{"concurrency": 8, "requests": 64}]}}
     made.write_study(study)
     print(made.measure())
-    yield made
+    return made
 
 
 def found(clone: Clone, variant: str) -> dict[str, Finding]:

@@ -1,7 +1,7 @@
 """What is measured of a load on real vLLM: that generators agree, and that caches are told."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from clone import Clone, make_clone
+from clone import Clone
 from servetune.corpus import passage
 
 pytestmark = pytest.mark.e2e
@@ -53,9 +53,9 @@ def write_task(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+def clone(clone_with_models: Callable[[], Clone]) -> Clone:
     """A clone in which one server of the quickstart's baseline took all loads of this file."""
-    made = make_clone(tmp_path_factory.mktemp("load") / "servetune")
+    made = clone_with_models()
     study = made.study()
     study["variants"] = {"bf16": {"model": "tiny"}}
     tasks = {"tasks": ["endings"], "folder": "evaluation", "limit": EXAMPLES}
@@ -109,7 +109,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     }
     made.write_study(study)
     print(made.measure())
-    yield made
+    return made
 
 
 def _order(round: int) -> tuple[str, str]:

@@ -2,25 +2,21 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from clone import ROOT, Clone, make_clone
+from clone import ROOT, Clone
 from servetune.engines import engine_id, read_engine
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
-    """A clone in which the quickstart study was measured once."""
-    made = make_clone(tmp_path_factory.mktemp("clone") / "servetune")
-    print(made.measure())
-    yield made
+def clone(quickstart: Clone) -> Clone:
+    return quickstart
 
 
 def test_every_variant_is_measured_on_real_vllm(clone: Clone) -> None:

@@ -145,7 +145,7 @@ def test_a_search_for_the_capacity_is_made_elsewhere_and_taken_probe_by_probe(
     told = workspace.check("servetune", "bundle", "import", str(results))
     assert "0 load points still owed" in told
     assert "rule measure_session" not in workspace.dry_run()
-    workspace.measure()
+    workspace.collect()
     assert workspace.metrics()["plain"]["random"]["capacity_rps_lower"] == 20
     assert workspace.launches() == 1
 
@@ -223,7 +223,7 @@ def test_a_version_that_is_not_here_is_measured_with_a_bundle(workspace: Workspa
     assert "measure there with `servetune bundle export`" in done.stderr
     python = str(ROOT / "tests/standin/python")
     workspace.check("servetune", "engine", "vllm==0.32.0", "--python", python)
-    workspace.measure()
+    workspace.collect()
     assert len(workspace.records()) == 4
 
 
@@ -246,7 +246,7 @@ def test_a_bundle_asks_for_quality_and_brings_the_answers_back(
     results = Host(tmp_path / "host").measure(export(workspace))
     told = workspace.check("servetune", "bundle", "import", str(results))
     assert "0 load points still owed" in told
-    workspace.measure()
+    workspace.collect()
     assert workspace.launches() == 2
     assert workspace.metrics()["fp8-kv"]["quality"]["verdict"] == "passes"
 

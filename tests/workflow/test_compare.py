@@ -13,7 +13,7 @@ def committed(workspace: Workspace) -> Workspace:
     study["variants"] = {"plain": {"model": "standin"}}
     study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
     workspace.write_study(study)
-    workspace.measure()
+    workspace.collect()
     workspace.commit("A baseline")
     return workspace
 
@@ -28,7 +28,7 @@ def test_a_change_is_judged_against_another_revision(committed: Workspace) -> No
     stale = committed.run("servetune", "compare", "main")
     assert stale.returncode == 2
     assert "the tables are not those of the parameters; run: snakemake" in stale.stderr
-    committed.measure()
+    committed.collect()
     # The server takes one request at a time instead of eight: a regression by far.
     slower = committed.run("servetune", "compare", "main", "--fail-on", "slower")
     assert slower.returncode == 1, slower.stderr
@@ -46,14 +46,14 @@ def test_a_change_is_judged_against_another_revision(committed: Workspace) -> No
     study["variants"]["new"] = {"model": "standin", "server": {"max_num_seqs": 4}}
     committed.write_study(study)
     committed.set_params(max_num_seqs=None, max_model_len=10_000_000)
-    committed.measure()
+    committed.collect()
     failed = committed.run("servetune", "compare", "main~1", "--fail-on", "slower")
     assert failed.returncode == 0, failed.stderr
     assert "| plain | random · c8 | " in failed.stdout and "failed here: " in failed.stdout
     assert "| new | random · c8 | new here" in failed.stdout
     committed.commit("Too long")
     committed.set_params(max_model_len=None, variants=["plain"])
-    committed.measure()
+    committed.collect()
     recovered = committed.check("servetune", "compare", "main")
     assert "failed at the base: " in recovered
     assert "| new | random · c8 | not measured here any more" in recovered

@@ -9,17 +9,22 @@ from typing import Any
 
 import pandas as pd
 import psutil
+import pytest
 
-from workspace import Workspace
+from workspace import TABLES, Workspace, make_workspace
 
+TOO_LONG = {"max_model_len": 10_000_000}
 
-def with_variant(workspace: Workspace, **server: Any) -> None:
-    """Replace the second variant by one whose server misbehaves, called `bad`."""
-    study = workspace.study
-    study["variants"].pop("fp8-kv")
-    study["variants"]["bad"] = {"model": "standin", "server": server}
-    study["variants"]["last"] = {"model": "standin", "server": {"max_model_len": 512}}
-    workspace.write_study(study)
+FAULTS: dict[str, dict[str, Any]] = {
+    "cannot-start": TOO_LONG,
+    # Each load point sends one warm-up request: the fourteenth request is in the second one.
+    "dies-late": {"standin_fault": "die-under-load", "standin_fault_after": 13},
+    "dies-early": {"standin_fault": "die-under-load", "standin_fault_after": 2},
+    "hangs": {"standin_fault": "hang-under-load", "standin_fault_after": 3},
+    "ignores-sigterm": {"standin_fault": "ignore-sigterm"},
+    "wrong-name": {"standin_fault": "wrong-name"},
+    "fails-requests": {"standin_fault": "fail-requests", "standin_fault_after": 4},
+}
 
 
 def table(workspace: Workspace) -> pd.DataFrame:
@@ -30,86 +35,90 @@ def only(rows: pd.DataFrame, variant: str) -> pd.DataFrame:
     return rows[rows["variant"] == variant]
 
 
-def test_a_server_that_cannot_start_is_a_row_that_says_why(workspace: Workspace) -> None:
-    with_variant(workspace, max_model_len=10_000_000)
-    output = workspace.measure()
-    rows = table(workspace)
-    assert set(only(rows, "bad")["status"]) == {"failed"}
-    for reason in only(rows, "bad")["reason"]:
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Workspace:
+    """A study whose servers misbehave each in its way, between two that do not, measured."""
+    made = make_workspace(tmp_path_factory.mktemp("faulty") / "w", engine_cache)
+    study = made.study
+    study["variants"] = {
+        "plain": {"model": "standin"},
+        **{name: {"model": "standin", "server": fault} for name, fault in FAULTS.items()},
+        "last": {"model": "standin", "server": {"max_model_len": 512}},
+    }
+    once = study["workloads"]["random"]
+    study["workloads"]["once"] = {**once, "load_points": once["load_points"][:1]}
+    for name, variant in study["variants"].items():
+        # A server that hangs is waited for in each load point.
+        variant["workloads"] = ["once"] if name == "hangs" else ["random"]
+    made.write_study(study)
+    made.first_output = made.measure()
+    return made
+
+
+def test_what_goes_wrong_costs_no_other_variant_anything(faulty: Workspace) -> None:
+    for variant in ("plain", "last"):
+        assert set(only(table(faulty), variant)["status"]) == {"ok"}
+    assert faulty.servers() == []
+    assert "Nothing to be done" in faulty.dry_run()
+
+
+def test_a_server_that_cannot_start_is_a_row_that_says_why(faulty: Workspace) -> None:
+    bad = only(table(faulty), "cannot-start")
+    assert set(bad["status"]) == {"failed"}
+    for reason in bad["reason"]:
         assert "did not start" in reason and "max seq len (10000000)" in reason
-    assert all("KV cache" in tail for tail in only(rows, "bad")["log_tail"])
-    assert set(only(rows, "plain")["status"]) == {"ok"}
-    assert set(only(rows, "last")["status"]) == {"ok"}
-    assert "max seq len (10000000)" in (workspace.root / "reports/summary.html").read_text()
-    assert "failed" in output
-    assert "Nothing to be done" in workspace.dry_run()
+    assert all("KV cache" in tail for tail in bad["log_tail"])
+    assert "max seq len (10000000)" in (faulty.root / "reports/summary.html").read_text()
+    assert "failed" in faulty.first_output
 
 
-def test_a_server_that_dies_under_load_costs_only_the_load_point(workspace: Workspace) -> None:
-    # Each load point sends one warm-up request: the fourteenth request is in the second one.
-    with_variant(workspace, standin_fault="die-under-load", standin_fault_after=13)
-    workspace.measure()
-    bad = only(table(workspace), "bad")
+def test_a_server_that_dies_under_load_costs_only_the_load_point(faulty: Workspace) -> None:
+    bad = only(table(faulty), "dies-late")
     assert list(bad["status"]) == ["ok", "failed"]
     assert "died under load" in bad["reason"].iloc[1]
-    assert set(only(table(workspace), "last")["status"]) == {"ok"}
-    assert workspace.servers() == []
 
 
-def test_load_points_after_a_death_get_a_server_of_their_own(workspace: Workspace) -> None:
-    with_variant(workspace, standin_fault="die-under-load", standin_fault_after=2)
-    workspace.measure()
-    bad = only(table(workspace), "bad")
+def test_load_points_after_a_death_get_a_server_of_their_own(faulty: Workspace) -> None:
+    bad = only(table(faulty), "dies-early")
     assert list(bad["status"]) == ["failed", "failed"]
     assert list(bad["launch"]) == [1, 2]
 
 
-def test_a_server_that_hangs_is_ended_by_the_watchdog(workspace: Workspace) -> None:
-    with_variant(workspace, standin_fault="hang-under-load", standin_fault_after=3)
-    study = workspace.study
-    study["workloads"]["random"]["load_points"].pop()
-    workspace.write_study(study)
-    workspace.measure()
-    bad = only(table(workspace), "bad")
+def test_a_server_that_hangs_is_ended_by_the_watchdog(faulty: Workspace) -> None:
+    bad = only(table(faulty), "hangs")
     assert list(bad["status"]) == ["failed"]
     assert "hangs: /health has not answered" in bad["reason"].iloc[0]
-    assert workspace.servers() == []
 
 
-def test_a_server_that_ignores_sigterm_is_killed(workspace: Workspace) -> None:
-    with_variant(workspace, standin_fault="ignore-sigterm")
-    workspace.measure()
-    assert set(table(workspace)["status"]) == {"ok"}
-    assert workspace.servers() == []
+def test_a_server_that_ignores_sigterm_is_killed(faulty: Workspace) -> None:
+    assert set(only(table(faulty), "ignores-sigterm")["status"]) == {"ok"}
 
 
-def test_an_answer_from_another_server_is_never_taken(workspace: Workspace) -> None:
-    with_variant(workspace, standin_fault="wrong-name")
-    workspace.measure()
-    bad = only(table(workspace), "bad")
+def test_an_answer_from_another_server_is_never_taken(faulty: Workspace) -> None:
+    bad = only(table(faulty), "wrong-name")
     assert set(bad["status"]) == {"failed"}
     assert all("another server has it" in reason for reason in bad["reason"])
 
 
 def test_a_measurement_with_failed_requests_is_invalid_and_in_no_metric(
-    workspace: Workspace,
+    faulty: Workspace,
 ) -> None:
-    with_variant(workspace, standin_fault="fail-requests", standin_fault_after=4)
-    workspace.measure()
-    bad = only(table(workspace), "bad")
+    bad = only(table(faulty), "fails-requests")
     assert set(bad["status"]) == {"invalid"}
     assert set(bad["rule"]) == {"failed-requests"}
-    assert workspace.metrics()["bad"]["random"]["c8"] == {"ok": 0}
+    assert faulty.metrics()["fails-requests"]["random"]["c8"] == {"ok": 0}
 
 
 def test_a_failure_is_kept_until_it_is_asked_to_be_tried_again(workspace: Workspace) -> None:
-    with_variant(workspace, max_model_len=10_000_000)
-    workspace.measure()
+    study = workspace.study
+    study["variants"]["fp8-kv"]["server"] = TOO_LONG
+    workspace.write_study(study)
+    workspace.collect()
     launches = workspace.launches()
-    workspace.measure()
+    workspace.collect()
     assert workspace.launches() == launches
     assert "2 failed and 0 invalid records forgotten" in workspace.check("servetune", "retry")
-    workspace.measure()
+    workspace.collect()
     assert workspace.launches() == launches + 1
     assert set(only(table(workspace), "plain")["status"]) == {"ok"}
 
@@ -135,7 +144,7 @@ def slow_load(workspace: Workspace) -> None:
 def start_and_wait_for_second_load_point(workspace: Workspace) -> subprocess.Popen[bytes]:
     with (workspace.root / "snakemake.log").open("w") as log:
         snakemake = subprocess.Popen(
-            ["snakemake", "--cores", "1", "reports/summary.html"],
+            ["snakemake", "--cores", "1", TABLES],
             cwd=workspace.root,
             env=workspace.environment,
             stdout=log,
@@ -163,7 +172,7 @@ def check_that_it_goes_on(workspace: Workspace) -> None:
     raw = workspace.root / "results/raw/standin"
     study = workspace.study
     workspace.write_study(study)
-    workspace.measure()
+    workspace.collect()
     after = workspace.records()
     assert len(after) == 2
     assert {id: after[id] for id in kept} == kept
@@ -203,7 +212,7 @@ def test_ctrl_c_stops_the_server_and_the_next_run_goes_on(workspace: Workspace) 
 
 def test_two_runs_at_once_take_turns_on_the_machine(workspace: Workspace) -> None:
     """Two sessions by hand, as two experiments would start them."""
-    workspace.measure("--until", "make_model", "make_workload", "build_engine")
+    workspace.collect("--until", "make_model", "make_workload", "build_engine")
     ids = [
         line.split()[1]
         for line in workspace.check("servetune", "plan").splitlines()

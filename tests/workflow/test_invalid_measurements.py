@@ -55,7 +55,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Work
         "too-few": {**once, "load_points": [{"concurrency": 4, "duration_s": 15}]},
     }
     workspace.write_study(study)
-    workspace.measure()
+    workspace.collect()
     return workspace
 
 
@@ -120,7 +120,7 @@ def test_another_limit_is_another_verdict_and_no_measurement(judged: Workspace) 
     try:
         limits = {"failed_ratio": 0.3, "prefix_cache_excess_ratio": None}
         judged.write_study({**declared, "validity": {**QUIET, **limits}})
-        judged.measure()
+        judged.collect()
         rows = table(judged)
         assert rows.loc[FAILED, "first"]["status"] == "ok"
         assert rows.loc[OK, "again-warm"]["status"] == "ok"
@@ -130,7 +130,7 @@ def test_another_limit_is_another_verdict_and_no_measurement(judged: Workspace) 
         assert judged.records() == records
     finally:
         judged.write_study(declared)
-        judged.measure()
+        judged.collect()
     assert table(judged).loc[FAILED, "first"]["status"] == "invalid"
     assert judged.launches() == launches
 
@@ -227,18 +227,19 @@ def streaming(workspace: Workspace) -> Workspace:
     return workspace
 
 
+@pytest.mark.alone
 def test_a_client_that_is_starved_of_its_core_is_told_to_be_the_limit(
     streaming: Workspace,
 ) -> None:
     client_core, _ = two_cores()
-    streaming.measure("--until", "make_model", "make_workload", "build_engine")
+    streaming.collect("--until", "make_model", "make_workload", "build_engine")
     plan = streaming.check("servetune", "plan").splitlines()
     ids = [line.split()[1] for line in plan if "session " in line]
     free, starved = sorted(ids, key=lambda id: "starved" in id)
     measure_apart(streaming, free)
     with busy(client_core):
         measure_apart(streaming, starved)
-    streaming.measure()
+    streaming.collect()
 
     row = table(streaming).loc["starved", "random"]
     assert row["status"] == "invalid"
@@ -247,6 +248,6 @@ def test_a_client_that_is_starved_of_its_core_is_told_to_be_the_limit(
     assert streaming.metrics()["starved"]["random"]["c48"] == {"ok": 0}
 
     streaming.write_study({**streaming.study, "validity": GENEROUS})
-    streaming.measure()
+    streaming.collect()
     row = table(streaming).loc["free", "random"]
     assert row["status"] == "ok", row["reason"]

@@ -102,7 +102,7 @@ def test_a_second_run_asks_nothing_again_and_neither_does_another_bound(
     launches = asked.launches()
     assert "Nothing to be done" in asked.dry_run()
     ask(asked, VARIANTS, max_perplexity_ratio=3, min_top1_agreement=0.5)
-    asked.measure()
+    asked.collect()
     assert asked.launches() == launches
     assert table(asked).loc["poor", "verdict"] == "passes"
     ask(asked, VARIANTS)
@@ -127,7 +127,7 @@ def test_quality_asked_for_later_costs_one_launch_a_variant_and_no_load_point(
     study["quality"] = {**BOUNDS, "documents": 6}
     measured.write_study(study)
     measured.set_params(repeats=2)
-    measured.measure()
+    measured.collect()
     assert measured.launches() == 2 + 2 + 2, "a repeat has only its load points"
     assert {id: each for id, each in measured.records().items() if id in before} == before
     assert [len(each["documents"]) for each in answers(measured).values()] == [6, 6]
@@ -136,10 +136,10 @@ def test_quality_asked_for_later_costs_one_launch_a_variant_and_no_load_point(
 
 def test_a_failed_quality_is_tried_again_when_that_is_asked_for(workspace: Workspace) -> None:
     ask(workspace, {"plain": {}, "mute": VARIANTS["mute"]})
-    workspace.measure()
+    workspace.collect()
     kept, launches = workspace.records(), workspace.launches()
     assert "1 failed and 0 invalid records forgotten" in workspace.check("servetune", "retry")
-    workspace.measure()
+    workspace.collect()
     assert workspace.launches() == launches + 1
     assert workspace.records() == kept
     assert set(answers(workspace)) == {"plain", "mute"}
@@ -149,11 +149,11 @@ def test_a_killed_quality_is_asked_again_and_the_load_points_are_kept(
     workspace: Workspace,
 ) -> None:
     ask(workspace, {"plain": {}})
-    workspace.measure()
+    workspace.collect()
     kept = workspace.records()
     for path in (workspace.root / "results/standin").glob("[qs]*/*.json"):
         path.unlink()
-    workspace.measure()
+    workspace.collect()
     assert workspace.records() == kept
     assert answers(workspace)["plain"]["status"] == "ok"
     assert workspace.launches() == 2

@@ -3,7 +3,7 @@
 from typing import Any
 
 from servetune.interleave import measuring_order
-from workspace import Workspace
+from workspace import TABLES, Workspace
 
 
 def order_measured(workspace: Workspace) -> list[tuple[str, int]]:
@@ -26,7 +26,7 @@ def test_repeats_run_in_the_order_of_the_plan_on_one_device(workspace: Workspace
     workspace.write_study(study)
     workspace.check("cp", "-r", "model", "other")
     workspace.set_params(repeats=2, seed=3)
-    workspace.check("snakemake", "--cores", "3", "reports/summary.html")
+    workspace.check("snakemake", "--cores", "3", TABLES)
     expected = measuring_order(["plain", "fp8-kv"], 2, 3)
     assert order_measured(workspace) == expected
     orders = {(s["variant"], s["repeat"]): s["order"] for s in workspace.sessions()}
@@ -38,7 +38,7 @@ def test_repeats_run_in_the_order_of_the_plan_on_one_device(workspace: Workspace
     (workspace.root / f"results/standin/records/{first['measurements'][0]}.json").unlink()
     (workspace.root / f"results/standin/sessions/{first['session']}.json").unlink()
     workspace.set_params(repeats=3)
-    workspace.measure()
+    workspace.collect()
     again = launches(workspace)
     assert len(again) == 6
     assert {id for id, started in kept.items() if again[id] != started} == {first["session"]}

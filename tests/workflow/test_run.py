@@ -52,13 +52,13 @@ def test_a_changed_parameter_measures_again_and_going_back_does_not(measured: Wo
     before = measured.metrics()
     measured.set_params(max_num_seqs=1)
     measured.check("rm", "-rf", ".snakemake")
-    measured.measure()
+    measured.collect()
     assert measured.launches() == 4
     after = measured.metrics()
     slow, fast = (each["plain"]["random"]["c8"]["ttft_p50_ms"] for each in (after, before))
     assert slow > 2 * fast
     measured.set_params(max_num_seqs=None)
-    measured.measure()
+    measured.collect()
     assert measured.launches() == 4
     assert measured.metrics() == before
 
@@ -68,7 +68,7 @@ def test_an_added_load_point_measures_only_what_is_new(measured: Workspace) -> N
     study = measured.study
     study["workloads"]["random"]["load_points"].append({"concurrency": 2, "requests": 4})
     measured.write_study(study)
-    measured.measure()
+    measured.collect()
     after = measured.records()
     assert len(after) == len(before) + 2
     assert {id: after[id] for id in before} == before
@@ -79,7 +79,7 @@ def test_an_added_variant_measures_only_that_variant(measured: Workspace) -> Non
     study = measured.study
     study["variants"]["short"] = {"model": "standin", "server": {"max_model_len": 512}}
     measured.write_study(study)
-    measured.measure()
+    measured.collect()
     assert measured.launches() == 3
 
 
@@ -99,7 +99,7 @@ def test_tables_made_again_keep_the_telemetry_of_runs_whose_samples_are_not_here
     study = workspace.study
     study["datasets"]["random"]["output_tokens"] = 500
     workspace.write_study(study)
-    workspace.measure()
+    workspace.collect()
     path = workspace.root / "results/standin/timeline.parquet"
     kept = pd.read_parquet(path)
     assert set(kept["measurement"]) == set(workspace.records())
@@ -107,7 +107,7 @@ def test_tables_made_again_keep_the_telemetry_of_runs_whose_samples_are_not_here
     with (workspace.root / "src/servetune/tables.py").open("a") as tables:
         tables.write("\n# edited\n")
     assert "collect_tables" in workspace.dry_run()
-    workspace.measure()
+    workspace.collect()
     pd.testing.assert_frame_equal(pd.read_parquet(path), kept)
 
 
@@ -116,7 +116,7 @@ def test_a_deleted_record_is_measured_again_and_the_others_are_not(measured: Wor
     id = next(id for id in kept if id.startswith("plain-random-c8"))
     (measured.root / f"results/standin/records/{id}.json").unlink()
     (measured.root / f"results/standin/sessions/{kept[id]['session']}.json").unlink()
-    measured.measure()
+    measured.collect()
     again = measured.records()
     assert again[id]["started_at"] is not None
     assert {i: r for i, r in again.items() if i != id} == {i: r for i, r in kept.items() if i != id}
