@@ -1,14 +1,17 @@
 """TPOT over context: lines, the ratio of their slopes and where they cross, with intervals."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from report_data import make_data
+from report_data import make_data, make_quickstart_plan
 from servetune.analysis.context import break_even, fieller, fit_line, growths, slope_ratio
 from servetune.report.context import rows
+from servetune.report.gfm import text
+from servetune.report.insight_markdown import context_table
 from servetune.report.wording import NONE
 
 CONTEXT = np.array([0.0, 1.0, 2.0, 3.0])
@@ -76,3 +79,13 @@ def test_the_recorded_study_has_both_lines() -> None:
     assert base_cells[-2:] == [NONE, NONE]
     assert all("[" in cell for cell in own_cells[-3:])
     assert 0.5 < own.slope_ratio.low < own.slope_ratio.high < 1
+
+
+def test_the_markdown_holds_the_lines_that_the_page_holds() -> None:
+    data = replace(make_data(make_quickstart_plan()), table=pd.read_parquet(RECORDED))
+    told = context_table(data)
+    assert told is not None
+    for variant, cells in rows(data.growing):
+        (line,) = [line for line in told.splitlines() if line.startswith(f"| {variant}")]
+        assert text(cells[3]) in line and text(cells[4]) in line
+    assert context_table(make_data(make_quickstart_plan())) is None

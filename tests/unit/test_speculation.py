@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 from architectures import EAGLE3, H200, LLAMA_8B
-from report_data import make_quickstart_plan
+from report_data import make_data, make_quickstart_plan
 from servetune.insight.attained import Engine
 from servetune.insight.payoff import Payoff, Speedup, counterparts, payoffs, speedups
 from servetune.insight.speculation import LARGEST_BATCH, speculate, step_cost
 from servetune.records import Ceilings
+from servetune.report import render_html, render_markdown
+from servetune.report.gfm import text
 from servetune.report.speculation import sentences, synthetic
 
 ENGINE = Engine(LLAMA_8B, H200, EAGLE3, draft_tokens=3)
@@ -139,3 +141,12 @@ def test_acceptance_that_a_study_sets_is_said_to_be_synthetic() -> None:
     ]
     said = synthetic(plan.model_copy(update={"sessions": sessions}))
     assert said.startswith("Synthetic acceptance: of eagle3 the study sets")
+
+
+def test_both_reports_say_up_to_which_load_it_pays() -> None:
+    data = make_data(make_quickstart_plan(repeats=3))
+    told = sentences(payoffs(data.plan, data.speculating, data.speedups))
+    assert told
+    page, markdown = render_html(data), render_markdown(data)
+    for sentence in told:
+        assert sentence in page and text(sentence) in markdown

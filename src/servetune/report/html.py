@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from servetune.analysis.comparison import compare_capacity, numbers, records_of
-from servetune.analysis.context import growths
-from servetune.insight.payoff import payoffs, speedups
+from servetune.analysis.comparison import compare_capacity, records_of
+from servetune.insight.payoff import payoffs
 from servetune.latencies import PERCENTILES
 from servetune.planned import Plan
 from servetune.report import (
@@ -73,9 +72,6 @@ def render_html(measured: Measured) -> str:
     }
     runs = timeline.runs(measured.over_time)
     cards = validity.cards(table)
-    ok = points[points["status"] == "ok"]
-    speculating = ok[numbers(ok["acceptance_length"]).notna()]
-    faster = speedups(plan, judgement.launches)
     program, script = page.bundle(), (page.HERE / "page.js").read_text(encoding="utf-8")
     template = page.environment().get_template("template.html.j2")
     return template.render(
@@ -114,7 +110,7 @@ def render_html(measured: Measured) -> str:
         runs=[(name, name) for name in runs],
         phases=insight.PHASES,
         **_places("", measured.distributions),
-        **_places("drafted_", speculating),
+        **_places("drafted_", measured.speculating),
         **_places("turn_", measured.by_turn),
         turns=turns.first_and_last(measured.by_turn),
         measured=_measured(comparison),
@@ -123,17 +119,17 @@ def render_html(measured: Measured) -> str:
         intervals=percentiles.rows(points, measured.distributions, names),
         interval_heads=percentiles.HEADS,
         speculation=speculation.drafted(
-            speculating,
+            measured.speculating,
             {each.row["measurement"]: each.speculation for each in why.seen},
-            faster,
+            measured.speedups,
         ),
-        payoffs=speculation.sentences(payoffs(plan, speculating, faster)),
+        payoffs=speculation.sentences(payoffs(plan, measured.speculating, measured.speedups)),
         synthetic=speculation.synthetic(plan),
         capacities=records_of(capacities),
         published=_published(measured),
         context_explained=context.EXPLAINED,
         context_heads=context.HEADS,
-        context_rows=context.rows(growths(points, plan.baseline)),
+        context_rows=context.rows(measured.growing),
         problems=answer.problems(table),
         rows=records_of(table),
         tallies=validity.tallies(cards),

@@ -3,8 +3,6 @@
 import pandas as pd
 
 from servetune.analysis.comparison import compare_capacity, records_of
-from servetune.insight.cases import cases
-from servetune.insight.findings import findings
 from servetune.planned import Plan
 from servetune.records import SessionRecord
 from servetune.report import (
@@ -19,12 +17,10 @@ from servetune.report import (
 from servetune.report import published as reference
 from servetune.report.comparison_markdown import batch_table, comparison_table, turn_table
 from servetune.report.gfm import bullets, details, fence, left, pipe_table, text
+from servetune.report.insight_markdown import context_table, finding_list, payoff_list
 from servetune.report.measured import Measured
 from servetune.report.provenance import ServerCommand
 from servetune.report.verdicts_markdown import effect_table, verdict_table
-
-MOST_FINDINGS = 8
-"""Findings that are told here, those with the most to gain."""
 
 LIMIT = 60_000
 """Characters; GitHub refuses a comment above 65,536."""
@@ -62,7 +58,9 @@ def _document(measured: Measured, rows: int | None, logs: bool, commands: bool) 
         batch_table(measured, rows),
         turn_table(measured, rows),
         effect_table(judgement, rows),
-        _findings(plan, measured.points, sessions),
+        finding_list(measured),
+        payoff_list(measured),
+        context_table(measured),
         _capacity(measured),
         _published(measured, rows),
         *_problems(table, logs),
@@ -81,25 +79,6 @@ def _state(measured: Measured) -> str:
         told += [verdicts.method(plan, judgement), verdicts.checked(judgement)]
         told += [verdicts.resolved(judgement.resolution)]
     return " ".join(text(each) for each in told if each)
-
-
-def _findings(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str | None:
-    told = findings(cases(table, sessions, plan.ceilings))
-    if not told:
-        return None
-    lines = []
-    for each in told[:MOST_FINDINGS]:
-        seen = "; ".join(f"{name} {value}" for name, value in each.finding.evidence)
-        tries = "; ".join(each.finding.attempts)
-        others = ", ".join(list(each.places)[1:])
-        also = f" Also of {text(others)}." if others else ""
-        lines.append(
-            f"**{text(each.finding.title)}** {text(each.seen_at)}: {text(seen)}."
-            f" Try: {text(tries)}.{also}"
-        )
-    left = len(told) - len(lines)
-    more = f"\n\n_{wording.plural(left, 'finding')} more in summary.html._" if left else ""
-    return f"### Findings\n\n{bullets(lines)}{more}"
 
 
 def _validity(table: pd.DataFrame) -> str | None:

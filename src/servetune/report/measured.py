@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from servetune.analysis.comparison import compare
+from servetune.analysis.comparison import compare, numbers
+from servetune.analysis.context import Growth, growths
 from servetune.analysis.judgement import Judgement, judge_study
+from servetune.insight.payoff import Place, Speedup, speedups
 from servetune.paths import session_path
 from servetune.planned import Plan
 from servetune.published import Published, read_published
@@ -63,6 +65,22 @@ class Measured:
     def judgement(self) -> Judgement:
         """Verdicts, effects and drift."""
         return judge_study(self.plan, self.points, self.distributions)
+
+    @cached_property
+    def speculating(self) -> pd.DataFrame:
+        """The ok measurements of variants that speculate."""
+        ok = self.points[self.points["status"] == "ok"]
+        return ok[numbers(ok["acceptance_length"]).notna()]
+
+    @cached_property
+    def speedups(self) -> dict[Place, Speedup]:
+        """What speculation was measured to gain, by place."""
+        return speedups(self.plan, self.judgement.launches)
+
+    @cached_property
+    def growing(self) -> list[Growth]:
+        """The lines of TPOT over context."""
+        return growths(self.points, self.plan.baseline)
 
     @cached_property
     def by_turn(self) -> pd.DataFrame:
