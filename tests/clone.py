@@ -10,6 +10,9 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from servetune.insight.cases import cases
+from servetune.insight.findings import Finding, find
+from servetune.records import read_session
 from workspace import QUIET
 
 ROOT = Path(__file__).parents[1]
@@ -49,8 +52,22 @@ class Clone:
     def table(self, study: str = "quickstart") -> pd.DataFrame:
         return pd.read_parquet(self.root / "results" / study / "load_points.parquet")
 
+    def records(self) -> list[str]:
+        """List the measurements that have a record."""
+        return [path.stem for path in (self.root / "results/quickstart/records").iterdir()]
+
     def launches(self) -> int:
         return len(list((self.root / "results/raw/quickstart").glob("*/launch-*.json")))
+
+    def findings(self, variant: str, workload: str, load_point: str) -> dict[str, Finding]:
+        """Find what there is to say of one measurement, by rule."""
+        paths = (self.root / "results/quickstart/sessions").glob("*.json")
+        sessions = {path.stem: read_session(path) for path in paths}
+        table = self.table()
+        rows = table[["variant", "workload", "load_point"]].apply(tuple, axis=1)
+        row = table[rows == (variant, workload, load_point)].reset_index(drop=True)
+        (case,) = cases(row, sessions, None)
+        return find(case)
 
     def edit_params(self, **values: Any) -> None:
         path = self.root / "params.yaml"

@@ -1,10 +1,8 @@
 """The main job, from a clone to a report, with a real model on real vLLM on this machine's CPU."""
 
 import json
-import shutil
-from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -66,44 +64,6 @@ def test_every_variant_of_the_quickstart_keeps_the_bounds_of_quality(clone: Clon
     assert found.loc["eagle3", "greedy_identical_ratio"] > 0.8
 
 
-def double_scales(checkpoint: Path, out: Path) -> None:
-    """Copy a w8a8 checkpoint, and double the scale of every other channel of its weights."""
-    shutil.copytree(checkpoint, out)
-    (out / "servetune.json").unlink()
-    file = out / "model.safetensors"
-    content = bytearray(file.read_bytes())
-    length = int.from_bytes(content[:8], "little")
-    for name, told in json.loads(content[8 : 8 + length]).items():
-        if name.endswith("weight_scale"):
-            assert told["dtype"] == "BF16"
-            begin, end = (8 + length + offset for offset in told["data_offsets"])
-            scales = np.frombuffer(content[begin:end], "<u2").copy()
-            # One more in the exponent of a bfloat16, which is above its seven bits of mantissa.
-            scales[::2] += 1 << 7
-            content[begin:end] = scales.tobytes()
-    file.write_bytes(content)
-
-
-def test_a_broken_quantization_fails_the_bounds_of_quality(clone: Clone) -> None:
-    (w8a8,) = (clone.root / "data/models").glob("tiny-w8a8-*")
-    double_scales(w8a8, clone.root / "broken")
-    study = clone.study()
-    broken = {**study, "models": {**study["models"], "b": {"source": "path", "path": "broken"}}}
-    broken["variants"] = {**study["variants"], "broken": {"model": "b", "workloads": ["open"]}}
-    launches = clone.launches()
-    clone.write_study(broken)
-    clone.measure()
-    assert clone.launches() == launches + 1
-    found = quality(clone).loc["broken"]
-    assert (found["status"], found["verdict"]) == ("ok", "fails"), found.to_string()
-    assert found["perplexity_ratio"] > 1.1
-    for report in ("summary.html", "summary.md"):
-        assert "broken fails the bounds of quality" in (clone.root / "reports" / report).read_text()
-    clone.write_study(study)
-    clone.measure()
-    assert clone.launches() == launches + 1
-
-
 def test_the_trained_draft_is_accepted(clone: Clone) -> None:
     table = clone.table()
     eagle3 = table[table["variant"] == "eagle3"]
@@ -152,6 +112,27 @@ def test_the_report_says_why_with_findings_a_timeline_and_rooflines(clone: Clone
     assert "not possible" not in page
 
 
+def test_telemetry_is_sampled_four_times_a_second_with_the_clients_load(clone: Clone) -> None:
+    for path in (clone.root / "results/raw/quickstart").glob("*/telemetry-1.parquet"):
+        samples = pd.read_parquet(path)
+        assert samples["time_s"].diff().median() == pytest.approx(0.25, abs=0.1)
+        for measurement, of in samples.groupby("measurement"):
+            if measurement in clone.records():
+                told = of["client_cpu_s"].dropna()
+                # The client is not asked in the moment in which a load begins or ends.
+                assert len(told) >= len(of) - 2
+                assert told.is_monotonic_increasing
+        assert samples["engine_steps"].iloc[-1] > 64
+
+
+def test_every_session_knows_its_model_and_what_this_machine_can_do(clone: Clone) -> None:
+    for path in (clone.root / "results/quickstart/sessions").glob("*.json"):
+        (launch,) = json.loads(path.read_text())["launches"]
+        assert launch["model"]["linear_parameters"] == 2_949_120
+        assert launch["ceilings"]["source"] == "measured"
+        assert launch["ceilings"]["memory_bandwidth_gb_s"] > 1
+
+
 def test_immediately_after_there_is_nothing_to_be_done(clone: Clone) -> None:
     told = clone.run("snakemake", "-n", "--cores", "1", "reports/summary.html")
     assert "Nothing to be done" in told
@@ -164,6 +145,21 @@ def test_the_recorded_arguments_are_those_of_the_engines_own_parser(clone: Clone
     assert found == recorded
 
 
+def assert_told_to_be_throttled(clone: Clone, seen: dict[str, Any]) -> None:
+    """max_num_seqs 1 at concurrency 8 is found, with its queue time."""
+    found = clone.findings("bf16", "text", "c8")
+    assert "kv-bound" not in found
+    told = found["throttled-by-max-num-seqs"]
+    evidence = dict(told.evidence)
+    assert evidence["max_num_seqs"] == "1"
+    # With seven ahead of it, a request waits for most of the load.
+    assert seen["queue_time_s"] > 3 * seen["duration_s"]
+    assert evidence["queue time, all requests"] == f"{seen['queue_time_s']:.3g} s"
+    assert told.attempts == ("raise max_num_seqs to 8 or more",)
+    page = (clone.root / "reports/summary.html").read_text()
+    assert "The server is throttled: max_num_seqs 1 keeps requests waiting." in page
+
+
 def test_an_experiment_measures_again_and_going_back_measures_nothing(clone: Clone) -> None:
     launches = clone.launches()
     clone.edit_params(variants=["bf16"])
@@ -171,31 +167,14 @@ def test_an_experiment_measures_again_and_going_back_measures_nothing(clone: Clo
     clone.commit("Baseline")
     before = clone.table()
     assert clone.launches() == launches
-    clone.run("dvc", "exp", "run", "-S", "max_num_seqs=2")
+    clone.run("dvc", "exp", "run", "-S", "max_num_seqs=1")
     after = clone.table()
     assert clone.launches() == launches + 1
     at_8 = (after["load_point"] == "c8") & (after["workload"] == "text")
     assert after[at_8]["ttft_p50_ms"].item() > 2 * before[at_8]["ttft_p50_ms"].item()
     assert "max_num_seqs" in clone.run("dvc", "params", "diff", "HEAD")
     assert "bf16.text.c8.ttft_p50_ms" in clone.run("dvc", "metrics", "diff", "HEAD")
+    assert_told_to_be_throttled(clone, after[at_8].to_dict("records")[0])
     clone.run("dvc", "exp", "run", "-S", "max_num_seqs=null")
     assert clone.launches() == launches + 1
     assert clone.table().equals(before)
-
-
-def test_a_context_beyond_the_kv_cache_is_a_row_that_says_why(clone: Clone) -> None:
-    study = clone.study()
-    study["variants"]["too-long"] = {
-        "model": "tiny",
-        "server": {"max_model_len": 10_000_000},
-        "environment": {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"},
-    }
-    clone.write_study(study)
-    clone.edit_params(variants=["bf16", "too-long"], max_num_seqs=None)
-    clone.measure()
-    table = clone.table().set_index("variant")
-    assert set(table.loc["bf16", "status"]) == {"ok"}
-    assert set(table.loc["too-long", "status"]) == {"failed"}
-    for reason in table.loc["too-long", "reason"]:
-        assert "max seq len" in reason and "KV cache" in reason
-    assert "max seq len" in (clone.root / "reports/summary.html").read_text()
