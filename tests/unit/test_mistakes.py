@@ -156,7 +156,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "expected"), IN_STUDY, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("edit", "expected"), IN_STUDY, ids=[told[:40] for _, told in IN_STUDY])
 def test_a_mistake_in_a_study_names_its_place(project: Project, edit: Edit, expected: str) -> None:
     study = project.study()
     edit(study)
