@@ -14,6 +14,7 @@ from report_data import HOSTILE, ReportData, make_data, make_quickstart_plan
 from servetune.planned import Plan
 from servetune.quality_tables import metrics, qualities
 from servetune.report import quality, render_html, render_markdown, render_terminal
+from servetune.report.wording import first_sentence
 
 SAID = (
     "fp8-kv fails the bounds of quality: its perplexity is 1.310x that of bf16 (bound 1.02x) and"
@@ -142,3 +143,9 @@ def test_text_of_a_server_is_escaped(made: Any) -> None:
     page = render_html(replace(data, answers=table))
     assert HOSTILE[0] not in page
     assert HOSTILE[0] not in render_markdown(replace(data, answers=table))
+
+
+def test_a_long_reason_is_told_whole_once_and_by_its_first_sentence_above():
+    why = "the server did not start: it needs 19.07 GiB of KV cache (of 1.0 GiB). Try it."
+    assert first_sentence(why) == why.removesuffix(". Try it.")
+    assert first_sentence("died.") == "died" and first_sentence("died") == "died"

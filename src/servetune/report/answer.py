@@ -11,7 +11,16 @@ import pandas as pd
 
 from servetune.analysis.comparison import known, numbers, records_of
 from servetune.planned import Plan
-from servetune.report.wording import listed, load_of, number, plural, ratio, span, where_of
+from servetune.report.wording import (
+    first_sentence,
+    listed,
+    load_of,
+    number,
+    plural,
+    ratio,
+    span,
+    where_of,
+)
 
 DUMMY = (
     "\N{DAGGER} Weights are dummy (random, from the architecture's shape alone). Speed is real;"
@@ -133,7 +142,7 @@ def _ranges(rows: list[dict[str, Any]]) -> str:
     if not parts:
         key = "no_ratio" if any(row["ok"] for row in rows) else "reason"
         why = dict.fromkeys(text for row in rows if (text := _text(row[key])))
-        return f"no ratio: {'; '.join(why) or 'nothing to divide'}".removesuffix(".") + "."
+        return f"no ratio: {'; '.join(map(first_sentence, why)) or 'nothing to divide'}."
     missing = len(rows) - len(compared)
     left = f"; {missing} of {plural(len(rows), 'load point')} without a ratio" if missing else ""
     over = plural(len(compared), "load point")

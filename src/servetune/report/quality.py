@@ -12,7 +12,7 @@ from servetune.analysis.comparison import known, records_of
 from servetune.planned import Plan
 from servetune.report.answer import POOR
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
-from servetune.report.wording import NONE, TIMES, listed, ratio
+from servetune.report.wording import NONE, TIMES, first_sentence, listed, ratio
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def warnings(plan: Plan, table: pd.DataFrame | None) -> list[str]:
             for variant, why in failing(plan, table).items()
         ),
         *(
-            f"{row['variant']} has no verdict on its quality: {why.removesuffix('.')}."
+            f"{row['variant']} has no verdict on its quality: {first_sentence(why)}."
             for row in records_of(table)
             if (why := absent(row))
         ),

@@ -140,6 +140,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def first_sentence(reason: str) -> str:
+    """Return a reason up to its first full stop, where another place tells it whole."""
+    return re.split(r"\.(?:\s+(?=[A-Z])|$)", reason, maxsplit=1)[0]
+
+
 def listed(words: list[str]) -> str:
     """Join words as a sentence does: a, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
