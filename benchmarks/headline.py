@@ -17,10 +17,10 @@ from servetune.insight.cases import cases
 from servetune.paths import session_path
 from servetune.plan import make_plan, read_params
 from servetune.planned import Plan
-from servetune.records import SessionRecord, read_session
 from servetune.report.slo import Found, found, read_searched
 from servetune.report.verdicts import interval
 from servetune.report.wording import NONE, number, percent, ratio
+from servetune.session_records import SessionRecord, read_session
 
 ROOT = Path(__file__).parents[1]
 LOADS, CAPACITY = "h200-llama8b", "h200-capacity"

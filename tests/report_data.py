@@ -16,19 +16,9 @@ from servetune.latencies import QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
 from servetune.plan import make_plan
 from servetune.planned import Measurement, Plan, Session
-from servetune.records import (
-    Architecture,
-    Card,
-    Ceilings,
-    Launch,
-    MeasurementRecord,
-    Metrics,
-    ServerFacts,
-    SessionRecord,
-    Signals,
-    TurnMetrics,
-)
+from servetune.records import Card, MeasurementRecord, Metrics, ServerFacts, Signals, TurnMetrics
 from servetune.report.measured import Measured
+from servetune.session_records import Architecture, Ceilings, Launch, SessionRecord
 from servetune.timeline import COLUMNS
 from servetune.validity import judge
 

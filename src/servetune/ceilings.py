@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from servetune.engines import BuiltEngine, cache_root
+from servetune.files import write_json
 from servetune.identity import digest
 from servetune.progress import say
-from servetune.records import Ceilings, write_json
+from servetune.session_records import Ceilings
 from servetune.source import environment_with_source
 
 TIMEOUT_S = 300

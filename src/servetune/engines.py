@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict
 
 from servetune.arguments import Argument, Parser
 from servetune.errors import UserError
+from servetune.files import write_json
 from servetune.progress import say
-from servetune.records import write_json
 from servetune.source import environment_with_source
 from servetune.study import Engine, EnginePython, EngineVersion
 

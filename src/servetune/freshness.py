@@ -23,6 +23,7 @@ from servetune.records import read_search
 _PACKAGE = Path(__file__).parent
 _TABLE_CODE = (
     "records.py",
+    "session_records.py",
     "tables.py",
     "capacity_tables.py",
     "timeline.py",

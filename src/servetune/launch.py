@@ -13,6 +13,7 @@ from servetune import searches
 from servetune.ceilings import measured_ceilings
 from servetune.engines import read_engine
 from servetune.errors import UserError
+from servetune.files import write_json
 from servetune.hardware import describe_host
 from servetune.insight.architecture import read_architecture
 from servetune.load.client import Clients
@@ -29,8 +30,9 @@ from servetune.progress import say
 from servetune.provenance import git_state, now
 from servetune.quality.measure import blank_quality, measure_quality
 from servetune.quality.record import QualityRecord
-from servetune.records import Launch, MeasurementRecord, ServerFacts, write_json
+from servetune.records import MeasurementRecord, ServerFacts
 from servetune.serve import Server, ServerError
+from servetune.session_records import Launch
 from servetune.telemetry import Sampler, write_samples
 from servetune.workloads.datasets import read_requests
 

@@ -31,7 +31,7 @@ from servetune.planned import (
     Session,
 )
 from servetune.quality.planned import plan_quality
-from servetune.records import Ceilings
+from servetune.session_records import Ceilings
 from servetune.study import (
     Engine,
     Params,

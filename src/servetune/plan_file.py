@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
+from servetune.files import write_json
 from servetune.identity import digest
 from servetune.plan import make_plan, read_params
 from servetune.planned import Plan
-from servetune.records import write_json
 
 
 def read_plan(path: Path | None, root: Path) -> Plan:

@@ -8,7 +8,7 @@ from servetune.capacity.slo import Search
 from servetune.load.registry import GENERATORS
 from servetune.quality.declared import Quality
 from servetune.quality.planned import LM_EVAL, PlannedQuality
-from servetune.records import Ceilings
+from servetune.session_records import Ceilings
 from servetune.study import EQUIVALENCE, ServerArguments
 from servetune.validity import Limits
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from servetune.errors import UserError
 from servetune.quality.record import read_quality
-from servetune.records import read_measurement, read_search, read_session
+from servetune.records import read_measurement, read_search
+from servetune.session_records import read_session
 from servetune.study import read_study
 from servetune.validity import Limits, verdict
 

@@ -3,16 +3,11 @@
 from pathlib import Path
 
 from servetune.capacity.search import Capacity
+from servetune.files import write_json
 from servetune.paths import record_path, search_path
 from servetune.planned import Measurement, PlannedSearch, Session
 from servetune.probes import next_measurement, predicted, scout
-from servetune.records import (
-    MeasurementRecord,
-    SearchRecord,
-    read_measurement,
-    read_search,
-    write_json,
-)
+from servetune.records import MeasurementRecord, SearchRecord, read_measurement, read_search
 
 
 def ended_of(study: str, searches: list[PlannedSearch], root: Path) -> list[SearchRecord]:

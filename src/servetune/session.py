@@ -9,13 +9,14 @@ import math
 import time
 from pathlib import Path
 
+from servetune.files import write_json
 from servetune.hardware import check_hardware, gpus, sole_use
 from servetune.launch import ServerLaunch
 from servetune.owed import is_complete
 from servetune.paths import launch_files, session_path
 from servetune.planned import Session
-from servetune.records import Launch, SessionRecord, write_json
 from servetune.searches import ended_of
+from servetune.session_records import Launch, SessionRecord
 
 
 def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:

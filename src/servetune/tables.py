@@ -23,12 +23,7 @@ from servetune.latencies import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
 from servetune.paths import record_path
 from servetune.planned import Plan, Session
-from servetune.records import (
-    MeasurementRecord,
-    Metrics,
-    TurnMetrics,
-    read_measurement,
-)
+from servetune.records import MeasurementRecord, Metrics, TurnMetrics, read_measurement
 from servetune.searches import ended_of, probes_of
 from servetune.timeline import timeline
 from servetune.validity import checks, limits_of, verdict

@@ -17,7 +17,7 @@ from servetune.insight.roofline import (
     speculative_step,
     utilization,
 )
-from servetune.records import Architecture, Ceilings
+from servetune.session_records import Architecture, Ceilings
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

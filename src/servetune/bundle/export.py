@@ -13,7 +13,7 @@ from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
 from servetune.engines import vllm_version
 from servetune.errors import UserError
-from servetune.files import whole_file
+from servetune.files import whole_file, write_json
 from servetune.identity import digest
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
@@ -22,7 +22,6 @@ from servetune.owed import count_owed
 from servetune.paths import launch_files, quality_path, record_path
 from servetune.planned import Plan, Session
 from servetune.provenance import EXPORTED, git_state
-from servetune.records import write_json
 from servetune.source import environment_with_source
 from servetune.study import Engine, EnginePython, EngineVersion
 

@@ -24,9 +24,10 @@ from servetune.owed import count_owed
 from servetune.paths import quality_path, record_path, search_path
 from servetune.planned import Measurement, PlannedSearch, Session
 from servetune.quality.record import read_quality
-from servetune.records import Launch, read_measurement, read_search
+from servetune.records import read_measurement, read_search
 from servetune.searches import next_probe
 from servetune.session import write_session
+from servetune.session_records import Launch
 from servetune.workloads.datasets import read_requests
 
 REQUESTS = "requests.parquet"

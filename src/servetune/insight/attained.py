@@ -19,7 +19,7 @@ from servetune.insight.roofline import (
     speculative_step,
     utilization,
 )
-from servetune.records import Architecture, Ceilings
+from servetune.session_records import Architecture, Ceilings
 
 Row = dict[str, Any]
 

@@ -13,9 +13,9 @@ from filelock import FileLock
 
 from servetune.engines import engine_id, read_engine
 from servetune.errors import UserError
+from servetune.files import write_json
 from servetune.planned import PlannedModel
 from servetune.progress import say
-from servetune.records import write_json
 from servetune.source import environment_with_source
 
 MAKER = "llmcompressor"

@@ -13,9 +13,9 @@ from servetune.insight.payoff import Place, Speedup, speedups
 from servetune.paths import session_path
 from servetune.planned import Plan
 from servetune.published import Published, read_published
-from servetune.records import SessionRecord, read_session
 from servetune.report import answer, provenance, quality, slo, verdicts
 from servetune.report.turns import by_turn
+from servetune.session_records import SessionRecord, read_session
 from servetune.tables import declared
 from servetune.timeline import COLUMNS
 

@@ -8,8 +8,8 @@ import pandas as pd
 
 from servetune.analysis.comparison import records_of
 from servetune.planned import Plan
-from servetune.records import Launch, SessionRecord
 from servetune.report.wording import plural, shell, where_of
+from servetune.session_records import Launch, SessionRecord
 
 REPORT = "uv run snakemake --cores 1 reports/summary.html"
 

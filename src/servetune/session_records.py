@@ -1,0 +1,117 @@
+"""What a session writes of itself: its launches, their host and device, the model they served."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from servetune.records import SCHEMA_VERSION, ServerFacts
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Architecture(_Record):
+    """What one forward pass of a checkpoint reads and computes.
+
+    `linear` is all that every token goes through but the head (and the norms, in bytes), `expert`
+    all experts together, `head` the matrix of logits. `compute` is the type of the matrix
+    multiplications: bf16, fp8 or int8. `kv_values_per_token` is keys and values of all layers.
+    """
+
+    layers: int
+    attention_width: int
+    kv_values_per_token: int
+    linear_parameters: int
+    linear_bytes: int
+    head_parameters: int
+    head_bytes: int
+    expert_parameters: int = 0
+    expert_bytes: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
+    stored_bytes: int
+    compute: str = "bf16"
+
+
+class Ceilings(_Record):
+    """What one device can do: memory traffic, and arithmetic by type.
+
+    A type that is not known has the ceiling of bf16.
+    """
+
+    memory_bandwidth_gb_s: float
+    bf16_tflop_s: float | None = None
+    fp8_tflop_s: float | None = None
+    int8_tflop_s: float | None = None
+    source: str = "declared"
+
+    @property
+    def bandwidth_byte_s(self) -> float:
+        """Bytes a second, read and written."""
+        return self.memory_bandwidth_gb_s * 1e9
+
+    def flop_s(self, compute: str) -> float | None:
+        """FLOPs a second of matrix multiplications in a type."""
+        told = getattr(self, f"{compute}_tflop_s", None) or self.bf16_tflop_s
+        return told * 1e12 if told else None
+
+    def of(self, devices: int) -> "Ceilings":
+        """Return the ceilings of several such devices together."""
+        rates = {name: value for name, value in self if isinstance(value, float)}
+        return self.model_copy(update={name: value * devices for name, value in rates.items()})
+
+
+class Launch(_Record):
+    """One start of a server in a session: what was run, where, and how the server resolved it.
+
+    `environment` holds only the variables that servetune or the study set, never a token.
+    `server_info` is the configuration as the server reports it. `ceilings` are those measured on
+    one device of the host; None where the engine cannot measure them.
+    """
+
+    launch: int
+    status: Literal["ok", "failed"]
+    reason: str | None = None
+    log_tail: list[str] = []
+    command: list[str]
+    environment: dict[str, str]
+    started_at: str
+    stopped_at: str | None = None
+    server: ServerFacts = ServerFacts()
+    server_info: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    git: dict[str, Any] = {}
+    host: dict[str, Any] = {}
+    model: Architecture | None = None
+    draft: Architecture | None = None
+    ceilings: Ceilings | None = None
+    measured: list[str] = []
+
+
+class SessionRecord(_Record):
+    """One variant and repeat: `results/<study>/sessions/<session>.json`.
+
+    `measurements` are all that it owed, probes and searches for the capacity included.
+    `launches` is empty when every measurement that the session owes was there already;
+    it has several entries when the session was interrupted and went on. `order` is the place
+    that the plan gave it among its sessions, from 0; `started_at` of a launch tells the real one.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    session: str
+    study: str
+    variant: str
+    repeat: int
+    hardware: str
+    engine: str
+    order: int | None = None
+    measurements: list[str]
+    model: dict[str, Any] = {}
+    launches: list[Launch] = []
+
+
+def read_session(path: Path) -> SessionRecord:
+    """Read one session record; raises as `servetune.records.read_measurement` does."""
+    return SessionRecord.model_validate_json(path.read_bytes())
