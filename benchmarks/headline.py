@@ -73,7 +73,7 @@ def main() -> None:
                 cells.append(percent(mbu.get(variant)))
         print(line([*cells, *(within.get((variant, tier), NONE) for tier in TIERS)]))
     print()
-    print(line(("EAGLE-3 with acceptance length", "ahead of bf16 up to")))
+    print(line(("EAGLE-3 with acceptance length", "output tok/s ahead of bf16 up to")))
     print(line(("---", "---")))
     for variant in filter(is_speculating, plan.variants):
         print(line((variant.removeprefix(EAGLE3), ahead_until(means, variant))))
