@@ -569,3 +569,9 @@ def test_the_program_that_draws_is_bundled_once_for_all_reports(tmp_path, monkey
     assert len(made) > 500_000 and "vegaEmbed" in made
     monkeypatch.setattr(vl_convert, "javascript_bundle", None)
     assert bundle() == made
+
+
+def test_a_cache_that_cannot_be_written_costs_no_report(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file where the folder would be")
+    monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path / "cache"))
+    assert "vegaEmbed" in bundle()

@@ -145,7 +145,7 @@ def test_acceptance_that_a_study_sets_is_said_to_be_synthetic() -> None:
 
 def test_both_reports_say_up_to_which_load_it_pays() -> None:
     data = make_data(make_quickstart_plan(repeats=3))
-    told = sentences(payoffs(data.plan, data.speculating, data.speedups))
+    told = sentences(data.payoffs)
     assert told
     page, markdown = render_html(data), render_markdown(data)
     for sentence in told:

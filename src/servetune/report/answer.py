@@ -141,8 +141,8 @@ def _ranges(rows: list[dict[str, Any]]) -> str:
     compared = [row for row in rows if not _text(row["no_ratio"])]
     if not parts:
         key = "no_ratio" if any(row["ok"] for row in rows) else "reason"
-        why = dict.fromkeys(text for row in rows if (text := _text(row[key])))
-        return f"no ratio: {'; '.join(map(first_sentence, why)) or 'nothing to divide'}."
+        why = dict.fromkeys(first_sentence(text) for row in rows if (text := _text(row[key])))
+        return f"no ratio: {'; '.join(why) or 'nothing to divide'}."
     missing = len(rows) - len(compared)
     left = f"; {missing} of {plural(len(rows), 'load point')} without a ratio" if missing else ""
     over = plural(len(compared), "load point")

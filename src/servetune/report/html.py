@@ -11,7 +11,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from servetune.analysis.comparison import compare_capacity, records_of
-from servetune.insight.payoff import payoffs
 from servetune.latencies import PERCENTILES
 from servetune.planned import Plan
 from servetune.report import (
@@ -123,7 +122,7 @@ def render_html(measured: Measured) -> str:
             {each.row["measurement"]: each.speculation for each in why.seen},
             measured.speedups,
         ),
-        payoffs=speculation.sentences(payoffs(plan, measured.speculating, measured.speedups)),
+        payoffs=speculation.sentences(measured.payoffs),
         synthetic=speculation.synthetic(plan),
         capacities=records_of(capacities),
         published=_published(measured),

@@ -2,7 +2,6 @@
 
 from servetune.insight.cases import cases
 from servetune.insight.findings import findings
-from servetune.insight.payoff import payoffs
 from servetune.report import answer, context, speculation
 from servetune.report.gfm import bullets, pipe_table, text
 from servetune.report.measured import Measured
@@ -34,11 +33,10 @@ def finding_list(measured: Measured) -> str | None:
 
 def payoff_list(measured: Measured) -> str | None:
     """Say of each variant that speculates up to which load it pays."""
-    found = payoffs(measured.plan, measured.speculating, measured.speedups)
-    if not found:
+    if not measured.payoffs:
         return None
     synthetic = speculation.synthetic(measured.plan)
-    told = bullets([text(sentence) for sentence in speculation.sentences(found)])
+    told = bullets([text(sentence) for sentence in speculation.sentences(measured.payoffs)])
     return "\n\n".join(["### Speculation", *([text(synthetic)] if synthetic else []), told])
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from servetune.analysis.comparison import compare, numbers
 from servetune.analysis.context import Growth, growths
 from servetune.analysis.judgement import Judgement, judge_study
-from servetune.insight.payoff import Place, Speedup, speedups
+from servetune.insight.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.paths import session_path
 from servetune.planned import Plan
 from servetune.published import Published, read_published
@@ -76,6 +76,11 @@ class Measured:
     def speedups(self) -> dict[Place, Speedup]:
         """What speculation was measured to gain, by place."""
         return speedups(self.plan, self.judgement.launches)
+
+    @cached_property
+    def payoffs(self) -> list[Payoff]:
+        """Up to which load speculation pays, by variant and workload."""
+        return payoffs(self.plan, self.speculating, self.speedups)
 
     @cached_property
     def growing(self) -> list[Growth]:

@@ -1,6 +1,7 @@
 """What the page is made with: its templates, the program that draws its charts, its colours."""
 
 import base64
+import contextlib
 import hashlib
 from functools import lru_cache
 from importlib.metadata import version
@@ -50,19 +51,19 @@ def environment() -> Environment:
 def bundle() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one program, once for all charts.
 
-    Kept in the cache, as bundling takes longer than the rest of the page.
+    Kept in the cache, as bundling takes longer than the rest of the page; where the cache cannot
+    be written, a report does without it.
     """
     name = f"vega-lite-{CHARTS_VEGA_LITE}-vl-convert-{version('vl-convert-python')}.js"
     kept = cache_root() / "charts" / name
-    if not kept.is_file():
-        with whole_file(kept) as temporary:
-            temporary.write_text(
-                vl_convert.javascript_bundle(
-                    "window.vegaEmbed = vegaEmbed;", vl_version=CHARTS_VEGA_LITE
-                ),
-                encoding="utf-8",
-            )
-    return kept.read_text(encoding="utf-8")
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    made = vl_convert.javascript_bundle(
+        "window.vegaEmbed = vegaEmbed;", vl_version=CHARTS_VEGA_LITE
+    )
+    with contextlib.suppress(OSError), whole_file(kept) as temporary:
+        temporary.write_text(made, encoding="utf-8")
+    return made
 
 
 def script_hash(script: str) -> str:
