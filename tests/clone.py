@@ -52,10 +52,6 @@ class Clone:
     def table(self, study: str = "quickstart") -> pd.DataFrame:
         return pd.read_parquet(self.root / "results" / study / "load_points.parquet")
 
-    def records(self) -> list[str]:
-        """List the measurements that have a record."""
-        return [path.stem for path in (self.root / "results/quickstart/records").iterdir()]
-
     def launches(self) -> int:
         return len(list((self.root / "results/raw/quickstart").glob("*/launch-*.json")))
 

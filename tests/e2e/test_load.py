@@ -1,6 +1,7 @@
 """What is measured of a load on real vLLM: that generators agree, and that caches are told."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from clone import Clone
+from clone import Clone, make_clone
 from servetune.corpus import passage
 
 pytestmark = pytest.mark.e2e
@@ -53,9 +54,11 @@ def write_task(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def clone(clone_with_models: Callable[[], Clone]) -> Clone:
+def clone(quickstart: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     """A clone in which one server of the quickstart's baseline took all loads of this file."""
-    made = clone_with_models()
+    made = make_clone(tmp_path_factory.mktemp("load") / "servetune")
+    # Trained once for both clones.
+    shutil.copytree(quickstart.root / "data/models", made.root / "data/models")
     study = made.study()
     study["variants"] = {"bf16": {"model": "tiny"}}
     tasks = {"tasks": ["endings"], "folder": "evaluation", "limit": EXAMPLES}

@@ -5,6 +5,7 @@ After test_quickstart, to whose clone they are added.
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +36,11 @@ def double_scales(checkpoint: Path, out: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def clone(quickstart: Clone) -> Clone:
+def clone(quickstart: Clone) -> Iterator[Clone]:
     """The quickstart with three more variants, of which only these are measured."""
     (w8a8,) = (quickstart.root / "data/models").glob("tiny-w8a8-*")
     double_scales(w8a8, quickstart.root / "broken")
-    study = quickstart.study()
+    declared, study = quickstart.study(), quickstart.study()
     text = study["workloads"]["text"]
     for variant in study["variants"].values():
         variant["workloads"] = list(study["workloads"])
@@ -62,7 +63,10 @@ def clone(quickstart: Clone) -> Clone:
     launches = quickstart.launches()
     print(quickstart.measure())
     assert quickstart.launches() == launches + 3
-    return quickstart
+    yield quickstart
+    quickstart.write_study(declared)
+    quickstart.measure()
+    assert quickstart.launches() == launches + 3
 
 
 def rows(clone: Clone, variant: str) -> pd.DataFrame:

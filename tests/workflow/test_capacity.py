@@ -56,7 +56,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Wo
         ),
     }
     made.write_study(study)
-    made.collect()
+    made.measure()
     return made
 
 
@@ -156,10 +156,10 @@ def test_a_search_goes_on_where_it_was_interrupted(searched: Workspace) -> None:
     for session in (results / "sessions").iterdir():
         session.unlink()
     kept = {id: record["started_at"] for id, record in searched.records().items()}
-    searched.collect()
+    searched.measure()
     after = json.loads(path.read_text())["measurements"]
     # The first that was lost is the same probe again; where it leads may differ.
     assert after[: len(before) - len(lost) + 1] == before[: len(before) - len(lost) + 1]
     again = searched.records()
     assert {id: again[id]["started_at"] for id in kept} == kept
-    assert "Nothing to be done" in searched.collect()
+    assert "Nothing to be done" in searched.dry_run()

@@ -37,7 +37,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> pd
             study["workloads"][f"{name}-{number}"] = {**workload, "dataset": dataset}
         study |= {k: v for k, v in example.items() if k not in ("datasets", "workloads")}
     workspace.write_study(study)
-    print(workspace.collect())
+    print(workspace.measure())
     return pd.read_parquet(workspace.root / "results/standin/load_points.parquet")
 
 

@@ -55,7 +55,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Work
         "too-few": {**once, "load_points": [{"concurrency": 4, "duration_s": 15}]},
     }
     workspace.write_study(study)
-    workspace.collect()
+    workspace.measure()
     return workspace
 
 
