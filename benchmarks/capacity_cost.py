@@ -1,19 +1,23 @@
 """Server-busy seconds to find the capacity of a real server: servetune against fixed probes.
 
-Run: uv run python benchmarks/capacity_cost.py [--searches N] [--peers N] [--requests N ...]
-     [--only guidellm grid auto-tune]
+Run: uv run python benchmarks/capacity_cost.py [--study NAME] [--variant NAME] [--tier NAME]
+     [--searches N] [--peers N] [--requests N ...] [--only guidellm grid auto-tune]
+     [--keep FILE] [--report FILE]
 
-One real vLLM server on this machine's CPU takes everything, through one client: N searches of
-servetune, each with requests and arrivals of its own, and between them the searches of the peers
-(benchmarks/capacity_peers.py) with a fixed number of requests a probe. All send the same kind of
-load to the same server, so that what differs is which loads are sent and for how long. The true
-capacity is taken to be the median of servetune's searches; their spread is printed beside it.
-A machine's own speed may move by more than a search is wrong by: answers are compared a second
-time over the rate of the closed loop that each search begins with.
+One real vLLM server takes everything, through one client: N searches of servetune for one tier of
+a study's variant, each with requests and arrivals of its own, and between them the searches of the
+peers (benchmarks/capacity_peers.py) with a fixed number of requests a probe. By default that is the
+quickstart's bf16, on this machine's CPU. All send the same kind of load to the same server, so that
+what differs is which loads are sent and for how long. The true capacity is taken to be the median
+of servetune's searches; their spread is printed beside it. A machine's own speed may move by more
+than a search is wrong by: answers are compared a second time over the rate of the closed loop that
+each search begins with. Runs that were kept are in benchmarks/recorded/.
 """
 
 import argparse
 import contextlib
+import math
+import shutil
 import statistics
 import sys
 import tempfile
@@ -25,40 +29,43 @@ from typing import Any
 import pandas as pd
 import yaml
 from capacity_peers import PEERS, Peer
+from pydantic import TypeAdapter
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from servetune import probes, searches  # noqa: E402
 from servetune.capacity.search import Capacity  # noqa: E402
-from servetune.engines import build_engine  # noqa: E402
+from servetune.capacity.sequential import sample_of  # noqa: E402
+from servetune.capacity.slo import Slo  # noqa: E402
+from servetune.engines import adopt_engine, build_engine  # noqa: E402
 from servetune.load.declared import LoadPoint  # noqa: E402
 from servetune.paths import search_path  # noqa: E402
 from servetune.plan import make_plan  # noqa: E402
 from servetune.planned import Measurement, PlannedSearch, Session  # noqa: E402
 from servetune.records import MeasurementRecord  # noqa: E402
 from servetune.session import run_session  # noqa: E402
-from workspace import QUIET, make_workspace  # noqa: E402
+from workspace import QUIET, Workspace, make_workspace  # noqa: E402
 
-LIMITS = {"ttft_ms": 100, "tpot_ms": 12}
-GOODPUT_RATIO = 0.9
 OWN = "servetune"
+THROUGHPUT_REQUESTS = 512
+"""All at once, for the peers that begin with the throughput."""
 
 
-def study(ways: list[str], count: int) -> dict[str, Any]:
+def study(name: str, variant: str, tier: str, ways: list[str], count: int) -> dict[str, Any]:
     """One server, and a workload for each search: alike, with prompts of its own."""
-    quickstart = yaml.safe_load((ROOT / "studies/quickstart-capacity.yaml").read_text())
-    workload = quickstart["workloads"]["chat"]
-    settings = workload["capacity"] | {"slo": {"slo": {"goodput_ratio": GOODPUT_RATIO, **LIMITS}}}
+    declared = yaml.safe_load((ROOT / f"studies/{name}.yaml").read_text())
+    workload = next(each for each in declared["workloads"].values() if "capacity" in each)
+    dataset = declared["datasets"][workload["dataset"]]
+    settings = workload["capacity"] | {"slo": {"slo": workload["capacity"]["slo"][tier]}}
     names = [f"{way}-{n}" for n in range(count) for way in ways]
     return {
-        **{key: quickstart[key] for key in ("hardware", "engine", "server", "environment")},
+        **{key: declared[key] for key in ("hardware", "engine", "models", "server", "environment")},
         "question": "What does it cost to find the capacity?",
-        "baseline": "bf16",
-        "models": {"tiny": {"source": "tiny"}},
-        "variants": {"bf16": {"model": "tiny"}},
+        "baseline": variant,
+        "variants": {variant: declared["variants"][variant]},
         "datasets": {
-            name: {**quickstart["datasets"]["text"], "requests": 256 + place}
+            name: {**dataset, "requests": dataset["requests"] + place}
             for place, name in enumerate(names)
         },
         "workloads": {
@@ -70,12 +77,22 @@ def study(ways: list[str], count: int) -> dict[str, Any]:
     }
 
 
+def way_of(workload: str) -> tuple[str, int]:
+    """Return whose search a workload is, and its number among those."""
+    way, count = workload.rsplit("-", 1)
+    return way, int(count)
+
+
 def _key(peer: str) -> str:
     return peer.split()[0].lower().replace("_", "-")
 
 
 class MoreNeededError(Exception):
-    """A peer's algorithm asks for a rate that was not sent yet."""
+    """A peer's algorithm asks for a load that was not sent yet."""
+
+    def __init__(self, point: LoadPoint) -> None:
+        super().__init__(point.name)
+        self.point = point
 
 
 def peer_step(
@@ -90,33 +107,44 @@ def peer_step(
             return probes.scout(search)
         scout, left = records[0].metrics, iter(records[1:])
         assert scout is not None and scout.e2e_mean_ms
-        top = scout.request_throughput_rps
-        start = 4 * top / probes.SCOUT_CONCURRENCY
+        start = 4 * scout.request_throughput_rps / probes.SCOUT_CONCURRENCY
+        slo = search.settings.slo["slo"]
 
-        def passes(rate: float) -> bool:
+        def sent(point: LoadPoint) -> MeasurementRecord:
             record = next(left, None)
             if record is None:
-                raise MoreNeededError(rate)
-            return _keeps_slo(record, raw)
+                raise MoreNeededError(point)
+            return record
+
+        def passes(rate: float) -> bool:
+            point = LoadPoint(rate_rps=float(f"{rate:.3g}"), requests=requests)
+            return _keeps(slo, sent(point), raw)
+
+        def top() -> float:
+            at_once = LoadPoint(concurrency=THROUGHPUT_REQUESTS, requests=THROUGHPUT_REQUESTS)
+            metrics = sent(at_once).metrics
+            return metrics.request_throughput_rps if metrics else start
 
         try:
             rate = peer(passes, start, top)
         except MoreNeededError as need:
-            point = LoadPoint(rate_rps=float(f"{need.args[0]:.3g}"), requests=requests)
-            return probes.measurement(search, len(records), point, {})
+            return probes.measurement(search, len(records), need.point, {})
         return {"slo": Capacity("slo", "found", rate, rate, rate, "", "")}
 
     return next_measurement
 
 
-def _keeps_slo(record: MeasurementRecord, raw: Path) -> bool:
-    table = pd.read_parquet(raw / record.measurement / "requests.parquet")
-    late = (table["ttft_ms"] > LIMITS["ttft_ms"]) | (table["tpot_ms"] > LIMITS["tpot_ms"])
-    return float((late | ~table["is_ok"]).mean()) <= 1 - GOODPUT_RATIO
+def _keeps(slo: Slo, record: MeasurementRecord, raw: Path) -> bool:
+    requests = probes.finished(pd.read_parquet(raw / record.measurement / "requests.parquet"))
+    samples = [sample_of(objective, requests) for objective in slo.objectives]
+    return all(each.score.mean() <= each.objective.allowed_ratio for each in samples)
 
 
-def measure(session: Session, root: Path, sizes: list[int]) -> None:
-    """Run all searches on one server, the peers by their own choice of probes."""
+def measure(session: Session, root: Path, sizes: list[int], until_s: float = math.inf) -> None:
+    """Run all searches on one server, the peers by their own choice of probes.
+
+    No probe begins after `until_s`, by `time.monotonic`.
+    """
     raw = root / "results" / "raw" / session.study
     peers = {
         f"{_key(name)}-{size}": peer_step(peer, size, raw)
@@ -128,14 +156,11 @@ def measure(session: Session, root: Path, sizes: list[int]) -> None:
     def choose(
         search: PlannedSearch, records: list[MeasurementRecord]
     ) -> Measurement | dict[str, Capacity]:
-        return peers.get(search.workload.rsplit("-", 1)[0], own)(search, records)
+        way, _ = way_of(search.workload)
+        return peers.get(way, own)(search, records)
 
     searches.next_measurement = choose
-    run_session(session, root)
-
-
-def busy_s(records: list[MeasurementRecord]) -> float:
-    return sum(each.metrics.duration_s for each in records if each.metrics)
+    run_session(session, root, until_s)
 
 
 def holding(intervals: list[tuple[float, float]], value: float) -> str:
@@ -149,6 +174,12 @@ def overlaps(intervals: list[tuple[float, float]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--study", default="quickstart-capacity", help="in studies/")
+    parser.add_argument("--variant", default="bf16")
+    parser.add_argument("--tier", default="strict")
+    parser.add_argument(
+        "--python", type=Path, help="holds the vLLM of a study that names its version"
+    )
     parser.add_argument("--searches", type=int, default=10, help="of servetune")
     parser.add_argument("--peers", type=int, default=1, help="searches of each peer and size")
     parser.add_argument(
@@ -156,38 +187,70 @@ def main() -> None:
     )
     keys = [_key(peer) for peer in PEERS]
     parser.add_argument("--only", nargs="+", choices=keys, default=keys, help="these peers")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was found, as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="print what was kept")
     arguments = parser.parse_args()
+    if arguments.report:
+        report(ANSWERS.validate_json(arguments.report.read_bytes()))
+        return
     ways = [f"{peer}-{size}" for peer in arguments.only for size in arguments.requests]
     with tempfile.TemporaryDirectory() as folder:
         workspace = make_workspace(Path(folder, "w"), Path.home() / ".cache" / "servetune")
-        workspace.write_study(study([OWN, *ways], arguments.searches))
-        for name in ("TMPDIR", "SERVETUNE_CACHE"):
-            workspace.environment.pop(name)
-        root = workspace.root
-        (session,) = make_plan({"study": "standin"}, root).sessions
-        kept = []
-        for search in session.searches:
-            way, count = search.workload.rsplit("-", 1)
-            if way == OWN or int(count) < arguments.peers:
-                kept.append(search)
-        session = session.model_copy(update={"searches": kept})
-        build_engine("vllm-cpu", root)
+        place = (arguments.study, arguments.variant, arguments.tier)
+        session = plan_searches(workspace, study(*place, [OWN, *ways], arguments.searches))
+        session = without_some(session, arguments.peers)
+        if arguments.python:
+            adopt_engine(session.engine, arguments.python.absolute(), None)
+        else:
+            build_engine("vllm-cpu", workspace.root)
         made = [f"data/models/{id}/servetune.json" for id in session.models]
         made += [f"data/workloads/{id}.jsonl" for id in session.datasets]
         workspace.check("snakemake", "--cores", "1", *made, timeout_s=1800)
         # Ctrl-C ends the searches, and those that were made are reported.
         with contextlib.suppress(KeyboardInterrupt):
-            measure(session, root, arguments.requests)
-        report(session, root)
+            measure(session, workspace.root, arguments.requests)
+        answers = read_answers(session.study, workspace.root)
+        if arguments.keep:
+            arguments.keep.write_bytes(ANSWERS.dump_json(answers, indent=1))
+        report(answers)
+
+
+def plan_searches(workspace: Workspace, declared: dict[str, Any]) -> Session:
+    """Write a study into a workspace, with the shapes that it may name, and plan its session."""
+    workspace.write_study(declared)
+    shutil.copytree(ROOT / "studies/shapes", workspace.root / "studies/shapes")
+    for name in ("TMPDIR", "SERVETUNE_CACHE"):
+        workspace.environment.pop(name)
+    (session,) = make_plan({"study": "standin"}, workspace.root).sessions
+    return session
+
+
+def without_some(session: Session, peers: int) -> Session:
+    """Keep all searches of servetune, and the first few of each peer."""
+    kept = []
+    for search in session.searches:
+        way, count = way_of(search.workload)
+        if way == OWN or count < peers:
+            kept.append(search)
+    return session.model_copy(update={"searches": kept})
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search found, the seconds that it kept the server busy, and the closed loop's rate."""
+    """What a search found, what it sent, and the seconds that each load kept the server busy.
 
+    The first load is the closed loop.
+    """
+
+    way: str
     found: Capacity
-    busy_s: float
+    loads: tuple[str, ...]
+    seconds: tuple[float, ...]
     closed_loop_rps: float
+
+    @property
+    def busy_s(self) -> float:
+        return sum(self.seconds)
 
     @property
     def rps(self) -> float:
@@ -197,29 +260,42 @@ class Answer:
     def relative(self) -> float:
         return self.rps / self.closed_loop_rps
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.found.lower, self.found.upper or math.inf
 
-def read_answers(session: Session, root: Path) -> dict[str, list[Answer]]:
-    """Read what each way found, in its order."""
-    answers: dict[str, list[Answer]] = {}
-    for search in session.searches:
-        path = search_path(session.study, search.id, root)
-        if not path.is_file():
-            continue
+
+ANSWERS = TypeAdapter(list[Answer])
+
+
+def read_answers(study: str, root: Path) -> list[Answer]:
+    """Read what the searches that ended have found, in the order of their ending."""
+    answers = []
+    for path in sorted(search_path(study, "*", root).parent.glob("*.json"), key=_written):
         record = searches.read_search(path)
         sent = searches.probes_of([record], root)
-        way, found = search.workload.rsplit("-", 1)[0], record.tiers["slo"]
+        (way, _), found = way_of(record.workload), record.tiers["slo"]
         if found.ended == "failed" or sent[0].metrics is None:
             print(f"{way} failed: {found.reason}")
             continue
-        answer = Answer(found, busy_s(sent), sent[0].metrics.request_throughput_rps)
-        answers.setdefault(way, []).append(answer)
+        answer = Answer(
+            way,
+            found,
+            loads=tuple(each.load_point for each in sent),
+            seconds=tuple(each.metrics.duration_s if each.metrics else 0.0 for each in sent),
+            closed_loop_rps=sent[0].metrics.request_throughput_rps,
+        )
+        answers.append(answer)
     return answers
 
 
-def report(session: Session, root: Path) -> None:
+def _written(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def report(answers: list[Answer]) -> None:
     """Print each way's answers, their spread, and the seconds that the server was busy."""
-    answers = read_answers(session, root)
-    ours = answers.pop(OWN, [])
+    ours = [each for each in answers if each.way == OWN]
     if not ours:
         print("no search of servetune ended")
         return
@@ -227,15 +303,16 @@ def report(session: Session, root: Path) -> None:
     relative = statistics.median(each.relative for each in ours)
     seconds = statistics.mean(each.busy_s for each in ours)
     print(f"servetune: {len(ours)} searches on one server, median {capacity:.1f} req/s")
-    intervals = [(each.found.lower, each.found.upper or float("inf")) for each in ours]
-    for each, (low, high) in zip(ours, intervals, strict=True):
+    for each in ours:
+        low, high = each.interval
         print(
             f"  {each.rps:6.1f} ({low:.1f} to {high:.1f}), {each.found.ended},"
             f" {each.busy_s:.0f} s; the closed loop before it {each.closed_loop_rps:.1f} req/s"
         )
+    intervals = [each.interval for each in ours]
     scaled = [
-        (low / each.closed_loop_rps, high / each.closed_loop_rps)
-        for (low, high), each in zip(intervals, ours, strict=True)
+        (each.interval[0] / each.closed_loop_rps, each.interval[1] / each.closed_loop_rps)
+        for each in ours
     ]
 
     def near(way: list[Answer]) -> str:
@@ -251,7 +328,8 @@ def report(session: Session, root: Path) -> None:
     print(f"  pairs of intervals that overlap: {overlaps(intervals)}")
     print(f"  the same, over the closed loop: {overlaps(scaled)}")
     print(f"  {near(ours)}; busy {seconds:.0f} s a search")
-    for way, told in answers.items():
+    for way in dict.fromkeys(each.way for each in answers if each.way != OWN):
+        told = [each for each in answers if each.way == way]
         cost = statistics.mean(each.busy_s for each in told)
         rates = ", ".join(f"{each.rps:.1f}" for each in told)
         print(

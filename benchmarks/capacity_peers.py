@@ -1,7 +1,7 @@
 """How other tools look for the highest load, as functions of "does this rate pass?".
 
 Each sends a fixed number of requests a probe and compares the share that violates with what the
-SLO allows. `start` is the rate of four requests at a time, `top` the throughput.
+SLO allows. `start` is the rate of four requests at a time; `top` measures the throughput.
 """
 
 import math
@@ -10,10 +10,11 @@ from collections.abc import Callable
 import numpy as np
 
 Passes = Callable[[float], bool]
-Peer = Callable[[Passes, float, float], float]
+Top = Callable[[], float]
+Peer = Callable[[Passes, float, Top], float]
 
 
-def guidellm(passes: Passes, start: float, top: float) -> float:
+def guidellm(passes: Passes, start: float, top: Top) -> float:
     """GuideLLM 0.8 goodput profile: double from the start, bisect to 10 %, 15 probes at most."""
     best, worst, rate = 0.0, math.inf, start
     for _ in range(15):
@@ -32,17 +33,17 @@ def guidellm(passes: Passes, start: float, top: float) -> float:
     return best
 
 
-def grid(passes: Passes, start: float, top: float) -> float:
+def grid(passes: Passes, start: float, top: Top) -> float:
     """Take the best of 10 rates from that of one request at a time to the throughput.
 
     As `vllm bench sweep serve_workload` lays them; its first and last are closed loops.
     """
-    return max((rate for rate in np.linspace(start / 4, top, 10) if passes(rate)), default=0.0)
+    return max((rate for rate in np.linspace(start / 4, top(), 10) if passes(rate)), default=0.0)
 
 
-def descent(passes: Passes, start: float, top: float) -> float:
+def descent(passes: Passes, start: float, top: Top) -> float:
     """Go down from throughput + 1 by 1 request a second until one passes (auto_tune.sh)."""
-    rate = float(math.floor(top) + 1)
+    rate = float(math.floor(top()) + 1)
     while rate > 0 and not passes(rate):
         rate -= 1
     return rate

@@ -12,7 +12,7 @@ import argparse
 import math
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from capacity_peers import PEERS, Peer
@@ -22,9 +22,10 @@ from servetune.capacity.boundary import predict
 from servetune.capacity.search import Capacity, Probed, next_step
 from servetune.capacity.sequential import LOOK_EVERY, Judgement, Sample, judge
 from servetune.capacity.slo import PRESETS, Objective, Search, Slo
+from servetune.probes import MOST_SENT, SCOUT_CONCURRENCY, SCOUT_REQUESTS
 
 HAIR = 0.02
-SCOUT = 200
+THROUGHPUT_REQUESTS = 200
 SIZES = (300, 1000, 3000, 10_000, 30_000)
 TOLERANCES = (0.3, 0.4)
 
@@ -46,6 +47,9 @@ class Spent:
         self.seconds += seconds
 
 
+LLAMA_8B = Batching(256, 0.0065, 0.00003, 0.0137, 128, 128)
+"""Much as Llama-3.1-8B in bf16 on an H200, with 512 tokens in and 128 out."""
+
 CASES = (
     Case("M/M/8, TTFT p99", Queue(8, 1.0), {"ttft_p99_ms": 2020}),
     Case("M/M/1, TTFT p95", Queue(1, 0.1), {"ttft_p95_ms": 1000}),
@@ -57,9 +61,6 @@ CASES = (
         Batching(64),
         {"goodput_ratio": 0.95, "ttft_ms": 500, "tpot_ms": 35},
     ),
-)
-
-FRESH = (
     Case("M/M/4, TTFT p99", Queue(4, 0.5), {"ttft_p99_ms": 1220}),
     Case("M/G/16, goodput 90 %", Queue(16, 2.0, 1.2), {"goodput_ratio": 0.9, "ttft_ms": 700}),
     Case("M/G/64, TTFT p95", Queue(64, 3.0, 0.4), {"ttft_p95_ms": 400}),
@@ -68,8 +69,31 @@ FRESH = (
         Batching(32, 0.015, 0.0005, 0.04, 64, 512),
         {"ttft_p95_ms": 1500, "tpot_p95_ms": 45},
     ),
+    Case("8B on a GPU, server", LLAMA_8B, PRESETS["llama-3.1-8b-server"]),
+    Case("8B on a GPU, interactive", LLAMA_8B, PRESETS["llama-3.1-8b-interactive"]),
 )
-"""Servers on which no constant of the method was set."""
+
+FRESH = (
+    Case("M/M/2, TTFT p99", Queue(2, 0.4), {"ttft_p99_ms": 1500}),
+    Case("M/G/24, goodput 90 %", Queue(24, 3.0, 1.0), {"goodput_ratio": 0.9, "ttft_ms": 400}),
+    Case("M/G/48, TTFT p95", Queue(48, 2.0, 0.6), {"ttft_p95_ms": 300}),
+    Case(
+        "batching 128, p95",
+        Batching(128, 0.012, 0.0002, 0.03, 32, 256),
+        {"ttft_p95_ms": 800, "tpot_p95_ms": 50},
+    ),
+    Case(
+        "70B on GPUs, goodput 95 %",
+        Batching(256, 0.018, 0.00006, 0.03, 64, 384),
+        {"goodput_ratio": 0.95, "ttft_ms": 1500, "tpot_ms": 60},
+    ),
+    Case(
+        "short answers on a GPU, p99",
+        Batching(256, 0.0065, 0.00002, 0.0035, 8, 24),
+        {"ttft_p99_ms": 500, "tpot_p99_ms": 30},
+    ),
+)
+"""Servers on which no constant of the method was set; the last one was looked at meanwhile."""
 
 
 def samples(run: Run, slo: Slo, n: int) -> list[Sample]:
@@ -92,8 +116,8 @@ def ratio(run: Run, slo: Slo, first: int = 0) -> float:
 def true_capacity(case: Case) -> float:
     """By formula for M/M/k, else by bisection with 300,000 requests a step."""
     slo = Slo(**case.slo)
-    low, high = 0.5, 20.0
-    for _ in range(30 if isinstance(case.server, Queue) and case.server.spread is None else 13):
+    low, high = 0.5, 300.0
+    for _ in range(30 if isinstance(case.server, Queue) and case.server.spread is None else 15):
         middle = math.sqrt(low * high)
         if isinstance(case.server, Queue) and case.server.spread is None:
             # The share whose prefill alone is shorter does not matter: limits are far above it.
@@ -111,14 +135,17 @@ def probe(
     case: Case, slo: Slo, rate: float, error: float, budget: int, seed: int, spent: Spent
 ) -> Judgement:
     """Look at the requests at growing numbers until the tier is decided, or the budget is out."""
+    most = MOST_SENT * budget
     run = simulate(case.server, rate, 3000, seed)
     n = 64
     while True:
         if n > 0.8 * len(run):
             run = simulate(case.server, rate, 4 * len(run), seed)
-        n = min(n, budget)
+        n = min(n, most)
         arrival, finish = run.arrival_s[:n], run.finish_s[:n]
-        judgement = judge(arrival, finish, samples(run, slo, n), error, is_over=n == budget)
+        judgement = judge(
+            arrival, finish, samples(run, slo, n), error, budget=budget, is_over=n == most
+        )
         if judgement.verdict != "go on":
             end = float(finish.max())
             spent.add(int(np.searchsorted(run.arrival_s, end)), end)
@@ -126,18 +153,18 @@ def probe(
         n = int(n * (1 + LOOK_EVERY)) + 1
 
 
-def scout(case: Case, seed: int, spent: Spent) -> float:
-    """Throughput of a short closed-loop probe: all at once to a server that runs `slots`."""
-    run = simulate(case.server, 1e6, SCOUT, seed)
-    duration = float(run.finish_s.max())
-    spent.add(SCOUT, duration)
-    return SCOUT / duration
+def throughput(server: Server, requests: int, seed: int, spent: Spent) -> float:
+    """Requests a second of a server that gets all at once, and runs as many as it has slots."""
+    duration = float(simulate(server, 1e6, requests, seed).finish_s.max())
+    spent.add(requests, duration)
+    return requests / duration
 
 
 def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[Probed], Spent]:
     spent = Spent()
-    throughput = scout(case, seed, spent)
-    predicted = predict(case.server.slots, case.server.slots / throughput, {"tier": 1.0})
+    slots = min(SCOUT_CONCURRENCY, case.server.slots)
+    scouted_rps = throughput(replace(case.server, slots=slots), SCOUT_REQUESTS, seed, spent)
+    predicted = predict(slots, slots / scouted_rps, {"tier": 1.0})
     history: list[Probed] = []
     while not isinstance(step := next_step(search, predicted, history), dict):
         judgement = probe(
@@ -155,7 +182,10 @@ def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[P
 
 def peer_once(case: Case, peer: Peer, size: int, seed: int) -> tuple[float, Spent]:
     spent, slo, count = Spent(), Slo(**case.slo), 0
-    throughput = scout(case, seed, spent)
+
+    def top() -> float:
+        return throughput(case.server, THROUGHPUT_REQUESTS, seed, spent)
+
     alone = simulate(case.server, 1e-3, 50, 1)
     one = 1 / float(np.mean(alone.finish_s - alone.arrival_s))
 
@@ -166,7 +196,7 @@ def peer_once(case: Case, peer: Peer, size: int, seed: int) -> tuple[float, Spen
         spent.add(size, float(run.finish_s.max()))
         return ratio(run, slo) <= 1
 
-    return peer(passes, 4 * one, throughput), spent
+    return peer(passes, 4 * one, top), spent
 
 
 def wrong(probed: Probed, truth: float) -> bool | None:
@@ -221,7 +251,7 @@ def run_searches(
     covered, close, judged = 0, 0, Counter[bool | None]()
     spent: list[Spent] = []
     for case in cases:
-        settings = {"lowest": 0.1, "highest": 100, "tolerance": tolerance}
+        settings = {"lowest": 0.1, "highest": 1000, "tolerance": tolerance}
         search = Search(slo={"tier": Slo(**case.slo)}, **settings)
         truth, hits, ends = truths[case.name], 0, Counter[str]()
         own, probes = [], []

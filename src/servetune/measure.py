@@ -13,7 +13,7 @@ from servetune import card
 from servetune.load.client import Clients, LoadError
 from servetune.load.generator import Target
 from servetune.load.prepare import Prepared, with_numbers
-from servetune.load.probe import decided_by
+from servetune.load.probe import ended_by
 from servetune.load.registry import GENERATORS
 from servetune.load.requests import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
@@ -100,7 +100,7 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
         bench.clients.drop(generator.name)
         shutil.rmtree(folder)
         raise
-    probe = found_by(measurement, requests, decided_by(folder)) if measurement.probe else None
+    probe = found_by(measurement, requests, ended_by(folder)) if measurement.probe else None
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)

@@ -26,6 +26,9 @@ SCOUT_REQUESTS = 64
 NEARLY = 0.95
 """A probe that sent for this share of its seconds was ended by them."""
 
+MOST_SENT = 4
+"""At most so many requests are sent for each that may count: the others settle."""
+
 MOST_USELESS = 3
 """So many probes in a row that failed or are invalid end a search: more would be no better."""
 
@@ -43,7 +46,7 @@ def probe(search: PlannedSearch, index: int, step: NextProbe) -> Measurement:
     point = LoadPoint(
         rate_rps=step.load if is_rate else None,
         concurrency=None if is_rate else int(step.load),
-        requests=settings.probe_requests,
+        requests=MOST_SENT * settings.probe_requests,
         duration_s=settings.probe_seconds,
     )
     rule = {
@@ -51,6 +54,7 @@ def probe(search: PlannedSearch, index: int, step: NextProbe) -> Measurement:
         "tier": step.tier,
         "error": settings.probe_error,
         "is_open_loop": is_rate,
+        "settled_requests": settings.probe_requests,
     }
     return measurement(search, index, point, rule)
 
@@ -86,13 +90,13 @@ def nothing_found(measurement: Measurement) -> Probe | None:
     return Probe(search=rule["search"], index=rule["index"], tier=tier, stopped="failed")
 
 
-def found_by(measurement: Measurement, requests: pd.DataFrame, decided_by: int | None) -> Probe:
+def found_by(measurement: Measurement, requests: pd.DataFrame, ended_by: int | None) -> Probe:
     """Judge a probe by its request table.
 
     Args:
         measurement: what was sent.
         requests: its request table.
-        decided_by: the number of requests that decided it; None if its budget ended it.
+        ended_by: the number of requests by which its judge ended it; None if its load was over.
     """
     rule = measurement.probe
     assert rule is not None
@@ -100,13 +104,15 @@ def found_by(measurement: Measurement, requests: pd.DataFrame, decided_by: int |
         return Probe(search=rule["search"], index=0, tier="", stopped="requests")
     judgements = judge_all(
         {name: Slo(**slo).objectives for name, slo in rule["tiers"].items()},
-        finished(requests)[:decided_by],
+        finished(requests)[:ended_by],
         rule["error"],
         is_open_loop=rule["is_open_loop"],
         is_over=True,
     )
-    if decided_by is not None:
+    if judgements[rule["tier"]].verdict != "undecided":
         stopped = "decided"
+    elif ended_by is not None:
+        stopped = "requests"
     else:
         sent_s = requests["start_s"].max()
         is_long = sent_s >= NEARLY * measurement.load["duration_s"]

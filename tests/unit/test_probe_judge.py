@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from servetune.capacity.sequential import Finished
-from servetune.load.probe import Judge, decided_by
+from servetune.load.probe import Judge, ended_by
 
-PROBE = {"tiers": {"t": {"ttft_p90_ms": 100}}, "tier": "t", "error": 0.05, "is_open_loop": True}
+PROBE = {
+    "tiers": {"t": {"ttft_p90_ms": 100}},
+    "tier": "t",
+    "error": 0.05,
+    "is_open_loop": True,
+    "settled_requests": 5000,
+}
 
 
 def finished(index: int, ttft_ms: float = 50.0) -> Finished:
@@ -23,14 +29,22 @@ def test_it_decides_once_and_says_by_how_many(judge: Judge, tmp_path: Path) -> N
     told = [judge.add(finished(index)) for index in range(2000)]
     first = told.index(True)
     assert all(told[first:])
-    assert judge.decided_by is not None and judge.decided_by <= first + 1
+    assert judge.ended_by is not None and judge.ended_by <= first + 1
     judge.write(tmp_path)
-    assert decided_by(tmp_path) == judge.decided_by
+    assert ended_by(tmp_path) == judge.ended_by
 
 
 def test_nothing_counts_before_all_that_arrived_earlier(judge: Judge, tmp_path: Path) -> None:
     assert not any(judge.add(finished(index)) for index in range(1, 2000))
     judge.write(tmp_path)
-    assert decided_by(tmp_path) is None
+    assert ended_by(tmp_path) is None
     assert judge.add(finished(0))
-    assert (judge.decided_by or 0) > 1000
+    assert (judge.ended_by or 0) > 1000
+
+
+def test_an_undecided_probe_ends_after_its_settled_requests() -> None:
+    judge = Judge({**PROBE, "settled_requests": 100})
+    # A tenth violates, which is what the objective allows.
+    told = [judge.add(finished(index, 200 if index % 10 == 0 else 50)) for index in range(400)]
+    # The first three latencies of half a second are not settled: 15 requests.
+    assert 115 <= told.index(True) + 1 <= 1.12 * 115 + 1

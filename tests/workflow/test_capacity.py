@@ -136,6 +136,8 @@ def test_probes_are_in_the_tables_and_say_why_they_stopped(searched: Workspace) 
     decided = probes[(probes["stopped"] == "decided") & (probes["tier"] == probes["sent_for"])]
     assert set(decided["verdict"]) <= {"pass", "fail"}
     assert len(decided)
+    used_up = probes[(probes["stopped"] == "requests") & (probes["tier"] == probes["sent_for"])]
+    assert (used_up["requests"] >= SETTINGS["probe_requests"]).all()
 
 
 def test_a_decided_probe_sends_no_more(searched: Workspace) -> None:

@@ -5,7 +5,9 @@ the capacity it is what the SLO allows, and its slope is unknown. In a queue the
 exponentially with the spare capacity, so that a tenth more load means several times the
 violations: a wide prior around STEEP. The violations of all probes enter as binomial counts,
 their logarithm divided by one design effect for all (McCullagh 1983, quasi-likelihood; Wedderburn
-1974): one for each probe would trust those that happened to see no cluster.
+1974): one for each probe would trust those that happened to see no cluster. It is the expected one,
+where a test takes an upper limit: three fifths of it, as the coverage of intervals shows
+(benchmarks/capacity_simulation.py).
 
 An undecided probe is evidence like any other here, and bounds nothing by itself.
 """
@@ -25,6 +27,9 @@ GRID = 3000
 LARGEST_SHARE = 0.95
 OVERLOAD_WIDTH = 0.03
 """By so much, in the logarithm of the load, overload may be seen below the boundary."""
+
+EXPECTED = 0.6
+"""Expected design effect over that of a probe's test, which is one not to be exceeded."""
 
 FAR = 20.0
 """A probe with more than so many times the allowed violations says little of their clusters."""
@@ -104,9 +109,10 @@ def locate(seen: Sequence[Seen], low: float, high: float, confidence: float) -> 
 
 
 def _common_effect(seen: Sequence[Seen]) -> float:
-    """Mean design effect of the probes that are not far above the SLO, weighted by requests."""
+    """Expected design effect: of the probes not far above the SLO, weighted by requests."""
     near = [s for s in seen if not s.is_overload and s.share < FAR * s.allowed_ratio]
     requests = sum(each.requests for each in near)
     if not requests:
         return max((each.design_effect for each in seen), default=1.0)
-    return max(1.0, sum(each.requests * each.design_effect for each in near) / requests)
+    mean = sum(each.requests * each.design_effect for each in near) / requests
+    return max(1.0, EXPECTED * mean)

@@ -117,7 +117,10 @@ def _advance(
     load = _sendable(at.median, history)
     if load is None:
         top = max(probe.load for probe in history if probe.was_sent)
-        reason = f"a load above {top:g} could not be sent as declared; the capacity may be higher"
+        reason = (
+            f"a load above {top:g} could not be sent as declared, or its probe ended before"
+            " requests settled; the capacity may be higher"
+        )
         lower = min(at.lower, top)
         return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
     return _within(search, load)

@@ -140,6 +140,7 @@ def judge(
     error: float,
     *,
     is_open_loop: bool = True,
+    budget: int | None = None,
     is_over: bool = False,
 ) -> Judgement:
     """Judge the requests so far, in order of arrival and without a gap.
@@ -150,16 +151,19 @@ def judge(
         samples: one for each objective of the tier.
         error: the probability with which the probe may be decided wrongly.
         is_open_loop: whether requests come at a rate, so that a queue can grow without bound.
-        is_over: whether no more requests will come: `undecided` in place of `go on`.
+        budget: after so many settled requests it is `undecided` in place of `go on`.
+        is_over: whether no more requests will come, which is the same.
 
     Raises:
         ValueError: no samples, or an error that is not in (0, 1).
     """
     if not samples or not 0 < error < 1:
         raise ValueError(f"expected samples and an error in (0, 1), not {len(samples)} and {error}")
-    waiting: Verdict = "undecided" if is_over else "go on"
     first = int(np.searchsorted(arrival_s, settled_at(arrival_s, finish_s)))
-    if len(arrival_s) - first < FEWEST:
+    settled = len(arrival_s) - first
+    is_over = is_over or (budget is not None and settled >= budget)
+    waiting: Verdict = "undecided" if is_over else "go on"
+    if settled < FEWEST:
         return Judgement(waiting, "", ())
     running = in_flight(arrival_s, finish_s)[first:]
     memory = load_effect(running)
@@ -200,6 +204,7 @@ def judge_all(
     error: float,
     *,
     is_open_loop: bool = True,
+    budget: int | None = None,
     is_over: bool = False,
 ) -> dict[str, Judgement]:
     """Judge several tiers by the same requests; takes what `judge` takes.
@@ -209,6 +214,7 @@ def judge_all(
         requests: in order of arrival, without a gap.
         error: of each tier's verdict.
         is_open_loop: whether requests come at a rate.
+        budget: of settled requests.
         is_over: whether no more requests will come.
     """
     arrival_s = np.array([request.arrival_s for request in requests])
@@ -220,6 +226,7 @@ def judge_all(
             [sample_of(objective, requests) for objective in objectives],
             error,
             is_open_loop=is_open_loop,
+            budget=budget,
             is_over=is_over,
         )
         for tier, objectives in tiers.items()

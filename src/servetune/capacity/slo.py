@@ -153,8 +153,10 @@ class Search(Declared):
     highest: float = Field(gt=0, allow_inf_nan=False)
     confidence: float = Field(0.95, ge=0.5, lt=1, description="of the interval, for each tier")
     tolerance: float = Field(0.3, gt=0, le=1, description="its upper end is so far above its lower")
-    probes: int = Field(15, ge=2, description="at most so many")
-    probe_requests: int = Field(1000, ge=100, description="a probe undecided by then ends")
+    probes: int = Field(20, ge=2, description="at most so many")
+    probe_requests: int = Field(
+        600, ge=100, description="a probe undecided by then ends; those that settled count"
+    )
     probe_seconds: float = Field(600, gt=0, description="a probe undecided by then ends")
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""A constraint in GuideLLM's registry that ends a load once its probe is decided.
+"""A constraint in GuideLLM's registry that ends a load once its probe has ended.
 
 `--constraint kind=capacity_probe,file=PATH` names the job's `probe` as JSON, beside the schedule.
 GuideLLM tells a constraint the times of a request, not those of its chunks, so that an objective on
@@ -33,7 +33,7 @@ class ProbeArgs(ConstraintArgs):  # type: ignore[misc]
 
 
 class ProbeConstraint(PydanticConstraintInitializer):  # type: ignore[misc]
-    """Ends the load, and what is in flight, when the judge has decided."""
+    """Ends the load, and what is in flight, when the judge ends the probe."""
 
     type_: Literal["capacity_probe"] = "capacity_probe"
     args: ProbeArgs
@@ -48,12 +48,12 @@ class ProbeConstraint(PydanticConstraintInitializer):  # type: ignore[misc]
 
     def __call__(self, state: SchedulerState, info: RequestInfo | None) -> SchedulerUpdateAction:
         """Take note of a request that ended, and say whether to go on."""
-        is_decided = self._judge.decided_by is not None
-        if not is_decided and info is not None and info.status in ("completed", "errored"):
-            is_decided = self._judge.add(_finished(info, self._schedule[int(info.node_id)]))
-            if is_decided:
+        has_ended = self._judge.ended_by is not None
+        if not has_ended and info is not None and info.status in ("completed", "errored"):
+            has_ended = self._judge.add(_finished(info, self._schedule[int(info.node_id)]))
+            if has_ended:
                 self._judge.write(self.args.file.parent)
-        word = {True: ("stop", "stop_local"), False: ("continue", "continue")}[is_decided]
+        word = {True: ("stop", "stop_local"), False: ("continue", "continue")}[has_ended]
         return SchedulerUpdateAction(request_queuing=word[0], request_processing=word[1])
 
 
