@@ -95,16 +95,19 @@ def test_an_open_loop_sends_its_schedule_at_its_times(run: Run) -> None:
 
 
 def test_a_closed_loop_has_so_many_requests_in_flight(run: Run) -> None:
-    _, replies = run(prompts(4), concurrency=3, requests=12)
+    # Answers long enough that on a busy machine too all three are out at one moment.
+    _, replies = run(prompts(4, output_tokens=64), concurrency=3, requests=12)
     assert [reply.scheduled for reply in replies] == list(range(12))
     assert most_in_flight(replies) == 3
     assert all(reply.error is None and reply.due_s is None for reply in replies)
 
 
 def test_a_closed_loop_ramps_up(run: Run) -> None:
-    _, replies = run(prompts(2000), concurrency=4, duration_s=2, ramp_up_s=1.6)
+    # The second slot opens after 0.8 s; answers are long enough that all four are out at a time.
+    rows = prompts(2000, output_tokens=24)
+    _, replies = run(rows, concurrency=4, duration_s=4, ramp_up_s=3.2)
     began_s = min(reply.sent_s for reply in replies)
-    early = [reply for reply in replies if reply.sent_s - began_s < 0.35]
+    early = [reply for reply in replies if reply.sent_s - began_s < 0.7]
     assert len(early) > 4 and most_in_flight(early) == 1
     assert most_in_flight(replies) == 4
 

@@ -82,7 +82,10 @@ def _scalar(value: Any) -> str:
 
 def read(raw: Path) -> list[Reply]:
     """Read the report into replies; raises KeyError, ValueError or OSError if it is bad."""
-    told = json.loads((raw / REPORT).read_bytes())["benchmarks"][0]["requests"]
+    benchmark = json.loads((raw / REPORT).read_bytes())["benchmarks"][0]
+    if lost := benchmark.get("scheduler_state", {}).get("processing_requests"):
+        raise ValueError(f"guidellm ended before the answers to {lost} of its requests")
+    told = benchmark["requests"]
     errored = [_reply(request) for request in told["errored"]]
     others = [_reply(request) for request in [*told["successful"], *told["incomplete"]]]
     return [*others, *errored, *_never_sent(errored, raw)]

@@ -46,9 +46,16 @@ def main() -> None:
     from guidellm.cli.run import run
     from guidellm.settings import settings
 
-    from servetune.load import guidellm_backend, guidellm_loader, guidellm_probe, guidellm_ramp
+    from servetune.load import (
+        guidellm_backend,
+        guidellm_loader,
+        guidellm_probe,
+        guidellm_ramp,
+        guidellm_updates,
+    )
 
-    for part in (guidellm_backend, guidellm_loader, guidellm_probe, guidellm_ramp):
+    parts = (guidellm_backend, guidellm_loader, guidellm_probe, guidellm_ramp, guidellm_updates)
+    for part in parts:
         part.install()
 
     def run_job(job: dict[str, Any]) -> None:
