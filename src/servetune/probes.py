@@ -32,6 +32,9 @@ MOST_SENT = 4
 MOST_USELESS = 3
 """So many probes in a row that failed or are invalid end a search: more would be no better."""
 
+NEIGHBOURS = ("other-processes", "other-gpu-processes")
+"""Validity rules that other processes of the host break: they say nothing of the load."""
+
 
 def scout(search: PlannedSearch) -> Measurement:
     """Return the closed loop that comes before the first probe."""
@@ -177,12 +180,15 @@ def _margin(slo: Slo, record: MeasurementRecord) -> float:
 def history(search: PlannedSearch, records: list[MeasurementRecord]) -> list[Probed]:
     """Return what the probes of a search found, in their order; the closed loop is none of them.
 
-    A probe that failed or is invalid decides nothing and bounds nothing.
+    A probe that failed or is invalid decides nothing and bounds nothing. One that a neighbour on
+    the host spoiled is none of them either: its load may be sent again.
     """
     is_rate = search.settings.over == "rate"
     nothing = dict.fromkeys(search.settings.slo, Judgement("undecided", "", ()))
     found = []
     for record in records[1:]:
+        if record.status == "invalid" and record.rule in NEIGHBOURS:
+            continue
         load = record.load["rate_rps" if is_rate else "concurrency"]
         usable = record.probe is not None and record.status == "ok"
         judgements = {**nothing, **record.probe.judgements} if usable and record.probe else nothing

@@ -16,7 +16,8 @@ from servetune.corpus import passage
 
 pytestmark = pytest.mark.e2e
 
-ALIKE = {"dataset": "text", "load_points": [{"rate_rps": 8, "requests": 32}]}
+# Slow enough that a busy machine keeps up: else its own speed at the time is the throughput.
+ALIKE = {"dataset": "text", "load_points": [{"rate_rps": 2, "requests": 24}]}
 ROUNDS = 6
 MOST_REQUESTS = 1000
 EXAMPLES = 20
@@ -132,9 +133,9 @@ def raw(clone: Clone, workload: str) -> Path:
 def test_both_generators_agree_on_the_same_load(clone: Clone) -> None:
     """Throughput within 5 % and median TPOT within 10 %, as the median over neighbouring pairs.
 
-    The quickstart's open loop, whose arrivals are the same for both. The machine's own speed moves
-    by more than that between two runs, so that a TPOT is taken over the one that the server timed
-    in the same run: what is left is what a client adds, or defines differently.
+    An open loop, whose arrivals are the same for both. The machine's own speed moves by more than
+    that between two runs, so that a TPOT is taken over the one that the server timed in the same
+    run: what is left is what a client adds, or defines differently.
     """
     found = rows(clone)
 

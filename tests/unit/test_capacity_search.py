@@ -57,6 +57,13 @@ def test_a_narrower_tolerance_takes_more_probes() -> None:
     assert len(narrow) > len(wide)
 
 
+def test_a_short_probe_without_violations_is_followed_by_a_higher_load() -> None:
+    evidence = Evidence("ttft_p99_ms", 40, 0, 0.1, 13.5, 0, 0)
+    short = Probed(2.0, {"chat": Judgement("undecided", "ttft_p99_ms", (evidence,))})
+    step = next_step(search(), {"chat": 2.0}, [short])
+    assert isinstance(step, NextProbe) and step.load > short.load
+
+
 def test_failing_at_the_lowest_load_is_a_capacity_of_zero() -> None:
     result, _ = run(search(), {"chat": 0.3})
     assert (result["chat"].ended, result["chat"].capacity, result["chat"].upper) == ("zero", 0, 0.5)
@@ -121,7 +128,9 @@ def test_a_load_that_could_not_be_sent_is_not_sent_again_at_once() -> None:
 def test_where_the_client_can_send_no_more_the_answer_is_a_lower_bound() -> None:
     clean = Probed(10, {"chat": judged(10, 100)})
     unsent = Probed(10.5, {"chat": Judgement("undecided", "", ())})
-    result = next_step(search(), PREDICTED, [clean, unsent])
+    again = next_step(search(), PREDICTED, [clean, unsent])
+    assert isinstance(again, NextProbe) and again.load == 10.5
+    result = next_step(search(), PREDICTED, [clean, unsent, unsent])
     assert isinstance(result, dict)
     found = result["chat"]
     assert (found.ended, found.upper) == ("unbounded", None)

@@ -47,6 +47,14 @@ def test_clean_requests_pass_after_a_known_number() -> None:
     assert log_evidence_below(0, 280, 0.01) < math.log(1 / ERROR)
 
 
+def test_a_few_settled_requests_decide_nothing_but_are_told() -> None:
+    # The first 15 are not settled: three latencies of half a second.
+    few = judged(requests([50.0] * 60))
+    assert few.verdict == "go on"
+    assert [each.requests for each in few.evidence] == [45]
+    assert judged(requests([50.0] * 30)).evidence == ()
+
+
 def test_evidence_starts_at_one_and_is_fair_at_the_boundary() -> None:
     for log_evidence in (log_evidence_below, log_evidence_above):
         assert log_evidence(0, 0, 0.05) == pytest.approx(0)

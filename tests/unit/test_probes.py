@@ -129,6 +129,22 @@ def test_useless_probes_end_the_search_only_if_nothing_of_use_came_between() -> 
     assert not isinstance(next_measurement(here, records), dict)
 
 
+def test_a_load_that_a_neighbour_spoiled_is_sent_again() -> None:
+    here = search()
+    records = [record(scout(here))]
+    first = next_measurement(here, records)
+    assert not isinstance(first, dict)
+    spoiled = record(first, status="invalid").model_copy(update={"rule": "other-processes"})
+    again = next_measurement(here, [*records, spoiled])
+    assert not isinstance(again, dict)
+    assert again.load["rate_rps"] == first.load["rate_rps"]
+    assert again.load["seed"] != first.load["seed"]
+    late = spoiled.model_copy(update={"rule": "client-late"})
+    lower = next_measurement(here, [*records, late])
+    assert not isinstance(lower, dict)
+    assert lower.load["rate_rps"] < first.load["rate_rps"]
+
+
 def test_a_probe_that_could_not_be_made_still_belongs_to_its_search() -> None:
     here = search()
     found = nothing_found(probe(here, 3, NextProbe(10.0, "chat")))

@@ -92,6 +92,17 @@ def test_the_terminal_shows_the_capacities(data):
     assert all(len(line) <= 80 for line in printed.splitlines())
 
 
+def test_the_terminal_tells_below_the_capacities_why_a_search_failed(data, results):
+    console = Console(width=80, file=io.StringIO())
+    console.print(render_terminal(data.report.plan, data.report.table, data.searched))
+    lines = console.file.getvalue().splitlines()
+    reason = results["eagle3"].row["reason"]
+    assert reason.startswith("the server did not start")
+    assert " ".join(lines).count(f"eagle3 has no capacity: {reason}") == 1
+    (row,) = (line for line in lines if line.startswith(" eagle3"))
+    assert " failed " in row and "server" not in row
+
+
 def test_the_charts_show_every_probe_and_limit_and_say_so(data, results):
     seen = slo_charts.observations(data.searched, data.report.table)
     charts = slo_charts.drawn(list(results.values()), seen, data.report.plan.variants)

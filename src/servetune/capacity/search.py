@@ -119,7 +119,7 @@ def _advance(
         top = max(probe.load for probe in history if probe.was_sent)
         reason = (
             f"a load above {top:g} could not be sent as declared, or its probe ended before"
-            " requests settled; the capacity may be higher"
+            " enough requests settled; the capacity may be higher"
         )
         lower = min(at.lower, top)
         return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
@@ -132,7 +132,8 @@ def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:
     Far above what was sent a probe says little, and the client may not be able to send it; far
     below, it takes long. But a clean probe alone would put the next one there, as nothing bounds
     the capacity from above, and a broken one far below. A load that could not be sent is
-    approached from below, and tried again when it is reached.
+    approached from below, and tried again when it is reached: the client may have been held up
+    by chance, but not twice.
     """
     sent = [probe.load for probe in history if probe.was_sent]
     top = max(sent, default=wanted)
@@ -146,7 +147,10 @@ def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:
     below = max((load for load in sent if load < lowest), default=lowest / RISE**2)
     if lowest > CLOSE * below:
         return min(math.sqrt(below * lowest), RISE * top)
-    return None if lowest > top else wanted
+    if lowest < top:
+        return wanted
+    is_again = sum(load <= CLOSE * lowest for load in unsent) > 1
+    return None if is_again else lowest
 
 
 def seen_by(tier: str, history: Sequence[Probed]) -> list[Seen]:

@@ -34,6 +34,9 @@ from servetune.capacity.slo import Objective
 Floats = NDArray[np.float64]
 Verdict = Literal["pass", "fail", "undecided", "go on"]
 
+FEWEST_TO_WEIGH = 16
+"""Settled requests before a probe says anything of where the capacity lies."""
+
 FEWEST = 64
 """Settled requests before a probe may be decided."""
 
@@ -163,12 +166,14 @@ def judge(
     settled = len(arrival_s) - first
     is_over = is_over or (budget is not None and settled >= budget)
     waiting: Verdict = "undecided" if is_over else "go on"
-    if settled < FEWEST:
+    if settled < FEWEST_TO_WEIGH:
         return Judgement(waiting, "", ())
     running = in_flight(arrival_s, finish_s)[first:]
     memory = load_effect(running)
     evidence = tuple(_weigh(sample, first, memory) for sample in samples)
     nearest = max(evidence, key=lambda each: each.excess)
+    if settled < FEWEST:
+        return Judgement(waiting, nearest.objective, evidence)
     if is_open_loop and is_overloaded(running):
         return Judgement("fail", OVERLOAD, evidence)
     worst = max(evidence, key=lambda each: each.log_above)

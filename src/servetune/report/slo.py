@@ -163,6 +163,13 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
     return sorted(results, key=order)
 
 
+def failures(results: list[Found]) -> list[str]:
+    """Say why searches failed, each reason of a variant once."""
+    failed = [each.row for each in results if each.row["ended"] == "failed"]
+    reasons = dict.fromkeys((row["variant"], row["reason"]) for row in failed)
+    return [f"{variant} has no capacity: {reason}" for variant, reason in reasons]
+
+
 def _slo(row: dict[str, Any]) -> Slo:
     return Slo(**json.loads(row["slo"]))
 

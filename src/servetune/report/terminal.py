@@ -22,7 +22,7 @@ def render_terminal(
 ) -> Group:
     """Make tables for `rich`: of load points, and of capacities where there was a search.
 
-    Below them stands what is wrong with the quality of a variant.
+    Below them stands why a search failed, and what is wrong with the quality of a variant.
     """
     found = slo.found(plan, searched) if searched else []
     points, dummies = declared(table), answer.dummies(table)
@@ -31,6 +31,7 @@ def render_terminal(
         *([_capacities(found, dummies)] if found else []),
     ]
     note = [Text(answer.DUMMY)] if dummies else []
+    note += [Text(failure) for failure in slo.failures(found)]
     note += [Text(warning) for warning in quality.warnings(plan, answers)]
     return Group(Text(f"{plan.study}: {plan.question}", style="italic"), *tables, *note)
 
@@ -45,7 +46,7 @@ def _capacities(found: list[slo.Found], dummies: set[str]) -> Table:
         rendered.add_row(
             Text(answer.marked(each.row["variant"], dummies)),
             Text(each.place),
-            Text(each.ended),
+            Text(slo.ENDED[each.row["ended"]]),
             f"{each.capacity}\n{each.unit}",
             each.interval,
             Text(each.gained.replace(" [", "\n[")),
