@@ -7,9 +7,9 @@ from workspace import Workspace
 
 @pytest.fixture
 def committed(workspace: Workspace) -> Workspace:
-    """A workspace whose results of three repeats are committed."""
+    """A workspace whose results of four repeats are committed."""
     study = workspace.study
-    study["repeats"] = 3
+    study["repeats"] = 4
     study["variants"] = {"plain": {"model": "standin"}}
     study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
     workspace.write_study(study)
@@ -29,7 +29,8 @@ def test_a_change_is_judged_against_another_revision(committed: Workspace) -> No
     assert stale.returncode == 2
     assert "the tables are not those of the parameters; run: snakemake" in stale.stderr
     committed.collect()
-    # The server takes one request at a time instead of eight: a regression by far.
+    # The server takes one request at a time instead of eight: a regression by far, of whichever
+    # metric the machine is steady enough to tell.
     slower = committed.run("servetune", "compare", "main", "--fail-on", "slower")
     assert slower.returncode == 1, slower.stderr
     assert committed.run("servetune", "compare", "main").returncode == 0
@@ -37,7 +38,7 @@ def test_a_change_is_judged_against_another_revision(committed: Workspace) -> No
     assert "| max_num_seqs | \N{EN DASH} | 1 |" in told
     assert "| scheduler_config.max_num_seqs | 8 | 1 | all |" in told
     row = next(line for line in told.splitlines() if line.startswith("| plain | random · c8"))
-    assert "**slower** 0." in row
+    assert "**slower**" in row
     assert "Engine, models and host are the same on both sides." in told
 
     # A failure, a variant of one side, and a baseline that failed are told and end nothing.
