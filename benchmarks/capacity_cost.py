@@ -2,7 +2,7 @@
 
 Run: uv run python benchmarks/capacity_cost.py [--study NAME] [--variant NAME] [--tier NAME]
      [--searches N] [--peers N] [--requests N ...] [--only guidellm grid auto-tune]
-     [--keep FILE] [--report FILE]
+     [--set tolerance=0.35 ...] [--keep FILE] [--report FILE]
 
 One real vLLM server takes everything, through one client: N searches of servetune for one tier of
 a study's variant, each with requests and arrivals of its own, and between them the searches of the
@@ -52,12 +52,14 @@ THROUGHPUT_REQUESTS = 512
 """All at once, for the peers that begin with the throughput."""
 
 
-def study(name: str, variant: str, tier: str, ways: list[str], count: int) -> dict[str, Any]:
+def study(
+    name: str, variant: str, tier: str, ways: list[str], count: int, replaced: dict[str, Any]
+) -> dict[str, Any]:
     """One server, and a workload for each search: alike, with prompts of its own."""
     declared = yaml.safe_load((ROOT / f"studies/{name}.yaml").read_text())
     workload = next(each for each in declared["workloads"].values() if "capacity" in each)
     dataset = declared["datasets"][workload["dataset"]]
-    settings = workload["capacity"] | {"slo": {"slo": workload["capacity"]["slo"][tier]}}
+    settings = workload["capacity"] | replaced | {"slo": {"slo": workload["capacity"]["slo"][tier]}}
     names = [f"{way}-{n}" for n in range(count) for way in ways]
     return {
         **{key: declared[key] for key in ("hardware", "engine", "models", "server", "environment")},
@@ -187,6 +189,9 @@ def main() -> None:
     )
     keys = [_key(peer) for peer in PEERS]
     parser.add_argument("--only", nargs="+", choices=keys, default=keys, help="these peers")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the study's capacity"
+    )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was found, as JSON")
     parser.add_argument("--report", type=Path, metavar="FILE", help="print what was kept")
     arguments = parser.parse_args()
@@ -197,7 +202,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         workspace = make_workspace(Path(folder, "w"), Path.home() / ".cache" / "servetune")
         place = (arguments.study, arguments.variant, arguments.tier)
-        session = plan_searches(workspace, study(*place, [OWN, *ways], arguments.searches))
+        replaced = (
+            yaml.safe_load("\n".join(each.replace("=", ": ") for each in arguments.set)) or {}
+        )
+        declared = study(*place, [OWN, *ways], arguments.searches, replaced)
+        session = plan_searches(workspace, declared)
         session = without_some(session, arguments.peers)
         if arguments.python:
             adopt_engine(session.engine, arguments.python.absolute(), None)

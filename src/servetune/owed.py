@@ -13,13 +13,13 @@ def owed_by(session: Session, root: Path) -> list[Measurement]:
 
 
 def next_owed(session: Session, root: Path) -> Measurement | None:
-    """Return what a session has to measure next: its load points, then the probes of searches."""
+    """Return what a session has to measure next: its load points, then the probes of searches.
+
+    The searches take turns, so that a machine that drifts does so for all of them alike.
+    """
     for measurement in owed_by(session, root):
         return measurement
-    for search in session.searches:
-        if (probe := next_probe(session, search, root)) is not None:
-            return probe
-    return None
+    return min(_next_probes(session, root), key=_place, default=None)
 
 
 def owes_quality(session: Session, root: Path) -> bool:
@@ -35,5 +35,17 @@ def is_complete(session: Session, root: Path) -> bool:
 
 def count_owed(session: Session, root: Path) -> int:
     """Count what a session has to measure: load points, searches that have not ended, quality."""
-    searching = sum(next_probe(session, search, root) is not None for search in session.searches)
+    searching = len(_next_probes(session, root))
     return len(owed_by(session, root)) + searching + owes_quality(session, root)
+
+
+def _next_probes(session: Session, root: Path) -> list[Measurement]:
+    """Return the next probe of each search that has not ended."""
+    probes = (next_probe(session, search, root) for search in session.searches)
+    return [probe for probe in probes if probe is not None]
+
+
+def _place(probe: Measurement) -> int:
+    """Return how many loads its search has sent before."""
+    assert probe.probe is not None
+    return int(probe.probe["index"])

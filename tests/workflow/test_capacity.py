@@ -140,6 +140,14 @@ def test_probes_are_in_the_tables_and_say_why_they_stopped(searched: Workspace) 
     assert (used_up["requests"] >= SETTINGS["probe_requests"]).all()
 
 
+def test_the_searches_of_a_server_take_turns(searched: Workspace) -> None:
+    records = [r for r in searched.records().values() if r["probe"] and r["variant"] == "plain"]
+    order = sorted(records, key=lambda record: record["started_at"])
+    places = [record["probe"]["index"] for record in order]
+    assert places == sorted(places)
+    assert [record["workload"] for record in order[:4]] == ["chat", "hopeless", "easy", "in-flight"]
+
+
 def test_a_decided_probe_sends_no_more(searched: Workspace) -> None:
     records = searched.records().values()
     decided = [r for r in records if r["probe"] and r["probe"]["stopped"] == "decided"]
