@@ -164,8 +164,8 @@ def test_concurrency_is_whole() -> None:
 
 
 def test_prediction_is_littles_law_and_less_where_limits_were_broken() -> None:
-    predicted = predict(32, 4.0, {"easy": 0.5, "hard": 2.0})
-    assert predicted == pytest.approx({"easy": 6.4, "hard": 3.2})
+    predicted = predict(32, 4.0, {"easy": 0.5, "hard": 1.6, "far": 9.0})
+    assert predicted == pytest.approx({"easy": 6.4, "hard": 4.0, "far": 3.2})
 
 
 def seen(load: float, ratio: float, effect: float = 4.0) -> Seen:

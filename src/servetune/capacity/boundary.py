@@ -63,7 +63,8 @@ def predict(
 
     By Little's law (1961) the server finished `concurrency / e2e_mean_s` requests a second. A
     tier that then was above its limits (`margins`: latency at its percentile over the limit, the
-    largest of its objectives) gets less in that proportion; one within them gets four fifths, as
+    largest of its objectives) gets less in that proportion, and half at least: a load that is too
+    high fails soon, one that is too low is sent to its end. One within them gets four fifths, as
     random arrivals queue where a closed loop does not.
 
     Raises:
@@ -72,7 +73,7 @@ def predict(
     if concurrency <= 0 or e2e_mean_s <= 0:
         raise ValueError("expected a concurrency and a latency above 0")
     rate = concurrency / e2e_mean_s
-    return {tier: 0.8 * rate / min(max(margin, 1.0), 4.0) for tier, margin in margins.items()}
+    return {tier: 0.8 * rate / min(max(margin, 1.0), 2.0) for tier, margin in margins.items()}
 
 
 def locate(seen: Sequence[Seen], low: float, high: float, confidence: float) -> Located:
