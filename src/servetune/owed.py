@@ -19,7 +19,7 @@ def next_owed(session: Session, root: Path) -> Measurement | None:
     """
     for measurement in owed_by(session, root):
         return measurement
-    return min(_next_probes(session, root), key=_place, default=None)
+    return min(_next_probes(session, root), key=_index, default=None)
 
 
 def owes_quality(session: Session, root: Path) -> bool:
@@ -45,7 +45,7 @@ def _next_probes(session: Session, root: Path) -> list[Measurement]:
     return [probe for probe in probes if probe is not None]
 
 
-def _place(probe: Measurement) -> int:
-    """Return how many loads its search has sent before."""
+def _index(probe: Measurement) -> int:
+    """Return a probe's number in its search, which sent so many loads before it."""
     assert probe.probe is not None
     return int(probe.probe["index"])
