@@ -5,13 +5,14 @@ Run: uv run python benchmarks/capacity_cost.py [--study NAME] [--variant NAME] [
      [--set tolerance=0.35 ...] [--keep FILE] [--report FILE]
 
 One real vLLM server takes everything, through one client: N searches of servetune for one tier of
-a study's variant, each with requests and arrivals of its own, and between them the searches of the
-peers (benchmarks/capacity_peers.py) with a fixed number of requests a probe. By default that is the
-quickstart's bf16, on this machine's CPU. All send the same kind of load to the same server, so that
-what differs is which loads are sent and for how long. The true capacity is taken to be the median
-of servetune's searches; their spread is printed beside it. A machine's own speed may move by more
-than a search is wrong by: answers are compared a second time over the rate of the closed loop that
-each search begins with. Runs that were kept are in benchmarks/recorded/.
+a study's variant, each with requests and arrivals of its own, and the searches of the peers
+(benchmarks/capacity_peers.py) with a fixed number of requests a probe. All take turns, load by
+load. By default that is the quickstart's bf16, on this machine's CPU. All send the same kind of
+load to the same server, so that what differs is which loads are sent and for how long. The true
+capacity is taken to be the median of servetune's searches; their spread is printed beside it. A
+machine's own speed may move by more than a search is wrong by: answers are compared a second time
+over the rate of the closed loop that each search begins with. Runs that were kept are in
+benchmarks/recorded/.
 """
 
 import argparse
