@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from loads import failed, load, reply, rows
-from servetune.load.generator import Reply
+from servetune.load.generator import CUT, Reply
 from servetune.load.requests import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import make_schedule
 
@@ -74,6 +74,19 @@ def test_a_request_that_the_end_cut_off_is_neither_counted_nor_failed() -> None:
     cut = reply(1, 0.5, error="cancelled", ttft_s=None, e2e_s=None, itl_s=[], is_cut=True)
     metrics = aggregate(table(reply(0, 0.0), cut), {})
     assert (metrics.requests, metrics.failed_requests) == (1, 0)
+
+
+def test_prefix_cache_hits_of_requests_that_were_cut_off_are_not_counted() -> None:
+    """The server counts what it looked up for them too, and a load implies only what it finished.
+
+    An overloaded probe whose prompts come back cuts off those that hit the most.
+    """
+    ok = (reply(i, 0.1 * i, input_tokens=100, cached_tokens=16) for i in range(2))
+    cut = reply(2, 0.5, error=CUT, ttft_s=None, e2e_s=None, itl_s=[], is_cut=True)
+    grown = {"prefix_cache_queries": 300.0, "prefix_cache_hits": 128.0}
+    assert aggregate(table(*ok, cut), grown).prefix_cache_hit_ratio == pytest.approx(0.16)
+    untold = reply(0, 0.0, cached_tokens=None)
+    assert aggregate(table(untold, cut), grown).prefix_cache_hit_ratio is None
 
 
 def test_in_an_open_loop_a_request_is_late_against_its_arrival() -> None:

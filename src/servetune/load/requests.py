@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from servetune.latencies import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
-from servetune.load.generator import Reply
+from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.records import Metrics, TurnMetrics
 from servetune.telemetry import Counters
@@ -180,6 +180,10 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
             spread[f"{name}_mean_ms"] = float(values_ms.mean())
             for percentile in PERCENTILES:
                 spread[f"{name}_p{percentile}_ms"] = float(np.percentile(values_ms, percentile))
+    told = _from_counters(grown)
+    if (requests["error"] == CUT).any():
+        # The counters hold what was looked up for requests that were cut off, too.
+        told["prefix_cache_hit_ratio"] = _hit_ratio(requests[requests["is_ok"]])
     return Metrics(
         requests=len(counted),
         completed_requests=len(ok),
@@ -191,7 +195,7 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
         output_throughput_tok_s=per_second(output_tokens),
         total_throughput_tok_s=per_second(input_tokens + output_tokens),
         **spread,
-        **_from_counters(grown),
+        **told,
     )
 
 
@@ -223,6 +227,13 @@ def _from_counters(grown: Counters) -> dict[str, Any]:
     return found
 
 
+def _hit_ratio(requests: pd.DataFrame) -> float | None:
+    """Return the share of prompt tokens from the prefix cache; None where no request told."""
+    cached = requests["cached_tokens"].dropna()
+    asked = requests.loc[cached.index, "input_tokens"].sum()
+    return float(cached.sum() / asked) if len(cached) else None
+
+
 def by_turn(requests: pd.DataFrame) -> list[TurnMetrics]:
     """Aggregate the counted requests that are ok by turn; empty if all are single prompts."""
     ok = requests[requests["is_ok"] & requests["is_counted"]]
@@ -230,15 +241,13 @@ def by_turn(requests: pd.DataFrame) -> list[TurnMetrics]:
         return []
     found = []
     for turn, rows in ok.groupby("turn"):
-        cached = rows["cached_tokens"].dropna()
         tpots_ms = rows["tpot_ms"].dropna()
-        asked = rows.loc[cached.index, "input_tokens"].sum()
         found.append(
             TurnMetrics(
                 turn=int(str(turn)) + 1,
                 requests=len(rows),
                 input_tokens_mean=float(rows["input_tokens"].mean()),
-                prefix_cache_hit_ratio=float(cached.sum() / asked) if len(cached) else None,
+                prefix_cache_hit_ratio=_hit_ratio(rows),
                 ttft_p50_ms=float(rows["ttft_ms"].median()),
                 tpot_p50_ms=float(tpots_ms.median()) if len(tpots_ms) else None,
             )
