@@ -77,9 +77,19 @@ def test_passing_at_the_highest_load_is_a_lower_bound() -> None:
 
 
 def test_the_budget_of_probes_ends_it() -> None:
-    result, history = run(search(probes=2), {"chat": 120})
-    assert result["chat"].ended == "budget"
+    result, history = run(search(probes=2), {"chat": 14})
+    found = result["chat"]
+    assert found.ended == "budget"
+    assert found.lower < 14 < (found.upper or 0)
     assert len(history) == 2
+
+
+def test_an_slo_that_no_probe_of_the_budget_violated_has_a_lower_bound() -> None:
+    result, history = run(search(probes=3), {"chat": 150})
+    found = result["chat"]
+    assert (found.ended, found.upper) == ("unbounded", None)
+    assert found.capacity == found.lower <= max(probe.load for probe in history) < 150
+    assert found.reason == "kept by 3 probes, up to 40; the capacity may be higher"
 
 
 def test_probes_that_decided_nothing_bound_nothing() -> None:
@@ -145,6 +155,15 @@ def test_tiers_share_probes() -> None:
     assert both["chat"].ended == both["batch"].ended == "found"
     assert len(together) < len(alone) + len(first)
     assert both["batch"].lower <= 12.5 <= (both["batch"].upper or math.inf)
+
+
+def test_no_tier_is_left_unknown_by_the_search_for_another() -> None:
+    """One tier's interval cannot be had with these probes; the other's bounds are found."""
+    result, _ = run(search("chat", "batch", probes=8, tolerance=0.01), {"chat": 9, "batch": 30})
+    for tier, capacity in {"chat": 9, "batch": 30}.items():
+        found = result[tier]
+        assert found.ended == "budget"
+        assert found.lower < capacity < (found.upper or 0) < 1.5 * found.lower
 
 
 def test_a_search_goes_on_from_any_point_of_its_history() -> None:

@@ -46,14 +46,25 @@ class Seen:
     design_effect: float
     is_overload: bool = False
 
+    @property
+    def is_violated(self) -> bool:
+        """Whether more requests than allowed violated the SLO, for certain or not."""
+        return self.is_overload or self.share > self.allowed_ratio
+
 
 @dataclass(frozen=True)
 class Located:
-    """The interval that holds the capacity, and its median, in the unit of the loads."""
+    """The interval that holds the capacity, and its median, in the unit of the loads.
+
+    `at_least` is the lower bound where nothing bounds the capacity from above: all below it is
+    less likely by the factor of the error than the best. The interval would lean on how far the
+    range goes on above.
+    """
 
     lower: float
     median: float
     upper: float
+    at_least: float
 
 
 def predict(
@@ -100,13 +111,14 @@ def locate(seen: Sequence[Seen], low: float, high: float, confidence: float) -> 
         kept = each.requests - violations
         log_weight += (violations * np.log(share) + kept * np.log1p(-share)) / effect
     weight = np.exp(log_weight - log_weight.max()).sum(axis=0)
+    likely = weight >= (1 - confidence) * weight.max()
     reached = np.cumsum(weight) / weight.sum()
     tail = (1 - confidence) / 2
     lower, median, upper = (
         math.exp(capacity[min(int(np.searchsorted(reached, at)), GRID - 1)])
         for at in (tail, 0.5, 1 - tail)
     )
-    return Located(lower, median, upper)
+    return Located(lower, median, upper, math.exp(capacity[int(np.argmax(likely))]))
 
 
 def _common_effect(seen: Sequence[Seen]) -> float:

@@ -54,7 +54,8 @@ class Capacity:
     """A tier's result, in the unit of the search.
 
     `capacity` is the best estimate, `lower` and `upper` the interval at the declared confidence;
-    `upper` is None where only a lower bound is known, `capacity` where the search failed.
+    `upper` is None and `capacity` the lower end where only a lower bound is known (`unbounded`);
+    `capacity` is None where the search failed.
     `binding` is the objective that limits there, or `overload`; `reason` says in plain words why
     the search ended.
     """
@@ -71,30 +72,39 @@ class Capacity:
 def next_step(
     search: Search, predicted: Mapping[str, float], history: Sequence[Probed]
 ) -> NextProbe | dict[str, Capacity]:
-    """Choose the next probe for the first tier that is not finished, or give all results.
+    """Choose the next probe, for the tier that is least known, or give all results.
+
+    Were the tiers searched one after another, the first could spend all probes.
 
     Args:
         search: the declaration.
         predicted: a guess of each tier's capacity, for the first probe.
         history: all probes so far, in order.
     """
-    results: dict[str, Capacity] = {}
-    for tier in search.slo:
-        answer = _advance(search, tier, predicted[tier], history)
-        if isinstance(answer, float):
-            return NextProbe(answer, tier)
-        results[tier] = answer
-    return results
+    answers = [_advance(search, tier, predicted[tier], history) for tier in search.slo]
+    wanted = [answer for answer in answers if isinstance(answer, _Wanted)]
+    if wanted:
+        return max(wanted, key=lambda each: each.width).probe
+    return {answer.tier: answer for answer in answers if isinstance(answer, Capacity)}
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A tier's next probe, and how wide its interval is: the ratio of its ends."""
+
+    probe: NextProbe
+    width: float
 
 
 def _advance(
     search: Search, tier: str, predicted: float, history: Sequence[Probed]
-) -> float | Capacity:
+) -> _Wanted | Capacity:
     if not history:
-        return _within(search, predicted)
+        return _Wanted(NextProbe(_within(search, predicted), tier), math.inf)
     verdicts = [(probe.load, probe.judgements[tier].verdict) for probe in history]
+    seen = seen_by(tier, history)
     at = locate(
-        seen_by(tier, history),
+        seen,
         search.lowest / BEYOND,
         search.highest * BEYOND,
         search.confidence,
@@ -111,19 +121,22 @@ def _advance(
     if _is_narrow(search, at) and len(history) > 1:
         reason = f"between {at.lower:.3g} and {at.upper:.3g} after {_count(history)}"
         return Capacity(tier, "found", at.median, at.lower, at.upper, binding, reason)
+    top = max((each.load for each in seen), default=0.0)
+    lower = min(at.at_least, top)
     if len(history) >= search.probes:
+        if seen and not any(each.is_violated for each in seen):
+            reason = f"kept by {_count(history)}, up to {top:g}; the capacity may be higher"
+            return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
         reason = f"{_count(history)} did not narrow it to the tolerance"
         return Capacity(tier, "budget", at.median, at.lower, at.upper, binding, reason)
     load = _sendable(at.median, history)
     if load is None:
-        top = max(probe.load for probe in history if probe.was_sent)
         reason = (
             f"a load above {top:g} could not be sent as declared, or its probe ended before"
             " enough requests settled; the capacity may be higher"
         )
-        lower = min(at.lower, top)
         return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
-    return _within(search, load)
+    return _Wanted(NextProbe(_within(search, load), tier), at.upper / at.lower)
 
 
 def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:

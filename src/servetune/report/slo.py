@@ -28,8 +28,8 @@ METHOD = (
 ENDED = {
     "found": "found",
     "zero": "violated at the lowest load",
-    "unbounded": "kept at the highest load",
-    "budget": "not narrowed to the tolerance",
+    "unbounded": "a lower bound",
+    "budget": "probes used up",
     "failed": "failed",
 }
 """How a search ended, for readers."""
@@ -95,12 +95,14 @@ class Found:
     def ended(self) -> str:
         """How the search ended, with its reason where that says more."""
         told = ENDED[self.row["ended"]]
-        return f"{told}: {self.row['reason']}" if self.row["ended"] == "failed" else told
+        says_more = self.row["ended"] in ("failed", "unbounded")
+        return f"{told}: {self.row['reason']}" if says_more else told
 
     @property
     def binding(self) -> str:
-        """The objective that limits."""
-        return objective(self.row["binding"]) if self.row["binding"] else NONE
+        """The objective that limits; none of a lower bound."""
+        is_limited = self.row["binding"] and self.row["ended"] != "unbounded"
+        return objective(self.row["binding"]) if is_limited else NONE
 
     @property
     def cost(self) -> str:
