@@ -28,8 +28,6 @@ REPEATS = 3
 LOW, HIGH = "c1", "c256"
 TIERS = ("interactive", "server")
 EAGLE3 = "eagle3-"
-WIDE = 2.0
-"""A capacity whose interval is wider than that is told as its lower end alone."""
 HEADS = (
     "Variant",
     "1 client, output tok/s",
@@ -118,10 +116,9 @@ def capacities() -> dict[tuple[str, str], str]:
 
 
 def capacity(each: Found) -> str:
-    """Write a capacity with its interval, or what it is at least where that is wide."""
-    lower, upper = known(each.row["lower"]), known(each.row["upper"])
-    if lower and (upper is None or upper > WIDE * lower):
-        return f"{number(lower)} or more"
+    """Write a capacity with its interval, or what it is at least."""
+    if each.row["ended"] == "unbounded":
+        return each.interval
     return f"{each.capacity} [{each.interval}]"
 
 
