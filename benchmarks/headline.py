@@ -117,7 +117,7 @@ def capacities() -> dict[tuple[str, str], str]:
 
 def capacity(each: Found) -> str:
     """Write a capacity with its interval, or what it is at least."""
-    if each.row["ended"] == "unbounded":
+    if each.is_lower_bound:
         return each.interval
     return f"{each.capacity} [{each.interval}]"
 

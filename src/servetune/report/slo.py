@@ -74,12 +74,17 @@ class Found:
         return UNITS[self.row["over"]]
 
     @property
+    def is_lower_bound(self) -> bool:
+        """Whether the capacity is only known to be so high at least."""
+        return bool(self.row["ended"] == "unbounded")
+
+    @property
     def capacity(self) -> str:
         """The estimate, or what bounds it."""
         if self.row["ended"] == "failed":
             return NONE
         told = number(self.row["capacity"])
-        return f"at least {told}" if self.row["ended"] == "unbounded" else told
+        return f"at least {told}" if self.is_lower_bound else told
 
     @property
     def interval(self) -> str:
@@ -95,13 +100,13 @@ class Found:
     def ended(self) -> str:
         """How the search ended, with its reason where that says more."""
         told = ENDED[self.row["ended"]]
-        says_more = self.row["ended"] in ("failed", "unbounded")
+        says_more = self.is_lower_bound or self.row["ended"] == "failed"
         return f"{told}: {self.row['reason']}" if says_more else told
 
     @property
     def binding(self) -> str:
         """The objective that limits; none of a lower bound."""
-        is_limited = self.row["binding"] and self.row["ended"] != "unbounded"
+        is_limited = self.row["binding"] and not self.is_lower_bound
         return objective(self.row["binding"]) if is_limited else NONE
 
     @property
@@ -117,7 +122,7 @@ class Found:
             number(1e3 * price / 3600 / rate) if (rate := known(row[name])) else None
             for name in ("capacity", "upper", "lower")
         )
-        if row["ended"] == "unbounded" or None in ends:
+        if self.is_lower_bound or None in ends:
             return f"at most {told}"
         return f"{told} [{ends[0]}, {ends[1]}]"
 
@@ -227,7 +232,7 @@ def _taken(here: list[Found]) -> str:
     values = [value for each in here if (value := known(each.row["capacity"])) is not None]
     if not values:
         return "failed in all repeats"
-    least = "at least " if any(each.row["ended"] == "unbounded" for each in here) else ""
+    least = "at least " if any(each.is_lower_bound for each in here) else ""
     of = plural(len(values), "repeat")
     over = of if len(values) == len(here) else f"{len(values)} of {plural(len(here), 'repeat')}"
     ratios = [each.gain.ratio for each in here if each.gain and each.gain.ratio is not None]
@@ -242,7 +247,7 @@ def _told(each: Found) -> str:
     if row["ended"] == "zero":
         return f"does not meet it at the lowest load, {number(row['upper'])} {unit}"
     notes = [] if each.gain is None else [each.gained]
-    if row["ended"] == "unbounded":
+    if each.is_lower_bound:
         limited = ""
     else:
         notes.append(f"{percent(row['confidence'])} interval {each.interval}")

@@ -56,7 +56,7 @@ def capacity(results: list[Found], variants: list[str], over: str) -> Spec | Non
             "low": _short(r.row["lower"]),
             # Not known how far up: drawn to the edge, and told.
             "high": _short(known(r.row["upper"]) or top),
-            "bound": "at least" if r.row["ended"] == "unbounded" else "",
+            "bound": "at least" if r.is_lower_bound else "",
             "shown": f"{r.capacity} ({r.interval}), {r.ended}"
             + (f", repeat {r.row['repeat']}" if len(repeats) > 1 else ""),
         }
