@@ -21,15 +21,9 @@ COPIED = (
 TABLES = "results/standin/metrics.json"
 
 QUIET = dict.fromkeys(
-    (
-        "other_cpu_ratio",
-        "send_delay_p99_ms",
-        "rate_error_ratio",
-        "client_cpu_ratio",
-        "client_wait_ratio",
-    )
+    ("other_cpu_ratio", "send_delay_p99_ms", "rate_error_ratio", "client_wait_ratio")
 )
-"""Without the rules that a busy or slow test machine breaks."""
+"""Without the rules that a busy test machine breaks."""
 
 STUDY: dict[str, Any] = {
     "question": "Does the workflow do what it says?",
