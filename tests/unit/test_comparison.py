@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from report_data import make_data, make_quickstart_plan
-from servetune.analysis.comparison import BETTER, compare, compare_capacity, records_of
+from servetune.analysis.comparison import BETTER, compare, compare_kv_cache, records_of
 
 
 def _row(comparison: pd.DataFrame, variant: str, workload: str, point: str) -> dict:
@@ -101,15 +101,15 @@ def test_a_table_read_from_parquet_compares_the_same(tmp_path):
 
 
 def test_the_capacity_of_a_variant_is_compared_with_the_baselines():
-    capacities = compare_capacity(make_data().table, "bf16").set_index("variant")
-    assert capacities.loc["fp8-kv", "kv_cache_tokens"] == 1_048_576
-    assert capacities.loc["fp8-kv", "kv_cache_tokens_ratio"] == 2
-    assert capacities.loc["bf16", "kv_cache_max_concurrency"] == 512
+    kv_caches = compare_kv_cache(make_data().table, "bf16").set_index("variant")
+    assert kv_caches.loc["fp8-kv", "kv_cache_tokens"] == 1_048_576
+    assert kv_caches.loc["fp8-kv", "kv_cache_tokens_ratio"] == 2
+    assert kv_caches.loc["bf16", "kv_cache_max_concurrency"] == 512
 
 
 def test_a_variant_whose_server_never_came_up_has_no_capacity():
-    capacities = compare_capacity(make_data(failed={"eagle3": "no"}).table, "bf16")
-    assert pd.isna(capacities.set_index("variant").loc["eagle3", "kv_cache_tokens"])
+    kv_caches = compare_kv_cache(make_data(failed={"eagle3": "no"}).table, "bf16")
+    assert pd.isna(kv_caches.set_index("variant").loc["eagle3", "kv_cache_tokens"])
 
 
 def _session(plan, variant: str, repeat: int) -> str:

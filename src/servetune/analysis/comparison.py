@@ -79,7 +79,7 @@ def ratio_columns() -> list[str]:
     return [f"{metric}_ratio" for metric in BETTER]
 
 
-def compare_capacity(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+def compare_kv_cache(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Give what each variant's servers told: one row a variant, in the table's order.
 
     The size of a KV cache is a property of the server and no average: it counts wherever a
@@ -87,7 +87,7 @@ def compare_capacity(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     kv_cache_max_concurrency (the smallest over its servers), kv_cache_tokens_max (the largest),
     kv_cache_tokens_ratio (to the baseline's), startup_s (mean over the starts), vllm_version.
     """
-    rows = [_capacity(str(variant), group) for variant, group in table.groupby(KEY[0], sort=False)]
+    rows = [_kv_cache(str(variant), group) for variant, group in table.groupby(KEY[0], sort=False)]
     tokens = {row["variant"]: row["kv_cache_tokens"] for row in rows}
     for row in rows:
         row["kv_cache_tokens_ratio"] = _divide(row["kv_cache_tokens"], tokens.get(baseline))
@@ -168,7 +168,7 @@ def _why_no_ratio(row: dict[str, Any], base: dict[str, Any] | None, baseline: st
     return None
 
 
-def _capacity(variant: str, group: pd.DataFrame) -> dict[str, Any]:
+def _kv_cache(variant: str, group: pd.DataFrame) -> dict[str, Any]:
     tokens = numbers(group["kv_cache_tokens"]).dropna()
     concurrency = numbers(group["kv_cache_max_concurrency"]).dropna()
     # Every load point of a launch repeats the same start-up time: a start counts once.

@@ -136,11 +136,11 @@ def acceptance(table: pd.DataFrame, variants: list[str]) -> Spec | None:
     return spec(chart, description, 220, rows=rows)
 
 
-def capacity(capacities: pd.DataFrame, variants: list[str]) -> Spec | None:
+def kv_cache(kv_caches: pd.DataFrame, variants: list[str]) -> Spec | None:
     """Draw the size of each variant's KV cache in tokens; None if no server told it."""
     rows = [
         {"variant": row["variant"], "tokens": tokens, "shown": f"{tokens:,.0f}"}
-        for row in records_of(capacities)
+        for row in records_of(kv_caches)
         if (tokens := known(row["kv_cache_tokens"])) is not None
     ]
     if not rows:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from servetune.analysis.comparison import compare_capacity, records_of
+from servetune.analysis.comparison import compare_kv_cache, records_of
 from servetune.latencies import PERCENTILES
 from servetune.planned import Plan
 from servetune.report import (
@@ -57,12 +57,12 @@ def render_html(measured: Measured) -> str:
     points, comparison, judgement = measured.points, measured.comparison, measured.judgement
     looks = styles(plan.variants, plan.baseline)
     names = [look.variant for look in looks]
-    capacities = compare_capacity(table, plan.baseline)
+    kv_caches = compare_kv_cache(table, plan.baseline)
     why = insight.insight(plan, table, sessions, names)
     capacity_found = slo_section.section(measured, names)
     told = quality.section(plan, measured.answers, names)
     drawn = {
-        **_charts(measured, capacities, names),
+        **_charts(measured, kv_caches, names),
         **_turn_charts(measured.by_turn, names),
         **timeline.drawn(measured.over_time),
         **why.charts,
@@ -124,7 +124,7 @@ def render_html(measured: Measured) -> str:
         ),
         payoffs=speculation.sentences(measured.payoffs),
         synthetic=speculation.synthetic(plan),
-        capacities=records_of(capacities),
+        kv_caches=records_of(kv_caches),
         published=_published(measured),
         context_explained=context.EXPLAINED,
         context_heads=context.HEADS,
@@ -160,7 +160,7 @@ def _published(measured: Measured) -> dict[str, Any] | None:
     }
 
 
-def _charts(measured: Measured, capacities: pd.DataFrame, variants: list[str]) -> dict[str, Spec]:
+def _charts(measured: Measured, kv_caches: pd.DataFrame, variants: list[str]) -> dict[str, Spec]:
     points, comparison = measured.points, measured.comparison
     drawn: dict[str, Spec | None] = {
         **{
@@ -182,7 +182,7 @@ def _charts(measured: Measured, capacities: pd.DataFrame, variants: list[str]) -
             for latency in LATENCIES
         },
         "acceptance": charts.acceptance(points, variants),
-        "capacity": charts.capacity(capacities, variants),
+        "capacity": charts.kv_cache(kv_caches, variants),
     }
     return {name: spec for name, spec in drawn.items() if spec is not None}
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from servetune.analysis.comparison import compare_capacity, records_of
+from servetune.analysis.comparison import compare_kv_cache, records_of
 from servetune.planned import Plan
 from servetune.report import (
     answer,
@@ -107,7 +107,7 @@ def _capacity(measured: Measured) -> str:
             wording.ratio(row["kv_cache_tokens_ratio"]),
             wording.number(row["kv_cache_max_concurrency"]),
         ]
-        for row in records_of(compare_capacity(measured.table, measured.plan.baseline))
+        for row in records_of(compare_kv_cache(measured.table, measured.plan.baseline))
     ]
     heads = ["Variant", "KV-cache tokens", f"{wording.TIMES} baseline", "Max concurrency"]
     return pipe_table(heads, rows, numeric_from=1)
