@@ -28,7 +28,7 @@ from servetune.analysis.launches import PLACE, launch_values, quantile_interval
 from servetune.analysis.planning import MOST, cautious_size, cautious_variance, repeats_to_decide
 from servetune.analysis.verdicts import FEWEST, judge
 from servetune.analysis.welch import Group, difference, three_sided
-from servetune.study import EQUIVALENCE
+from servetune.study.study import EQUIVALENCE
 
 COMPARISONS = 5_000
 MARGIN = float(np.log1p(EQUIVALENCE))

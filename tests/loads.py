@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from servetune.load.declared import LoadPoint, Workload
 from servetune.load.generator import Reply
+from servetune.study.workloads import LoadPoint, Workload
 
 
 def load(**changes: Any) -> dict[str, Any]:

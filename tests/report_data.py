@@ -12,8 +12,8 @@ import pytest
 
 import servetune.checks
 from servetune import tables
-from servetune.latencies import QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
+from servetune.metrics import QUANTILE_PROBABILITIES
 from servetune.plan import make_plan
 from servetune.planned import Measurement, Plan, Session
 from servetune.records import Card, MeasurementRecord, Metrics, ServerFacts, Signals, TurnMetrics

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from servetune.errors import UserError, nearest
-from servetune.study import ServerArguments
+from servetune.study.server import ServerArguments
 
 OWNED = {
     "api_key": "servetune makes one for each session",

@@ -7,15 +7,11 @@ from pathlib import Path
 from servetune.arguments import check_arguments
 from servetune.engines import known_parser
 from servetune.errors import UserError, nearest
-from servetune.load.declared import Workload
 from servetune.load.registry import GENERATORS
-from servetune.study import Engine, Params, Study, Variant
-from servetune.workloads.declared import (
-    ConversationsDataset,
-    Dataset,
-    FileDataset,
-    ShareGptDataset,
-)
+from servetune.study.datasets import ConversationsDataset, Dataset, FileDataset, ShareGptDataset
+from servetune.study.engines import Engine
+from servetune.study.study import Params, Study, Variant
+from servetune.study.workloads import Workload
 
 
 def engine_of(study: Study, variant: Variant) -> Engine:

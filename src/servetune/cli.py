@@ -59,7 +59,7 @@ def engine(
 ) -> None:
     """Install an environment of workflow/envs by name, or describe a host's Python by path."""
     from servetune.engines import build_engine, describe_host_engine, find_version
-    from servetune.study import EnginePython
+    from servetune.study.engines import EnginePython
 
     if name.startswith("vllm=="):
         print(find_version(name.removeprefix("vllm=="), python, ROOT))

@@ -25,7 +25,7 @@ from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.progress import say
 from servetune.source import environment_with_source
-from servetune.study import Engine, EnginePython, EngineVersion
+from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYTHON_VERSION = "3.11"

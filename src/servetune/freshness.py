@@ -32,10 +32,10 @@ _TABLE_CODE = (
     "planned.py",
     "identity.py",
     "validity.py",
+    "study/*.py",
     "load/prepare.py",
     "searches.py",
     "quality_tables.py",
-    "quality/declared.py",
     "quality/record.py",
     "quality/statistics.py",
 )

@@ -10,8 +10,8 @@ from typing import Any
 
 from servetune.corpus import CORPUS_VERSION
 from servetune.engines import lock_file
-from servetune.study import ModelSource
-from servetune.workloads.declared import Dataset
+from servetune.study.datasets import Dataset
+from servetune.study.models import ModelSource
 
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""

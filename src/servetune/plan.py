@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from servetune.capacity.slo import Search
 from servetune.checks import (
     check_quality,
     check_server_arguments,
@@ -20,7 +19,6 @@ from servetune.engines import engine_id
 from servetune.errors import UserError, nearest
 from servetune.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
 from servetune.interleave import measuring_order
-from servetune.load.declared import LoadPoint
 from servetune.load.registry import GENERATORS
 from servetune.planned import (
     Measurement,
@@ -32,15 +30,13 @@ from servetune.planned import (
 )
 from servetune.quality.planned import plan_quality
 from servetune.session_records import Ceilings
-from servetune.study import (
-    Engine,
-    Params,
-    Study,
-    parents_of,
-    read_study,
-)
-from servetune.validation import read_yaml, validate
-from servetune.workloads.declared import Dataset
+from servetune.study.capacity import Search
+from servetune.study.datasets import Dataset
+from servetune.study.engines import Engine
+from servetune.study.models import parents_of
+from servetune.study.reading import read_yaml, validate
+from servetune.study.study import Params, Study, read_study
+from servetune.study.workloads import LoadPoint
 
 
 def make_plan(params: dict[str, Any], root: Path) -> Plan:

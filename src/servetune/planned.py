@@ -4,13 +4,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from servetune.capacity.slo import Search
 from servetune.load.registry import GENERATORS
-from servetune.quality.declared import Quality
 from servetune.quality.planned import LM_EVAL, PlannedQuality
 from servetune.session_records import Ceilings
-from servetune.study import EQUIVALENCE, ServerArguments
-from servetune.validity import Limits
+from servetune.study.capacity import Search
+from servetune.study.quality import Quality
+from servetune.study.server import ServerArguments
+from servetune.study.study import EQUIVALENCE
+from servetune.study.validity import Limits
 
 
 class _Planned(BaseModel):

@@ -13,12 +13,12 @@ import pandas as pd
 from servetune.capacity.boundary import predict
 from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
 from servetune.capacity.sequential import Finished, Judgement, judge_all
-from servetune.capacity.slo import Slo
 from servetune.identity import digest
-from servetune.load.declared import LoadPoint
 from servetune.load.generator import CUT
 from servetune.planned import Measurement, PlannedSearch
 from servetune.records import MeasurementRecord, Probe
+from servetune.study.capacity import Slo
+from servetune.study.workloads import LoadPoint
 
 SCOUT_CONCURRENCY = 16
 SCOUT_REQUESTS = 64

@@ -11,10 +11,10 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field
 
-from servetune.declared import Declared
 from servetune.errors import UserError
 from servetune.paths import published_files
-from servetune.validation import read_yaml, validate
+from servetune.study.base import Declared
+from servetune.study.reading import read_yaml, validate
 
 FOLDER = Path("data", "published")
 COLUMNS = ["variant", "workload", "load_point", "metric", "run", "value"]

@@ -12,9 +12,9 @@ from servetune.errors import UserError
 from servetune.paths import quality_path
 from servetune.planned import Plan
 from servetune.quality import statistics
-from servetune.quality.declared import Quality
 from servetune.quality.record import QualityRecord, read_quality
 from servetune.quality.statistics import Estimate, Verdict
+from servetune.study.quality import Quality
 
 QUALITIES = {
     **dict.fromkeys(("variant", "status", "reason", "verdict", "no_ratio"), "object"),

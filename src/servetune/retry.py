@@ -7,8 +7,9 @@ from servetune.errors import UserError
 from servetune.quality.record import read_quality
 from servetune.records import read_measurement, read_search
 from servetune.session_records import read_session
-from servetune.study import read_study
-from servetune.validity import Limits, verdict
+from servetune.study.study import read_study
+from servetune.study.validity import Limits
+from servetune.validity import verdict
 
 
 def forget(study: str, root: Path) -> Counter[str]:

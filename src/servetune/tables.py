@@ -19,8 +19,8 @@ import pandas as pd
 from servetune import capacity_tables, quality_tables
 from servetune.capacity_tables import PLACE
 from servetune.errors import UserError
-from servetune.latencies import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.load.prepare import with_numbers
+from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.paths import record_path
 from servetune.planned import Plan, Session
 from servetune.records import MeasurementRecord, Metrics, TurnMetrics, read_measurement

@@ -8,7 +8,7 @@ import pytest
 from servetune.capacity.boundary import Seen, locate, predict
 from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
 from servetune.capacity.sequential import OVERLOAD, Evidence, Judgement, Verdict
-from servetune.capacity.slo import Search, Slo
+from servetune.study.capacity import Search, Slo
 
 PREDICTED = {"chat": 10.0, "batch": 10.0}
 

@@ -14,14 +14,8 @@ from servetune.capacity.evidence import (
     log_evidence_below,
     requests_to_pass,
 )
-from servetune.capacity.sequential import (
-    Finished,
-    Judgement,
-    judge,
-    judge_all,
-    sample_of,
-)
-from servetune.capacity.slo import Slo
+from servetune.capacity.sequential import Finished, Judgement, judge, judge_all, sample_of
+from servetune.study.capacity import Slo
 
 ERROR = 0.05
 P99 = Slo(ttft_p99_ms=1000).objectives

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from servetune.capacity.slo import Search, Slo
 from servetune.errors import UserError
-from servetune.validation import validate
+from servetune.study.capacity import Search, Slo
+from servetune.study.reading import validate
 
 
 def search(slo: Any, **settings: Any) -> Search:

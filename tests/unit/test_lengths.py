@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 import pytest
 from pydantic import TypeAdapter
 
-from servetune.workloads.declared import Lengths
+from servetune.study.datasets import Lengths
 from servetune.workloads.lengths import draw_length, standard_normal
 
 

@@ -7,7 +7,6 @@ import pytest
 from loads import load
 from servetune.capacity.search import NextProbe
 from servetune.capacity.sequential import Evidence, Judgement
-from servetune.capacity.slo import Search, Slo
 from servetune.planned import PlannedSearch
 from servetune.probes import (
     MOST_USELESS,
@@ -19,6 +18,7 @@ from servetune.probes import (
     scout,
 )
 from servetune.records import MeasurementRecord, Metrics, Probe
+from servetune.study.capacity import Search, Slo
 
 
 def search(**settings: Any) -> PlannedSearch:

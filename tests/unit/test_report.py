@@ -23,7 +23,7 @@ from report_data import (
 from servetune.report import provenance, render_html, render_markdown, render_terminal
 from servetune.report.page import bundle
 from servetune.session_records import Ceilings
-from servetune.validity import Limits
+from servetune.study.validity import Limits
 
 
 class Page(HTMLParser):

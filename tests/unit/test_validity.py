@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from servetune.records import Card, Metrics
-from servetune.validity import RULES, Limits, checks, judge
+from servetune.study.validity import Limits
+from servetune.validity import RULES, checks, judge
 
 METRICS: dict[str, Any] = {
     "requests": 100,

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from servetune.engines import build_engine, describe_host_engine
-from servetune.study import EnginePython
+from servetune.study.engines import EnginePython
 
 ENVS = Path(__file__).parent
 ROOT = ENVS.parents[1]

@@ -23,7 +23,7 @@ from servetune.paths import launch_files, quality_path, record_path
 from servetune.planned import Plan, Session
 from servetune.provenance import EXPORTED, git_state
 from servetune.source import environment_with_source
-from servetune.study import Engine, EnginePython, EngineVersion
+from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 PACKED_BYTES = 2 * 1024**3
 """A checkpoint that lies outside the project and is larger stays where it is: the measuring host

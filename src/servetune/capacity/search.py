@@ -14,7 +14,7 @@ from typing import Literal
 
 from servetune.capacity.boundary import Located, Seen, locate
 from servetune.capacity.sequential import OVERLOAD, Judgement
-from servetune.capacity.slo import Search
+from servetune.study.capacity import Search
 
 Ended = Literal["found", "zero", "unbounded", "budget", "failed"]
 

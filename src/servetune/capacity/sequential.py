@@ -29,7 +29,7 @@ from servetune.capacity.dependence import (
     settled_at,
 )
 from servetune.capacity.evidence import log_evidence_above, log_evidence_below
-from servetune.capacity.slo import Objective
+from servetune.study.capacity import Objective
 
 Floats = NDArray[np.float64]
 Verdict = Literal["pass", "fail", "undecided", "go on"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.capacity.sequential import LOOK_EVERY, Finished, judge_all
-from servetune.capacity.slo import Slo
+from servetune.study.capacity import Slo
 
 ENDED = "probe.json"
 

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.latencies import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
 from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
+from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
 from servetune.records import Metrics, TurnMetrics
 from servetune.telemetry import Counters
 

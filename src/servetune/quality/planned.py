@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from servetune.engines import engine_id
 from servetune.identity import QUALITY_PROTOCOL, digest, digest_of, task_content
-from servetune.quality.declared import Quality
+from servetune.study.quality import Quality
 
 LM_EVAL = "lm-eval"
 """The environment that holds lm-evaluation-harness."""

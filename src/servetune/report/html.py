@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from servetune.analysis.comparison import compare_kv_cache, records_of
-from servetune.latencies import PERCENTILES
+from servetune.metrics import PERCENTILES
 from servetune.planned import Plan
 from servetune.report import (
     answer,

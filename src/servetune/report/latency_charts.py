@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from servetune.analysis.comparison import first_of, known, records_of
-from servetune.latencies import PERCENTILES
+from servetune.metrics import PERCENTILES
 from servetune.report.grammar import (
     Spec,
     data,

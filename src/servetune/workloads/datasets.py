@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from servetune.planned import PlannedDataset
-from servetune.workloads.declared import (
+from servetune.study.datasets import (
     ConversationsDataset,
     Dataset,
     FileDataset,

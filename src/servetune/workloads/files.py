@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
-from servetune.workloads.declared import TextFilesDataset
+from servetune.study.datasets import TextFilesDataset
 from servetune.workloads.lengths import draw_length
 from servetune.workloads.sources import is_count, json_lines, read_source, wrong_line
 from servetune.workloads.streams import Streams, below

@@ -4,7 +4,7 @@ import math
 from decimal import Context, Decimal
 from random import Random
 
-from servetune.workloads.declared import Around, Lengths, Normal, Range
+from servetune.study.datasets import Around, Lengths, Normal, Range
 from servetune.workloads.streams import below
 
 _DECIMAL = Context(prec=28)

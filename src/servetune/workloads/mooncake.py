@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
-from servetune.workloads.declared import MooncakeDataset
+from servetune.study.datasets import MooncakeDataset
 from servetune.workloads.sources import is_count, json_lines, read_source, wrong_line
 from servetune.workloads.streams import Streams
 from servetune.workloads.synthetic import random_tokens

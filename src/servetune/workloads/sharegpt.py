@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
-from servetune.workloads.declared import ShareGptDataset
+from servetune.study.datasets import ShareGptDataset
 from servetune.workloads.lengths import draw_length
 from servetune.workloads.sources import json_lines, read_source
 from servetune.workloads.streams import Streams

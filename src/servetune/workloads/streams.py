@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Self
 
-from servetune.declared import Declared
+from servetune.study.base import Declared
 
 
 @dataclass(frozen=True)

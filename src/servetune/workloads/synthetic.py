@@ -5,12 +5,7 @@ from random import Random
 from typing import Any
 
 from servetune.corpus import passage
-from servetune.workloads.declared import (
-    ConversationsDataset,
-    RandomDataset,
-    SharedWords,
-    TextDataset,
-)
+from servetune.study.datasets import ConversationsDataset, RandomDataset, SharedWords, TextDataset
 from servetune.workloads.lengths import draw_length
 from servetune.workloads.streams import Streams, below
 

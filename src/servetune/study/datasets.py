@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from servetune.declared import Declared
+from servetune.study.base import Declared
 
 
 class Range(Declared):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from servetune.declared import Declared, Name
+from servetune.study.base import Declared, Name
 
 
 class LmEval(Declared):

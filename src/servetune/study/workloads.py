@@ -5,8 +5,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from servetune.capacity.slo import Search
-from servetune.declared import Declared, Name
+from servetune.study.base import Declared, Name
+from servetune.study.capacity import Search
 
 Arrivals = Literal["constant", "poisson", "gamma", "trace"]
 

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from servetune.declared import Declared, Name
 from servetune.errors import nearest
-from servetune.latencies import LATENCIES, PERCENTILES
+from servetune.metrics import LATENCIES, PERCENTILES
+from servetune.study.base import Declared, Name
 
 LIMITS = tuple(f"{metric}_ms" for metric in LATENCIES)
 """Keys of the goodput form: what each request has to keep to."""
