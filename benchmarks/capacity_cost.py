@@ -38,11 +38,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 from servetune import probes, searches  # noqa: E402
 from servetune.capacity.search import Capacity  # noqa: E402
 from servetune.capacity.sequential import sample_of  # noqa: E402
-from servetune.engines import adopt_engine, build_engine  # noqa: E402
-from servetune.paths import search_path  # noqa: E402
-from servetune.plan import make_plan  # noqa: E402
-from servetune.planned import Measurement, PlannedSearch, Session  # noqa: E402
-from servetune.records import MeasurementRecord  # noqa: E402
+from servetune.engines.environments import adopt_engine, build_engine  # noqa: E402
+from servetune.plan.make import make_plan  # noqa: E402
+from servetune.plan.planned import Measurement, PlannedSearch, Session  # noqa: E402
+from servetune.records.measurements import MeasurementRecord  # noqa: E402
+from servetune.records.paths import search_path  # noqa: E402
 from servetune.session import run_session  # noqa: E402
 from servetune.study.capacity import Slo  # noqa: E402
 from servetune.study.workloads import LoadPoint  # noqa: E402

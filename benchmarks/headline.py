@@ -14,13 +14,13 @@ from servetune.analysis.comparison import compare, known, records_of
 from servetune.analysis.crossing import falls_below_one
 from servetune.analysis.judgement import judge_study
 from servetune.insight.cases import cases
-from servetune.paths import session_path
-from servetune.plan import make_plan, read_params
-from servetune.planned import Plan
+from servetune.plan.make import make_plan, read_params
+from servetune.plan.planned import Plan
+from servetune.records.paths import session_path
+from servetune.records.sessions import SessionRecord, read_session
 from servetune.report.slo import Found, found, read_searched
 from servetune.report.verdicts import interval
 from servetune.report.wording import NONE, number, percent, ratio
-from servetune.session_records import SessionRecord, read_session
 
 ROOT = Path(__file__).parents[1]
 LOADS, CAPACITY = "h200-llama8b", "h200-capacity"

@@ -22,9 +22,9 @@ import yaml
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from servetune.engines import build_engine, engine_id, read_engine  # noqa: E402
-from servetune.plan import make_plan, read_params  # noqa: E402
-from servetune.planned import Session  # noqa: E402
+from servetune.engines.environments import build_engine, engine_id, read_engine  # noqa: E402
+from servetune.plan.make import make_plan, read_params  # noqa: E402
+from servetune.plan.planned import Session  # noqa: E402
 from workspace import Workspace, make_workspace  # noqa: E402
 
 CONCURRENCIES = range(1, 11)

@@ -1,6 +1,6 @@
 """Real models and devices, as their checkpoints and vendors have them."""
 
-from servetune.session_records import Architecture, Ceilings
+from servetune.records.sessions import Architecture, Ceilings
 
 LLAMA_8B = Architecture(
     layers=32,

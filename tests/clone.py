@@ -12,7 +12,7 @@ import yaml
 
 from servetune.insight.cases import cases
 from servetune.insight.findings import Finding, find
-from servetune.session_records import read_session
+from servetune.records.sessions import read_session
 from workspace import QUIET
 
 ROOT = Path(__file__).parents[1]

@@ -10,17 +10,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import servetune.checks
+import servetune.plan.checks
 from servetune import tables
 from servetune.load.prepare import with_numbers
 from servetune.metrics import QUANTILE_PROBABILITIES
-from servetune.plan import make_plan
-from servetune.planned import Measurement, Plan, Session
-from servetune.records import Card, MeasurementRecord, Metrics, ServerFacts, Signals, TurnMetrics
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Measurement, Plan, Session
+from servetune.records.measurements import (
+    Card,
+    MeasurementRecord,
+    Metrics,
+    ServerFacts,
+    Signals,
+    TurnMetrics,
+)
+from servetune.records.sessions import Architecture, Ceilings, Launch, SessionRecord
+from servetune.records.validity import judge
 from servetune.report.measured import Measured
-from servetune.session_records import Architecture, Ceilings, Launch, SessionRecord
 from servetune.timeline import COLUMNS
-from servetune.validity import judge
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,7 +62,7 @@ def make_quickstart_plan(monkeypatch: pytest.MonkeyPatch | None = None, **params
     if monkeypatch is None:
         with pytest.MonkeyPatch.context() as patch:
             return make_quickstart_plan(patch, **params)
-    monkeypatch.setattr(servetune.checks, "known_parser", lambda *_: None)
+    monkeypatch.setattr(servetune.plan.checks, "known_parser", lambda *_: None)
     return make_plan(params, ROOT)
 
 

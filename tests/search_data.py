@@ -6,8 +6,8 @@ from report_data import ReportData, make_data, make_quickstart_plan, with_load
 from servetune import capacity_tables
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Evidence, Judgement
-from servetune.planned import Plan
-from servetune.records import MeasurementRecord, Probe, SearchRecord
+from servetune.plan.planned import Plan
+from servetune.records.measurements import MeasurementRecord, Probe, SearchRecord
 from servetune.report.slo import Searched
 from servetune.tables import load_points, ok_records, quantiles
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 import pandas as pd
 
 from servetune.capacity.sequential import Evidence
-from servetune.records import MeasurementRecord, SearchRecord
+from servetune.records.measurements import MeasurementRecord, SearchRecord
 
 PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from servetune.load.prefixes import implied_hit_ratio
 from servetune.load.schedule import ScheduledRequest
-from servetune.records import Card
+from servetune.records.measurements import Card
 
 ENOUGH = 0.9
 """A load that ran for this share of its declared duration did not end early."""

@@ -5,12 +5,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from servetune.engines import BuiltEngine, cache_root
+from servetune.engines.environments import BuiltEngine, cache_root
+from servetune.engines.source import environment_with_source
 from servetune.files import write_json
-from servetune.identity import digest
+from servetune.plan.identity import digest
 from servetune.progress import say
-from servetune.session_records import Ceilings
-from servetune.source import environment_with_source
+from servetune.records.sessions import Ceilings
 
 TIMEOUT_S = 300
 _RESERVED_CORES = "VLLM_CPU_NUM_OF_RESERVED_CPU"

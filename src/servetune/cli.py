@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from servetune.errors import UserError
-from servetune.paths import quality_path, record_path
-from servetune.plan import make_plan, read_params
-from servetune.plan_file import read_plan
+from servetune.plan.file import read_plan
+from servetune.plan.make import make_plan, read_params
+from servetune.records.paths import quality_path, record_path
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -58,7 +58,7 @@ def engine(
     ] = None,
 ) -> None:
     """Install an environment of workflow/envs by name, or describe a host's Python by path."""
-    from servetune.engines import build_engine, describe_host_engine, find_version
+    from servetune.engines.environments import build_engine, describe_host_engine, find_version
     from servetune.study.engines import EnginePython
 
     if name.startswith("vllm=="):

@@ -10,33 +10,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from servetune.paths import (
+from servetune.plan.planned import Plan
+from servetune.records.measurements import read_search
+from servetune.records.paths import (
     published_files,
     quality_path,
     record_path,
     search_path,
     session_path,
 )
-from servetune.planned import Plan
-from servetune.records import read_search
 
 _PACKAGE = Path(__file__).parent
 _TABLE_CODE = (
-    "records.py",
-    "session_records.py",
+    "records/*.py",
     "tables.py",
     "capacity_tables.py",
     "timeline.py",
     "signals.py",
-    "plan.py",
-    "planned.py",
-    "identity.py",
-    "validity.py",
+    "plan/*.py",
     "study/*.py",
     "load/prepare.py",
     "searches.py",
     "quality_tables.py",
-    "quality/record.py",
     "quality/statistics.py",
 )
 _REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*", "published.py")

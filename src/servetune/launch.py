@@ -11,7 +11,7 @@ import psutil
 
 from servetune import searches
 from servetune.ceilings import measured_ceilings
-from servetune.engines import read_engine
+from servetune.engines.environments import read_engine
 from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.hardware import describe_host
@@ -22,17 +22,17 @@ from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measu
 from servetune.models.make import checkpoint
 from servetune.nvml import Gpus, other_processes
 from servetune.owed import next_owed, owed_by, owes_quality
-from servetune.paths import launch_files, quality_path, raw_folder, record_path
-from servetune.planned import Measurement, PlannedSearch, Session
+from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.probes import scout
 from servetune.processes import checkpoint_of, client_of, server_of
 from servetune.progress import say
 from servetune.provenance import git_state, now
 from servetune.quality.measure import blank_quality, measure_quality
-from servetune.quality.record import QualityRecord
-from servetune.records import MeasurementRecord, ServerFacts
+from servetune.records.measurements import MeasurementRecord, ServerFacts
+from servetune.records.paths import launch_files, quality_path, raw_folder, record_path
+from servetune.records.quality import QualityRecord
+from servetune.records.sessions import Launch
 from servetune.serve import Server, ServerError
-from servetune.session_records import Launch
 from servetune.telemetry import Sampler, write_samples
 from servetune.workloads.datasets import read_requests
 

@@ -19,16 +19,16 @@ from servetune.load.requests import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.load.warmup import warm_up
 from servetune.nvml import throttling
-from servetune.planned import Measurement, Session
+from servetune.plan.planned import Measurement, Session
 from servetune.probes import found_by, nothing_found
 from servetune.progress import say
 from servetune.provenance import now
-from servetune.records import MeasurementRecord, ServerFacts
+from servetune.records.measurements import MeasurementRecord, ServerFacts
+from servetune.records.validity import judge, limits_of
 from servetune.serve import Server
 from servetune.signals import read_signals
 from servetune.telemetry import Counters, Sampler, difference, scrape
 from servetune.usage import UsageWatch
-from servetune.validity import judge, limits_of
 
 CLIENT_READY_TIMEOUT_S = 300.0
 IDLE_TIMEOUT_S = 30.0

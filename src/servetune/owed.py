@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from servetune.paths import quality_path, record_path
-from servetune.planned import Measurement, Session
+from servetune.plan.planned import Measurement, Session
+from servetune.records.paths import quality_path, record_path
 from servetune.searches import next_probe
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 from servetune.capacity.boundary import predict
 from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
 from servetune.capacity.sequential import Finished, Judgement, judge_all
-from servetune.identity import digest
 from servetune.load.generator import CUT
-from servetune.planned import Measurement, PlannedSearch
-from servetune.records import MeasurementRecord, Probe
+from servetune.plan.identity import digest
+from servetune.plan.planned import Measurement, PlannedSearch
+from servetune.records.measurements import MeasurementRecord, Probe
 from servetune.study.capacity import Slo
 from servetune.study.workloads import LoadPoint
 

@@ -4,13 +4,13 @@ import json
 import os
 from pathlib import Path
 
-from servetune.arguments import as_argv
-from servetune.engines import engine_id, read_engine
+from servetune.engines.arguments import as_argv
+from servetune.engines.environments import engine_id, read_engine
 from servetune.load.client import LoadClient
 from servetune.load.registry import GENERATORS
 from servetune.models.make import checkpoint
-from servetune.paths import raw_folder
-from servetune.planned import Session
+from servetune.plan.planned import Session
+from servetune.records.paths import raw_folder
 from servetune.serve import Server
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)

@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import Field
 
 from servetune.errors import UserError
-from servetune.paths import published_files
+from servetune.records.paths import published_files
 from servetune.study.base import Declared
 from servetune.study.reading import read_yaml, validate
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from servetune.errors import UserError
-from servetune.paths import quality_path
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.quality import statistics
-from servetune.quality.record import QualityRecord, read_quality
 from servetune.quality.statistics import Estimate, Verdict
+from servetune.records.paths import quality_path
+from servetune.records.quality import QualityRecord, read_quality
 from servetune.study.quality import Quality
 
 QUALITIES = {

@@ -4,12 +4,12 @@ from collections import Counter
 from pathlib import Path
 
 from servetune.errors import UserError
-from servetune.quality.record import read_quality
-from servetune.records import read_measurement, read_search
-from servetune.session_records import read_session
+from servetune.records.measurements import read_measurement, read_search
+from servetune.records.quality import read_quality
+from servetune.records.sessions import read_session
+from servetune.records.validity import verdict
 from servetune.study.study import read_study
 from servetune.study.validity import Limits
-from servetune.validity import verdict
 
 
 def forget(study: str, root: Path) -> Counter[str]:

@@ -4,10 +4,15 @@ from pathlib import Path
 
 from servetune.capacity.search import Capacity
 from servetune.files import write_json
-from servetune.paths import record_path, search_path
-from servetune.planned import Measurement, PlannedSearch, Session
+from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.probes import next_measurement, predicted, scout
-from servetune.records import MeasurementRecord, SearchRecord, read_measurement, read_search
+from servetune.records.measurements import (
+    MeasurementRecord,
+    SearchRecord,
+    read_measurement,
+    read_search,
+)
+from servetune.records.paths import record_path, search_path
 
 
 def ended_of(study: str, searches: list[PlannedSearch], root: Path) -> list[SearchRecord]:

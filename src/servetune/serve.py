@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 
-from servetune.records import ServerFacts
-from servetune.source import environment_with_source
+from servetune.engines.source import environment_with_source
+from servetune.records.measurements import ServerFacts
 from servetune.startup import read_facts
 
 STOP_GRACE_S = 30.0

@@ -13,10 +13,10 @@ from servetune.files import write_json
 from servetune.hardware import check_hardware, gpus, sole_use
 from servetune.launch import ServerLaunch
 from servetune.owed import is_complete
-from servetune.paths import launch_files, session_path
-from servetune.planned import Session
+from servetune.plan.planned import Session
+from servetune.records.paths import launch_files, session_path
+from servetune.records.sessions import Launch, SessionRecord
 from servetune.searches import ended_of
-from servetune.session_records import Launch, SessionRecord
 
 
 def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:

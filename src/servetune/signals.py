@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.records import Signals
+from servetune.records.measurements import Signals
 from servetune.telemetry import Counters
 
 IDLE_SAMPLES = 4

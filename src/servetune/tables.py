@@ -21,12 +21,12 @@ from servetune.capacity_tables import PLACE
 from servetune.errors import UserError
 from servetune.load.prepare import with_numbers
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
-from servetune.paths import record_path
-from servetune.planned import Plan, Session
-from servetune.records import MeasurementRecord, Metrics, TurnMetrics, read_measurement
+from servetune.plan.planned import Plan, Session
+from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics, read_measurement
+from servetune.records.paths import record_path
+from servetune.records.validity import checks, limits_of, verdict
 from servetune.searches import ended_of, probes_of
 from servetune.timeline import timeline
-from servetune.validity import checks, limits_of, verdict
 
 REVIEWED = (
     "ttft_p50_ms",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.records import MeasurementRecord
+from servetune.records.measurements import MeasurementRecord
 from servetune.signals import busy
 
 BINS = 60

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from loads import load
-from servetune.engines import build_engine, engine_id, read_engine
+from servetune.engines.environments import build_engine, engine_id, read_engine
 from servetune.load.client import LoadClient, LoadError
 from servetune.load.generator import Reply, Target
 from servetune.load.guidellm import GUIDELLM

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from clone import ROOT, Clone
-from servetune.engines import engine_id, read_engine
+from servetune.engines.environments import engine_id, read_engine
 
 pytestmark = pytest.mark.e2e
 

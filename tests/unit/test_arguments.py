@@ -1,4 +1,4 @@
-from servetune.arguments import Argument, as_argv
+from servetune.engines.arguments import Argument, as_argv
 
 PARSER = {
     "max_num_seqs": Argument(option="--max-num-seqs", kind="int"),

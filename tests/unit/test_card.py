@@ -10,7 +10,7 @@ from servetune.load.generator import Reply
 from servetune.load.prefixes import implied_hit_ratio
 from servetune.load.requests import request_table
 from servetune.load.schedule import make_schedule
-from servetune.records import Card
+from servetune.records.measurements import Card
 
 
 def card(replies: list[Reply], dataset: list[dict[str, Any]], **declared: Any) -> Card:

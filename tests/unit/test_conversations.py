@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from servetune.planned import PlannedDataset
+from servetune.plan.planned import PlannedDataset
 from servetune.workloads.datasets import read_requests, write_dataset
 
 SPEC: dict[str, Any] = {

@@ -18,7 +18,7 @@ from architectures import H200, LLAMA_8B
 from servetune.insight.attained import Engine
 from servetune.insight.cases import cases
 from servetune.insight.findings import Case, Finding, all_rules, find, findings
-from servetune.session_records import Architecture, Ceilings
+from servetune.records.sessions import Architecture, Ceilings
 
 DATA = Path(__file__).parents[1] / "data"
 W8A8 = LLAMA_8B.model_copy(update={"linear_bytes": 6_979_854_336, "compute": "int8"})

@@ -7,7 +7,7 @@ import pytest
 
 from project import Project
 from servetune.errors import UserError
-from servetune.plan import make_plan
+from servetune.plan.make import make_plan
 
 Edit = Callable[[dict[str, Any]], object]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servetune.errors import UserError
-from servetune.planned import PlannedDataset
+from servetune.plan.planned import PlannedDataset
 from servetune.workloads.datasets import read_requests, write_dataset
 
 TRACE: list[dict[str, Any]] = [

@@ -5,9 +5,9 @@ import pytest
 
 from project import Project
 from servetune.errors import UserError
-from servetune.plan import make_plan
-from servetune.plan_file import keep_plan, read_plan
-from servetune.planned import Plan
+from servetune.plan.file import keep_plan, read_plan
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan
 
 
 def plan(project: Project, **params: Any) -> Plan:

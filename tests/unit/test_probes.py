@@ -7,7 +7,7 @@ import pytest
 from loads import load
 from servetune.capacity.search import NextProbe
 from servetune.capacity.sequential import Evidence, Judgement
-from servetune.planned import PlannedSearch
+from servetune.plan.planned import PlannedSearch
 from servetune.probes import (
     MOST_USELESS,
     SCOUT_CONCURRENCY,
@@ -17,7 +17,7 @@ from servetune.probes import (
     probe,
     scout,
 )
-from servetune.records import MeasurementRecord, Metrics, Probe
+from servetune.records.measurements import MeasurementRecord, Metrics, Probe
 from servetune.study.capacity import Search, Slo
 
 

@@ -14,8 +14,8 @@ from project import Project
 from quality_data import BOUNDS, make_document, make_failed, make_quality, make_record
 from report_data import make_quickstart_plan
 from servetune.errors import UserError
-from servetune.plan import make_plan
-from servetune.planned import Plan
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan
 from servetune.quality.ask import RefusedError, ask, read_answer
 from servetune.quality.harness import read_results
 from servetune.quality.statistics import (

@@ -20,9 +20,9 @@ from report_data import (
     rename_variants,
     with_load,
 )
+from servetune.records.sessions import Ceilings
 from servetune.report import provenance, render_html, render_markdown, render_terminal
 from servetune.report.page import bundle
-from servetune.session_records import Ceilings
 from servetune.study.validity import Limits
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from quality_data import BOUNDS, make_failed, make_quality, make_record
 from report_data import HOSTILE, ReportData, make_data, make_quickstart_plan
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.quality_tables import metrics, qualities
 from servetune.report import quality, render_html, render_markdown, render_terminal
 from servetune.report.wording import first_sentence

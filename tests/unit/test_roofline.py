@@ -17,7 +17,7 @@ from servetune.insight.roofline import (
     speculative_step,
     utilization,
 )
-from servetune.session_records import Architecture, Ceilings
+from servetune.records.sessions import Architecture, Ceilings
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

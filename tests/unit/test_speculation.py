@@ -11,10 +11,10 @@ from report_data import make_data, make_quickstart_plan
 from servetune.insight.attained import Engine
 from servetune.insight.payoff import Payoff, Speedup, counterparts, payoffs, speedups
 from servetune.insight.speculation import LARGEST_BATCH, speculate, step_cost
+from servetune.records.sessions import Ceilings
 from servetune.report import render_html, render_markdown
 from servetune.report.gfm import text
 from servetune.report.speculation import sentences, synthetic
-from servetune.session_records import Ceilings
 
 ENGINE = Engine(LLAMA_8B, H200, EAGLE3, draft_tokens=3)
 

@@ -70,7 +70,7 @@ def test_it_knows_only_arguments_that_the_pinned_engine_has_too() -> None:
     if not recorded.is_file():
         pytest.skip("the pinned engine's arguments are not recorded")
     real = json.loads(recorded.read_text())
-    probe = ROOT / "src" / "servetune" / "engine_probe.py"
+    probe = ROOT / "src" / "servetune" / "engines" / "inside_probe.py"
     asked = subprocess.run([PYTHON, probe, "--serve"], check=True, capture_output=True, text=True)
     ours = json.loads(asked.stdout)["arguments"]
     borrowed = {name: argument for name, argument in ours.items() if "standin" not in name}

@@ -6,8 +6,8 @@ import pytest
 
 from project import ROOT, Project
 from servetune.errors import UserError
-from servetune.plan import make_plan
-from servetune.planned import Plan
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan
 from servetune.published import read_published
 
 FILES = sorted((ROOT / "studies").glob("*.yaml"))

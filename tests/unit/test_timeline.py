@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from servetune.records import MeasurementRecord
+from servetune.records.measurements import MeasurementRecord
 from servetune.timeline import BINS, COLUMNS, timeline
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from servetune.records import Card, Metrics
+from servetune.records.measurements import Card, Metrics
+from servetune.records.validity import RULES, checks, judge
 from servetune.study.validity import Limits
-from servetune.validity import RULES, checks, judge
 
 METRICS: dict[str, Any] = {
     "requests": 100,

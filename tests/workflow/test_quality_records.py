@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from servetune.engines import engine_id
+from servetune.engines.environments import engine_id
 from workspace import Workspace, make_workspace
 
 BOUNDS = {"corpus": "prose", "max_perplexity_ratio": 1.02, "min_top1_agreement": 0.95}

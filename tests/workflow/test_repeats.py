@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servetune.interleave import measuring_order
+from servetune.plan.order import measuring_order
 from workspace import TABLES, Workspace
 
 

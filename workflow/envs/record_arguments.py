@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from servetune.engines import build_engine, describe_host_engine
+from servetune.engines.environments import build_engine, describe_host_engine
 from servetune.study.engines import EnginePython
 
 ENVS = Path(__file__).parent

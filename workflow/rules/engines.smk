@@ -1,5 +1,5 @@
 # The tool environments, in a cache outside the project that outlives clones.
-from servetune.engines import cache_root, description_file, engine_id
+from servetune.engines.environments import cache_root, description_file, engine_id
 
 ENGINES = str(cache_root() / "engines")
 

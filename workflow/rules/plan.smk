@@ -7,8 +7,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir, "src")))
 
 from servetune.lifetime import PIPELINE_PID
-from servetune.plan_file import plan_for_workflow
-from servetune.source import environment_with_source
+from servetune.plan.file import plan_for_workflow
+from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())
 os.environ[PIPELINE_PID] = str(os.getpid())

@@ -11,7 +11,7 @@ from servetune.analysis.factorial import COLUMNS, Factorial, effects, find_facto
 from servetune.analysis.launches import launch_values
 from servetune.analysis.resolution import resolution
 from servetune.analysis.verdicts import count_judged, judge
-from servetune.planned import Plan, Session
+from servetune.plan.planned import Plan, Session
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from servetune.analysis.launches import (
-    PLACE,
-    as_group,
-    group_launches,
-    is_better,
-)
+from servetune.analysis.launches import PLACE, as_group, group_launches, is_better
 from servetune.analysis.planning import cautious_size, cautious_variance, repeats_to_decide
 from servetune.analysis.welch import CONFIDENCE, Floats, difference, holm, three_sided
 

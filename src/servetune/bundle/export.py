@@ -11,18 +11,18 @@ from typing import Any
 
 from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
-from servetune.engines import vllm_version
+from servetune.engines.environments import vllm_version
+from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import whole_file, write_json
-from servetune.identity import digest
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import checkpoint, model_folder
 from servetune.owed import count_owed
-from servetune.paths import launch_files, quality_path, record_path
-from servetune.planned import Plan, Session
+from servetune.plan.identity import digest
+from servetune.plan.planned import Plan, Session
 from servetune.provenance import EXPORTED, git_state
-from servetune.source import environment_with_source
+from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 PACKED_BYTES = 2 * 1024**3

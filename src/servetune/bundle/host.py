@@ -13,16 +13,16 @@ from pathlib import Path
 
 from servetune.bundle.manifest import Manifest, read_manifest
 from servetune.bundle.results import pack_results, take_results
-from servetune.engines import adopt_engine
+from servetune.engines.environments import adopt_engine
 from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.lifetime import end_with_pipeline
 from servetune.models.make import MANIFEST, model_folder
 from servetune.owed import count_owed
-from servetune.paths import launch_files
 from servetune.progress import say
+from servetune.records.paths import launch_files
+from servetune.records.sessions import Launch
 from servetune.session import run_session
-from servetune.session_records import Launch
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from servetune.planned import Session
+from servetune.plan.planned import Session
 
 MANIFEST = "bundle.json"
 FORMAT = 1

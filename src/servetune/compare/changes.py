@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from servetune.compare.sides import Side
-from servetune.session_records import Launch
+from servetune.records.sessions import Launch
 
 NONE = "\N{EN DASH}"
 

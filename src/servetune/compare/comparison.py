@@ -10,12 +10,7 @@ from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import JUDGED, launch_values
 from servetune.analysis.resolution import resolution
 from servetune.analysis.verdicts import count_judged, judge_revisions
-from servetune.compare.changes import (
-    Change,
-    declared_changes,
-    installed_changes,
-    resolved_changes,
-)
+from servetune.compare.changes import Change, declared_changes, installed_changes, resolved_changes
 from servetune.compare.sides import Side
 
 _Key = tuple[str, str, str]

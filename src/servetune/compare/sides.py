@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from servetune.errors import UserError
-from servetune.session_records import SessionRecord
+from servetune.records.sessions import SessionRecord
 from servetune.tables import declared
 
 RUN = "run: snakemake --cores 1 reports/summary.html"

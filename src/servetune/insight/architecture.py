@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from servetune.session_records import Architecture
+from servetune.records.sessions import Architecture
 
 _EMBEDDING = ("embed_tokens", "wte", "word_embeddings")
 _HEAD = ("lm_head", "embed_out", "output.weight")

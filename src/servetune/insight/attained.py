@@ -19,7 +19,7 @@ from servetune.insight.roofline import (
     speculative_step,
     utilization,
 )
-from servetune.session_records import Architecture, Ceilings
+from servetune.records.sessions import Architecture, Ceilings
 
 Row = dict[str, Any]
 

@@ -7,7 +7,7 @@ import pandas as pd
 from servetune.analysis.comparison import known, records_of
 from servetune.insight.attained import Engine, Row
 from servetune.insight.findings import Case
-from servetune.session_records import Ceilings, SessionRecord
+from servetune.records.sessions import Ceilings, SessionRecord
 
 
 def cases(

@@ -6,7 +6,7 @@ import pandas as pd
 
 from servetune.analysis.comparison import known, records_of
 from servetune.analysis.verdicts import judge
-from servetune.planned import Plan, Session
+from servetune.plan.planned import Plan, Session
 
 METRIC = "tpot_p50_ms"
 

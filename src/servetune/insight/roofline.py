@@ -6,7 +6,7 @@ ceilings are those of all its devices together.
 
 from dataclasses import dataclass
 
-from servetune.session_records import Architecture, Ceilings
+from servetune.records.sessions import Architecture, Ceilings
 
 TOLERANCE = 1.02
 """A utilization above this is not possible; below it a ceiling may have been measured low."""

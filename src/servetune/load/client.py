@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from servetune.source import environment_with_source
+from servetune.engines.source import environment_with_source
 
 
 class LoadError(Exception):

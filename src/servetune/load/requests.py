@@ -28,7 +28,7 @@ import pandas as pd
 from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
-from servetune.records import Metrics, TurnMetrics
+from servetune.records.measurements import Metrics, TurnMetrics
 from servetune.telemetry import Counters
 
 

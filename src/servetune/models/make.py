@@ -11,12 +11,12 @@ from typing import Any
 
 from filelock import FileLock
 
-from servetune.engines import engine_id, read_engine
+from servetune.engines.environments import engine_id, read_engine
+from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import write_json
-from servetune.planned import PlannedModel
+from servetune.plan.planned import PlannedModel
 from servetune.progress import say
-from servetune.source import environment_with_source
 
 MAKER = "llmcompressor"
 """The environment that makes checkpoints: it holds torch, transformers and llm-compressor."""

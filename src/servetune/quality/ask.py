@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from servetune.quality.record import Document
+from servetune.records.quality import Document
 
 CONTINUED_TOKENS = 32
 """The length of a continuation, where the corpus does not say `output_tokens`."""

@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from servetune.engines import engine_id, read_engine
+from servetune.engines.environments import engine_id, read_engine
+from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
-from servetune.planned import Session
-from servetune.quality.planned import LM_EVAL, PlannedQuality
-from servetune.quality.record import TaskMetric
+from servetune.plan.planned import Session
+from servetune.plan.quality import LM_EVAL, PlannedQuality
+from servetune.records.quality import TaskMetric
 from servetune.serve import Server
-from servetune.source import environment_with_source
 
 NO_FILTER = "none"
 GRACE_S = 10.0

@@ -10,13 +10,13 @@ import httpx
 
 from servetune.errors import UserError
 from servetune.measure import LOG_TAIL_LINES, wait_idle
-from servetune.planned import Session
+from servetune.plan.planned import Session
+from servetune.plan.quality import PlannedQuality
 from servetune.progress import say
 from servetune.provenance import now
 from servetune.quality.ask import RefusedError, ask
 from servetune.quality.harness import HarnessError, run_tasks
-from servetune.quality.planned import PlannedQuality
-from servetune.quality.record import Document, QualityRecord
+from servetune.records.quality import Document, QualityRecord
 from servetune.serve import Server, ServerError
 from servetune.workloads.datasets import read_requests
 

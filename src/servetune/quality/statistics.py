@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from servetune.quality.record import Document
+from servetune.records.quality import Document
 
 CONFIDENCE = 0.95
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.comparison import known, numbers, records_of
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.report.wording import (
     first_sentence,
     listed,

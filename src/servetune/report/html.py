@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from servetune.analysis.comparison import compare_kv_cache, records_of
 from servetune.metrics import PERCENTILES
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.report import (
     answer,
     charts,

@@ -13,10 +13,10 @@ from servetune.insight.attained import Attained
 from servetune.insight.cases import cases
 from servetune.insight.findings import Case, Told, findings
 from servetune.insight.speculation import Speculation, speculate
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
+from servetune.records.sessions import Ceilings, SessionRecord
 from servetune.report.grammar import Spec, data, distinct, layered, look, says, shown, spec, tooltip
 from servetune.report.wording import number, share, where_of
-from servetune.session_records import Ceilings, SessionRecord
 
 PHASES = {
     "startup_imports_s": "imports and the rest",

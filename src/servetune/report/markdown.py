@@ -3,7 +3,8 @@
 import pandas as pd
 
 from servetune.analysis.comparison import compare_kv_cache, records_of
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
+from servetune.records.sessions import SessionRecord
 from servetune.report import (
     answer,
     provenance,
@@ -20,7 +21,6 @@ from servetune.report.insight_markdown import context_table, finding_list, payof
 from servetune.report.measured import Measured
 from servetune.report.provenance import ServerCommand
 from servetune.report.verdicts_markdown import effect_table, verdict_table
-from servetune.session_records import SessionRecord
 
 LIMIT = 60_000
 """Characters; GitHub refuses a comment above 65,536."""

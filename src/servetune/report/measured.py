@@ -10,12 +10,12 @@ from servetune.analysis.comparison import compare, numbers
 from servetune.analysis.context import Growth, growths
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.insight.payoff import Payoff, Place, Speedup, payoffs, speedups
-from servetune.paths import session_path
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.published import Published, read_published
+from servetune.records.paths import session_path
+from servetune.records.sessions import SessionRecord, read_session
 from servetune.report import answer, provenance, quality, slo, verdicts
 from servetune.report.turns import by_turn
-from servetune.session_records import SessionRecord, read_session
 from servetune.tables import declared
 from servetune.timeline import COLUMNS
 

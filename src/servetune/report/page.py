@@ -10,7 +10,7 @@ from pathlib import Path
 import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from servetune.engines import cache_root
+from servetune.engines.environments import cache_root
 from servetune.files import whole_file
 from servetune.report import quality, speculation, turns, verdicts, wording
 from servetune.report.palette import FONT, TOKENS, Style

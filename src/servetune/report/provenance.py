@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.comparison import records_of
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
+from servetune.records.sessions import Launch, SessionRecord
 from servetune.report.wording import plural, shell, where_of
-from servetune.session_records import Launch, SessionRecord
 
 REPORT = "uv run snakemake --cores 1 reports/summary.html"
 

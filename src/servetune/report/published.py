@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from servetune.analysis.comparison import known, numbers
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.published import Published
 from servetune.report import context
 from servetune.report.wording import number, ratio

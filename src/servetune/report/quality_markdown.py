@@ -3,7 +3,7 @@
 import pandas as pd
 
 from servetune.analysis.comparison import records_of
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.report import quality
 from servetune.report.gfm import pipe_table, text
 from servetune.report.wording import NONE, number, percent, whole

@@ -10,7 +10,7 @@ import pandas as pd
 from servetune.analysis.capacities import Gain, gains
 from servetune.analysis.comparison import known, records_of
 from servetune.capacity.sequential import OVERLOAD
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.report.wording import NONE, listed, number, percent, plural, ratio, span
 from servetune.study.capacity import Objective, Slo
 

@@ -1,6 +1,6 @@
 """The capacity within the SLO as Markdown."""
 
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.report import slo
 from servetune.report.answer import marked
 from servetune.report.gfm import bullets, left, pipe_table, text

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servetune.analysis.comparison import compare, records_of
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.report import answer, quality, slo, wording
 from servetune.tables import declared
 

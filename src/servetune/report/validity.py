@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from servetune.analysis.comparison import known, records_of
-from servetune.records import Card, Check
+from servetune.records.measurements import Card, Check
 from servetune.report.wording import NONE, number, share, whole
 
 Verdict = Literal["pass", "broken", "not judged"]

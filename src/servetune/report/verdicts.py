@@ -12,7 +12,7 @@ from servetune.analysis.launches import JUDGED
 from servetune.analysis.planning import MOST, POWER
 from servetune.analysis.resolution import DIFFERENCE, MOST_TOLD
 from servetune.analysis.verdicts import FEWEST, count_judged
-from servetune.planned import Plan
+from servetune.plan.planned import Plan
 from servetune.report.charts import place_axis, ratio_axis
 from servetune.report.grammar import (
     Spec,

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from servetune.planned import PlannedDataset
+from servetune.plan.planned import PlannedDataset
 from servetune.study.datasets import (
     ConversationsDataset,
     Dataset,

@@ -20,11 +20,11 @@ from typing import Any
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict
 
-from servetune.arguments import Argument, Parser
+from servetune.engines.arguments import Argument, Parser
+from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.progress import say
-from servetune.source import environment_with_source
 from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -105,7 +105,7 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
 
 
 def parser_from(dump: dict[str, Any]) -> Parser:
-    """Read what `engine_probe` printed."""
+    """Read what `inside_probe` printed."""
     return {name: Argument.model_validate(argument) for name, argument in dump.items()}
 
 
@@ -217,7 +217,7 @@ def find_version(version: str, python: Path | None, root: Path) -> Path:
 def _describe(name: str, python: Path, description: Path) -> None:
     arguments = ["--serve"] if name in (*SERVING, "host") else []
     answer = subprocess.run(
-        [python, "-m", "servetune.engine_probe", *arguments],
+        [python, "-m", "servetune.engines.inside_probe", *arguments],
         env=environment_with_source(),
         capture_output=True,
         text=True,

@@ -3,16 +3,11 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from servetune.records import SCHEMA_VERSION, ServerFacts
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from servetune.records.base import SCHEMA_VERSION, Record
+from servetune.records.measurements import ServerFacts
 
 
-class Architecture(_Record):
+class Architecture(Record):
     """What one forward pass of a checkpoint reads and computes.
 
     `linear` is all that every token goes through but the head (and the norms, in bytes), `expert`
@@ -35,7 +30,7 @@ class Architecture(_Record):
     compute: str = "bf16"
 
 
-class Ceilings(_Record):
+class Ceilings(Record):
     """What one device can do: memory traffic, and arithmetic by type.
 
     A type that is not known has the ceiling of bf16.
@@ -63,7 +58,7 @@ class Ceilings(_Record):
         return self.model_copy(update={name: value * devices for name, value in rates.items()})
 
 
-class Launch(_Record):
+class Launch(Record):
     """One start of a server in a session: what was run, where, and how the server resolved it.
 
     `environment` holds only the variables that servetune or the study set, never a token.
@@ -90,7 +85,7 @@ class Launch(_Record):
     measured: list[str] = []
 
 
-class SessionRecord(_Record):
+class SessionRecord(Record):
     """One variant and repeat: `results/<study>/sessions/<session>.json`.
 
     `measurements` are all that it owed, probes and searches for the capacity included.
@@ -113,5 +108,5 @@ class SessionRecord(_Record):
 
 
 def read_session(path: Path) -> SessionRecord:
-    """Read one session record; raises as `servetune.records.read_measurement` does."""
+    """Read one session record; raises as `read_measurement` does."""
     return SessionRecord.model_validate_json(path.read_bytes())

@@ -6,9 +6,9 @@ from typing import Any
 
 from servetune.errors import UserError
 from servetune.files import write_json
-from servetune.identity import digest
-from servetune.plan import make_plan, read_params
-from servetune.planned import Plan
+from servetune.plan.identity import digest
+from servetune.plan.make import make_plan, read_params
+from servetune.plan.planned import Plan
 
 
 def read_plan(path: Path | None, root: Path) -> Plan:

@@ -8,19 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from servetune.checks import (
+from servetune.engines.environments import engine_id
+from servetune.errors import UserError, nearest
+from servetune.load.registry import GENERATORS
+from servetune.plan.checks import (
     check_quality,
     check_server_arguments,
     check_workloads,
     endpoint_of,
     engine_of,
 )
-from servetune.engines import engine_id
-from servetune.errors import UserError, nearest
-from servetune.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
-from servetune.interleave import measuring_order
-from servetune.load.registry import GENERATORS
-from servetune.planned import (
+from servetune.plan.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
+from servetune.plan.order import measuring_order
+from servetune.plan.planned import (
     Measurement,
     Plan,
     PlannedDataset,
@@ -28,8 +28,8 @@ from servetune.planned import (
     PlannedSearch,
     Session,
 )
-from servetune.quality.planned import plan_quality
-from servetune.session_records import Ceilings
+from servetune.plan.quality import plan_quality
+from servetune.records.sessions import Ceilings
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.corpus import CORPUS_VERSION
-from servetune.engines import lock_file
+from servetune.engines.environments import lock_file
 from servetune.study.datasets import Dataset
 from servetune.study.models import ModelSource
 

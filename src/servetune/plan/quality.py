@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from servetune.engines import engine_id
-from servetune.identity import QUALITY_PROTOCOL, digest, digest_of, task_content
+from servetune.engines.environments import engine_id
+from servetune.plan.identity import QUALITY_PROTOCOL, digest, digest_of, task_content
 from servetune.study.quality import Quality
 
 LM_EVAL = "lm-eval"

@@ -7,21 +7,14 @@ Git; per-request data lives in `results/raw`.
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Judgement
-
-SCHEMA_VERSION = 2
+from servetune.records.base import SCHEMA_VERSION, Record
 
 Status = Literal["ok", "failed", "invalid"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ServerFacts(_Record):
+class ServerFacts(Record):
     """What the server of a measurement told about itself. None: it did not tell.
 
     `startup_s` is from the launch until it was ready. Its parts: weights, compilation, graph
@@ -49,7 +42,7 @@ class ServerFacts(_Record):
     startup_profiling_s: float | None = None
 
 
-class Metrics(_Record):
+class Metrics(Record):
     """Aggregates of one measurement, over its counted (not warm-up) requests.
 
     Latencies are in milliseconds, throughputs per second of the load's duration.
@@ -98,7 +91,7 @@ class Metrics(_Record):
     server_tpot_mean_ms: float | None = None
 
 
-class TurnMetrics(_Record):
+class TurnMetrics(Record):
     """Aggregates over the requests of one turn of a conversation, counted from 1."""
 
     turn: int
@@ -109,7 +102,7 @@ class TurnMetrics(_Record):
     tpot_p50_ms: float | None = None
 
 
-class Card(_Record):
+class Card(Record):
     """The validity card: what was seen of a load beside its numbers. None: not known.
 
     Ratios are in [0, 1] but for `client_cpu_ratio`, which is of one core: that of the client's
@@ -140,7 +133,7 @@ class Card(_Record):
     throttle_reasons: list[str] = []
 
 
-class Signals(_Record):
+class Signals(Record):
     """What telemetry told of one load. None: not known.
 
     `samples` of the server were taken while requests were running or waiting, in `busy_s`; the
@@ -170,7 +163,7 @@ class Signals(_Record):
     gpu_energy_j: float | None = None
 
 
-class Check(_Record):
+class Check(Record):
     """One rule applied to one card: `limits` names the limit of a study's `validity`."""
 
     rule: str
@@ -184,7 +177,7 @@ class Check(_Record):
 Stopped = Literal["decided", "requests", "seconds", "failed"]
 
 
-class Probe(_Record):
+class Probe(Record):
     """What a probe of a search for the capacity found.
 
     `index` counts the probes of the search from 1; 0 is the closed loop before them, from which
@@ -200,7 +193,7 @@ class Probe(_Record):
     judgements: dict[str, Judgement] = {}
 
 
-class MeasurementRecord(_Record):
+class MeasurementRecord(Record):
     """One load point, measured once: `results/<study>/records/<measurement>.json`.
 
     `status` is `ok`, `failed` (no numbers) or `invalid` (numbers that break a validity rule,
@@ -237,7 +230,7 @@ class MeasurementRecord(_Record):
     probe: Probe | None = None
 
 
-class SearchRecord(_Record):
+class SearchRecord(Record):
     """One search for the capacity: `results/<study>/searches/<search>.json`.
 
     `measurements` are the ids of its probes in their order, the closed loop before them first;

@@ -7,16 +7,12 @@ are applied to it without asking a server again.
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from servetune.records.base import Record
 
 SCHEMA_VERSION = 1
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Document(_Record):
+class Document(Record):
     """What a server said of one document.
 
     `tokens` counts the scored ones, all but the first; `logprob` is the sum of their natural log
@@ -32,7 +28,7 @@ class Document(_Record):
     greedy: list[int]
 
 
-class TaskMetric(_Record):
+class TaskMetric(Record):
     """One metric of an lm-evaluation-harness task, with the standard error that it tells."""
 
     task: str
@@ -41,7 +37,7 @@ class TaskMetric(_Record):
     standard_error: float | None = None
 
 
-class QualityRecord(_Record):
+class QualityRecord(Record):
     """One variant on one corpus. `failed` has no documents, and the reason in plain words.
 
     `tasks_failed` says why lm-evaluation-harness has no result; the documents hold nevertheless.

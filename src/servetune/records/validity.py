@@ -1,13 +1,13 @@
 """Validity rules: what a measurement must keep to before its numbers enter a table.
 
-A record keeps what was seen (`servetune.records.Card`); the rules are applied to it here, when
-it is measured and again when tables are made, so that a changed limit measures nothing again.
+A record keeps what was seen (`Card`); the rules are applied to it here, when it is measured and
+again when tables are made, so that a changed limit measures nothing again.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from servetune.records import Card, Check, MeasurementRecord, Metrics, Probe, Status
+from servetune.records.measurements import Card, Check, MeasurementRecord, Metrics, Probe, Status
 from servetune.study.validity import Limits
 
 

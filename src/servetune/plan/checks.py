@@ -4,8 +4,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from servetune.arguments import check_arguments
-from servetune.engines import known_parser
+from servetune.engines.arguments import check_arguments
+from servetune.engines.environments import known_parser
 from servetune.errors import UserError, nearest
 from servetune.load.registry import GENERATORS
 from servetune.study.datasets import ConversationsDataset, Dataset, FileDataset, ShareGptDataset

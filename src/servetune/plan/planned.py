@@ -5,8 +5,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from servetune.load.registry import GENERATORS
-from servetune.quality.planned import LM_EVAL, PlannedQuality
-from servetune.session_records import Ceilings
+from servetune.plan.quality import LM_EVAL, PlannedQuality
+from servetune.records.sessions import Ceilings
 from servetune.study.capacity import Search
 from servetune.study.quality import Quality
 from servetune.study.server import ServerArguments

@@ -1,0 +1,1 @@
+"""From declarations to a plan: sessions, and the measurements that each owes."""

@@ -1,0 +1,1 @@
+"""What is written down: records of measurements, searches, sessions and quality."""
