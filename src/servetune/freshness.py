@@ -26,7 +26,7 @@ _TABLE_CODE = (
     "tables.py",
     "capacity_tables.py",
     "timeline.py",
-    "signals.py",
+    "telemetry/*.py",
     "plan/*.py",
     "study/*.py",
     "load/prepare.py",

@@ -13,8 +13,8 @@ import psutil
 from filelock import FileLock, Timeout
 
 from servetune.errors import UserError
-from servetune.nvml import visible_indices
 from servetune.progress import say
+from servetune.telemetry.gpus import visible_indices
 
 
 def check_hardware(declared: str, visible: str | None = None) -> None:

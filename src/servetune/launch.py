@@ -15,12 +15,11 @@ from servetune.engines.environments import read_engine
 from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.hardware import describe_host
-from servetune.insight.architecture import read_architecture
 from servetune.load.client import Clients
 from servetune.load.prepare import Prepared, prepare
 from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
+from servetune.models.architecture import read_architecture
 from servetune.models.make import checkpoint
-from servetune.nvml import Gpus, other_processes
 from servetune.owed import next_owed, owed_by, owes_quality
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.probes import scout
@@ -33,7 +32,8 @@ from servetune.records.paths import launch_files, quality_path, raw_folder, reco
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
 from servetune.serve import Server, ServerError
-from servetune.telemetry import Sampler, write_samples
+from servetune.telemetry.gpus import Gpus, other_processes
+from servetune.telemetry.sampler import Sampler, write_samples
 from servetune.workloads.datasets import read_requests
 
 

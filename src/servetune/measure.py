@@ -12,13 +12,12 @@ import httpx
 from servetune import card
 from servetune.load.client import Clients, LoadError
 from servetune.load.generator import Target
+from servetune.load.inside.judge import ended_by
 from servetune.load.prepare import Prepared, with_numbers
-from servetune.load.probe import ended_by
 from servetune.load.registry import GENERATORS
-from servetune.load.requests import aggregate, by_turn, quantiles, request_table
+from servetune.load.request_table import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.load.warmup import warm_up
-from servetune.nvml import throttling
 from servetune.plan.planned import Measurement, Session
 from servetune.probes import found_by, nothing_found
 from servetune.progress import say
@@ -26,9 +25,10 @@ from servetune.provenance import now
 from servetune.records.measurements import MeasurementRecord, ServerFacts
 from servetune.records.validity import judge, limits_of
 from servetune.serve import Server
-from servetune.signals import read_signals
-from servetune.telemetry import Counters, Sampler, difference, scrape
-from servetune.usage import UsageWatch
+from servetune.telemetry.gpus import throttling
+from servetune.telemetry.processors import UsageWatch
+from servetune.telemetry.reduce import read_signals
+from servetune.telemetry.sampler import Counters, Sampler, difference, scrape
 
 CLIENT_READY_TIMEOUT_S = 300.0
 IDLE_TIMEOUT_S = 30.0

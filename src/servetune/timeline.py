@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.records.measurements import MeasurementRecord
-from servetune.signals import busy
+from servetune.telemetry.reduce import busy
 
 BINS = 60
 """A load point has at most so many rows: what a chart can show."""

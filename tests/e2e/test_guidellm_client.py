@@ -12,7 +12,7 @@ from loads import load
 from servetune.engines.environments import build_engine, engine_id, read_engine
 from servetune.load.client import LoadClient, LoadError
 from servetune.load.generator import Reply, Target
-from servetune.load.guidellm import GUIDELLM
+from servetune.load.guidellm.generator import GUIDELLM
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
 from standin.serving import KEY, Server, serving, write_model
 

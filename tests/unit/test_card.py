@@ -8,7 +8,7 @@ from loads import load, reply, rows
 from servetune.card import from_requests
 from servetune.load.generator import Reply
 from servetune.load.prefixes import implied_hit_ratio
-from servetune.load.requests import request_table
+from servetune.load.request_table import request_table
 from servetune.load.schedule import make_schedule
 from servetune.records.measurements import Card
 

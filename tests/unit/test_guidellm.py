@@ -10,8 +10,8 @@ import yaml
 
 from loads import load
 from servetune.load.generator import Target
-from servetune.load.guidellm import GUIDELLM, REPORT
-from servetune.load.guidellm_data import write_data
+from servetune.load.guidellm.data import write_data
+from servetune.load.guidellm.generator import GUIDELLM, REPORT
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
 
 TARGET = Target("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))

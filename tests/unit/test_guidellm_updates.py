@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servetune.load.guidellm_updates import patient
+from servetune.load.guidellm.updates import patient
 
 
 def get_from(answers: list[Any]) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from loads import load
 from servetune.errors import UserError
-from servetune.load.lengths import Resolved, needs_tokenizer, open_tokenizer, resolve
+from servetune.load.maxima import Resolved, needs_tokenizer, open_tokenizer, resolve
 
 
 @dataclass

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from servetune import nvml
-from servetune.nvml import Gpus, GpuSample, other_processes, throttling
+from servetune.telemetry import gpus
+from servetune.telemetry.gpus import Gpus, GpuSample, other_processes, throttling
 
 
 class FakeNvmlError(Exception):
@@ -75,7 +75,7 @@ class FakeNvml:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     fake = FakeNvml()
-    monkeypatch.setattr(nvml, "pynvml", fake)
+    monkeypatch.setattr(gpus, "pynvml", fake)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return fake
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from servetune.capacity.sequential import Finished
-from servetune.load.probe import Judge, ended_by
+from servetune.load.inside.judge import Judge, ended_by
 
 PROBE = {
     "tiers": {"t": {"ttft_p90_ms": 100}},

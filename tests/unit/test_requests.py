@@ -7,7 +7,7 @@ import pytest
 
 from loads import failed, load, reply, rows
 from servetune.load.generator import CUT, Reply
-from servetune.load.requests import aggregate, by_turn, quantiles, request_table
+from servetune.load.request_table import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import make_schedule
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from servetune.insight.architecture import count, read_architecture
 from servetune.insight.attained import Attained, Engine, attain
 from servetune.insight.roofline import (
     decode_step,
@@ -17,6 +16,7 @@ from servetune.insight.roofline import (
     speculative_step,
     utilization,
 )
+from servetune.models.architecture import count, read_architecture
 from servetune.records.sessions import Architecture, Ceilings
 
 LLAMA: dict[str, Any] = {

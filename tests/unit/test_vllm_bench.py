@@ -13,9 +13,9 @@ import pytest
 from loads import load
 from servetune.load.client import LoadClient
 from servetune.load.generator import Reply, Target
-from servetune.load.pacing import Pacing
+from servetune.load.inside.pacing import Pacing
 from servetune.load.schedule import make_schedule, write_schedule
-from servetune.load.vllm_bench import VLLM_BENCH
+from servetune.load.vllm_bench.generator import VLLM_BENCH
 from standin.serving import KEY, PYTHON, Server, serving, write_model
 
 LATE_S = 0.1

@@ -52,7 +52,7 @@ class Generator:
     the module that runs there and takes one job after another, with the API key in the variable
     `key_variable`. A job is `{"argv": [...], "schedule": PATH, "load": {...}}`: the words for a
     load point, its requests, and the declared load; that of a probe has a `probe` besides
-    (`servetune.load.probe`). `command` holds the words that a user would
+    (`servetune.load.inside.judge`). `command` holds the words that a user would
     type before those of `arguments`; `read` turns the raw output into replies, in any order.
     `refuses` takes the load, and whether prompts are token ids, and says why the generator cannot
     do it, and which one can, or None.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
-from servetune.load.lengths import needs_tokenizer, open_tokenizer, resolve
+from servetune.load.maxima import needs_tokenizer, open_tokenizer, resolve
 from servetune.load.schedule import ScheduledRequest, make_schedule
 
 

@@ -157,14 +157,14 @@ def _run_maker(module: str, words: list[str], root: Path) -> str:
     log.parent.mkdir(exist_ok=True)
     with log.open("w") as output:
         done = subprocess.run(
-            [python, "-m", f"servetune.models.{module}", *words],
+            [python, "-m", f"servetune.models.inside.{module}", *words],
             # Threads that wait by spinning starve each other on two cores.
             env={"OMP_WAIT_POLICY": "passive", **environment_with_source()},
             stdout=output,
             check=False,
         )
     if done.returncode:
-        raise UserError(f"models: servetune.models.{module} failed; see above, and {log}")
+        raise UserError(f"models: servetune.models.inside.{module} failed; see above, and {log}")
     return "."
 
 

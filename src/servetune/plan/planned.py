@@ -37,7 +37,8 @@ class PlannedDataset(_Planned):
 class Measurement(_Planned):
     """One load point to measure once. `load` is all that the client is told.
 
-    `probe` is what ends a probe of a search for the capacity, as `servetune.load.probe` takes it.
+    `probe` is what ends a probe of a search for the capacity, as
+    `servetune.load.inside.judge` takes it.
     """
 
     id: str

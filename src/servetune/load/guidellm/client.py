@@ -12,8 +12,9 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
-from servetune.load.guidellm_data import data_path, write_data
-from servetune.load.loop import serve_jobs
+from servetune.load.guidellm import backend, loader, probe, ramp, updates
+from servetune.load.guidellm.data import data_path, write_data
+from servetune.load.inside.loop import serve_jobs
 from servetune.load.schedule import read_schedule
 
 SETTINGS = {
@@ -26,7 +27,7 @@ SETTINGS = {
 }
 PRELOADED = [
     *("guidellm.benchmark", "guidellm.scheduler", "guidellm.backends"),
-    *("servetune.load.guidellm_backend", "servetune.load.guidellm_ramp"),
+    *("servetune.load.guidellm.backend", "servetune.load.guidellm.ramp"),
     # What a worker else imports with its first request, which is late by that.
     *("anyio._backends._asyncio", "encodings.idna", "httpcore"),
 ]
@@ -46,15 +47,7 @@ def main() -> None:
     from guidellm.cli.run import run
     from guidellm.settings import settings
 
-    from servetune.load import (
-        guidellm_backend,
-        guidellm_loader,
-        guidellm_probe,
-        guidellm_ramp,
-        guidellm_updates,
-    )
-
-    parts = (guidellm_backend, guidellm_loader, guidellm_probe, guidellm_ramp, guidellm_updates)
+    parts = (backend, loader, probe, ramp, updates)
     for part in parts:
         part.install()
 
@@ -69,9 +62,9 @@ def main() -> None:
         count = ("--constraint", f"kind=max_requests,count={len(requests)}")
         decided: tuple[str, ...] = ()
         if job.get("probe"):
-            file = schedule.with_name(guidellm_probe.JOB)
+            file = schedule.with_name(probe.JOB)
             file.write_text(json.dumps(job["probe"]))
-            decided = ("--constraint", f"kind={guidellm_probe.KIND},file={file}")
+            decided = ("--constraint", f"kind={probe.KIND},file={file}")
         run.main(args=[*job["argv"], *count, *decided], standalone_mode=False)
 
     serve_jobs(run_job)

@@ -4,7 +4,7 @@ Small enough to try the whole pipeline without an accelerator, and trained rathe
 speculative decoding and quantization behave as they do on a real model only if there is
 something to guess and something to lose.
 
-    python -m servetune.models.tiny --out DIR --seed N
+    python -m servetune.models.inside.tiny --out DIR --seed N
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 from transformers.utils import logging
 
 from servetune.corpus import training_text
-from servetune.models.writing import Progress, refuse, say, whole_directory
+from servetune.models.inside.writing import Progress, refuse, say, whole_directory
 
 VOCABULARY = 2048
 SPECIAL_TOKENS = ("<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|system|>")
@@ -164,7 +164,7 @@ def make(out: Path, seed: int) -> None:
 
 def main() -> int:
     """Read the command line and write the model; bad input exits with code 2."""
-    parser = argparse.ArgumentParser(prog="servetune.models.tiny", description=__doc__)
+    parser = argparse.ArgumentParser(prog="servetune.models.inside.tiny", description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()

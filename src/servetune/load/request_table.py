@@ -29,7 +29,7 @@ from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
 from servetune.records.measurements import Metrics, TurnMetrics
-from servetune.telemetry import Counters
+from servetune.telemetry.sampler import Counters
 
 
 def request_table(

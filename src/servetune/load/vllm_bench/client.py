@@ -25,11 +25,11 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from servetune.capacity.sequential import Finished
 from servetune.load.generator import CUT
-from servetune.load.loop import serve_jobs
-from servetune.load.pacing import Pacing
-from servetune.load.probe import Judge
+from servetune.load.inside.judge import Judge
+from servetune.load.inside.loop import serve_jobs
+from servetune.load.inside.pacing import Pacing
 from servetune.load.schedule import ScheduledRequest, read_schedule
-from servetune.load.vllm_bench import SENT, of_text
+from servetune.load.vllm_bench.generator import SENT, of_text
 
 BACKENDS = ("openai", "openai-chat")
 

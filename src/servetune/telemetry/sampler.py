@@ -15,8 +15,8 @@ import httpx
 import pandas as pd
 
 from servetune.files import whole_file
-from servetune.metric_names import GAUGES, PER_POSITION, RANKED
-from servetune.nvml import Gpus, GpuSample
+from servetune.telemetry.gpus import Gpus, GpuSample
+from servetune.telemetry.server_metrics import GAUGES, PER_POSITION, RANKED
 
 SAMPLE_EVERY_S = 0.25
 

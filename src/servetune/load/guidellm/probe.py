@@ -18,7 +18,7 @@ from guidellm.schemas.scheduler.constraints.args import ConstraintArgs
 from pydantic import Field, PrivateAttr
 
 from servetune.capacity.sequential import Finished
-from servetune.load.probe import Judge
+from servetune.load.inside.judge import Judge
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
 
 KIND = "capacity_probe"

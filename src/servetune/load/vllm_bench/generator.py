@@ -115,7 +115,7 @@ def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:
 VLLM_BENCH = Generator(
     name="vllm-bench",
     environment=None,
-    client="servetune.load.vllm_bench_client",
+    client="servetune.load.vllm_bench.client",
     key_variable="OPENAI_API_KEY",
     command=("vllm", "bench", "serve"),
     arguments=arguments,

@@ -4,7 +4,7 @@ w8a8 is int8 weights and activations, its weights rounded with GPTQ against cali
 (Frantar et al. 2022, arXiv:2210.17323); fp8 rounds weights to FP8 and activations at run time,
 and needs no text. `lm_head` keeps its precision.
 
-    python -m servetune.models.quantize --base DIR --out DIR --scheme w8a8 \
+    python -m servetune.models.inside.quantize --base DIR --out DIR --scheme w8a8 \
         [--calibration FILE.jsonl] [--seed N]
 """
 
@@ -24,7 +24,7 @@ from llmcompressor.modifiers.quantization import QuantizationModifier
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from servetune.corpus import passage
-from servetune.models.writing import refuse, say, whole_directory
+from servetune.models.inside.writing import refuse, say, whole_directory
 
 SCHEMES = ("w8a8", "fp8")
 SAMPLES = 128
@@ -103,7 +103,7 @@ def quantize(base: Path, out: Path, scheme: str, texts: list[str], seed: int) ->
 
 def main() -> int:
     """Read the command line and quantize; bad input exits with code 2."""
-    parser = argparse.ArgumentParser(prog="servetune.models.quantize", description=__doc__)
+    parser = argparse.ArgumentParser(prog="servetune.models.inside.quantize", description=__doc__)
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--scheme", required=True)

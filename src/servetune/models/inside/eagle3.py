@@ -5,7 +5,7 @@ from its own guesses (Li et al. 2025, arXiv:2503.01840). It is trained on that c
 training-time test: draft step k reads the hidden states that step k-1 left behind, and attends to
 the keys that exist when it is served.
 
-    python -m servetune.models.eagle3 --target DIR --out DIR --seed N
+    python -m servetune.models.inside.eagle3 --target DIR --out DIR --seed N
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 from transformers.utils import logging
 
-from servetune.models.tiny import batches, schedule, token_stream
-from servetune.models.writing import Progress, refuse, whole_directory
+from servetune.models.inside.tiny import batches, schedule, token_stream
+from servetune.models.inside.writing import Progress, refuse, whole_directory
 
 CHARACTERS = 800_000
 STEPS = 120
@@ -222,7 +222,7 @@ def make(target_directory: Path, out: Path, seed: int) -> None:
 
 def main() -> int:
     """Read the command line and write the head; bad input exits with code 2."""
-    parser = argparse.ArgumentParser(prog="servetune.models.eagle3", description=__doc__)
+    parser = argparse.ArgumentParser(prog="servetune.models.inside.eagle3", description=__doc__)
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)

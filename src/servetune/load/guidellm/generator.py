@@ -1,9 +1,9 @@
 """GuideLLM: its words for a load point, and its report as replies.
 
-Every load goes to GuideLLM as a file of conversations, `servetune.load.guidellm_data`, whose turns
+Every load goes to GuideLLM as a file of conversations, `servetune.load.guidellm.data`, whose turns
 are named by their index in the schedule. An open loop is a replay of that file's arrivals, so that
 it sends what every other generator sends. What GuideLLM calls inter-token latency is TPOT here and
-in vLLM; the times of chunks come from `servetune.load.guidellm_backend`.
+in vLLM; the times of chunks come from `servetune.load.guidellm.backend`.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.load.generator import CUT, Generator, Reply, Target
-from servetune.load.guidellm_data import data_path
+from servetune.load.guidellm.data import data_path
 from servetune.load.schedule import SCHEDULE, read_schedule
 
 REPORT = "guidellm.json"
@@ -153,7 +153,7 @@ def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:
 GUIDELLM = Generator(
     name="guidellm",
     environment="guidellm",
-    client="servetune.load.guidellm_client",
+    client="servetune.load.guidellm.client",
     key_variable="GUIDELLM__SPEC__BACKEND__API_KEY",
     command=("guidellm", "run"),
     arguments=arguments,

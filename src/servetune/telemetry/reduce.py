@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from servetune.records.measurements import Signals
-from servetune.telemetry import Counters
+from servetune.telemetry.sampler import Counters
 
 IDLE_SAMPLES = 4
 """So many samples without a request are needed to tell the idle power."""

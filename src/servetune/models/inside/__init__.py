@@ -1,0 +1,1 @@
+"""Programs that make checkpoints; each runs in the environment `llmcompressor`."""

@@ -1,0 +1,1 @@
+"""What is sampled while a server serves: its metrics, the GPUs, the processors."""
