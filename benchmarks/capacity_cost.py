@@ -35,7 +35,6 @@ from pydantic import TypeAdapter
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from servetune import probes, searches  # noqa: E402
 from servetune.capacity.search import Capacity  # noqa: E402
 from servetune.capacity.sequential import sample_of  # noqa: E402
 from servetune.engines.environments import adopt_engine, build_engine  # noqa: E402
@@ -43,7 +42,8 @@ from servetune.plan.make import make_plan  # noqa: E402
 from servetune.plan.planned import Measurement, PlannedSearch, Session  # noqa: E402
 from servetune.records.measurements import MeasurementRecord  # noqa: E402
 from servetune.records.paths import search_path  # noqa: E402
-from servetune.session import run_session  # noqa: E402
+from servetune.sessions import probes, searches  # noqa: E402
+from servetune.sessions.session import run_session  # noqa: E402
 from servetune.study.capacity import Slo  # noqa: E402
 from servetune.study.workloads import LoadPoint  # noqa: E402
 from workspace import QUIET, Workspace, make_workspace  # noqa: E402

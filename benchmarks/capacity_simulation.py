@@ -21,7 +21,7 @@ from simulated_server import Batching, Queue, Run, Server, simulate, wait_above
 from servetune.capacity.boundary import predict
 from servetune.capacity.search import Capacity, Probed, next_step
 from servetune.capacity.sequential import LOOK_EVERY, Judgement, Sample, judge
-from servetune.probes import MOST_SENT, SCOUT_CONCURRENCY, SCOUT_REQUESTS
+from servetune.sessions.probes import MOST_SENT, SCOUT_CONCURRENCY, SCOUT_REQUESTS
 from servetune.study.capacity import PRESETS, Objective, Search, Slo
 
 HAIR = 0.02

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import compare, known, records_of
+from servetune.analysis.comparison import compare
 from servetune.analysis.crossing import falls_below_one
 from servetune.analysis.judgement import judge_study
 from servetune.insight.cases import cases
@@ -21,6 +21,7 @@ from servetune.records.sessions import SessionRecord, read_session
 from servetune.report.slo import Found, found, read_searched
 from servetune.report.verdicts import interval
 from servetune.report.wording import NONE, number, percent, ratio
+from servetune.tables.frames import known, records_of
 
 ROOT = Path(__file__).parents[1]
 LOADS, CAPACITY = "h200-llama8b", "h200-capacity"

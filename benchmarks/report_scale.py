@@ -22,7 +22,7 @@ from report_data import ReportData, make_data, make_quickstart_plan
 from servetune.analysis.judgement import judge_study
 from servetune.analysis.percentiles import percentile_intervals
 from servetune.report import render_html
-from servetune.tables import load_points, ok_records, quantiles
+from servetune.tables.write import load_points, ok_records, quantiles
 
 REPEATS = 50
 REQUESTS = 1000

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from servetune.plan.planned import Plan
-from servetune.quality_tables import qualities
 from servetune.records.quality import Document, QualityRecord, TaskMetric
 from servetune.study.quality import Quality
+from servetune.tables.quality import qualities
 
 BOUNDS = Quality(corpus="text", max_perplexity_ratio=1.02, min_top1_agreement=0.95)
 TOKENS = 50

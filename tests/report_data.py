@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import servetune.plan.checks
-from servetune import tables
 from servetune.load.prepare import with_numbers
 from servetune.metrics import QUANTILE_PROBABILITIES
 from servetune.plan.make import make_plan
@@ -27,7 +26,8 @@ from servetune.records.measurements import (
 from servetune.records.sessions import Architecture, Ceilings, Launch, SessionRecord
 from servetune.records.validity import judge
 from servetune.report.measured import Measured
-from servetune.timeline import COLUMNS
+from servetune.tables import write
+from servetune.tables.timeline import COLUMNS
 
 ROOT = Path(__file__).parents[1]
 
@@ -129,10 +129,10 @@ def make_data(
             records[measurement.id] = record
     return ReportData(
         plan=plan,
-        table=tables.load_points(plan, records),
-        quantiles=tables.quantiles(tables.ok_records(plan, records)),
+        table=write.load_points(plan, records),
+        quantiles=write.quantiles(write.ok_records(plan, records)),
         sessions={s.id: _session(s, records, host) for s in plan.sessions},
-        turns=tables.turns(tables.ok_records(plan, records)),
+        turns=write.turns(write.ok_records(plan, records)),
         over_time=_over_time(records),
         records=records,
     )

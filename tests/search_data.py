@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 
 from report_data import ReportData, make_data, make_quickstart_plan, with_load
-from servetune import capacity_tables
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Evidence, Judgement
 from servetune.plan.planned import Plan
 from servetune.records.measurements import MeasurementRecord, Probe, SearchRecord
 from servetune.report.slo import Searched
-from servetune.tables import load_points, ok_records, quantiles
+from servetune.tables import capacity
+from servetune.tables.write import load_points, ok_records, quantiles
 
 SLO = {"strict": {"ttft_p99_ms": 100.0, "tpot_p99_ms": 12.0}}
 ENDS = {
@@ -57,8 +57,8 @@ def make_searches(*, with_points: bool = False) -> SearchData:
         records=records,
     )
     searched = Searched(
-        capacities=capacity_tables.capacities(searches, records),
-        probes=capacity_tables.probes(list(records.values())),
+        capacities=capacity.capacities(searches, records),
+        probes=capacity.probes(list(records.values())),
     )
     return SearchData(report, searched)
 

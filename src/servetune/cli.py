@@ -92,8 +92,8 @@ def workload(id: str, plan: PlanFile = None) -> None:
 @_one_line_errors
 def session(id: str, plan: PlanFile = None) -> None:
     """Serve one variant and measure every load point that its session still owes."""
-    from servetune.lifetime import end_with_pipeline
-    from servetune.session import run_session
+    from servetune.sessions.lifetime import end_with_pipeline
+    from servetune.sessions.session import run_session
 
     end_with_pipeline()
     run_session(_known({s.id: s for s in read_plan(plan, ROOT).sessions}, id, "session"), ROOT)
@@ -103,8 +103,8 @@ def session(id: str, plan: PlanFile = None) -> None:
 @_one_line_errors
 def tables(plan: PlanFile = None) -> None:
     """Collect the records of the plan into tables and metrics.json."""
-    from servetune.freshness import tables_digest, write_stamp
-    from servetune.tables import write_tables
+    from servetune.tables.freshness import tables_digest, write_stamp
+    from servetune.tables.write import write_tables
 
     the_plan = read_plan(plan, ROOT)
     results = ROOT / "results" / the_plan.study
@@ -116,10 +116,10 @@ def tables(plan: PlanFile = None) -> None:
 @_one_line_errors
 def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
     """Render reports/summary.html and summary.md from the tables of the plan."""
-    from servetune.freshness import report_digest, write_stamp
     from servetune.report.html import render_html
     from servetune.report.markdown import render_markdown
     from servetune.report.measured import read_measured
+    from servetune.tables.freshness import report_digest, write_stamp
 
     the_plan = read_plan(plan, ROOT)
     measured = read_measured(the_plan, ROOT)
@@ -184,7 +184,7 @@ def compare(
 @_one_line_errors
 def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
     """Forget the failed and invalid records of a study: the next run measures them again."""
-    from servetune.retry import forget
+    from servetune.sessions.retry import forget
 
     counts = forget(study or read_params(ROOT)["study"], ROOT)
     print(

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from loads import load, reply, rows
-from servetune.card import from_requests
 from servetune.load.generator import Reply
 from servetune.load.prefixes import implied_hit_ratio
 from servetune.load.request_table import request_table
 from servetune.load.schedule import make_schedule
 from servetune.records.measurements import Card
+from servetune.sessions.card import from_requests
 
 
 def card(replies: list[Reply], dataset: list[dict[str, Any]], **declared: Any) -> Card:

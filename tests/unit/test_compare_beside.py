@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.capacity_tables import CAPACITIES
 from servetune.compare.beside import capacity_table, quality_table
 from servetune.compare.sides import Side
-from servetune.quality_tables import QUALITIES
+from servetune.tables.capacity import CAPACITIES
+from servetune.tables.quality import QUALITIES
 
 
 def side(

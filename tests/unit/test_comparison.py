@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from report_data import make_data, make_quickstart_plan
-from servetune.analysis.comparison import BETTER, compare, compare_kv_cache, records_of
+from servetune.analysis.comparison import BETTER, compare, compare_kv_cache
+from servetune.tables.frames import records_of
 
 
 def _row(comparison: pd.DataFrame, variant: str, workload: str, point: str) -> dict:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servetune.freshness import wanted, write_stamp
+from servetune.tables.freshness import wanted, write_stamp
 
 
 def test_going_back_to_an_earlier_digest_is_told_apart_from_having_had_it(

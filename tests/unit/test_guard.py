@@ -23,7 +23,15 @@ def guarded(
         f"child = subprocess.Popen([sys.executable, '-c', {script!r}], start_new_session=True);"
         f"Path({str(pid_file)!r}).write_text(str(child.pid)); time.sleep(60)"
     )
-    words = [sys.executable, "-m", "servetune.guard", str(grace_s), sys.executable, "-c", command]
+    words = [
+        sys.executable,
+        "-m",
+        "servetune.sessions.server.guard",
+        str(grace_s),
+        sys.executable,
+        "-c",
+        command,
+    ]
     guard = subprocess.Popen(words, stdin=subprocess.PIPE)
     deadline = time.monotonic() + 20
     while not (pid_file.is_file() and pid_file.read_text()) and time.monotonic() < deadline:
@@ -61,8 +69,8 @@ def test_an_owner_that_is_killed_takes_its_command_with_it(tmp_path: Path) -> No
     pid_file = tmp_path / "pid"
     owned = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     script = (
-        "import subprocess, sys, time; subprocess.Popen([sys.executable, '-m', 'servetune.guard',"
-        f"'1', sys.executable, '-c', {owned!r}], stdin=subprocess.PIPE); time.sleep(60)"
+        "import subprocess, sys, time; subprocess.Popen([sys.executable, '-m',"
+        f"'servetune.sessions.server.guard', '1', sys.executable, '-c', {owned!r}], stdin=subprocess.PIPE); time.sleep(60)"
     )
     owner = subprocess.Popen([sys.executable, "-c", script])
     deadline = time.monotonic() + 20
@@ -74,7 +82,15 @@ def test_an_owner_that_is_killed_takes_its_command_with_it(tmp_path: Path) -> No
 
 
 def test_the_commands_exit_code_is_the_guards() -> None:
-    words = [sys.executable, "-m", "servetune.guard", "1", sys.executable, "-c", "exit(7)"]
+    words = [
+        sys.executable,
+        "-m",
+        "servetune.sessions.server.guard",
+        "1",
+        sys.executable,
+        "-c",
+        "exit(7)",
+    ]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as guard:
         assert guard.wait(15) == 7
 
@@ -82,6 +98,14 @@ def test_the_commands_exit_code_is_the_guards() -> None:
 def test_a_guarded_command_is_scheduled_with_its_owner_and_not_against_it() -> None:
     """Linux shares processors between sessions (autogroups): a load client would starve."""
     ask = "import os; os._exit(int(os.getsid(0) != os.getsid(os.getppid())))"
-    words = [sys.executable, "-m", "servetune.guard", "1", sys.executable, "-c", ask]
+    words = [
+        sys.executable,
+        "-m",
+        "servetune.sessions.server.guard",
+        "1",
+        sys.executable,
+        "-c",
+        ask,
+    ]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as guard:
         assert guard.wait(15) == 0

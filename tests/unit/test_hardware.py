@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from servetune import hardware
 from servetune.errors import UserError
-from servetune.hardware import check_hardware, describe_host, gpus, sole_use
+from servetune.sessions import hardware
+from servetune.sessions.hardware import check_hardware, describe_host, gpus, sole_use
 
 TWO = "NVIDIA H200, GPU-aaaa, 580.1, 143771 MiB\nNVIDIA L4, GPU-bbbb, 580.1, 23034 MiB\n"
 

@@ -8,7 +8,8 @@ from loads import load
 from servetune.capacity.search import NextProbe
 from servetune.capacity.sequential import Evidence, Judgement
 from servetune.plan.planned import PlannedSearch
-from servetune.probes import (
+from servetune.records.measurements import MeasurementRecord, Metrics, Probe
+from servetune.sessions.probes import (
     MOST_USELESS,
     SCOUT_CONCURRENCY,
     history,
@@ -17,7 +18,6 @@ from servetune.probes import (
     probe,
     scout,
 )
-from servetune.records.measurements import MeasurementRecord, Metrics, Probe
 from servetune.study.capacity import Search, Slo
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from report_data import ReportData, make_data
 from servetune.errors import UserError
-from servetune.published import COLUMNS, Published, Source, read_published
 from servetune.report import render_html, render_markdown
 from servetune.report.published import beside
+from servetune.tables.published import COLUMNS, Published, Source, read_published
 
 RECORDED = Path(__file__).parents[2] / "results/fp8-kv-context/load_points.parquet"
 

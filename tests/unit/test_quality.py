@@ -16,9 +16,10 @@ from report_data import make_quickstart_plan
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
-from servetune.quality.ask import RefusedError, ask, read_answer
-from servetune.quality.harness import read_results
-from servetune.quality.statistics import (
+from servetune.sessions.quality.ask import RefusedError, ask, read_answer
+from servetune.sessions.quality.harness import read_results
+from servetune.tables.quality import metrics, qualities
+from servetune.tables.quality_statistics import (
     Estimate,
     greedy_common_tokens,
     greedy_identical_ratio,
@@ -28,7 +29,6 @@ from servetune.quality.statistics import (
     top1_agreement,
     within,
 )
-from servetune.quality_tables import metrics, qualities
 
 Edit = Callable[[dict[str, Any]], object]
 

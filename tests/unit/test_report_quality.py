@@ -12,9 +12,9 @@ from rich.console import Console
 from quality_data import BOUNDS, make_failed, make_quality, make_record
 from report_data import HOSTILE, ReportData, make_data, make_quickstart_plan
 from servetune.plan.planned import Plan
-from servetune.quality_tables import metrics, qualities
 from servetune.report import quality, render_html, render_markdown, render_terminal
 from servetune.report.wording import first_sentence
+from servetune.tables.quality import metrics, qualities
 
 SAID = (
     "fp8-kv fails the bounds of quality: its perplexity is 1.310x that of bf16 (bound 1.02x) and"

@@ -1,6 +1,6 @@
 """A server's end is told in plain words, from its log."""
 
-from servetune.serve import explain
+from servetune.sessions.server.process import explain
 
 KV_CACHE = """
 (EngineCore pid=9) INFO 11-21 00:26:33 [kv_cache_utils.py:1] GPU KV cache size: 524,288 tokens

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servetune.startup import read_facts
+from servetune.sessions.server.startup import read_facts
 
 DATA = Path(__file__).parents[1] / "data"
 

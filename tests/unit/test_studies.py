@@ -8,7 +8,7 @@ from project import ROOT, Project
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
-from servetune.published import read_published
+from servetune.tables.published import read_published
 
 FILES = sorted((ROOT / "studies").glob("*.yaml"))
 STUDIES = [path.stem for path in FILES]

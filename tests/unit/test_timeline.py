@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from servetune.records.measurements import MeasurementRecord
-from servetune.timeline import BINS, COLUMNS, timeline
+from servetune.tables.timeline import BINS, COLUMNS, timeline
 
 
 def record(measurement: str, session: str = "bf16-r1-x") -> MeasurementRecord:

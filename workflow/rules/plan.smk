@@ -6,7 +6,7 @@ from pathlib import Path
 # The code beside this Snakefile is the one that runs, also in a DVC workspace elsewhere.
 sys.path.insert(0, str(Path(workflow.basedir, "src")))
 
-from servetune.lifetime import PIPELINE_PID
+from servetune.sessions.lifetime import PIPELINE_PID
 from servetune.plan.file import plan_for_workflow
 from servetune.engines.source import environment_with_source
 

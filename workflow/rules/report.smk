@@ -1,5 +1,5 @@
 # Tables and report. Whether they are current is decided by content, not by times of change.
-from servetune.freshness import report_digest, tables_digest, wanted
+from servetune.tables.freshness import report_digest, tables_digest, wanted
 
 TABLES_WANTED = wanted(f"{RESULTS}/tables.sha256", tables_digest(PLAN, Path()))
 REPORT_WANTED = wanted("reports/summary.sha256", report_digest(PLAN, Path()))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
+from servetune.tables.frames import known, records_of
 
 
 @dataclass(frozen=True)

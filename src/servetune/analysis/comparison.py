@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from servetune.tables import geometric_mean
+from servetune.tables.frames import geometric_mean, known, numbers, records_of
 
 BETTER: dict[str, Literal["lower", "higher"]] = {
     "ttft_p50_ms": "lower",
@@ -51,7 +51,7 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Reduce the table to one row a (variant, workload, load point), in the table's order.
 
     Args:
-        table: the tidy table, one row a measurement, as `servetune.tables.load_points` makes it.
+        table: the tidy table, one row a measurement, as `tables.write.load_points` makes it.
         baseline: the variant that the others are divided by.
 
     Returns:
@@ -92,17 +92,6 @@ def compare_kv_cache(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     for row in rows:
         row["kv_cache_tokens_ratio"] = _divide(row["kv_cache_tokens"], tokens.get(baseline))
     return pd.DataFrame(rows)
-
-
-def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a frame's rows as dictionaries by column."""
-    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
-
-
-def first_of(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return a frame's first row as a dictionary by column."""
-    # Not through `records_of`, which converts column by column and is ten times as slow for a row.
-    return {str(key): value for key, value in frame.iloc[0].items()}
 
 
 def _place(row: dict[str, Any]) -> tuple[str, str]:
@@ -182,16 +171,6 @@ def _kv_cache(variant: str, group: pd.DataFrame) -> dict[str, Any]:
         "startup_s": known(starts.mean()),
         "vllm_version": ", ".join(str(version) for version in versions) or None,
     }
-
-
-def numbers(values: "pd.Series[Any]") -> "pd.Series[float]":
-    """Read a column as floats; a column without any value has no numeric type of its own."""
-    return pd.to_numeric(values, errors="coerce").astype(float)
-
-
-def known(value: Any) -> float | None:
-    """Return a number as a float, and None where there is none."""
-    return None if value is None or pd.isna(value) else float(value)
 
 
 def _divide(value: Any, base: Any) -> float | None:

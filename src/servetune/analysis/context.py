@@ -18,8 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from servetune.analysis.comparison import numbers
 from servetune.analysis.welch import CONFIDENCE
+from servetune.tables.frames import numbers
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ def growths(table: pd.DataFrame, baseline: str) -> list[Growth]:
     """Fit each variant that has several input lengths at one concurrency, the baseline first.
 
     Args:
-        table: the tidy table, as `servetune.tables.load_points` makes it.
+        table: the tidy table, as `servetune.tables.write.load_points` makes it.
         baseline: the variant that the others are compared with.
 
     Returns:

@@ -33,7 +33,7 @@ class Judgement:
 
 
 def judge_study(plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame) -> Judgement:
-    """Judge the tables of a plan, as `servetune.tables` makes them."""
+    """Judge the tables of a plan, as `servetune.tables.write` makes them."""
     launches = launch_values(table, quantiles)
     first = {s.variant: s for s in reversed(plan.sessions)}
     factorial = find_factorial({name: _settings(s) for name, s in first.items()}, plan.baseline)

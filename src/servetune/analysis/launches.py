@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from servetune.analysis.comparison import BETTER, numbers
+from servetune.analysis.comparison import BETTER
 from servetune.analysis.welch import Floats, Group
+from servetune.tables.frames import numbers
 
 PLACE = ["workload", "load_point", "metric"]
 
@@ -19,8 +20,8 @@ def launch_values(
     """Return one row a (measurement that is ok, metric).
 
     Args:
-        table: the tidy table of `servetune.tables.load_points`.
-        quantiles: the distributions of `servetune.tables.quantiles`.
+        table: the tidy table of `servetune.tables.write.load_points`.
+        quantiles: the distributions of `servetune.tables.write.quantiles`.
         metrics: columns of the table.
 
     Returns:

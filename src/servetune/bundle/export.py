@@ -18,11 +18,11 @@ from servetune.files import whole_file, write_json
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import checkpoint, model_folder
-from servetune.owed import count_owed
 from servetune.plan.identity import digest
 from servetune.plan.planned import Plan, Session
-from servetune.provenance import EXPORTED, git_state
 from servetune.records.paths import launch_files, quality_path, record_path
+from servetune.sessions.owed import count_owed
+from servetune.sessions.provenance import EXPORTED, git_state
 from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 PACKED_BYTES = 2 * 1024**3

@@ -16,13 +16,13 @@ from servetune.bundle.results import pack_results, take_results
 from servetune.engines.environments import adopt_engine
 from servetune.errors import UserError
 from servetune.files import write_json
-from servetune.lifetime import end_with_pipeline
 from servetune.models.make import MANIFEST, model_folder
-from servetune.owed import count_owed
 from servetune.progress import say
 from servetune.records.paths import launch_files
 from servetune.records.sessions import Launch
-from servetune.session import run_session
+from servetune.sessions.lifetime import end_with_pipeline
+from servetune.sessions.owed import count_owed
+from servetune.sessions.session import run_session
 
 
 def main() -> int:

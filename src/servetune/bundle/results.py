@@ -20,14 +20,14 @@ from servetune.files import whole_file
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
-from servetune.owed import count_owed
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.records.measurements import read_measurement, read_search
 from servetune.records.paths import quality_path, record_path, search_path
 from servetune.records.quality import read_quality
 from servetune.records.sessions import Launch
-from servetune.searches import next_probe
-from servetune.session import write_session
+from servetune.sessions.owed import count_owed
+from servetune.sessions.searches import next_probe
+from servetune.sessions.session import write_session
 from servetune.workloads.datasets import read_requests
 
 REQUESTS = "requests.parquet"

@@ -6,12 +6,12 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.capacities import gain
-from servetune.analysis.comparison import records_of
 from servetune.compare.sides import Side
 from servetune.report import quality
 from servetune.report.gfm import pipe_table, text
 from servetune.report.slo import Found
 from servetune.report.wording import NONE, number
+from servetune.tables.frames import records_of
 
 _Key = Callable[[dict[str, Any]], tuple[Any, ...]]
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import compare, records_of
+from servetune.analysis.comparison import compare
 from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import JUDGED, launch_values
 from servetune.analysis.resolution import resolution
 from servetune.analysis.verdicts import count_judged, judge_revisions
 from servetune.compare.changes import Change, declared_changes, installed_changes, resolved_changes
 from servetune.compare.sides import Side
+from servetune.tables.frames import records_of
 
 _Key = tuple[str, str, str]
 

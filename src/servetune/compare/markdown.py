@@ -4,7 +4,6 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import known
 from servetune.compare.beside import capacity_table, quality_table
 from servetune.compare.changes import Change
 from servetune.compare.comparison import METRICS, Comparison, Row
@@ -13,6 +12,7 @@ from servetune.report import wording
 from servetune.report.gfm import bullets, details, pipe_table, text
 from servetune.report.verdicts import HEADS, resolved
 from servetune.report.verdicts_markdown import verdict_cell
+from servetune.tables.frames import known
 
 MOST_RESOLVED = 25
 MOST_ROWS = 150

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from servetune.errors import UserError
 from servetune.records.sessions import SessionRecord
-from servetune.tables import declared
+from servetune.tables.frames import declared
 
 RUN = "run: snakemake --cores 1 reports/summary.html"
 

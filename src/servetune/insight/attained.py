@@ -8,7 +8,6 @@ in it: the utilizations are lower bounds of what the device did.
 from dataclasses import dataclass
 from typing import Any
 
-from servetune.analysis.comparison import known
 from servetune.insight.roofline import (
     Utilization,
     Work,
@@ -20,6 +19,7 @@ from servetune.insight.roofline import (
     utilization,
 )
 from servetune.records.sessions import Architecture, Ceilings
+from servetune.tables.frames import known
 
 Row = dict[str, Any]
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.insight.attained import Engine, Row
 from servetune.insight.findings import Case
 from servetune.records.sessions import Ceilings, SessionRecord
+from servetune.tables.frames import known, records_of
 
 
 def cases(
@@ -16,7 +16,7 @@ def cases(
     """Return a case a row of the tidy table, in its order.
 
     Args:
-        table: as `servetune.tables.load_points` makes it.
+        table: as `servetune.tables.write.load_points` makes it.
         sessions: session records by id; of one that is missing, the engine is not known.
         declared: the ceilings of one device, where the study tells them.
     """

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from servetune.analysis.comparison import known
 from servetune.insight import rules
 from servetune.insight.attained import Attained, Engine, attain
+from servetune.tables.frames import known
 
 Row = dict[str, Any]
 

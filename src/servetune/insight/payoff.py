@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.analysis.verdicts import judge
 from servetune.plan.planned import Plan, Session
+from servetune.tables.frames import known, records_of
 
 METRIC = "tpot_p50_ms"
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, numbers, records_of
 from servetune.plan.planned import Plan
 from servetune.report.wording import (
     first_sentence,
@@ -21,6 +20,7 @@ from servetune.report.wording import (
     span,
     where_of,
 )
+from servetune.tables.frames import known, numbers, records_of
 
 DUMMY = (
     "\N{DAGGER} Weights are dummy (random, from the architecture's shape alone). Speed is real;"

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import BETTER, known, records_of
+from servetune.analysis.comparison import BETTER
 from servetune.report.grammar import (
     Spec,
     data,
@@ -29,6 +29,7 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.wording import TIMES, number, ratio, where_of
+from servetune.tables.frames import known, records_of
 
 
 def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: str) -> Spec | None:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from servetune.analysis.comparison import known, records_of
 from servetune.report import answer, economy, turns, wording
 from servetune.report.gfm import left, pipe_table, text
 from servetune.report.measured import Measured
+from servetune.tables.frames import known, records_of
 
 
 def comparison_table(measured: Measured, most: int | None) -> str | None:

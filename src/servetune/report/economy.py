@@ -4,8 +4,8 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.report.wording import is_batch
+from servetune.tables.frames import known, records_of
 
 COSTS = {
     "cost_usd_per_million_output_tokens": "USD/1M output",

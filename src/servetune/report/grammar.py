@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import records_of
 from servetune.report.wording import listed, where_of
+from servetune.tables.frames import records_of
 
 Spec = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from servetune.analysis.comparison import compare_kv_cache, records_of
+from servetune.analysis.comparison import compare_kv_cache
 from servetune.metrics import PERCENTILES
 from servetune.plan.planned import Plan
 from servetune.report import (
@@ -37,6 +37,7 @@ from servetune.report.grammar import Spec, heaviest, places_of
 from servetune.report.latency_charts import LATENCIES
 from servetune.report.measured import Measured
 from servetune.report.palette import TOKENS, styles, vega_config
+from servetune.tables.frames import records_of
 
 COMPARED = {
     "ttft_p50_ms": "TTFT p50, ms",

@@ -8,7 +8,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import known
 from servetune.insight.attained import Attained
 from servetune.insight.cases import cases
 from servetune.insight.findings import Case, Told, findings
@@ -17,6 +16,7 @@ from servetune.plan.planned import Plan
 from servetune.records.sessions import Ceilings, SessionRecord
 from servetune.report.grammar import Spec, data, distinct, layered, look, says, shown, spec, tooltip
 from servetune.report.wording import number, share, where_of
+from servetune.tables.frames import known
 
 PHASES = {
     "startup_imports_s": "imports and the rest",

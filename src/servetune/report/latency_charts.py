@@ -5,7 +5,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import first_of, known, records_of
 from servetune.metrics import PERCENTILES
 from servetune.report.grammar import (
     Spec,
@@ -20,6 +19,7 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.wording import is_batch, number, where_of
+from servetune.tables.frames import first_of, known, records_of
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E latency"}
 """The latencies that are drawn; ITL is not, since it counts chunks under speculation."""

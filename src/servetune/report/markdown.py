@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from servetune.analysis.comparison import compare_kv_cache, records_of
+from servetune.analysis.comparison import compare_kv_cache
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
 from servetune.report import (
@@ -21,6 +21,7 @@ from servetune.report.insight_markdown import context_table, finding_list, payof
 from servetune.report.measured import Measured
 from servetune.report.provenance import ServerCommand
 from servetune.report.verdicts_markdown import effect_table, verdict_table
+from servetune.tables.frames import records_of
 
 LIMIT = 60_000
 """Characters; GitHub refuses a comment above 65,536."""

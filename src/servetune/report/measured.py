@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from servetune.analysis.comparison import compare, numbers
+from servetune.analysis.comparison import compare
 from servetune.analysis.context import Growth, growths
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.insight.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.plan.planned import Plan
-from servetune.published import Published, read_published
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
 from servetune.report import answer, provenance, quality, slo, verdicts
 from servetune.report.turns import by_turn
-from servetune.tables import declared
-from servetune.timeline import COLUMNS
+from servetune.tables.frames import declared, numbers
+from servetune.tables.published import Published, read_published
+from servetune.tables.timeline import COLUMNS
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Measured:
 
     Attributes:
         plan: what was asked.
-        table: a row a measurement, as `servetune.tables.load_points` makes it.
-        quantiles: the distributions, as `servetune.tables.quantiles` makes them.
+        table: a row a measurement, as `servetune.tables.write.load_points` makes it.
+        quantiles: the distributions, as `servetune.tables.write.quantiles` makes them.
         sessions: session records by id; some may be missing.
-        turns: conversations by turn, as `servetune.tables.turns` makes them.
-        over_time: telemetry, as `servetune.timeline.timeline` makes it.
+        turns: conversations by turn, as `servetune.tables.write.turns` makes them.
+        over_time: telemetry, as `servetune.tables.timeline.timeline` makes it.
         published: what others measured, to stand beside it.
         searched: what searches for the capacity found.
-        answers: a row a variant, as `servetune.quality_tables.qualities` makes it.
+        answers: a row a variant, as `servetune.tables.quality.qualities` makes it.
     """
 
     plan: Plan

@@ -4,9 +4,9 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.analysis.percentiles import INTERVALS, percentile_intervals
 from servetune.report.wording import NONE, number
+from servetune.tables.frames import known, records_of
 
 HEADS = {
     name: f"{latency.upper()} {percentile}"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import records_of
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
 from servetune.report.wording import plural, shell, where_of
+from servetune.tables.frames import records_of
 
 REPORT = "uv run snakemake --cores 1 reports/summary.html"
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, numbers
 from servetune.plan.planned import Plan
-from servetune.published import Published
 from servetune.report import context
 from servetune.report.wording import number, ratio
+from servetune.tables.frames import known, numbers
+from servetune.tables.published import Published
 
 EXPLAINED = (
     "Numbers that others published, beside those measured here. They were made under other"
@@ -61,7 +61,7 @@ def beside(plan: Plan, table: pd.DataFrame, published: Published) -> list[Beside
 
     Args:
         plan: what was asked.
-        table: a row a measurement, as `servetune.tables.load_points` makes it.
+        table: a row a measurement, as `servetune.tables.write.load_points` makes it.
         published: the numbers, whose metrics are columns of the table, or told by lines of TPOT
             over context, where they were measured.
     """

@@ -8,11 +8,11 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.plan.planned import Plan
 from servetune.report.answer import POOR
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
 from servetune.report.wording import NONE, TIMES, first_sentence, listed, ratio
+from servetune.tables.frames import known, records_of
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from servetune.analysis.comparison import records_of
 from servetune.plan.planned import Plan
 from servetune.report import quality
 from servetune.report.gfm import pipe_table, text
 from servetune.report.wording import NONE, number, percent, whole
+from servetune.tables.frames import records_of
 
 
 def quality_table(plan: Plan, table: pd.DataFrame | None) -> str | None:

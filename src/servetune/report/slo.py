@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.capacities import Gain, gains
-from servetune.analysis.comparison import known, records_of
 from servetune.capacity.sequential import OVERLOAD
 from servetune.plan.planned import Plan
 from servetune.report.wording import NONE, listed, number, percent, plural, ratio, span
 from servetune.study.capacity import Objective, Slo
+from servetune.tables.frames import known, records_of
 
 NBSP = "\N{NO-BREAK SPACE}"
 
@@ -44,7 +44,7 @@ STOPPED = {
 
 @dataclass(frozen=True)
 class Searched:
-    """What searches for the capacity left, as `servetune.capacity_tables` makes it."""
+    """What searches for the capacity left, as `servetune.tables.capacity` makes it."""
 
     capacities: pd.DataFrame
     probes: pd.DataFrame

@@ -6,7 +6,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.report.charts import place_axis
 from servetune.report.grammar import (
     Spec,
@@ -24,6 +23,7 @@ from servetune.report.grammar import (
 from servetune.report.slo import UNITS, Found, Searched, objective
 from servetune.report.wording import number, share
 from servetune.study.capacity import Slo
+from servetune.tables.frames import known, records_of
 
 SELECTED = "datum.where === objective && indexof(hidden, datum.variant) < 0"
 

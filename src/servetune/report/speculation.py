@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.insight.payoff import Payoff, Place, Speedup, is_synthetic
 from servetune.insight.speculation import Speculation
 from servetune.plan.planned import Plan
 from servetune.report.grammar import positions_of
 from servetune.report.wording import listed, ratio, where_of
+from servetune.tables.frames import known, records_of
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from servetune.analysis.comparison import compare, records_of
+from servetune.analysis.comparison import compare
 from servetune.plan.planned import Plan
 from servetune.report import answer, quality, slo, wording
-from servetune.tables import declared
+from servetune.tables.frames import declared, records_of
 
 STATUS_STYLE = {"ok": "green", "partial": "yellow", "invalid": "yellow", "failed": "red"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.report.grammar import Spec, data, distinct, hiding, layered, says, spec
 from servetune.report.wording import number, share, where_of
+from servetune.tables.frames import known, records_of
 
 RUN = ["session", "launch"]
 MOST_ROWS = 10_000

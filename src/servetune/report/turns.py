@@ -6,7 +6,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import first_of, known, numbers, records_of
 from servetune.report.grammar import (
     Spec,
     data,
@@ -19,6 +18,7 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.wording import number, share, where_of, whole
+from servetune.tables.frames import first_of, known, numbers, records_of
 
 KEY = ["variant", "workload", "load_point", "turn"]
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.records.measurements import Card, Check
 from servetune.report.wording import NONE, number, share, whole
+from servetune.tables.frames import known, records_of
 
 Verdict = Literal["pass", "broken", "not judged"]
 Row = dict[str, Any]

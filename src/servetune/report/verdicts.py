@@ -6,7 +6,6 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from servetune.analysis.comparison import known, records_of
 from servetune.analysis.judgement import Judgement
 from servetune.analysis.launches import JUDGED
 from servetune.analysis.planning import MOST, POWER
@@ -26,6 +25,7 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.wording import listed, number, plural, ratio, share, where_of
+from servetune.tables.frames import known, records_of
 
 HEADS = dict(zip(JUDGED, ("Output throughput", "TTFT p50", "TPOT p50"), strict=True))
 

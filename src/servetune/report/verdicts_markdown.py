@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from typing import Any
 
-from servetune.analysis.comparison import records_of
 from servetune.analysis.judgement import Judgement
 from servetune.report import verdicts, wording
 from servetune.report.answer import marked
 from servetune.report.gfm import details, left, pipe_table, text
+from servetune.tables.frames import records_of
 
 
 def verdict_table(

@@ -5,7 +5,7 @@ import re
 import shlex
 from typing import Any
 
-from servetune.analysis.comparison import known
+from servetune.tables.frames import known
 
 NONE = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -149,3 +149,16 @@ def write_samples(samples: pd.DataFrame, path: Path) -> None:
     """Write samples as Parquet under a temporary name, then rename."""
     with whole_file(path) as temporary:
         samples.to_parquet(temporary, index=False)
+
+
+IDLE_TIMEOUT_S = 30.0
+
+
+def wait_idle(url: str) -> None:
+    """Wait, for a while, until the requests that the end of another load cut off are gone."""
+    deadline = time.monotonic() + IDLE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        seen = scrape(url)
+        if not seen.get("requests_running") and not seen.get("requests_waiting"):
+            return
+        time.sleep(0.05)

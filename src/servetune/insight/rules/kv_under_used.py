@@ -2,12 +2,12 @@
 
 import math
 
-from servetune.analysis.comparison import known
 from servetune.insight.attained import step_work
 from servetune.insight.findings import Case, Finding
 from servetune.insight.queueing import waits
 from servetune.insight.roofline import least_time_s
 from servetune.insight.wording import count, percent
+from servetune.tables.frames import known
 
 MOSTLY_EMPTY = 0.5
 WORTH = 1.2

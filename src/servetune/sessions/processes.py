@@ -11,7 +11,7 @@ from servetune.load.registry import GENERATORS
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
 from servetune.records.paths import raw_folder
-from servetune.serve import Server
+from servetune.sessions.server.process import Server
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 
-from servetune import card
 from servetune.load.client import Clients, LoadError
 from servetune.load.generator import Target
 from servetune.load.inside.judge import ended_by
@@ -19,19 +18,19 @@ from servetune.load.request_table import aggregate, by_turn, quantiles, request_
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.load.warmup import warm_up
 from servetune.plan.planned import Measurement, Session
-from servetune.probes import found_by, nothing_found
 from servetune.progress import say
-from servetune.provenance import now
 from servetune.records.measurements import MeasurementRecord, ServerFacts
 from servetune.records.validity import judge, limits_of
-from servetune.serve import Server
+from servetune.sessions import card
+from servetune.sessions.probes import found_by, nothing_found
+from servetune.sessions.provenance import now
+from servetune.sessions.server.process import Server
 from servetune.telemetry.gpus import throttling
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import read_signals
-from servetune.telemetry.sampler import Counters, Sampler, difference, scrape
+from servetune.telemetry.sampler import Counters, Sampler, difference, scrape, wait_idle
 
 CLIENT_READY_TIMEOUT_S = 300.0
-IDLE_TIMEOUT_S = 30.0
 LOG_TAIL_LINES = 40
 TELL_EVERY_S = 10.0
 
@@ -157,16 +156,6 @@ def _load(
         **asdict(used),
     }
     return difference(before, after), seen
-
-
-def wait_idle(url: str) -> None:
-    """Wait, for a while, until the requests that the end of another load cut off are gone."""
-    deadline = time.monotonic() + IDLE_TIMEOUT_S
-    while time.monotonic() < deadline:
-        seen = scrape(url)
-        if not seen.get("requests_running") and not seen.get("requests_waiting"):
-            return
-        time.sleep(0.05)
 
 
 class _Watch:

@@ -9,29 +9,29 @@ from typing import Any
 
 import psutil
 
-from servetune import searches
-from servetune.ceilings import measured_ceilings
 from servetune.engines.environments import read_engine
 from servetune.errors import UserError
 from servetune.files import write_json
-from servetune.hardware import describe_host
 from servetune.load.client import Clients
 from servetune.load.prepare import Prepared, prepare
-from servetune.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
 from servetune.models.architecture import read_architecture
 from servetune.models.make import checkpoint
-from servetune.owed import next_owed, owed_by, owes_quality
 from servetune.plan.planned import Measurement, PlannedSearch, Session
-from servetune.probes import scout
-from servetune.processes import checkpoint_of, client_of, server_of
 from servetune.progress import say
-from servetune.provenance import git_state, now
-from servetune.quality.measure import blank_quality, measure_quality
 from servetune.records.measurements import MeasurementRecord, ServerFacts
 from servetune.records.paths import launch_files, quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
-from servetune.serve import Server, ServerError
+from servetune.sessions import searches
+from servetune.sessions.hardware import describe_host
+from servetune.sessions.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
+from servetune.sessions.owed import next_owed, owed_by, owes_quality
+from servetune.sessions.probes import scout
+from servetune.sessions.processes import checkpoint_of, client_of, server_of
+from servetune.sessions.provenance import git_state, now
+from servetune.sessions.quality.measure import blank_quality, measure_quality
+from servetune.sessions.server.ceilings import measured_ceilings
+from servetune.sessions.server.process import Server, ServerError
 from servetune.telemetry.gpus import Gpus, other_processes
 from servetune.telemetry.sampler import Sampler, write_samples
 from servetune.workloads.datasets import read_requests

@@ -26,7 +26,7 @@ def measured_ceilings(
 
     Args:
         engine: the environment that holds torch.
-        host: as `servetune.hardware.describe_host` tells it.
+        host: as `servetune.sessions.hardware.describe_host` tells it.
         environment: variables that the study sets for the server.
     """
     reserved = environment.get(_RESERVED_CORES, "1")
@@ -48,7 +48,7 @@ def measured_ceilings(
 def _measure(python: Path, threads: int, environment: dict[str, str]) -> Ceilings | None:
     try:
         answer = subprocess.run(
-            [python, "-m", "servetune.device_probe", str(threads)],
+            [python, "-m", "servetune.sessions.server.inside_device", str(threads)],
             env={**environment_with_source(), **environment},
             capture_output=True,
             text=True,

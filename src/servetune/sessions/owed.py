@@ -4,7 +4,7 @@ from pathlib import Path
 
 from servetune.plan.planned import Measurement, Session
 from servetune.records.paths import quality_path, record_path
-from servetune.searches import next_probe
+from servetune.sessions.searches import next_probe
 
 
 def owed_by(session: Session, root: Path) -> list[Measurement]:

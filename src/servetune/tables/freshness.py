@@ -20,21 +20,12 @@ from servetune.records.paths import (
     session_path,
 )
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 _TABLE_CODE = (
-    "records/*.py",
-    "tables.py",
-    "capacity_tables.py",
-    "timeline.py",
-    "telemetry/*.py",
-    "plan/*.py",
-    "study/*.py",
-    "load/prepare.py",
-    "searches.py",
-    "quality_tables.py",
-    "quality/statistics.py",
+    *("metrics.py", "study/*.py", "capacity/*.py", "records/*.py", "telemetry/*.py"),
+    *("load/*.py", "plan/*.py", "sessions/searches.py", "sessions/probes.py", "tables/*.py"),
 )
-_REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*", "published.py")
+_REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*")
 
 
 def tables_digest(plan: Plan, root: Path) -> str:

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 from servetune.files import write_json
-from servetune.hardware import check_hardware, gpus, sole_use
-from servetune.launch import ServerLaunch
-from servetune.owed import is_complete
 from servetune.plan.planned import Session
 from servetune.records.paths import launch_files, session_path
 from servetune.records.sessions import Launch, SessionRecord
-from servetune.searches import ended_of
+from servetune.sessions.hardware import check_hardware, gpus, sole_use
+from servetune.sessions.launch import ServerLaunch
+from servetune.sessions.owed import is_complete
+from servetune.sessions.searches import ended_of
 
 
 def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:

@@ -21,7 +21,7 @@ import httpx
 
 from servetune.engines.source import environment_with_source
 from servetune.records.measurements import ServerFacts
-from servetune.startup import read_facts
+from servetune.sessions.server.startup import read_facts
 
 STOP_GRACE_S = 30.0
 HEALTH_TIMEOUT_S = 10.0
@@ -101,7 +101,14 @@ class Server:
         vllm = [str(self._python), "-m", "vllm.entrypoints.cli.main"]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "servetune.guard", str(STOP_GRACE_S), *vllm, *self._words],
+                [
+                    sys.executable,
+                    "-m",
+                    "servetune.sessions.server.guard",
+                    str(STOP_GRACE_S),
+                    *vllm,
+                    *self._words,
+                ],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

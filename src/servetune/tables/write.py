@@ -9,15 +9,12 @@ few numbers that a reviewer diffs.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from servetune import capacity_tables, quality_tables
-from servetune.capacity_tables import PLACE
 from servetune.errors import UserError
 from servetune.load.prepare import with_numbers
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
@@ -25,8 +22,11 @@ from servetune.plan.planned import Plan, Session
 from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics, read_measurement
 from servetune.records.paths import record_path
 from servetune.records.validity import checks, limits_of, verdict
-from servetune.searches import ended_of, probes_of
-from servetune.timeline import timeline
+from servetune.sessions.searches import ended_of, probes_of
+from servetune.tables import capacity, quality
+from servetune.tables.capacity import PLACE
+from servetune.tables.frames import declared, geometric_mean
+from servetune.tables.timeline import timeline
 
 REVIEWED = (
     "ttft_p50_ms",
@@ -183,11 +183,6 @@ def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*PLACE, "latency", "probability", "value_ms"])
 
 
-def declared(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of declared load points: without the probes of searches for the capacity."""
-    return table[table["probe"].isna()]
-
-
 def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     """Nest the reviewed metrics as `<variant>.<workload>.<load point>.<metric>`.
 
@@ -207,14 +202,6 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
                 values[name] = float(f"{mean:.4g}")
         nested.setdefault(str(variant), {}).setdefault(str(workload), {})[str(point)] = values
     return nested
-
-
-def geometric_mean(values: "Sequence[float] | pd.Series[float]") -> float:
-    """Return the geometric mean of the values that are not NaN, 0 if one is 0; NaN without any."""
-    known = np.asarray(values, dtype=float)
-    known = known[~np.isnan(known)]
-    with np.errstate(divide="ignore"):
-        return float(np.exp(np.log(known).mean())) if known.size else float("nan")
 
 
 def _write_timeline(plan: Plan, records: list[MeasurementRecord], results: Path) -> None:
@@ -247,22 +234,20 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     quantiles(usable).to_parquet(results / "quantiles.parquet", index=False)
     turns(usable).to_parquet(results / "turns.parquet", index=False)
     _write_timeline(plan, list(records.values()), results)
-    capacity_tables.probes(list(records.values())).to_parquet(
-        results / "probes.parquet", index=False
-    )
+    capacity.probes(list(records.values())).to_parquet(results / "probes.parquet", index=False)
     ended = ended_of(plan.study, plan.searches, results.parents[1])
-    found = capacity_tables.capacities(ended, records)
+    found = capacity.capacities(ended, records)
     found.to_parquet(results / "capacities.parquet", index=False)
     nested = reviewed_metrics(table)
-    for variant, workloads in capacity_tables.metrics(found).items():
+    for variant, workloads in capacity.metrics(found).items():
         for workload, values in workloads.items():
             nested.setdefault(variant, {}).setdefault(workload, {}).update(values)
-    quality = quality_tables.qualities(plan, quality_tables.read_qualities(plan, results))
-    quality.to_parquet(results / "quality.parquet", index=False)
-    quality.drop(columns=["server_command", "log_tail"]).to_csv(
+    answered = quality.qualities(plan, quality.read_qualities(plan, results))
+    answered.to_parquet(results / "quality.parquet", index=False)
+    answered.drop(columns=["server_command", "log_tail"]).to_csv(
         results / "quality.csv", index=False, float_format="%.5g", lineterminator="\n"
     )
-    for variant, told in quality_tables.metrics(quality).items():
+    for variant, told in quality.metrics(answered).items():
         nested.setdefault(variant, {}).setdefault("quality", {}).update(told)
     metrics = json.dumps(nested, indent=1)
     (results / "metrics.json").write_text(metrics + "\n", encoding="utf-8")

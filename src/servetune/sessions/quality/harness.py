@@ -20,7 +20,7 @@ from servetune.errors import UserError
 from servetune.plan.planned import Session
 from servetune.plan.quality import LM_EVAL, PlannedQuality
 from servetune.records.quality import TaskMetric
-from servetune.serve import Server
+from servetune.sessions.server.process import Server
 
 NO_FILTER = "none"
 GRACE_S = 10.0
@@ -52,7 +52,7 @@ def run_tasks(
     with (
         output.open("w") as log,
         subprocess.Popen(
-            [sys.executable, "-m", "servetune.guard", str(GRACE_S), *words],
+            [sys.executable, "-m", "servetune.sessions.server.guard", str(GRACE_S), *words],
             # Held open for the guard, which ends lm-eval when it closes.
             stdin=subprocess.PIPE,
             stdout=log,

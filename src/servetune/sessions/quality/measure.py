@@ -9,15 +9,16 @@ from pathlib import Path
 import httpx
 
 from servetune.errors import UserError
-from servetune.measure import LOG_TAIL_LINES, wait_idle
 from servetune.plan.planned import Session
 from servetune.plan.quality import PlannedQuality
 from servetune.progress import say
-from servetune.provenance import now
-from servetune.quality.ask import RefusedError, ask
-from servetune.quality.harness import HarnessError, run_tasks
 from servetune.records.quality import Document, QualityRecord
-from servetune.serve import Server, ServerError
+from servetune.sessions.measure import LOG_TAIL_LINES
+from servetune.sessions.provenance import now
+from servetune.sessions.quality.ask import RefusedError, ask
+from servetune.sessions.quality.harness import HarnessError, run_tasks
+from servetune.sessions.server.process import Server, ServerError
+from servetune.telemetry.sampler import wait_idle
 from servetune.workloads.datasets import read_requests
 
 TELL_EVERY_S = 10.0

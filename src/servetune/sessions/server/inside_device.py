@@ -1,7 +1,8 @@
 """What one device can do: a copy in memory and matrix multiplications, timed.
 
-Usage, in an environment that has torch: `python -m servetune.device_probe THREADS`. Prints one
-line of JSON with the fields of `servetune.records.sessions.Ceilings`. THREADS are those of a CPU.
+Usage, in an environment that has torch: `python -m servetune.sessions.server.inside_device
+THREADS`. Prints one line of JSON with the fields of `servetune.records.sessions.Ceilings`. THREADS
+are those of a CPU.
 """
 
 import json

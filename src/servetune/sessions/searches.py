@@ -5,7 +5,6 @@ from pathlib import Path
 from servetune.capacity.search import Capacity
 from servetune.files import write_json
 from servetune.plan.planned import Measurement, PlannedSearch, Session
-from servetune.probes import next_measurement, predicted, scout
 from servetune.records.measurements import (
     MeasurementRecord,
     SearchRecord,
@@ -13,6 +12,7 @@ from servetune.records.measurements import (
     read_search,
 )
 from servetune.records.paths import record_path, search_path
+from servetune.sessions.probes import next_measurement, predicted, scout
 
 
 def ended_of(study: str, searches: list[PlannedSearch], root: Path) -> list[SearchRecord]:

@@ -10,11 +10,11 @@ import pandas as pd
 
 from servetune.errors import UserError
 from servetune.plan.planned import Plan
-from servetune.quality import statistics
-from servetune.quality.statistics import Estimate, Verdict
 from servetune.records.paths import quality_path
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.study.quality import Quality
+from servetune.tables import quality_statistics
+from servetune.tables.quality_statistics import Estimate, Verdict
 
 QUALITIES = {
     **dict.fromkeys(("variant", "status", "reason", "verdict", "no_ratio"), "object"),
@@ -78,7 +78,7 @@ def _row(
     row |= {
         "documents": len(record.documents),
         "tokens": sum(document.tokens for document in record.documents),
-        "perplexity": statistics.perplexity(record.documents),
+        "perplexity": quality_statistics.perplexity(record.documents),
     }
     if record.variant == plan.baseline:
         return row
@@ -92,26 +92,26 @@ def _no_ratio(plan: Plan, record: QualityRecord, baseline: QualityRecord | None)
         return f"{plan.baseline} was not measured"
     if baseline.status != "ok":
         return f"{plan.baseline} has no answers: {baseline.reason}"
-    if not statistics.have_same_tokens(baseline.documents, record.documents):
+    if not quality_statistics.have_same_tokens(baseline.documents, record.documents):
         return f"its tokenizer makes other tokens of the corpus than that of {plan.baseline}"
     return None
 
 
 def _compared(asked: Quality, baseline: QualityRecord, record: QualityRecord) -> dict[str, Any]:
     before, after = baseline.documents, record.documents
-    ratio = statistics.perplexity_ratio(before, after)
-    agreement = statistics.top1_agreement(before, after)
+    ratio = quality_statistics.perplexity_ratio(before, after)
+    agreement = quality_statistics.top1_agreement(before, after)
     verdicts: dict[str, Verdict | None] = {
-        "perplexity_verdict": statistics.within(ratio, most=asked.max_perplexity_ratio),
-        "top1_verdict": statistics.within(agreement, least=asked.min_top1_agreement),
+        "perplexity_verdict": quality_statistics.within(ratio, most=asked.max_perplexity_ratio),
+        "top1_verdict": quality_statistics.within(agreement, least=asked.min_top1_agreement),
     }
     return {
         **_estimate("perplexity_ratio", ratio),
         **_estimate("top1_agreement", agreement),
         **verdicts,
-        "verdict": statistics.together(list(verdicts.values())),
-        "greedy_identical_ratio": statistics.greedy_identical_ratio(before, after),
-        "greedy_common_tokens": statistics.greedy_common_tokens(before, after),
+        "verdict": quality_statistics.together(list(verdicts.values())),
+        "greedy_identical_ratio": quality_statistics.greedy_identical_ratio(before, after),
+        "greedy_common_tokens": quality_statistics.greedy_common_tokens(before, after),
     }
 
 

@@ -1,1 +1,0 @@
-"""The quality guard: a variant's answers against the baseline's, on one corpus."""

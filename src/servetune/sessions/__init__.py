@@ -1,0 +1,1 @@
+"""Sessions: serve a variant, send it every load point that is missing, record each."""

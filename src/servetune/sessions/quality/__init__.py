@@ -1,0 +1,1 @@
+"""The quality guard: what a variant answers on one corpus."""

@@ -1,0 +1,1 @@
+"""From the records of a plan to tidy tables."""

@@ -1,0 +1,41 @@
+"""Rows and numbers of the tables, as all that reads them needs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a frame's rows as dictionaries by column."""
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def first_of(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return a frame's first row as a dictionary by column."""
+    # Not through `records_of`, which converts column by column and is ten times as slow for a row.
+    return {str(key): value for key, value in frame.iloc[0].items()}
+
+
+def numbers(values: "pd.Series[Any]") -> "pd.Series[float]":
+    """Read a column as floats; a column without any value has no numeric type of its own."""
+    return pd.to_numeric(values, errors="coerce").astype(float)
+
+
+def known(value: Any) -> float | None:
+    """Return a number as a float, and None where there is none."""
+    return None if value is None or pd.isna(value) else float(value)
+
+
+def declared(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of declared load points: without the probes of searches for the capacity."""
+    return table[table["probe"].isna()]
+
+
+def geometric_mean(values: "Sequence[float] | pd.Series[float]") -> float:
+    """Return the geometric mean of the values that are not NaN, 0 if one is 0; NaN without any."""
+    given = np.asarray(values, dtype=float)
+    given = given[~np.isnan(given)]
+    with np.errstate(divide="ignore"):
+        return float(np.exp(np.log(given).mean())) if given.size else float("nan")
