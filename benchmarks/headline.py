@@ -12,8 +12,8 @@ import pandas as pd
 
 from servetune.analysis.comparison import compare
 from servetune.analysis.crossing import falls_below_one
+from servetune.analysis.findings.cases import cases
 from servetune.analysis.judgement import judge_study
-from servetune.insight.cases import cases
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path

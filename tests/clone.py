@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from servetune.insight.cases import cases
-from servetune.insight.findings import Finding, find
+from servetune.analysis.findings.cases import cases
+from servetune.analysis.findings.gather import Finding, find
 from servetune.records.sessions import read_session
 from workspace import QUIET
 

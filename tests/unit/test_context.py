@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from report_data import make_data, make_quickstart_plan
-from servetune.analysis.context import break_even, fieller, fit_line, growths, slope_ratio
+from servetune.analysis.context_growth import break_even, fieller, fit_line, growths, slope_ratio
 from servetune.report.context import rows
 from servetune.report.gfm import text
 from servetune.report.insight_markdown import context_table

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 from architectures import H200, LLAMA_8B
-from servetune.insight.attained import Engine
-from servetune.insight.cases import cases
-from servetune.insight.findings import Case, Finding, all_rules, find, findings
+from servetune.analysis.findings.cases import cases
+from servetune.analysis.findings.gather import Case, Finding, all_rules, find, findings
+from servetune.analysis.roofline.attained import Engine
 from servetune.records.sessions import Architecture, Ceilings
 
 DATA = Path(__file__).parents[1] / "data"

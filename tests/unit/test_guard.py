@@ -70,7 +70,8 @@ def test_an_owner_that_is_killed_takes_its_command_with_it(tmp_path: Path) -> No
     owned = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     script = (
         "import subprocess, sys, time; subprocess.Popen([sys.executable, '-m',"
-        f"'servetune.sessions.server.guard', '1', sys.executable, '-c', {owned!r}], stdin=subprocess.PIPE); time.sleep(60)"
+        f"'servetune.sessions.server.guard', '1', sys.executable, '-c', {owned!r}],"
+        "stdin=subprocess.PIPE); time.sleep(60)"
     )
     owner = subprocess.Popen([sys.executable, "-c", script])
     deadline = time.monotonic() + 20

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from servetune.insight.attained import Attained, Engine, attain
-from servetune.insight.roofline import (
+from servetune.analysis.roofline.attained import Attained, Engine, attain
+from servetune.analysis.roofline.work import (
     decode_step,
     kv_cache_bytes,
     passes,

@@ -8,9 +8,9 @@ import pytest
 
 from architectures import EAGLE3, H200, LLAMA_8B
 from report_data import make_data, make_quickstart_plan
-from servetune.insight.attained import Engine
-from servetune.insight.payoff import Payoff, Speedup, counterparts, payoffs, speedups
-from servetune.insight.speculation import LARGEST_BATCH, speculate, step_cost
+from servetune.analysis.payoff import Payoff, Speedup, counterparts, payoffs, speedups
+from servetune.analysis.roofline.attained import Engine
+from servetune.analysis.roofline.speculation import LARGEST_BATCH, speculate, step_cost
 from servetune.records.sessions import Ceilings
 from servetune.report import render_html, render_markdown
 from servetune.report.gfm import text

@@ -1,1 +1,1 @@
-"""Pure functions over the tables: comparisons, later verdicts and findings."""
+"""Pure functions over the tables: comparisons, verdicts, rooflines and findings."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from servetune.analysis.context import Growth, Interval, growths
+from servetune.analysis.context_growth import Growth, Interval, growths
 from servetune.report.wording import NONE, number, ratio, whole
 
 EXPLAINED = (

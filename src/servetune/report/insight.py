@@ -8,10 +8,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.insight.attained import Attained
-from servetune.insight.cases import cases
-from servetune.insight.findings import Case, Told, findings
-from servetune.insight.speculation import Speculation, speculate
+from servetune.analysis.findings.cases import cases
+from servetune.analysis.findings.gather import Case, Told, findings
+from servetune.analysis.roofline.attained import Attained
+from servetune.analysis.roofline.speculation import Speculation, speculate
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Ceilings, SessionRecord
 from servetune.report.grammar import Spec, data, distinct, layered, look, says, shown, spec, tooltip

@@ -1,7 +1,7 @@
 """Why it is as it is, in Markdown: findings, whether speculation pays, TPOT over context."""
 
-from servetune.insight.cases import cases
-from servetune.insight.findings import findings
+from servetune.analysis.findings.cases import cases
+from servetune.analysis.findings.gather import findings
 from servetune.report import answer, context, speculation
 from servetune.report.gfm import bullets, pipe_table, text
 from servetune.report.measured import Measured

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from servetune.analysis.comparison import compare
-from servetune.analysis.context import Growth, growths
+from servetune.analysis.context_growth import Growth, growths
 from servetune.analysis.judgement import Judgement, judge_study
-from servetune.insight.payoff import Payoff, Place, Speedup, payoffs, speedups
+from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.insight.payoff import Payoff, Place, Speedup, is_synthetic
-from servetune.insight.speculation import Speculation
+from servetune.analysis.payoff import Payoff, Place, Speedup, is_synthetic
+from servetune.analysis.roofline.speculation import Speculation
 from servetune.plan.planned import Plan
 from servetune.report.grammar import positions_of
 from servetune.report.wording import listed, ratio, where_of

@@ -25,7 +25,7 @@ _TABLE_CODE = (
     *("metrics.py", "study/*.py", "capacity/*.py", "records/*.py", "telemetry/*.py"),
     *("load/*.py", "plan/*.py", "sessions/searches.py", "sessions/probes.py", "tables/*.py"),
 )
-_REPORT_CODE = ("analysis/**/*.py", "insight/**/*.py", "report/**/*")
+_REPORT_CODE = ("analysis/**/*.py", "report/**/*")
 
 
 def tables_digest(plan: Plan, root: Path) -> str:

@@ -1,9 +1,9 @@
 """Run a command so that nothing of it can outlive the one who asked for it.
 
 Usage: `python -m servetune.sessions.server.guard GRACE_S COMMAND...`, with standard input held
-open by the owner. The command gets its own process group. When the owner closes standard input, dies in
-whatever way, or asks with SIGTERM, the group gets SIGTERM and, after the grace, whatever is left
-gets SIGKILL.
+open by the owner. The command gets its own process group. When the owner closes standard input,
+dies in whatever way, or asks with SIGTERM, the group gets SIGTERM and, after the grace, whatever is
+left gets SIGKILL.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Most draft tokens are rejected, so that drafting costs more than it saves."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.speculation import speculate
-from servetune.insight.wording import percent, times
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.wording import percent, times
+from servetune.analysis.roofline.speculation import speculate
 
 FEW = 0.3
 

@@ -1,8 +1,8 @@
 """Waiting for a place in a batch takes most of the time to the first token."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.queueing import queue_evidence
-from servetune.insight.wording import ms, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.queueing import queue_evidence
+from servetune.analysis.findings.wording import ms, percent
 
 MOST = 0.5
 

@@ -1,8 +1,8 @@
 """The KV cache is full: requests are preempted, or wait for blocks."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.queueing import queue_evidence, waits
-from servetune.insight.wording import count, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.queueing import queue_evidence, waits
+from servetune.analysis.findings.wording import count, percent
 
 FULL = 0.95
 

@@ -9,8 +9,14 @@ is the limit and rejected tokens are paid in full.
 from dataclasses import dataclass
 from typing import Any
 
-from servetune.insight.attained import Engine, batch_of, context_of, plain_tpot_ms, step_work
-from servetune.insight.roofline import least_time_s
+from servetune.analysis.roofline.attained import (
+    Engine,
+    batch_of,
+    context_of,
+    plain_tpot_ms,
+    step_work,
+)
+from servetune.analysis.roofline.work import least_time_s
 from servetune.tables.frames import known
 
 Row = dict[str, Any]

@@ -2,11 +2,11 @@
 
 import math
 
-from servetune.insight.attained import step_work
-from servetune.insight.findings import Case, Finding
-from servetune.insight.queueing import waits
-from servetune.insight.roofline import least_time_s
-from servetune.insight.wording import count, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.queueing import waits
+from servetune.analysis.findings.wording import count, percent
+from servetune.analysis.roofline.attained import step_work
+from servetune.analysis.roofline.work import least_time_s
 from servetune.tables.frames import known
 
 MOSTLY_EMPTY = 0.5

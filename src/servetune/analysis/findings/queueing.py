@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from servetune.insight.wording import count, ms, seconds, short
+from servetune.analysis.findings.wording import count, ms, seconds, short
 
 if TYPE_CHECKING:
-    from servetune.insight.findings import Case
+    from servetune.analysis.findings.gather import Case
 
 SOME_WAIT = 0.5
 MUCH_OF_E2E = 0.2

@@ -1,7 +1,7 @@
 """The load client had no time to spare: the numbers are its own as much as the server's."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.wording import ms, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.wording import ms, percent
 
 BUSY = 0.9
 STARVED = 0.2

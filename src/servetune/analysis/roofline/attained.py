@@ -8,7 +8,7 @@ in it: the utilizations are lower bounds of what the device did.
 from dataclasses import dataclass
 from typing import Any
 
-from servetune.insight.roofline import (
+from servetune.analysis.roofline.work import (
     Utilization,
     Work,
     decode_step,

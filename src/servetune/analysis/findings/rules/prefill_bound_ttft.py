@@ -1,7 +1,7 @@
 """Reading the prompt takes most of the time to the first token, and much of the request."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.wording import count, ms, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.wording import count, ms, percent
 
 MOST = 0.5
 MUCH = 0.3

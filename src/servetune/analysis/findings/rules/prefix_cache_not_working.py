@@ -1,7 +1,7 @@
 """The prefix cache hits much less than the requests' shared prefixes imply."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.wording import ms, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.wording import ms, percent
 
 MUCH = 0.2
 

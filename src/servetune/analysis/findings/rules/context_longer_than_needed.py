@@ -2,8 +2,8 @@
 
 import re
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.wording import count
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.wording import count
 
 FAR = 2.0
 FULL = 0.9

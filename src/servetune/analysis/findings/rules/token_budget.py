@@ -1,8 +1,8 @@
 """Requests wait as the tokens of a step, drafts included, fill `max_num_batched_tokens`."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.queueing import queue_evidence, waits
-from servetune.insight.wording import count
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.queueing import queue_evidence, waits
+from servetune.analysis.findings.wording import count
 
 NEARLY = 0.9
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.insight.attained import Engine, Row
-from servetune.insight.findings import Case
+from servetune.analysis.findings.gather import Case
+from servetune.analysis.roofline.attained import Engine, Row
 from servetune.records.sessions import Ceilings, SessionRecord
 from servetune.tables.frames import known, records_of
 

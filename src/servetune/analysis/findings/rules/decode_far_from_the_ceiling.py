@@ -1,7 +1,7 @@
 """Most of a decode step is neither memory traffic nor arithmetic: the step's own overhead."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.wording import ms, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.wording import ms, percent
 
 FAR = 0.3
 MUCH_PREFILL = 0.3

@@ -1,7 +1,7 @@
 """Compiling and capturing graphs takes much of the start."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.wording import percent, seconds
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.wording import percent, seconds
 
 MUCH = 0.4
 LEAST_S = 10.0

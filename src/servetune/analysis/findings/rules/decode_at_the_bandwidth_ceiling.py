@@ -1,7 +1,7 @@
 """Decode moves memory about as fast as the device can: no server argument makes it faster."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.wording import ms, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.wording import ms, percent
 
 NEAR = 0.6
 

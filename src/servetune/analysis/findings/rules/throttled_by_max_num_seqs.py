@@ -1,8 +1,8 @@
 """Requests wait while a batch is full by `max_num_seqs` and the KV cache has room."""
 
-from servetune.insight.findings import Case, Finding
-from servetune.insight.queueing import queue_evidence, waits
-from servetune.insight.wording import count, percent
+from servetune.analysis.findings.gather import Case, Finding
+from servetune.analysis.findings.queueing import queue_evidence, waits
+from servetune.analysis.findings.wording import count, percent
 
 FULL_KV_CACHE = 0.9
 

@@ -1,6 +1,6 @@
 """Findings: what a load point's numbers say about why it is as fast as it is, and what to try.
 
-Each module of `servetune.insight.rules` is one rule: a file there is all that a new one takes. Its
+Each module of `servetune.analysis.findings.rules` is one rule: a file there is all that a new one takes. Its
 function `find` looks at one load point and returns a finding or None.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from servetune.insight import rules
-from servetune.insight.attained import Attained, Engine, attain
+from servetune.analysis.findings import rules
+from servetune.analysis.roofline.attained import Attained, Engine, attain
 from servetune.tables.frames import known
 
 Row = dict[str, Any]

@@ -1,1 +1,0 @@
-"""The rules that find something, one a module; `servetune.insight.findings` gathers them."""
