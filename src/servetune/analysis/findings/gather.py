@@ -1,7 +1,7 @@
 """Findings: what a load point's numbers say about why it is as fast as it is, and what to try.
 
-Each module of `servetune.analysis.findings.rules` is one rule: a file there is all that a new one takes. Its
-function `find` looks at one load point and returns a finding or None.
+Each module of `servetune.analysis.findings.rules` is one rule: a file there is all that a new one
+takes. Its function `find` looks at one load point and returns a finding or None.
 """
 
 import importlib
