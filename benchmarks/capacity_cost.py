@@ -33,7 +33,7 @@ from capacity_peers import PEERS, Peer
 from pydantic import TypeAdapter
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
 from servetune.capacity.search import Capacity  # noqa: E402
 from servetune.capacity.sequential import sample_of  # noqa: E402
@@ -46,7 +46,7 @@ from servetune.sessions import probes, searches  # noqa: E402
 from servetune.sessions.session import run_session  # noqa: E402
 from servetune.study.capacity import Slo  # noqa: E402
 from servetune.study.workloads import LoadPoint  # noqa: E402
-from workspace import QUIET, Workspace, make_workspace  # noqa: E402
+from tests.workspace import QUIET, Workspace, make_workspace  # noqa: E402
 
 OWN = "servetune"
 THROUGHPUT_REQUESTS = 512

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from report_data import ReportData, make_data, make_quickstart_plan
 from servetune.analysis.judgement import judge_study
 from servetune.analysis.percentiles import percentile_intervals
 from servetune.report import render_html
 from servetune.tables.write import load_points, ok_records, quantiles
+from tests.report_data import ReportData, make_data, make_quickstart_plan
 
 REPEATS = 50
 REQUESTS = 1000

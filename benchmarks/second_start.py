@@ -19,12 +19,12 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
 from servetune.engines.environments import build_engine  # noqa: E402
 from servetune.plan.make import make_plan, read_params  # noqa: E402
 from servetune.plan.planned import Session  # noqa: E402
-from workspace import Workspace, make_workspace  # noqa: E402
+from tests.workspace import Workspace, make_workspace  # noqa: E402
 
 STARTS = (("eager", 1), ("compiled", 1), ("compiled", 2))
 """Variants and repeats, in the order of their starts."""

@@ -20,12 +20,12 @@ import pandas as pd
 import yaml
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
 from servetune.engines.environments import build_engine, engine_id, read_engine  # noqa: E402
 from servetune.plan.make import make_plan, read_params  # noqa: E402
 from servetune.plan.planned import Session  # noqa: E402
-from workspace import Workspace, make_workspace  # noqa: E402
+from tests.workspace import Workspace, make_workspace  # noqa: E402
 
 CONCURRENCIES = range(1, 11)
 REQUESTS_PER_STREAM = 4

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-from workspace import Workspace, make_workspace  # noqa: E402
+from tests.workspace import Workspace, make_workspace  # noqa: E402
 
 DRY_RUN = ("snakemake", "-n", "--cores", "1", "reports/summary.html")
 RUN = ("snakemake", "--cores", "1", "reports/summary.html")

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parents[1]
+from tests.paths import ROOT
 
 
 class Project:

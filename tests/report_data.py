@@ -3,7 +3,6 @@
 import math
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,7 @@ from servetune.records.validity import judge
 from servetune.report.measured import Measured
 from servetune.tables import write
 from servetune.tables.timeline import COLUMNS
-
-ROOT = Path(__file__).parents[1]
+from tests.paths import ROOT
 
 # Time to the first token and per token at concurrency 1, and what a server's cache holds.
 SPEED = {"bf16": (38.0, 9.8), "w8a8": (31.0, 7.9), "fp8-kv": (39.5, 9.9), "eagle3": (44.0, 6.1)}

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from report_data import ReportData, make_data, make_quickstart_plan, with_load
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Evidence, Judgement
 from servetune.plan.planned import Plan
@@ -10,6 +9,7 @@ from servetune.records.measurements import MeasurementRecord, Probe, SearchRecor
 from servetune.report.slo import Searched
 from servetune.tables import capacity
 from servetune.tables.write import load_points, ok_records, quantiles
+from tests.report_data import ReportData, make_data, make_quickstart_plan, with_load
 
 SLO = {"strict": {"ttft_p99_ms": 100.0, "tpot_p99_ms": 12.0}}
 ENDS = {

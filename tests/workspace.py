@@ -12,7 +12,8 @@ import psutil
 import yaml
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-ROOT = Path(__file__).parents[1]
+from tests.paths import ROOT
+
 COPIED = (
     *("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", "profiles", "src", "workflow"),
     "data/published",

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from quality_data import make_quality
-from report_data import (
+from servetune.report import render_html
+from tests.quality_data import make_quality
+from tests.report_data import (
     HOSTILE,
     ReportData,
     make_all_kinds,
@@ -24,8 +25,7 @@ from report_data import (
     make_hostile_data,
     make_quickstart_plan,
 )
-from search_data import make_searches
-from servetune.report import render_html
+from tests.search_data import make_searches
 
 ARGUMENTS = [
     "--no-sandbox",

@@ -1,6 +1,6 @@
 import pytest
 
-from clone import Clone, make_clone
+from tests.e2e.clone import Clone, make_clone
 
 
 @pytest.fixture(scope="session")

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from loads import load
 from servetune.engines.environments import build_engine, engine_id, read_engine
 from servetune.load.client import LoadClient, LoadError
 from servetune.load.generator import Reply, Target
 from servetune.load.guidellm.generator import GUIDELLM
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
-from standin.serving import KEY, Server, serving, write_model
+from tests.loads import load
+from tests.paths import ROOT
+from tests.standin.serving import KEY, Server, serving, write_model
 
 pytestmark = pytest.mark.e2e
 
-ROOT = Path(__file__).parents[2]
 LATE_S = 0.15
 """How late a request may be sent on a machine that has other things to do."""
 

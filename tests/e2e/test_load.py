@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from clone import Clone, make_clone
 from servetune.corpus import passage
+from tests.e2e.clone import Clone, make_clone
 
 pytestmark = pytest.mark.e2e
 

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from clone import ROOT, Clone
 from servetune.engines.environments import engine_id, read_engine
+from tests.e2e.clone import ROOT, Clone
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clone import Clone
+from tests.e2e.clone import Clone
 
 pytestmark = pytest.mark.e2e
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from project import Project
+from tests.project import Project
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from standin.serving import KEY, PROMPT, PYTHON, Server, launch, serving, write_model
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
+from tests.standin.serving import KEY, PROMPT, PYTHON, Server, launch, serving, write_model
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from workspace import Workspace, make_workspace
+from tests.workspace import Workspace, make_workspace
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workspace import ROOT, Workspace
+from tests.workspace import ROOT, Workspace
 
 PROSE = {"kind": "text", "requests": 4, "input_words": 40, "output_tokens": 4}
 LOOPBACK_ALONE = (

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from workspace import Workspace, make_workspace
+from tests.workspace import Workspace, make_workspace
 
 pytestmark = pytest.mark.alone
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from workspace import Workspace
+from tests.workspace import Workspace
 
 
 @pytest.fixture

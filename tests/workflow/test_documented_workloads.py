@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from workspace import ROOT, make_workspace, write_tokenizer
+from tests.workspace import ROOT, make_workspace, write_tokenizer
 
 PAGE = ROOT / "docs/workloads.md"
 

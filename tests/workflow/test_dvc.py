@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from workspace import Workspace
+from tests.workspace import Workspace
 
 
 @pytest.fixture(scope="module")

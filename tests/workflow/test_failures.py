@@ -11,7 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from workspace import TABLES, Workspace, make_workspace
+from tests.workspace import TABLES, Workspace, make_workspace
 
 TOO_LONG = {"max_model_len": 10_000_000}
 

@@ -12,7 +12,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from workspace import QUIET, Workspace, make_workspace
+from tests.workspace import QUIET, Workspace, make_workspace
 
 OK, FAILED, SHORT, UNRESET = "plain", "fails", "short", "keeps-cache"
 

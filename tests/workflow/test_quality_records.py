@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from servetune.engines.environments import engine_id
-from workspace import Workspace, make_workspace
+from tests.workspace import Workspace, make_workspace
 
 BOUNDS = {"corpus": "prose", "max_perplexity_ratio": 1.02, "min_top1_agreement": 0.95}
 PROSE = {"kind": "text", "requests": 12, "input_words": {"min": 40, "max": 60}, "output_tokens": 8}

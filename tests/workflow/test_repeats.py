@@ -3,7 +3,7 @@
 from typing import Any
 
 from servetune.plan.order import measuring_order
-from workspace import TABLES, Workspace
+from tests.workspace import TABLES, Workspace
 
 
 def order_measured(workspace: Workspace) -> list[tuple[str, int]]:

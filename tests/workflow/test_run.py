@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from workspace import Workspace
+from tests.workspace import Workspace
 
 
 def test_one_command_leads_from_parameters_to_a_report(measured: Workspace) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from workspace import QUIET, ROOT, STUDY, Workspace, make_workspace, write_tokenizer
+from tests.workspace import QUIET, ROOT, STUDY, Workspace, make_workspace, write_tokenizer
 
 STUDIES = sorted(path.stem for path in (ROOT / "studies").glob("*.yaml"))
 

@@ -1,0 +1,152 @@
+"""What speculation costs, what it buys, and from which batch it stops paying."""
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from servetune.analysis.payoff import Payoff, Speedup, counterparts, payoffs, speedups
+from servetune.analysis.roofline.attained import Engine
+from servetune.analysis.roofline.speculation import LARGEST_BATCH, speculate, step_cost
+from servetune.records.sessions import Ceilings
+from servetune.report import render_html, render_markdown
+from servetune.report.gfm import text
+from servetune.report.speculation import sentences, synthetic
+from tests.report_data import make_data, make_quickstart_plan
+from tests.unit.analysis.architectures import EAGLE3, H200, LLAMA_8B
+
+ENGINE = Engine(LLAMA_8B, H200, EAGLE3, draft_tokens=3)
+
+
+def row(tpot_ms: float = 2.75, **changes: Any) -> dict[str, Any]:
+    told = {"status": "ok", "acceptance_length": 2.5, "running_mean": 8.0}
+    return {**told, "context_mean_tokens": 640.0, "tpot_p50_ms": tpot_ms, **changes}
+
+
+def test_eagle3_on_an_h200_pays_what_its_weights_cost() -> None:
+    """Concurrency 8 and an acceptance length of 2.5."""
+    told = speculate(row(), ENGINE)
+    assert told is not None
+    # Verifying reads what a plain step reads; three drafts add 0.85 GB each to 15.7 GB.
+    assert told.step_cost == pytest.approx(1 + 3 * 0.865 / 15.68, abs=0.01)
+    assert told.predicted_speedup == pytest.approx(2.5 / 1.165, abs=0.03)
+
+
+def test_the_more_in_flight_the_dearer_a_step_until_it_does_not_pay() -> None:
+    costs = [step_cost(row(), ENGINE, batch, 640) for batch in (32, 64, 256, 1024)]
+    assert costs == sorted(costs)
+    told = speculate(row(), ENGINE)
+    assert told is not None and told.pays_until is not None
+    assert step_cost(row(), ENGINE, told.pays_until - 1, 640) < 2.5
+    assert step_cost(row(), ENGINE, told.pays_until, 640) >= 2.5
+
+
+def test_what_is_never_accepted_never_pays_and_what_costs_nothing_always_does() -> None:
+    told = speculate(row(acceptance_length=1.0), ENGINE)
+    assert told is not None and told.pays_until == 1
+    bandwidth_only = Ceilings(memory_bandwidth_gb_s=4300)
+    free = speculate(row(), Engine(LLAMA_8B, bandwidth_only, None, draft_tokens=3))
+    assert free is not None and free.pays_until is None
+    assert step_cost(row(), Engine(LLAMA_8B, bandwidth_only, None, 3), LARGEST_BATCH, 640) < 1.1
+
+
+def test_without_speculation_there_is_nothing_to_tell() -> None:
+    assert speculate(row(), Engine(LLAMA_8B, H200)) is None
+    assert speculate(row(acceptance_length=None), ENGINE) is None
+
+
+def launches(tpot_ms: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
+    rows = [
+        {
+            **{"variant": variant, "workload": "closed", "load_point": point, "repeat": i},
+            **{"concurrency": int(point[1:]), "rate_rps": None, "status": "ok"},
+            **{"metric": "tpot_p50_ms", "value": value, "log_value": math.log(value)},
+            **{"measurement": f"{variant}-{point}-{i}", "request_variance": float("nan")},
+            **{"session": "s", "order": i, "started_at": "2026-01-01T00:00:00Z"},
+        }
+        for variant, points in tpot_ms.items()
+        for point, values in points.items()
+        for i, value in enumerate(values, 1)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_a_variant_is_held_against_the_one_that_differs_in_speculation_alone() -> None:
+    assert counterparts(make_quickstart_plan()) == {"eagle3": "bf16"}
+    plan = make_quickstart_plan()
+    sessions = [
+        each.model_copy(update={"server": {"max_num_seqs": 1}}) if each.variant == "bf16" else each
+        for each in plan.sessions
+    ]
+    assert counterparts(plan.model_copy(update={"sessions": sessions})) == {}
+
+
+def test_where_speculation_stops_paying_lies_between_two_loads() -> None:
+    """Each value once: no interval is claimed, and one or two percent decide nothing."""
+    plain = {"c1": [5.0], "c8": [5.2], "c32": [6.0], "c64": [8.0]}
+    drafted = {"c1": [2.5], "c8": [4.0], "c32": [5.9], "c64": [8.4]}
+    table = launches({"bf16": plain, "eagle3": drafted})
+    plan = make_quickstart_plan()
+    (found,) = payoffs(plan, table, speedups(plan, table))
+    assert [at for at, _ in found.points] == [1, 8, 32, 64]
+    values = [speedup.value for _, speedup in found.points]
+    assert values == pytest.approx([2, 1.3, 6 / 5.9, 8 / 8.4])
+    assert (found.pays_at, found.stops_at) == (found.points[1], found.points[3])
+    assert not found.has_intervals
+    (said,) = sentences([found])
+    assert "pays up to concurrency 8 (1.30" in said and "no longer at 64 (0.95" in said
+    assert said.endswith("A single launch has no interval.")
+
+
+def test_launches_that_vary_leave_it_undecided() -> None:
+    plain = {"c1": [5.0, 5.1, 4.9], "c8": [5.0, 6.0, 4.0]}
+    drafted = {"c1": [2.5, 2.4, 2.6], "c8": [4.8, 5.6, 4.0]}
+    table = launches({"bf16": plain, "eagle3": drafted})
+    plan = make_quickstart_plan()
+    (found,) = payoffs(plan, table, speedups(plan, table))
+    (_, sure), (_, unsure) = found.points
+    assert sure.low is not None and sure.high is not None and sure.pays is True
+    assert sure.low < 2 < sure.high
+    assert unsure.pays is None and found.stops_at is None and found.has_intervals
+    (said,) = sentences([found])
+    assert said.startswith(
+        "eagle3 against bf16, closed: it pays up to concurrency 1 (2.00\N{MULTIPLICATION SIGN}, "
+    )
+    assert said.endswith("above, it is undecided.")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([0.9, 0.8], "it is not proven to pay even at concurrency 1 (0.90"),
+        ([1.5, 1.2], "it pays at every concurrency measured, up to 2 (1.20"),
+    ],
+)
+def test_speculation_may_pay_never_or_at_every_load(values: list[float], said: str) -> None:
+    points = tuple((float(i), Speedup(value)) for i, value in enumerate(values, 1))
+    assert said in sentences([Payoff("eagle3", "bf16", "closed", points)])[0]
+
+
+def test_acceptance_that_a_study_sets_is_said_to_be_synthetic() -> None:
+    plan = make_quickstart_plan()
+    assert synthetic(plan) == ""
+    sessions = [
+        each.model_copy(
+            update={"speculative": {**each.speculative, "rejection_sample_method": "synthetic"}}
+        )
+        if each.speculative
+        else each
+        for each in plan.sessions
+    ]
+    said = synthetic(plan.model_copy(update={"sessions": sessions}))
+    assert said.startswith("Synthetic acceptance: of eagle3 the study sets")
+
+
+def test_both_reports_say_up_to_which_load_it_pays() -> None:
+    data = make_data(make_quickstart_plan(repeats=3))
+    told = sentences(data.payoffs)
+    assert told
+    page, markdown = render_html(data), render_markdown(data)
+    for sentence in told:
+        assert sentence in page and text(sentence) in markdown

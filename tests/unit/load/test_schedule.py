@@ -1,0 +1,82 @@
+"""The same declaration sends the same requests, whoever sends them."""
+
+from pathlib import Path
+
+import pytest
+
+from servetune.load.schedule import make_schedule, read_schedule, write_schedule
+from tests.loads import load, rows
+
+
+def test_a_closed_loop_sends_the_dataset_in_its_order_and_from_its_start_again() -> None:
+    made = make_schedule(rows(3), load(concurrency=2, requests=5))
+    assert [each.prompt for each in made] == [f"prompt {i} 0" for i in (0, 1, 2, 0, 1)]
+    assert [each.conversation for each in made] == [0, 1, 2, 3, 4]
+    assert all(each.arrival_s is None for each in made)
+
+
+def test_requests_that_are_not_counted_come_on_top() -> None:
+    told = load(concurrency=2, requests=5, settle_requests=3, cooldown_requests=2)
+    assert len(make_schedule(rows(20), told)) == 10
+
+
+def test_an_open_loop_has_its_arrivals() -> None:
+    made = make_schedule(rows(8), load(rate_rps=4, arrivals="constant", requests=8))
+    assert [each.arrival_s for each in made] == pytest.approx([0.25 * i for i in range(1, 9)])
+
+
+def test_a_duration_alone_sends_what_the_rate_gives() -> None:
+    made = make_schedule(rows(3), load(rate_rps=5, arrivals="constant", duration_s=4))
+    assert len(made) == 20
+
+
+def test_a_closed_loop_for_a_duration_sends_no_prompt_twice() -> None:
+    assert len(make_schedule(rows(3), load(concurrency=1, duration_s=60))) == 3
+
+
+def test_the_turns_of_a_conversation_follow_each_other() -> None:
+    made = make_schedule(rows(2, turns=3), load(concurrency=1, requests=6))
+    assert [(each.conversation, each.turn) for each in made] == [
+        *((0, 0), (0, 1), (0, 2)),
+        *((1, 0), (1, 1), (1, 2)),
+    ]
+
+
+def test_the_last_conversation_ends_where_the_requests_do() -> None:
+    made = make_schedule(rows(2, turns=3), load(concurrency=1, requests=4))
+    assert [(each.conversation, each.turn) for each in made][-1] == (1, 0)
+    assert len(made) == 4
+
+
+def test_a_rate_of_conversations_gives_all_turns_the_arrival_of_the_first() -> None:
+    told = load(rate_rps=1, arrivals="constant", requests=6)
+    made = make_schedule(rows(2, turns=3), told)
+    assert [each.arrival_s for each in made] == pytest.approx([1, 1, 1, 2, 2, 2])
+
+
+def test_a_trace_keeps_its_times_scaled() -> None:
+    trace = [{**row, "arrival_s": 100.0 + 2 * i} for i, row in enumerate(rows(4))]
+    made = make_schedule(trace, load(arrivals="trace", time_scale=0.5, requests=3))
+    assert [each.arrival_s for each in made] == [0, 1, 2]
+
+
+def test_a_trace_that_is_not_in_order_is_sent_in_order() -> None:
+    times_s = (4.0, 2.0, 3.0)
+    trace = [{**row, "arrival_s": at} for row, at in zip(rows(3), times_s, strict=True)]
+    made = make_schedule(trace, load(arrivals="trace", time_scale=1, requests=3))
+    assert [each.prompt for each in made] == ["prompt 1 0", "prompt 2 0", "prompt 0 0"]
+    assert [each.arrival_s for each in made] == [0, 1, 2]
+
+
+def test_a_trace_is_not_repeated_and_ends_with_the_duration() -> None:
+    trace = [{**row, "arrival_s": 2.0 * i} for i, row in enumerate(rows(4))]
+    told = load(arrivals="trace", time_scale=1, requests=100)
+    assert len(make_schedule(trace, told)) == 4
+    told = load(arrivals="trace", time_scale=1, duration_s=3)
+    assert len(make_schedule(trace, told)) == 2
+
+
+def test_a_schedule_survives_its_file(tmp_path: Path) -> None:
+    made = make_schedule(rows(2, turns=2), load(rate_rps=1, requests=4))
+    write_schedule(made, tmp_path / "schedule.jsonl")
+    assert read_schedule(tmp_path / "schedule.jsonl") == made

@@ -1,0 +1,333 @@
+"""The vLLM load client: its pacing by itself, and the whole of it against a stand-in server."""
+
+import asyncio
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servetune.load.client import LoadClient
+from servetune.load.generator import Reply, Target
+from servetune.load.inside.pacing import Pacing
+from servetune.load.schedule import make_schedule, write_schedule
+from servetune.load.vllm_bench.generator import VLLM_BENCH
+from tests.loads import load
+from tests.standin.serving import KEY, PYTHON, Server, serving, write_model
+
+LATE_S = 0.1
+"""How late a request may be sent on a machine that has other things to do."""
+
+Run = Callable[..., list[Reply]]
+
+
+def prompts(count: int, output_tokens: int = 4) -> list[dict[str, Any]]:
+    return [{"prompt": f"say {i} now", "output_tokens": output_tokens} for i in range(count)]
+
+
+def talks(count: int, turns: int) -> list[dict[str, Any]]:
+    words = " ".join(f"word{i}" for i in range(40))
+    said = [[f"{talk} {words} {turn}" for turn in range(turns)] for talk in range(count)]
+    return [{"turns": [{"prompt": each, "output_tokens": 8} for each in talk]} for talk in said]
+
+
+def target(folder: Path, url: str = "http://it") -> Target:
+    return Target(
+        url=url,
+        served_name="it",
+        tokenizer=folder / "model",
+        schedule=folder / "schedule.jsonl",
+        raw=folder / "raw",
+    )
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, LoadClient]]:
+    folder = tmp_path_factory.mktemp("standin")
+    client = LoadClient(
+        PYTHON, VLLM_BENCH.client, {VLLM_BENCH.key_variable: KEY}, folder / "client.log", folder
+    )
+    try:
+        with serving(write_model(folder), folder, "--enable-prompt-tokens-details") as server:
+            client.wait_ready(20)
+            yield server, client
+    finally:
+        client.stop()
+
+
+@pytest.fixture
+def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
+    server, client = running
+
+    def run(rows: list[dict[str, Any]], server: Server = server, **values: Any) -> list[Reply]:
+        where = target(tmp_path, str(server.http.base_url).rstrip("/"))
+        told = load(**values)
+        write_schedule(make_schedule(rows, told), where.schedule)
+        argv = VLLM_BENCH.arguments(told, where)
+        client.run({"argv": argv, "schedule": str(where.schedule), "load": told}, 30, lambda: None)
+        return sorted(VLLM_BENCH.read(where.raw), key=lambda reply: reply.scheduled)
+
+    return run
+
+
+def end_s(reply: Reply) -> float:
+    assert reply.e2e_s is not None
+    return reply.sent_s + reply.e2e_s
+
+
+def most_in_flight(replies: list[Reply]) -> int:
+    return max(
+        sum(other.sent_s <= reply.sent_s < end_s(other) for other in replies) for reply in replies
+    )
+
+
+def lateness_s(reply: Reply) -> float:
+    assert reply.due_s is not None
+    return reply.sent_s - reply.due_s
+
+
+def are_on_time(replies: list[Reply]) -> bool:
+    """Say whether none was sent early, and most not late: other work may stop the machine."""
+    late_s = [lateness_s(reply) for reply in replies]
+    return min(late_s) >= 0 and statistics.median(late_s) < LATE_S
+
+
+def test_a_load_point_reads_as_vllms_own_command() -> None:
+    told = load(
+        rate_rps=4,
+        requests=9,
+        arrivals="gamma",
+        burstiness=0.5,
+        sampling={"temperature": 0.7, "top_p": 0.9, "top_k": -1},
+    )
+    words = " ".join(VLLM_BENCH.arguments(told, target(Path("somewhere"))))
+    assert "--backend openai --endpoint /v1/completions --base-url http://it" in words
+    assert "--temperature=0.7 --top-p=0.9 --top-k=-1 --request-rate 4.0 --burstiness 0.5" in words
+    assert "--ignore-eos" in words and "--min-p" not in words and "--max-concurrency" not in words
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"concurrency": 8}, ["--max-concurrency", "8"]),
+        ({"rate_rps": math.inf}, ["--request-rate", "inf"]),
+        ({"rate_rps": 2}, ["--request-rate", "2.0"]),
+        (
+            {"rate_rps": 2, "arrivals": "constant"},
+            ["--request-rate", "2.0", "--burstiness", "inf"],
+        ),
+        (
+            {"rate_rps": 2, "concurrency": 3},
+            ["--max-concurrency", "3", "--request-rate", "2.0"],
+        ),
+    ],
+)
+def test_the_pace_is_said_where_vllm_has_words_for_it(
+    values: dict[str, Any], words: list[str]
+) -> None:
+    said = VLLM_BENCH.arguments(load(requests=9, **values), target(Path()))
+    assert said[-len(words) - 1 :] == ["--temperature=0.0", *words]
+
+
+def test_conversations_go_to_the_chat_endpoint() -> None:
+    told = load(concurrency=1, requests=1, endpoint="chat")
+    said = VLLM_BENCH.arguments(told, target(Path()))
+    assert said[:4] == ["--backend", "openai-chat", "--endpoint", "/v1/chat/completions"]
+
+
+def test_it_refuses_no_load() -> None:
+    assert VLLM_BENCH.refuses(load(concurrency=1, requests=1), True) is None
+
+
+def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
+    result = {
+        "backend": "openai",
+        "errors": ["", "Traceback:\n  somewhere\nTimeoutError: too late\n"],
+        "start_times": [12.0, 13.0],
+        "input_lens": [7, 0],
+        "output_lens": [3, 0],
+        "ttfts": [0.5, 0.0],
+        "itls": [[0.1, 0.1], []],
+    }
+    sent = {
+        "began_s": 10.0,
+        "scheduled": [1, 0],
+        "arrival_s": [1.5, None],
+        "cached_tokens": [4, None],
+    }
+    (tmp_path / "vllm-bench.json").write_text(json.dumps(result))
+    (tmp_path / "sent.json").write_text(json.dumps(sent))
+    assert VLLM_BENCH.read(tmp_path) == [
+        Reply(1, None, 12.0, 11.5, 7, 3, 4, 0.5, 0.5 + 0.1 + 0.1, [0.1, 0.1]),
+        Reply(0, "TimeoutError: too late", 13.0, None, 0, 0, None, None, None, []),
+    ]
+    chat = {**result, "backend": "openai-chat", "itls": [[0.05, 0.15], []]}
+    (tmp_path / "vllm-bench.json").write_text(json.dumps(chat))
+    # The first chunk of a chat names the role alone.
+    assert VLLM_BENCH.read(tmp_path)[0].ttft_s == pytest.approx(0.55)
+    assert VLLM_BENCH.read(tmp_path)[0].itl_s == [0.15]
+    sent["scheduled"] = [1]
+    (tmp_path / "sent.json").write_text(json.dumps(sent))
+    with pytest.raises(ValueError):
+        VLLM_BENCH.read(tmp_path)
+
+
+def paced(
+    rows: list[dict[str, Any]], failing: tuple[int, ...] = (), **values: Any
+) -> tuple[list[int], set[int]]:
+    """Return the order of a load point whose answers take 10 ms each, and what is broken of it."""
+    told = load(**values)
+    schedule = make_schedule(rows, told)
+
+    async def load_all() -> tuple[list[int], set[int]]:
+        pacing = Pacing(schedule, told)
+        order = []
+        loop = asyncio.get_running_loop()
+        async for request in pacing.requests():
+            order.append(request.index)
+            if request.index not in pacing.broken:
+                is_ok = request.index not in failing
+                loop.call_later(0.01, pacing.answered, request, is_ok)
+        return order, pacing.broken
+
+    return asyncio.run(load_all())
+
+
+def test_conversations_take_turns_and_each_slot_keeps_its_own() -> None:
+    assert paced(talks(3, 2), concurrency=1, requests=6) == ([0, 1, 2, 3, 4, 5], set())
+    assert paced(talks(3, 2), concurrency=2, requests=6) == ([0, 2, 1, 3, 4, 5], set())
+    assert paced(talks(3, 2), rate_rps=math.inf, requests=6) == ([0, 2, 4, 1, 3, 5], set())
+
+
+def test_a_conversation_that_broke_off_frees_its_slot() -> None:
+    assert paced(talks(2, 3), failing=(1,), concurrency=1, requests=6) == ([*range(6)], {2})
+
+
+def test_nothing_is_given_out_that_is_due_after_the_end() -> None:
+    order, _ = paced(prompts(100), concurrency=2, duration_s=0.055)
+    assert order == [*range(len(order))] and 2 <= len(order) <= 12
+    order, _ = paced(talks(1, 100), rate_rps=20, duration_s=0.055, arrivals="constant")
+    assert order[:1] == [0] and len(order) <= 2
+    assert paced(prompts(9), concurrency=4, duration_s=0.005, ramp_up_s=4)[0] == [0]
+
+
+def test_constant_arrivals_are_sent_when_they_are_due(run: Run) -> None:
+    replies = run(prompts(20), rate_rps=20, requests=20, arrivals="constant")
+    assert [reply.error for reply in replies] == [None] * 20
+    waits_s = [reply.due_s - replies[0].due_s for reply in replies]  # type: ignore[operator]
+    assert waits_s == pytest.approx([0.05 * i for i in range(20)])
+    assert are_on_time(replies)
+    assert all(reply.output_tokens == 4 and len(reply.itl_s) == 3 for reply in replies)
+
+
+def test_a_burst_comes_on_top_of_the_rate(run: Run) -> None:
+    burst = {"rate_rps": 80, "start_s": 0.5, "duration_s": 0.5}
+    load = {"rate_rps": 8, "arrivals": "constant", "duration_s": 1.5, "burst": burst}
+    replies = run(prompts(4), **load)
+    assert are_on_time(replies)
+    began_s = replies[0].sent_s - 1 / 8
+    in_burst = [reply for reply in replies if 0.5 <= reply.sent_s - began_s < 1.1]
+    assert len(in_burst) > 0.75 * len(replies) and len(replies) > 40
+
+
+def test_a_batch_is_sent_all_at_once(run: Run) -> None:
+    replies = run(prompts(50), rate_rps=math.inf, requests=50)
+    assert len({reply.due_s for reply in replies}) == 1
+    assert most_in_flight(replies) == 50
+
+
+def test_a_closed_loop_keeps_its_concurrency_and_never_exceeds_it(run: Run) -> None:
+    replies = run(prompts(24, 16), concurrency=3, requests=24)
+    assert len(replies) == 24 and most_in_flight(replies) == 3
+    assert all(reply.due_s is None for reply in replies)
+    assert [reply.scheduled for reply in sorted(replies, key=lambda r: r.sent_s)] == list(range(24))
+
+
+def test_the_slots_of_a_ramp_open_one_after_another(run: Run) -> None:
+    replies = run(prompts(40, 8), concurrency=4, requests=40, ramp_up_s=0.8)
+    began_s = replies[0].sent_s
+    early = [reply for reply in replies if reply.sent_s < began_s + 0.1]
+    assert most_in_flight(early) == 1 and most_in_flight(replies) <= 4
+
+
+def test_a_rate_with_a_concurrency_waits_for_a_slot(run: Run) -> None:
+    replies = run(prompts(12, 20), rate_rps=200, concurrency=2, requests=12, arrivals="constant")
+    assert most_in_flight(replies) <= 2
+    assert lateness_s(replies[-1]) > lateness_s(replies[0]) >= 0
+    few = run(prompts(4), rate_rps=10, concurrency=2, requests=4, arrivals="constant")
+    assert are_on_time(few)
+
+
+def test_a_trace_is_sent_at_its_own_times(run: Run) -> None:
+    rows = [row | {"arrival_s": at} for row, at in zip(prompts(3), (5.0, 5.0, 7.0), strict=True)]
+    replies = run(rows, arrivals="trace", time_scale=0.2, requests=3)
+    waits_s = [reply.due_s - replies[0].due_s for reply in replies]  # type: ignore[operator]
+    assert waits_s == pytest.approx([0, 0, 0.4])
+    assert are_on_time(replies)
+
+
+def test_each_turn_follows_the_answer_to_the_one_before_and_holds_the_history(run: Run) -> None:
+    replies = run(talks(4, 3), concurrency=2, requests=12, endpoint="chat")
+    assert [reply.error for reply in replies] == [None] * 12
+    for talk in range(4):
+        first, second, third = replies[3 * talk : 3 * talk + 3]
+        assert end_s(first) <= second.sent_s and end_s(second) <= third.sent_s
+        assert second.input_tokens > 2 * first.input_tokens
+        assert third.input_tokens > second.input_tokens + first.input_tokens
+        for before, turn in ((first, second), (second, third)):
+            known = before.input_tokens + before.output_tokens
+            assert turn.cached_tokens == known // 16 * 16
+    assert most_in_flight(replies) <= 2
+
+
+def test_only_the_first_turn_of_an_open_conversation_is_due(run: Run) -> None:
+    replies = run(talks(3, 2), rate_rps=50, requests=6, endpoint="chat", arrivals="constant")
+    assert [reply.due_s is None for reply in replies] == [False, True] * 3
+
+
+def test_a_duration_ends_the_load(run: Run) -> None:
+    closed = run(prompts(500, 16), concurrency=2, duration_s=0.6)
+    began_s = closed[0].sent_s
+    assert 4 < len(closed) < 500
+    assert all(reply.error is None and reply.sent_s < began_s + 0.9 for reply in closed)
+    spoken = run(talks(2, 60), concurrency=2, duration_s=0.6, endpoint="chat")
+    began_s = spoken[0].sent_s
+    assert 4 < len(spoken) < 120
+    assert all(reply.error is None and reply.sent_s < began_s + 0.9 for reply in spoken)
+    rated = run(prompts(5), rate_rps=20, duration_s=0.6, arrivals="constant")
+    assert [reply.scheduled for reply in rated] == list(range(12))
+
+
+def test_a_failed_turn_fails_the_turns_after_it(run: Run, tmp_path: Path) -> None:
+    fault = ("--standin-fault", "fail-requests", "--standin-fault-after", "2")
+    with serving(write_model(tmp_path), tmp_path, *fault) as server:
+        replies = run(talks(2, 4), server=server, concurrency=1, requests=8, endpoint="chat")
+    first, refused, *rest = [reply.error for reply in replies][:4]
+    assert first is None and refused == "Internal Server Error"
+    assert rest == ["not sent: an earlier turn failed"] * 2
+    assert [reply.error for reply in replies][4:] == [first, refused, *rest]
+    assert all(reply.cached_tokens is None for reply in replies)
+
+
+def test_the_sampling_parameters_and_output_lengths_arrive(run: Run) -> None:
+    sampling = {"temperature": 0.5, "presence_penalty": -0.5, "top_k": -1}
+    replies = run(prompts(2), concurrency=1, requests=2, sampling=sampling, endpoint="chat")
+    assert [(reply.error, reply.output_tokens) for reply in replies] == [(None, 4)] * 2
+
+
+def test_token_ids_are_sent_as_they_are(run: Run) -> None:
+    rows = [{"prompt": list(range(40)), "output_tokens": 2}]
+    replies = run(rows, concurrency=1, requests=3)
+    assert [reply.input_tokens for reply in replies] == [40] * 3
+    assert [reply.cached_tokens for reply in replies[1:]] == [32] * 2
+
+
+def test_what_vllm_writes_stays_as_it_is(run: Run, tmp_path: Path) -> None:
+    run(prompts(3), concurrency=1, requests=3)
+    result = json.loads((tmp_path / "raw" / "vllm-bench.json").read_text())
+    assert result["num_prompts"] == 3 and result["max_concurrency"] == 1
+    assert (result["completed"], result["failed"]) == (3, 0)
+    assert len(result["generated_texts"]) == 3

@@ -1,0 +1,138 @@
+"""The capacity within the SLO comes first in the report, and probes are compared with nothing."""
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from servetune.analysis.capacities import gain
+from servetune.report import render_html, render_markdown, render_terminal, slo, slo_charts
+from tests.search_data import make_searches
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_searches()
+
+
+@pytest.fixture(scope="module")
+def results(data):
+    return {each.row["variant"]: each for each in slo.found(data.report.plan, data.searched)}
+
+
+def test_the_answer_says_what_each_variant_takes(data, results):
+    (told,) = slo.sentences(data.report.plan, list(results.values()))
+    assert told.place == "live, strict"
+    assert told.within == "TTFT p99 ≤ 100 ms and TPOT p99 ≤ 12 ms"
+    bf16, w8a8, fp8, eagle3 = told.said.replace("\N{NO-BREAK SPACE}", " ").split("; ")[:4]
+    assert bf16 == "bf16 takes 50.0 requests/s (90 % interval 40.0 to 62.5), limited by TTFT p99"
+    assert w8a8 == "w8a8 takes at least 200 requests/s (at least 3.20\N{MULTIPLICATION SIGN})"
+    assert fp8 == "fp8-kv does not meet it at the lowest load, 1.00 requests/s"
+    assert eagle3.startswith("eagle3 has no answer, as its search failed (the server did not start")
+
+
+def test_a_capacity_that_is_only_bounded_bounds_its_gain(results):
+    assert results["bf16"].gained == results["eagle3"].gained == "\N{EN DASH}"
+    assert results["w8a8"].gain.ratio is None and results["w8a8"].gain.low == 200 / 62.5
+    assert results["fp8-kv"].gain.high == 1 / 40
+
+
+def test_a_gain_is_the_same_from_either_side():
+    one = {"ended": "found", "capacity": 60.0, "lower": 50.0, "upper": 80.0}
+    base = {"ended": "found", "capacity": 40.0, "lower": 35.0, "upper": 44.0}
+    there, back = gain(one, base), gain(base, one)
+    assert there.ratio == pytest.approx(1.5) and back.ratio == pytest.approx(1 / 1.5)
+    assert there.low == pytest.approx(1 / back.high) and there.high == pytest.approx(1 / back.low)
+    known = {**base, "lower": 40.0, "upper": 40.0}
+    assert gain(one, known).low == pytest.approx(50 / 40)
+
+
+@pytest.mark.parametrize("with_points", [False, True])
+def test_probes_are_no_load_points(with_points):
+    data = make_searches(with_points=with_points)
+    page, text = render_html(data.measured), render_markdown(data.measured)
+    assert page.index("live, strict") < page.index('id="slo"')
+    assert "no answer yet" not in page + text
+    comparison = re.search(r'<table class="comparison">.*?</table>', page, re.DOTALL)
+    assert bool(comparison) == with_points
+    assert "One repeat gives no verdict" in text or not with_points
+    places = re.findall(r'<option value="([^"]*)"', page)
+    assert not any(place in ("live · r20", "live · r80") for place in places)
+    assert not any(line.startswith("| live | r") for line in text.splitlines())
+    every = page[page.index('id="measurements"') : page.index('id="commands"')]
+    assert every.count(">r80<") == 3, "but they stay among all measurements"
+
+
+def test_a_probe_of_which_no_request_settled_is_in_no_chart(data):
+    probes = data.searched.probes
+    bare = replace(
+        data.searched,
+        probes=probes.assign(objective=probes["objective"].where(probes["probe"] != 1)),
+    )
+    seen = slo_charts.observations(data.searched, data.report.table)
+    assert 0 < len(slo_charts.observations(bare, data.report.table)) < len(seen)
+
+
+def test_every_end_of_a_search_has_its_row_in_the_markdown(data):
+    text = render_markdown(data.measured)
+    rows = [line for line in text.splitlines() if line.startswith("| live · strict |")]
+    for row, told in zip(
+        rows, ("found", "a lower bound: kept", "violated at the lowest", "failed: "), strict=True
+    ):
+        assert told in row
+
+
+def test_the_terminal_shows_the_capacities(data):
+    console = Console(width=80, file=io.StringIO())
+    console.print(render_terminal(data.report.plan, data.report.table, data.searched))
+    printed = console.file.getvalue()
+    assert "at least 200" in printed and "40.0 to 62.5" in printed
+    assert all(len(line) <= 80 for line in printed.splitlines())
+
+
+def test_the_terminal_tells_below_the_capacities_why_a_search_failed(data, results):
+    console = Console(width=80, file=io.StringIO())
+    console.print(render_terminal(data.report.plan, data.report.table, data.searched))
+    lines = console.file.getvalue().splitlines()
+    reason = results["eagle3"].row["reason"]
+    assert reason.startswith("the server did not start")
+    assert " ".join(lines).count(f"eagle3 has no capacity: {reason}") == 1
+    (row,) = (line for line in lines if line.startswith(" eagle3"))
+    assert " failed " in row and "server" not in row
+
+
+def test_the_charts_show_every_probe_and_limit_and_say_so(data, results):
+    seen = slo_charts.observations(data.searched, data.report.table)
+    charts = slo_charts.drawn(list(results.values()), seen, data.report.plan.variants)
+    assert set(charts) == {"slo-capacity-rate", "slo-violations", "slo-latency", "slo-goodput"}
+    rows = charts["slo-violations"]["datasets"]["rows"]
+    assert len(rows) == 3 * 3 * 2, "variants, probes, objectives"
+    assert {row["value"] for row in rows} == {0.5 / 400, 8 / 400, 300 / 400}
+    assert {row["value"] for row in charts["slo-latency"]["datasets"]["limits"]} == {100.0, 12.0}
+    for chart in charts.values():
+        assert "bf16" in chart["description"]
+
+
+def test_the_table_of_probes_tells_loads_verdicts_and_why_they_stopped(data):
+    told = slo.sent(data.report.table, data.searched)
+    mine = [each for each in told if each.row["variant"] == "bf16"]
+    assert [each.load for each in mine] == [4, 20, 50, 80]
+    assert mine[0].verdicts == []
+    assert [each.verdicts[0][1] for each in mine[1:]] == ["pass", "undecided", "fail"]
+    assert [each.stopped for each in mine[1:]] == ["decided", "requests used up", "decided"]
+
+
+def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_price(data, results):
+    assert {each.cost for each in results.values()} == {"\N{EN DASH}"}, "without a price"
+    plan = data.report.plan.model_copy(update={"price_usd_per_hour": 3.6})
+    priced = {each.row["variant"]: each.cost for each in slo.found(plan, data.searched)}
+    # 3.60 an hour is 0.001 a second, in which the capacity is 50 requests, or 62.5 to 40.
+    assert priced["bf16"] == "0.02 [0.016, 0.025]"
+    assert priced["w8a8"] == "at most 0.005"
+    assert priced["fp8-kv"] == priced["eagle3"] == "\N{EN DASH}"
+    priced_report = replace(data.measured, plan=plan)
+    for text in (render_html(priced_report), render_markdown(priced_report)):
+        assert "USD/1k requests" in text and "0.02 [0.016, 0.025]" in text
+    assert "USD/1k requests" not in render_html(data.measured)

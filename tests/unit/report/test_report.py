@@ -1,0 +1,577 @@
+"""The renderings of a plan and its tables: complete, escaped, small, and never in the way."""
+
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+import vl_convert
+from rich.console import Console
+
+from servetune.records.sessions import Ceilings
+from servetune.report import provenance, render_html, render_markdown, render_terminal
+from servetune.report.page import bundle
+from servetune.study.validity import Limits
+from tests.report_data import (
+    HOSTILE,
+    make_all_kinds,
+    make_data,
+    make_hostile_data,
+    make_quickstart_plan,
+    rename_variants,
+    with_load,
+)
+
+
+class Page(HTMLParser):
+    """The tags, visible text and scripts of a page."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.words: list[str] = []
+        self.scripts: list[str] = []
+        self._inside: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in ("script", "style"):
+            self._inside.pop()
+
+    def handle_data(self, data):
+        if not self._inside:
+            self.words.append(data)
+        elif self._inside[-1] == "script":
+            self.scripts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def charts(self) -> dict:
+        return json.loads(self.scripts[0], parse_constant=pytest.fail)["charts"]
+
+    @property
+    def places(self) -> set[str]:
+        return {attrs["data-chart"] for _, attrs in self.tags if "data-chart" in attrs}
+
+
+def _page(data) -> Page:
+    return Page(render_html(data))
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return _page(make_data())
+
+
+def test_the_page_answers_first_and_holds_every_part(page):
+    sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
+    assert " ".join(sections) == (
+        "answer latency tradeoff findings timeline roofline speculation capacity startup"
+        " problems validity"
+        " measurements commands setup reproduce glossary"
+    )
+    for text in (
+        "Which of w8a8",
+        "AMD EPYC 7R13, 2 cores",
+        "torch 2.13.0+cpu",
+        "0b4e11e6a7c1",
+        "All 20 measurements are ok.",
+        "1,048,576",
+        "uv run dvc exp run -S max_num_seqs=16",
+        "One repeat gives no verdict",
+    ):
+        assert text in page.text
+
+
+def test_every_place_for_a_chart_has_its_chart_and_every_chart_its_description(page):
+    assert page.places == set(page.charts)
+    assert len(page.charts) == 18
+    assert all(len(chart["description"]) > 20 for chart in page.charts.values())
+
+
+def test_the_page_asks_for_nothing_from_outside(page):
+    sources = [a for _, attrs in page.tags for a in attrs if a in ("src", "srcset", "action")]
+    links = [attrs.get("href", "") for _, attrs in page.tags if "href" in attrs]
+    assert not sources
+    assert links and all(link.startswith("#") for link in links)
+    policy = next(a["content"] for t, a in page.tags if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'")
+
+
+def test_the_page_of_the_quickstart_is_under_five_megabytes():
+    assert len(render_html(make_data()).encode()) < 2_000_000
+
+
+def test_the_same_tables_give_the_same_page():
+    data = make_data()
+    assert render_html(data) == render_html(data)
+
+
+def test_hostile_text_is_shown_and_not_obeyed():
+    data = make_hostile_data()
+    html = render_html(data)
+    page = Page(html)
+    assert not any(tag == "img" for tag, _ in page.tags)
+    assert len([tag for tag, _ in page.tags if tag == "script"]) == 3
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    for text in HOSTILE:
+        assert " ".join(text.split()) in page.text
+    data_block = re.search(r'id="charts">(.*?)</script>', html, re.S).group(1)
+    assert not re.search("[<>&']", data_block)
+
+
+def test_names_of_users_never_enter_an_expression_of_a_chart():
+    page = _page(make_hostile_data())
+
+    def expressions(value):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if key in ("filter", "calculate", "expr", "labelExpr"):
+                    yield str(inner)
+                else:
+                    yield from expressions(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from expressions(inner)
+
+    found = list(expressions(page.charts))
+    assert found
+    assert not any(name in expression for name in HOSTILE for expression in found)
+
+
+def test_a_failed_variant_has_its_row_its_reason_and_its_log():
+    reason = "max_model_len 400000 is above the KV-cache capacity of 262144 tokens"
+    data = make_data(failed={"eagle3": reason}, log_tail=["the last words"])
+    for text in (_page(data).text, render_markdown(data)):
+        assert "15 of 20 measurements are ok, 5 failed." in text
+        assert reason in text
+        assert "the last words" in text
+        assert "no ok measurement of eagle3" in text
+
+
+def test_an_invalid_measurement_names_its_rule():
+    data = make_data(invalid={"w8a8-text-c8": "the client waited"})
+    for text in (_page(data).text, render_markdown(data)):
+        assert "failed-requests" in text and "the client waited" in text
+
+
+WARM = {"implied_prefix_cache_hit_ratio": 0.2, "throttled_ratio": 0.4}
+
+
+def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason():
+    data = make_data(make_all_kinds(), cards={"w8a8-chat-c8": WARM})
+    text = _page(data).text.replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        "Prefix-cache hit rate: 61 % seen, 20 % implied by the workload; limit at most 5 points"
+        " above implied \N{EN DASH} 61% of the prompt tokens came from the prefix cache"
+    ) in text
+    assert "GPU clocks throttled 40 % of the time at most 5 % of the time broken" in text
+    assert "GPU clocks throttled at most 5 % of the time 40 % of the time 1 0 43" in text
+    markdown = render_markdown(data).replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        "| GPU clocks throttled | at most 5 % of the time | 40 % of the time | 1 | 0 | 43 |"
+    ) in markdown
+
+
+def test_the_card_of_a_measurement_tells_every_rule_in_its_unit():
+    text = _page(make_data(make_all_kinds())).text.replace("\N{NO-BREAK SPACE}", " ")
+    for pattern in (
+        r"Failed requests 0 of 40 \(0 %\) at most 0 % pass",
+        r"Request rate 2.5/s offered, 2.\d+/s sent \([\d.]+ % off\) at most 5 % off pass",
+        r"Request rate not known at most 5 % off not judged",
+        r"Send delay p50 0.\d+ ms, p99 [\d.]+ ms at most p99 50 ms pass",
+        r"Client CPU [\d.]+ % of one core at most 90 % of one core pass",
+        r"Answers of another length 0 of 40 \(0 %\) at most 0 % pass",
+        r"Preemptions 0 \(0 a request\) at most 1 a request pass",
+        r"Prefix cache emptied before the load before the load pass",
+        r"Client memory \d+ MiB no rule",
+    ):
+        assert re.search(pattern, text), pattern
+
+
+def test_a_rule_that_the_study_switched_off_is_not_judged():
+    plan = make_quickstart_plan()
+    plan = plan.model_copy(update={"validity": Limits(throttled_ratio=None)})
+    data = make_data(plan, cards={"w8a8": {"throttled_ratio": 0.4}})
+    assert set(data.table["status"]) == {"ok"}
+    text = _page(data).text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "GPU clocks throttled 40 % of the time no limit not judged" in text
+
+
+def test_an_invalid_measurement_keeps_its_row_and_is_in_no_chart():
+    data = make_data(make_all_kinds(), cards={"w8a8-chat-c8": WARM})
+    page = _page(data)
+    assert "w8a8-chat-c8-r1-x" in page.text
+    drawn = 0
+    for name, chart in page.charts.items():
+        for row in (row for rows in chart["datasets"].values() for row in rows):
+            place = (row.get("variant"), row.get("where") or _where(row))
+            assert place != ("w8a8", "chat \N{MIDDLE DOT} c8"), name
+            drawn += place == ("w8a8", "chat \N{MIDDLE DOT} c2")
+    assert drawn > 5
+
+
+def _where(row: dict) -> str:
+    return f"{row.get('workload')} \N{MIDDLE DOT} {row.get('load_point')}"
+
+
+def test_conversations_are_shown_by_turn():
+    data = make_data(make_all_kinds())
+    page = _page(data)
+    assert "turns" in {attrs.get("id") for _, attrs in page.tags}
+    for metric in ("prefix_cache_hit_ratio", "ttft_p50_ms", "input_tokens_mean"):
+        rows = page.charts[f"turn-{metric}"]["datasets"]["rows"]
+        assert [row["turn"] for row in rows] == [[1, 2, 3, 4, 5, 6]] * 8
+    tokens = page.charts["turn-input_tokens_mean"]["datasets"]["rows"][0]["value"]
+    assert tokens == [120, 310, 500, 690, 880, 1070]
+    assert "120 \N{RIGHTWARDS ARROW} 1,070" in page.text
+    markdown = render_markdown(data)
+    row = next(line for line in markdown.splitlines() if "chat · c8 | bf16" in line)
+    assert "| 6 | 0\N{NO-BREAK SPACE}% \N{RIGHTWARDS ARROW} 79" in row and row.count("|") == 7
+
+
+def test_turns_are_means_over_the_repeats():
+    plan = with_load(make_quickstart_plan(repeats=2, variants=["bf16"]), "chat", "c2")
+    data = make_data(plan)
+    chart = _page(data).charts["turn-ttft_p50_ms"]
+    [line] = chart["datasets"]["rows"]
+    first = data.turns[data.turns["turn"] == 1]
+    assert line["value"][0] == pytest.approx(first["ttft_p50_ms"].mean(), rel=1e-3)
+
+
+def test_without_conversations_there_is_no_section_by_turn(page):
+    assert "turn" not in " ".join(page.charts)
+    assert "Conversations by turn" not in render_markdown(make_data())
+
+
+def test_tokens_have_a_cost_where_the_study_has_a_price():
+    data = make_data(make_all_kinds())
+    costs = data.table["cost_usd_per_million_output_tokens"]
+    for text in (_page(data).text, render_markdown(data)):
+        assert "USD/1M output" in text and "at 2.50 USD an hour" in text
+        assert f"{costs.iloc[0]:.2f}" in text
+    for text in (_page(make_data()).text, render_markdown(make_data())):
+        assert "USD" not in text
+
+
+def test_a_batch_tells_its_time_to_finish_and_is_in_no_line_chart():
+    data = make_data(make_all_kinds())
+    batch = data.table.query("variant == 'bf16' and load_point == 'rinf'").iloc[0]
+    for text in (_page(data).text, render_markdown(data)):
+        assert "Time to finish, s" in text and "batch, all at once" in text
+        assert f"{batch['duration_s']:.2f}" in text
+        assert f"{batch['request_throughput_rps']:.2f}" in text
+    rows = _page(data).charts["tradeoff-ttft"]["datasets"]["rows"]
+    assert {row["load_point"] for row in rows if row["workload"] == "open"} == {
+        "r2.5",
+        "c8-r6",
+        "r8",
+    }
+    assert "t1" in {row["load_point"] for row in rows}
+
+
+def test_every_kind_of_load_point_is_said_in_words():
+    text = _page(make_data(make_all_kinds())).text
+    for words in (
+        "chat, concurrency 8",
+        "open, 2.5 requests/s",
+        "open, 6 requests/s, at most 8 in flight",
+        "open, batch, all at once",
+        "replay, trace",
+    ):
+        assert words in text
+
+
+def test_a_study_of_batches_alone_has_its_report():
+    plan = with_load(make_quickstart_plan(), "offline", "rinf", "c4-rinf")
+    sessions = [s.model_copy(update={"measurements": s.measurements[-2:]}) for s in plan.sessions]
+    data = make_data(plan.model_copy(update={"sessions": sessions}))
+    page = _page(data)
+    assert page.places == set(page.charts)
+    assert not any(name.startswith("tradeoff") for name in page.charts)
+    links = [attrs["href"][1:] for tag, attrs in page.tags if tag == "a" and "href" in attrs]
+    assert set(links) <= {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+    render_markdown(data)
+    _terminal(data)
+
+
+@pytest.mark.parametrize("repeats", [1, 20])
+def test_the_page_of_a_thousand_measurements_is_under_ten_megabytes(repeats):
+    points = [f"c{i}" for i in range(1, 1000 // (4 * repeats) + 1)]
+    plan = with_load(make_quickstart_plan(repeats=repeats), "chat", *points)
+    data = make_data(plan, invalid={"w8a8-text-c1": "late"}, cards={"fp8-kv": WARM})
+    assert len(data.table) >= 1000
+    html = render_html(data)
+    assert len(html.encode()) < 10_000_000
+    assert html.count('<details class="card">') < 100
+
+
+def test_a_failed_baseline_is_told_and_the_others_keep_their_numbers():
+    data = make_data(failed={"bf16": "no room"})
+    page = _page(data)
+    assert "the baseline bf16 has no ok measurement" in page.text
+    assert not any(name.startswith("ratio-") for name in page.charts)
+    assert page.places == set(page.charts)
+    assert "the baseline bf16 has no ok measurement" in render_markdown(data)
+
+
+def test_a_study_without_an_ok_measurement_still_has_its_report():
+    names = ("bf16", "w8a8", "fp8-kv", "eagle3")
+    data = make_data(failed=dict.fromkeys(names, "no engine"))
+    page = _page(data)
+    assert "No measurement is ok" in page.text
+    assert page.places == set(page.charts) == set()
+    assert "No measurement is ok" in render_markdown(data)
+    _terminal(data)
+
+
+@pytest.mark.parametrize("variant", ["bf16", "w8a8"])
+def test_one_variant_alone_is_rendered(variant):
+    data = make_data(make_quickstart_plan(variants=[variant]))
+    page = _page(data)
+    assert page.places == set(page.charts)
+    assert "speculation" not in {attrs.get("id") for _, attrs in page.tags}
+    assert variant in render_markdown(data)
+
+
+def test_twelve_variants_each_look_different():
+    plan = make_quickstart_plan()
+    session = plan.sessions[0]
+    names = [f"v{i}.[x]" for i in range(12)]
+    sessions = [
+        session.model_copy(
+            update={
+                "id": f"s{i}",
+                "variant": name,
+                "measurements": [
+                    m.model_copy(update={"id": f"{name}-{m.id}"}) for m in session.measurements
+                ],
+            }
+        )
+        for i, name in enumerate(names)
+    ]
+    plan = plan.model_copy(update={"sessions": sessions, "variants": names, "baseline": names[0]})
+    page = _page(make_data(plan))
+    themes = json.loads(page.scripts[0])["themes"]
+    for theme in themes.values():
+        looks = list(zip(*theme["range"].values(), strict=True))
+        assert len(set(looks)) == 12
+
+
+def test_missing_session_records_are_named_and_cost_nothing_else():
+    data = make_data()
+    absent = data.plan.sessions[0].id
+    sessions = {id: s for id, s in data.sessions.items() if id != absent}
+    page = Page(render_html(replace(data, sessions=sessions)))
+    assert f"No record of 1 session: {absent}." in page.text
+    none = Page(render_html(replace(data, sessions={})))
+    assert "not recorded" in none.text and "vllm 0.32.0" in none.text
+    assert "VLLM_CPU_KVCACHE_SPACE=1" in none.text
+    render_markdown(replace(data, sessions={}))
+
+
+def test_rows_from_different_gpus_of_one_host_are_pointed_out():
+    data = make_data()
+    sessions = {
+        id: session.model_copy(
+            update={
+                "launches": [
+                    launch.model_copy(update={"host": {**launch.host, "gpus": [{"uuid": uuid}]}})
+                    for launch in session.launches
+                ]
+            }
+        )
+        for uuid, (id, session) in zip(
+            ["GPU-a", *["GPU-b"] * len(data.sessions)], data.sessions.items(), strict=False
+        )
+    }
+    text = Page(render_html(replace(data, sessions=sessions))).text
+    assert "measured on 2 different GPUs" in text
+    assert "different hosts" not in text
+    assert "GPU-a" in text and "GPU-b" in text
+
+
+def test_rows_from_different_hosts_are_pointed_out():
+    data = make_data()
+    other = make_data(host="Intel Xeon 8488C").sessions
+    first = data.plan.sessions[0].id
+    sessions = {**data.sessions, first: other[first]}
+    text = Page(render_html(replace(data, sessions=sessions))).text
+    assert "measured on 2 different hosts" in text
+
+
+def test_dummy_weights_are_said_plainly():
+    data = make_data()
+    table = data.table.assign(is_dummy=True)
+    marked = replace(data, table=table)
+    assert "Speed is real; text, quality and acceptance" in Page(render_html(marked)).text
+    assert "Weights are dummy" in render_markdown(marked)
+
+
+def test_every_table_and_chart_marks_what_has_dummy_weights(monkeypatch):
+    data = make_data(plan=with_load(make_quickstart_plan(), "chat", "rinf"))
+    dagger = "\N{DAGGER}"
+    table = data.table.assign(is_dummy=data.table["variant"] == "w8a8")
+    marked = replace(data, table=table)
+    html = render_html(marked)
+    body = html[html.index("<main") : html.index("</main>")]
+    for shown in re.findall(r"<table.*?</table>", body, re.DOTALL):
+        assert shown.count("w8a8</span>") == 0 and shown.count("bf16<sup") == 0
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", body)
+    assert captions and all("dummy weights" in caption for caption in captions)
+    tables = [line for line in render_markdown(marked).splitlines() if line.startswith("| ")]
+    named = [line for line in tables if re.search(r"\bw8a8\b", line)]
+    assert named and all(f"w8a8 {dagger}" in line for line in named)
+    assert not any(f"bf16 {dagger}" in line for line in tables)
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render_terminal(data.plan, table))
+    text = console.export_text()
+    assert f"w8a8 {dagger}" in text and "Weights are dummy" in text
+    plain = Console(width=200, record=True, file=io.StringIO())
+    plain.print(render_terminal(data.plan, data.table))
+    assert dagger not in plain.export_text() + render_html(data)
+
+
+def test_tables_read_from_parquet_render_the_same(tmp_path):
+    data = make_data(make_all_kinds(), failed={"w8a8-text": "died"})
+    for name in ("table", "quantiles", "turns", "over_time"):
+        getattr(data, name).to_parquet(tmp_path / name)
+    table, quantiles, turns, over_time = (
+        pd.read_parquet(tmp_path / name) for name in ("table", "quantiles", "turns", "over_time")
+    )
+    again = render_html(
+        replace(data, table=table, quantiles=quantiles, turns=turns, over_time=over_time)
+    )
+    assert Page(again).text == _page(data).text
+
+
+def test_the_markdown_table_has_a_cell_a_column_whatever_the_names():
+    data = make_hostile_data()
+    lines = render_markdown(data).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("| Workload"))
+    rows = [line for line in lines[start:] if line.startswith("|")][:18]
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+    assert not any("<" in line.replace("<details>", "") for line in lines[:start])
+
+
+def test_the_markdown_of_a_log_cannot_leave_its_fence():
+    data = make_data(failed={"w8a8": "x"}, log_tail=["```", "# heading", "````", "@everyone"])
+    text = render_markdown(data)
+    assert "`````\n```\n# heading\n````\n@everyone\n`````" in text
+
+
+def test_the_markdown_fits_a_comment_however_large_the_study():
+    plan = make_quickstart_plan(repeats=60)
+    log = ["x" * 200] * 40
+    data = make_data(plan, failed={"eagle3": "no"}, log_tail=log)
+    assert len(render_markdown(data)) < 65_536
+
+
+def test_the_terminal_shows_a_row_a_load_point_with_its_ratio():
+    text = _terminal(make_data(failed={"eagle3": "no"}))
+    rows = [line for line in text.splitlines() if re.search(" (text|open|guidellm) ", line)]
+    assert len(rows) == 20
+    assert sum("failed" in row for row in rows) == 5
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_the_terminal_reads_no_markup_in_names():
+    plan = rename_variants(make_quickstart_plan(), {"w8a8": "[red]w8a8[/red]"})
+    assert "[red]" in _terminal(make_data(plan), width=140)
+
+
+def _terminal(data, width: int = 80) -> str:
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(render_terminal(data.plan, data.table))
+    return captured.get()
+
+
+def test_findings_are_told_with_their_evidence_where_to_look_and_what_to_try(page):
+    assert "The KV cache is under-used: the server has room for more requests." in page.text
+    assert "KV-cache usage, at most 16" in page.text
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and "href" in attrs]
+    assert links.count("#timeline") > 1, "one in the contents, one in each finding"
+    summary = render_markdown(make_data())
+    assert "### Findings" in summary and "raise the concurrency" in summary
+
+
+def test_the_roofline_is_held_against_what_was_measured_on_the_device(page):
+    assert "23.0 GB/s, 0.22 TFLOP/s in bf16 (measured)" in page.text
+    assert "Speed-up, predicted" in page.text
+
+
+def test_what_is_beyond_the_ceiling_is_told_as_a_measurement_error():
+    data = make_data()
+    data.table.loc[data.table["variant"] == "bf16", "tpot_p50_ms"] = 0.1
+    assert "More than the device can do, so a measurement error: bf16 at" in _page(data).text
+
+
+def test_ceilings_that_the_study_declares_come_before_those_that_were_measured():
+    ceilings = Ceilings(memory_bandwidth_gb_s=4321)
+    data = make_data(make_quickstart_plan().model_copy(update={"ceilings": ceilings}))
+    assert "Held against 4,321 GB/s (declared)." in _page(data).text
+
+
+def test_a_page_without_telemetry_architectures_or_starts_has_none_of_their_sections():
+    data = make_data()
+    table = data.table.assign(startup_s=None)
+    page = Page(
+        render_html(replace(data, table=table, sessions={}, over_time=data.over_time.iloc[:0]))
+    )
+    sections = {attrs["id"] for tag, attrs in page.tags if tag == "section"}
+    assert not sections & {"timeline", "roofline", "startup"}
+
+
+def test_requests_and_energy_have_their_costs():
+    plan = make_quickstart_plan().model_copy(update={"price_usd_per_hour": 3.6})
+    data = make_data(plan)
+    row = data.table.iloc[0]
+    expected = 3.6 / 3600 * 1000 / row["request_throughput_rps"]
+    assert row["cost_usd_per_thousand_requests"] == pytest.approx(expected)
+    assert row["energy_j_per_output_token"] is None, "no GPU told its power"
+    assert "USD/1k requests" in _page(data).text
+
+
+def test_the_page_of_twelve_runs_is_far_under_ten_megabytes():
+    data = make_data(make_quickstart_plan(repeats=3))
+    assert len(data.sessions) == 12
+    assert len(render_html(data).encode()) < 2_500_000
+
+
+def test_a_server_that_did_not_start_is_no_other_version():
+    data = make_data(failed={"w8a8": "no room"})
+    sessions = dict(data.sessions)
+    for id, session in sessions.items():
+        if session.variant == "w8a8":
+            (launch,) = session.launches
+            silent = launch.server.model_copy(update={"vllm_version": None})
+            launches = [launch.model_copy(update={"server": silent})]
+            sessions[id] = session.model_copy(update={"launches": launches})
+    assert not any("versions" in note for note in provenance.mixed(data.table, sessions))
+    assert provenance.versions(data.plan, data.table, sessions).count("vllm") == 1
+
+
+def test_the_program_that_draws_is_bundled_once_for_all_reports(tmp_path, monkeypatch):
+    monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path))
+    made = bundle()
+    assert len(made) > 500_000 and "vegaEmbed" in made
+    monkeypatch.setattr(vl_convert, "javascript_bundle", None)
+    assert bundle() == made
+
+
+def test_a_cache_that_cannot_be_written_costs_no_report(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file where the folder would be")
+    monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path / "cache"))
+    assert "vegaEmbed" in bundle()

@@ -1,0 +1,98 @@
+"""What a load tells about itself beside its numbers."""
+
+from typing import Any
+
+import pytest
+
+from servetune.load.generator import Reply
+from servetune.load.prefixes import implied_hit_ratio
+from servetune.load.request_table import request_table
+from servetune.load.schedule import make_schedule
+from servetune.records.measurements import Card
+from servetune.sessions.card import from_requests
+from tests.loads import load, reply, rows
+
+
+def card(replies: list[Reply], dataset: list[dict[str, Any]], **declared: Any) -> Card:
+    told = load(**declared)
+    schedule = make_schedule(dataset, told)
+    return from_requests(request_table(replies, schedule, told), schedule, told)
+
+
+def implied(
+    dataset: list[dict[str, Any]],
+    replies: list[Reply],
+    block_tokens: int | None = None,
+    **declared: Any,
+) -> float | None:
+    told = load(**declared)
+    schedule = make_schedule(dataset, told)
+    table = request_table(replies, schedule, told)
+    return implied_hit_ratio(schedule, table, block_tokens=block_tokens)
+
+
+def test_the_rate_that_was_sent_is_held_against_the_one_offered() -> None:
+    due = [reply(i, 0.5 * i, due_s=0.25 * i) for i in range(8)]
+    found = card(due, rows(8), rate_rps=4, arrivals="constant")
+    assert found.offered_rate_rps == pytest.approx(4)
+    assert found.sent_rate_rps == pytest.approx(2)
+
+
+def test_a_limit_of_requests_in_flight_holds_back_on_purpose() -> None:
+    due = [reply(i, 0.5 * i, due_s=0.25 * i) for i in range(8)]
+    found = card(due, rows(8), rate_rps=4, concurrency=2)
+    assert found.offered_rate_rps is None
+
+
+def test_answers_of_another_length_than_asked_for_are_counted() -> None:
+    replies = [reply(0, 0.0), reply(1, 1.0, output_tokens=2)]
+    assert card(replies, rows(8)).wrong_length_requests == 1
+    assert card(replies, rows(8), ignore_eos=False).wrong_length_requests is None
+
+
+def test_a_dataset_that_ends_before_the_duration_is_told() -> None:
+    replies = [reply(i, float(i)) for i in range(3)]
+    assert card(replies, rows(3), concurrency=1, duration_s=60).ended_early is True
+    assert card(replies, rows(3), concurrency=1, duration_s=2).ended_early is False
+    assert card(replies, rows(3), concurrency=1, requests=3).ended_early is None
+
+
+def test_prompts_that_share_nothing_imply_no_hits() -> None:
+    dataset = [{"prompt": [i] * 64, "output_tokens": 3} for i in range(4)]
+    replies = [reply(i, float(i), input_tokens=64) for i in range(4)]
+    assert implied(dataset, replies, requests=4) == 0
+
+
+def test_a_shared_prefix_implies_its_share_after_the_first() -> None:
+    dataset = [{"prompt": [7] * 48 + [i] * 16, "output_tokens": 3} for i in range(4)]
+    replies = [reply(i, float(i), input_tokens=64) for i in range(4)]
+    assert implied(dataset, replies, requests=4) == pytest.approx(3 / 4 * 48 / 64)
+
+
+def test_a_shared_block_counts_whatever_the_length_of_the_prompt() -> None:
+    dataset = [{"prompt": [7] * 16 + [i] * 33, "output_tokens": 3} for i in range(2)]
+    replies = [reply(i, float(i), input_tokens=49) for i in range(2)]
+    assert implied(dataset, replies, requests=2) == pytest.approx(1 / 2 * 16 / 49)
+
+
+def test_a_prompt_sent_again_is_implied_to_hit() -> None:
+    dataset = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
+    replies = [reply(i, float(i), input_tokens=40) for i in range(2)]
+    # Two blocks of 16 tokens; the third is not full, as the last token is never looked up.
+    assert implied(dataset, replies, requests=2) == pytest.approx(32 / 80)
+
+
+def test_prompts_shorter_than_a_block_of_the_cache_imply_no_hits() -> None:
+    dataset = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
+    replies = [reply(i, float(i), input_tokens=120) for i in range(2)]
+    assert implied(dataset, replies, requests=2, block_tokens=128) == 0
+    replies = [reply(i, float(i), input_tokens=200) for i in range(2)]
+    assert implied(dataset, replies, requests=2, block_tokens=128) == pytest.approx(128 / 400)
+
+
+def test_a_later_turn_is_implied_to_hit_the_turn_before_it() -> None:
+    replies = [
+        reply(0, 0.0, input_tokens=100, output_tokens=20),
+        reply(1, 1.0, input_tokens=150, output_tokens=20),
+    ]
+    assert implied(rows(1, turns=2), replies, requests=2) == pytest.approx(112 / 250)

@@ -1,0 +1,153 @@
+"""The probes of a search: what identifies them, and what becomes of those of no use."""
+
+from typing import Any
+
+import pytest
+
+from servetune.capacity.search import NextProbe
+from servetune.capacity.sequential import Evidence, Judgement
+from servetune.plan.planned import PlannedSearch
+from servetune.records.measurements import MeasurementRecord, Metrics, Probe
+from servetune.sessions.probes import (
+    MOST_USELESS,
+    SCOUT_CONCURRENCY,
+    history,
+    next_measurement,
+    nothing_found,
+    probe,
+    scout,
+)
+from servetune.study.capacity import Search, Slo
+from tests.loads import load
+
+
+def search(**settings: Any) -> PlannedSearch:
+    slo = {"chat": Slo(ttft_p90_ms=500)}
+    declared = {"slo": slo, "lowest": 1, "highest": 100, **settings}
+    told = {key: value for key, value in load().items() if key not in ("rate_rps", "concurrency")}
+    return PlannedSearch(
+        id="bf16-chat-capacity-r1-abc",
+        workload="chat",
+        load=told,
+        identity={"load": {"seed": 0}, "serving": {}},
+        settings=Search.model_validate(declared),
+    )
+
+
+def record(measured: Any, status: str = "ok", requests: int = 300) -> MeasurementRecord:
+    metrics = Metrics(
+        requests=requests,
+        completed_requests=requests,
+        failed_requests=0,
+        duration_s=10,
+        input_tokens=1,
+        output_tokens=1,
+        request_throughput_rps=30,
+        output_throughput_tok_s=1,
+        total_throughput_tok_s=1,
+        e2e_mean_ms=1000,
+    )
+    evidence = Evidence("ttft_p90_ms", requests, 1, 0.1, 3.0, 4.0, -1.0)
+    judged = {"chat": Judgement("pass", "ttft_p90_ms", (evidence,))}
+    rule = measured.probe
+    return MeasurementRecord(
+        measurement=measured.id,
+        study="s",
+        variant="bf16",
+        workload="chat",
+        load_point=measured.load_point,
+        repeat=1,
+        status=status,  # type: ignore[arg-type]
+        reason="the client was late" if status != "ok" else None,
+        session="bf16-r1-abc",
+        launch=1,
+        load=measured.load,
+        server_command=[],
+        load_command=[],
+        metrics=metrics,
+        probe=Probe(
+            search=rule["search"],
+            index=rule["index"],
+            tier=rule.get("tier", ""),
+            stopped="requests",
+            judgements=judged if rule["index"] else {},
+        ),
+    )
+
+
+def test_a_probe_is_named_by_its_place_its_load_and_its_rule() -> None:
+    here = search()
+    first = probe(here, 1, NextProbe(10.0, "chat"))
+    assert first.id.startswith("bf16-chat-capacity-r1-1-r10-")
+    others = [
+        probe(here, 2, NextProbe(10.0, "chat")),
+        probe(here, 1, NextProbe(11.0, "chat")),
+        probe(search(confidence=0.9), 1, NextProbe(10.0, "chat")),
+    ]
+    assert len({first.id, *(each.id for each in others)}) == 4
+    # What only says where the search ends changes no probe.
+    assert probe(search(tolerance=0.1, probes=3), 1, NextProbe(10.0, "chat")) == first
+
+
+def test_probes_have_arrivals_of_their_own() -> None:
+    seeds = {probe(search(), index, NextProbe(10.0, "chat")).load["seed"] for index in (1, 2, 3)}
+    assert len(seeds) == 3
+
+
+def test_the_first_probe_goes_to_what_littles_law_predicts() -> None:
+    here = search()
+    first = next_measurement(here, [])
+    assert first == scout(here)
+    second = next_measurement(here, [record(first)])
+    assert not isinstance(second, dict)
+    # 16 in flight for 1 s each: 16 a second, of which four fifths.
+    assert second.load["rate_rps"] == pytest.approx(0.8 * SCOUT_CONCURRENCY)
+
+
+def test_an_invalid_probe_is_no_evidence_and_too_many_end_the_search() -> None:
+    here = search()
+    records = [record(scout(here))]
+    for index in range(1, MOST_USELESS + 1):
+        following = next_measurement(here, records)
+        assert not isinstance(following, dict)
+        assert following.probe is not None and following.probe["index"] == index
+        records.append(record(following, status="invalid"))
+    assert all(not each.judgements["chat"].evidence for each in history(here, records))
+    ended = next_measurement(here, records)
+    assert isinstance(ended, dict)
+    assert (ended["chat"].ended, ended["chat"].capacity) == ("failed", None)
+    assert "the client was late" in ended["chat"].reason
+
+
+def test_useless_probes_end_the_search_only_if_nothing_of_use_came_between() -> None:
+    here = search()
+    records = [record(scout(here))]
+    for status in [*["invalid"] * (MOST_USELESS - 1), "ok", *["invalid"] * (MOST_USELESS - 1)]:
+        following = next_measurement(here, records)
+        assert not isinstance(following, dict)
+        records.append(record(following, status=status))
+    assert not isinstance(next_measurement(here, records), dict)
+
+
+def test_a_load_that_a_neighbour_spoiled_is_sent_again() -> None:
+    here = search()
+    records = [record(scout(here))]
+    first = next_measurement(here, records)
+    assert not isinstance(first, dict)
+    spoiled = record(first, status="invalid").model_copy(update={"rule": "other-processes"})
+    again = next_measurement(here, [*records, spoiled])
+    assert not isinstance(again, dict)
+    assert again.load["rate_rps"] == first.load["rate_rps"]
+    assert again.load["seed"] != first.load["seed"]
+    late = spoiled.model_copy(update={"rule": "client-late"})
+    lower = next_measurement(here, [*records, late])
+    assert not isinstance(lower, dict)
+    assert lower.load["rate_rps"] < first.load["rate_rps"]
+
+
+def test_a_probe_that_could_not_be_made_still_belongs_to_its_search() -> None:
+    here = search()
+    found = nothing_found(probe(here, 3, NextProbe(10.0, "chat")))
+    assert found is not None
+    assert (found.search, found.index, found.stopped) == (here.id, 3, "failed")
+    assert not found.judgements

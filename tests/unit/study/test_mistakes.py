@@ -1,0 +1,201 @@
+"""A user's mistake gives one line: file, key path, what was expected, the nearest valid name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from servetune.errors import UserError
+from servetune.plan.make import make_plan
+from tests.project import Project
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def message(project: Project, **params: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        make_plan({**project.params, **params}, project.root)
+    line = str(caught.value)
+    assert "\n" not in line
+    return line
+
+
+IN_STUDY: list[tuple[Edit, str]] = [
+    (lambda s: s.update(hardwar="cpu"), "hardwar: unknown key; did you mean hardware?"),
+    (lambda s: s.pop("hardware"), "hardware: missing"),
+    (lambda s: s.update(engine="vllm-gpu"), "engine: .*did you mean vllm-cpu?"),
+    (lambda s: s.update(engine={"pyton": "x"}), "engine.pyton: unknown key; did you mean python?"),
+    (lambda s: s.update(engine={"python": "no/such"}), "engine.python: no such file: no/such"),
+    (lambda s: s.update(baseline="bf61"), "baseline: no variant bf61; .*did you mean bf16?"),
+    (
+        lambda s: s["variants"]["bf16"].update(modl="x"),
+        "variants.bf16.modl: unknown key; did you mean model?",
+    ),
+    (
+        lambda s: s["variants"]["bf16"].update(model="tin"),
+        "variants.bf16.model: no model tin; .*did you mean tiny?",
+    ),
+    (
+        lambda s: s["variants"]["w8a8"].update(server={"max_num_seq": 4}),
+        "variants.w8a8.server.max_num_seq: vllm serve has no such argument; "
+        "did you mean max_num_seqs?",
+    ),
+    (
+        lambda s: s["server"].update({"max-num-seqs": 4}),
+        "server.max-num-seqs: vllm serve has no such argument; write max_num_seqs",
+    ),
+    (lambda s: s["server"].update(max_num_seqs="many"), "server.max_num_seqs: .*a whole number"),
+    (lambda s: s["server"].update(max_num_seqs=float("inf")), "max_num_seqs: .*a whole number"),
+    (lambda s: s["server"].update(enforce_eager=1), "server.enforce_eager: 1: expected true or"),
+    (lambda s: s["server"].update(dtype="bflot16"), "dtype: .*did you mean bfloat16?"),
+    (lambda s: s["server"].update(port=80), "server.port: cannot be set: servetune finds"),
+    (
+        lambda s: s["workloads"]["text"]["load_points"].append({"requests": 3}),
+        "workloads.text.load_points.3: .*takes a concurrency, a rate_rps, or both",
+    ),
+    (
+        lambda s: s["workloads"]["text"]["load_points"].append({"requests": 3, "concurency": 1}),
+        "workloads.text.load_points.3.concurency: unknown key; did you mean concurrency?",
+    ),
+    (
+        lambda s: s["workloads"]["text"]["load_points"].append({"requests": 3, "concurrency": 8}),
+        "workloads.text.load_points: c8 is given twice",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(generator="guidelm"),
+        "workloads.text.generator: .*did you mean guidellm?",
+    ),
+    (
+        lambda s: s["models"]["tiny-w8a8"].update(source="quantised"),
+        "models.tiny-w8a8.source: quantised: .*did you mean quantized?",
+    ),
+    (
+        lambda s: s["models"]["tiny-w8a8"].update(scheme="w8a9"),
+        "models.tiny-w8a8.scheme: .*did you mean w8a8?",
+    ),
+    (
+        lambda s: s["models"]["tiny-w8a8"].update(base="tiny-w8a8"),
+        "models.tiny-w8a8: made from itself",
+    ),
+    (
+        lambda s: s["models"].update(
+            far={"source": "huggingface", "repo": "a/b", "revision": "main"}
+        ),
+        "models.far.revision: .*",
+    ),
+    (
+        lambda s: s["datasets"].update(own={"kind": "file", "path": "no.jsonl"}),
+        "datasets.own.path: no such file: no.jsonl",
+    ),
+    (
+        lambda s: s["datasets"].update(
+            text={"kind": "random", "requests": 64, "input_tokens": 8, "output_tokens": 8}
+        ),
+        "workloads.guidellm.load_points.0: guidellm sends text, not token ids; vllm-bench sends",
+    ),
+    (
+        lambda s: s["datasets"]["text"]["input_words"].update(min=99),
+        "datasets.text.input_words: .*min 99 is above max 64",
+    ),
+    (
+        lambda s: s["datasets"]["text"].update(input_words={"mean": 8, "range_ratio": 1.5}),
+        "datasets.text.input_words.range_ratio: .*1.5",
+    ),
+    (
+        lambda s: s["workloads"]["text"]["load_points"].append({"concurrency": 2}),
+        "workloads.text.load_points.3: .*takes requests, a duration_s, or both",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(arrivals="gamma"),
+        "workloads.text: .*arrivals: gamma needs it",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(arrivals="trace"),
+        "workloads.text: .*time_scale goes with arrivals: trace",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            arrivals="trace", load_points=[{"time_scale": 1, "requests": 8}]
+        ),
+        "workloads.text.arrivals: a text dataset has no times of arrival; expected .*mooncake",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            burst={"rate_rps": 5, "start_s": 0, "duration_s": 1}
+        ),
+        "workloads.text: .*a burst comes on top of a finite rate_rps",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            load_points=[{"rate_rps": float("inf"), "duration_s": 5}]
+        ),
+        "workloads.text: .*give its requests, not a duration_s",
+    ),
+    (
+        lambda s: s["workloads"]["guidellm"].update(
+            load_points=[{"concurrency": 2, "rate_rps": 5, "requests": 8}]
+        ),
+        "workloads.guidellm.load_points.0: .*vllm-bench",
+    ),
+    (
+        lambda s: (
+            s["datasets"].update(
+                random={"kind": "random", "requests": 8, "input_tokens": 8, "output_tokens": 8}
+            ),
+            s["workloads"]["text"].update(dataset="random", endpoint="chat"),
+        ),
+        "workloads.text.endpoint: chat takes text, and a random dataset holds token ids",
+    ),
+    (
+        lambda s: s.update(validity={"send_delay_p99": 5}),
+        "validity.send_delay_p99: unknown key; did you mean send_delay_p99_ms?",
+    ),
+    (lambda s: s.update(repeats=0), "repeats: 0: "),
+    (lambda s: s.update(equivalence="3"), "equivalence: "),
+    (lambda s: s.update(equivalence="3 percent"), "equivalence: "),
+]
+
+
+@pytest.mark.parametrize(("edit", "expected"), IN_STUDY, ids=[told[:40] for _, told in IN_STUDY])
+def test_a_mistake_in_a_study_names_its_place(project: Project, edit: Edit, expected: str) -> None:
+    study = project.study()
+    edit(study)
+    project.write_study(study)
+    line = message(project)
+    assert line.startswith("studies/quickstart.yaml: ")
+    start, _, rest = expected.partition(".*")
+    assert start in line and rest in line, line
+
+
+IN_PARAMS: list[tuple[dict[str, Any], str]] = [
+    ({"study": "quickstar"}, "study: no study quickstar; .*did you mean quickstart?"),
+    ({"max_num_seqz": 3}, "max_num_seqz: .*no variant takes it; did you mean max_num_seqs?"),
+    ({"max_num_seqz": None}, "max_num_seqz: .*no variant takes it; did you mean max_num_seqs?"),
+    ({"max_num_seqs": "many"}, 'max_num_seqs: "many": expected a whole number'),
+    ({"api_key": "x"}, "api_key: cannot be set: servetune makes one"),
+    ({"repeats": 0}, "repeats: 0: "),
+    ({"variants": []}, "variants: "),
+    ({"variants": ["bf61"]}, "variants: no variant bf61 .*did you mean bf16?"),
+]
+
+
+@pytest.mark.parametrize(("params", "expected"), IN_PARAMS, ids=str)
+def test_a_mistake_in_the_parameters_names_its_place(
+    project: Project, params: dict[str, Any], expected: str
+) -> None:
+    line = message(project, **params)
+    assert line.startswith("params.yaml: ")
+    start, _, rest = expected.partition(".*")
+    assert start in line and rest in line, line
+
+
+def test_a_variant_given_twice_is_refused_with_both_lines(project: Project) -> None:
+    path = project.root / "studies/quickstart.yaml"
+    path.write_text(path.read_text() + "\nvariants:\n  other: {model: tiny}\n")
+    assert "variants: given twice, in lines" in message(project)
+
+
+def test_yaml_that_cannot_be_read_names_the_line(project: Project) -> None:
+    path = project.root / "studies/quickstart.yaml"
+    path.write_text("question: [\n")
+    assert message(project).startswith("studies/quickstart.yaml: line 2: ")
