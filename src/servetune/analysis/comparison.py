@@ -3,46 +3,16 @@
 One convention throughout: a ratio is `variant / baseline`, the ratio of the geometric means over
 the repeats, so that it is the same whichever way it is formed (Fleming and Wallace, How not to
 lie with statistics, CACM 29, 1986). Below 1 is better for a latency, above 1 for a throughput;
-`BETTER` says which. A ratio is not a verdict: `servetune.analysis.verdicts` gives those.
+`servetune.metrics` says which. A ratio is not a verdict: `servetune.analysis.verdicts` gives those.
 """
 
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
+from servetune.metrics import METRIC, WITH_RATIO
 from servetune.tables.frames import geometric_mean, known, numbers, records_of
-
-BETTER: dict[str, Literal["lower", "higher"]] = {
-    "ttft_p50_ms": "lower",
-    "ttft_p90_ms": "lower",
-    "ttft_p95_ms": "lower",
-    "ttft_p99_ms": "lower",
-    "tpot_p50_ms": "lower",
-    "tpot_p90_ms": "lower",
-    "tpot_p95_ms": "lower",
-    "tpot_p99_ms": "lower",
-    "e2e_p50_ms": "lower",
-    "e2e_p90_ms": "lower",
-    "e2e_p95_ms": "lower",
-    "e2e_p99_ms": "lower",
-    "request_throughput_rps": "higher",
-    "output_throughput_tok_s": "higher",
-    "total_throughput_tok_s": "higher",
-}
-"""The metrics that are compared, and which way is better."""
-
-AVERAGED = (
-    *BETTER,
-    "acceptance_length",
-    "acceptance_ratio",
-    "duration_s",
-    "cost_usd_per_million_output_tokens",
-    "cost_usd_per_million_total_tokens",
-    "cost_usd_per_thousand_requests",
-    "energy_j_per_output_token",
-)
-"""The metrics whose means over the repeats are kept; of those in `BETTER` the geometric ones."""
 
 KEY = ["variant", "workload", "load_point"]
 
@@ -58,12 +28,12 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
         A row holds `measurements`, `ok`, `failed` and `invalid` (counts of repeats), `status`
         (`ok`, `failed`, `invalid`, or `partial` if only some repeats are ok), `requests` (those
         completed, over the ok repeats), the means over the ok repeats of every metric in
-        `AVERAGED`, `<metric>_ratio` (variant / baseline) for every metric in
-        `BETTER`, `reason` (why repeats are not ok) and `no_ratio` (why ratios are
+        `METRICS` (geometric where it has a ratio), `<metric>_ratio` (variant / baseline) for those
+        that have a better way, `reason` (why repeats are not ok) and `no_ratio` (why ratios are
         absent, as a clause). What is not known is None or NaN.
     """
     if table.empty:
-        return pd.DataFrame(columns=[*KEY, "status", "ok", *AVERAGED, *ratio_columns()])
+        return pd.DataFrame(columns=[*KEY, "status", "ok", *METRIC, *ratio_columns()])
     # As dictionaries: pandas takes a hundred times as long for the few rows of each group.
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in records_of(table):
@@ -76,7 +46,7 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 def ratio_columns() -> list[str]:
     """Name the columns that hold ratios to the baseline."""
-    return [f"{metric}_ratio" for metric in BETTER]
+    return [f"{metric}_ratio" for metric in WITH_RATIO]
 
 
 def compare_kv_cache(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
@@ -115,7 +85,7 @@ def _reduce(key: tuple[Any, ...], group: list[dict[str, Any]]) -> dict[str, Any]
         "requests": int(sum(known(row["completed_requests"]) or 0 for row in ok)),
         "is_dummy": bool(first["is_dummy"]),
         "reason": _reasons(group),
-        **{metric: _mean(metric, [known(row[metric]) for row in ok]) for metric in AVERAGED},
+        **{metric: _mean(metric, [known(row[metric]) for row in ok]) for metric in METRIC},
     }
 
 
@@ -123,7 +93,7 @@ def _mean(metric: str, values: list[float | None]) -> float | None:
     told = [value for value in values if value is not None]
     if not told:
         return None
-    return geometric_mean(told) if metric in BETTER else fmean(told)
+    return geometric_mean(told) if metric in WITH_RATIO else fmean(told)
 
 
 def _status(measurements: int, ok: int, failed: int) -> str:
@@ -142,7 +112,8 @@ def _reasons(group: list[dict[str, Any]]) -> str | None:
 
 def _ratios(row: dict[str, Any], base: dict[str, Any] | None, baseline: str) -> dict[str, Any]:
     values = {
-        f"{metric}_ratio": _divide(row[metric], base[metric] if base else None) for metric in BETTER
+        f"{metric}_ratio": _divide(row[metric], base[metric] if base else None)
+        for metric in WITH_RATIO
     }
     return {**values, "no_ratio": _why_no_ratio(row, base, baseline)}
 

@@ -4,14 +4,11 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from servetune.analysis.comparison import BETTER
 from servetune.analysis.welch import Floats, Group
+from servetune.metrics import JUDGED, METRIC
 from servetune.tables.frames import numbers
 
 PLACE = ["workload", "load_point", "metric"]
-
-JUDGED = ("output_throughput_tok_s", "ttft_p50_ms", "tpot_p50_ms")
-"""The metrics that get a verdict. Others that move with them would only cost power."""
 
 
 def launch_values(
@@ -125,4 +122,4 @@ def as_group(rows: pd.DataFrame, suffix: str = "") -> Group:
 
 def is_better(metric: str) -> int:
     """Return 1 where a higher value of the metric is better, and -1 where a lower one is."""
-    return 1 if BETTER[metric] == "higher" else -1
+    return 1 if METRIC[metric].better == "higher" else -1

@@ -7,7 +7,7 @@ import pandas as pd
 
 from servetune.analysis.comparison import compare
 from servetune.analysis.drift import drift, order_was_kept
-from servetune.analysis.launches import JUDGED, launch_values
+from servetune.analysis.launches import launch_values
 from servetune.analysis.resolution import resolution
 from servetune.analysis.verdicts import count_judged, judge_revisions
 from servetune.compare.changes import Change, declared_changes, installed_changes, resolved_changes
@@ -109,7 +109,3 @@ def _means(side: Side) -> dict[_Key, dict[str, Any]]:
 
 def _key(row: dict[str, Any]) -> _Key:
     return row["variant"], row["workload"], row["load_point"]
-
-
-METRICS = JUDGED
-"""The metrics that are compared."""

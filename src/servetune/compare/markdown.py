@@ -6,17 +6,17 @@ import pandas as pd
 
 from servetune.compare.beside import capacity_table, quality_table
 from servetune.compare.changes import Change
-from servetune.compare.comparison import METRICS, Comparison, Row
+from servetune.compare.comparison import Comparison, Row
 from servetune.compare.sides import Side
+from servetune.metrics import JUDGED, METRIC
 from servetune.report import wording
 from servetune.report.gfm import bullets, details, pipe_table, text
-from servetune.report.verdicts import HEADS, resolved
+from servetune.report.verdicts import resolved
 from servetune.report.verdicts_markdown import verdict_cell
 from servetune.tables.frames import known
 
 MOST_RESOLVED = 25
 MOST_ROWS = 150
-UNITS = {"output_throughput_tok_s": "tok/s", "ttft_p50_ms": "ms", "tpot_p50_ms": "ms"}
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -69,7 +69,7 @@ def _cautions(comparison: Comparison) -> list[str]:
     if any(change.name in ("host", "GPU") for change in comparison.installed):
         notes.append("The two sides were measured on different machines.")
     if comparison.drifted:
-        heads = [HEADS[metric] for metric in comparison.drifted]
+        heads = [METRIC[metric].title for metric in comparison.drifted]
         notes.append(f"The machine changed while this revision was measured: {', '.join(heads)}.")
     return notes
 
@@ -112,7 +112,7 @@ def _metrics(comparison: Comparison) -> str:
         [text(row.variant), text(f"{row.workload} · {row.load_point}"), *_row_cells(row)]
         for row in comparison.rows[:MOST_ROWS]
     ]
-    heads = ["Variant", "Load point", *(HEADS[metric] for metric in METRICS)]
+    heads = ["Variant", "Load point", *(METRIC[metric].title for metric in JUDGED)]
     shown = pipe_table(heads, cells, numeric_from=len(heads))
     left = len(comparison.rows) - len(cells)
     shown += f"\n\n{wording.plural(left, 'more row')} not shown." if left else ""
@@ -122,10 +122,10 @@ def _metrics(comparison: Comparison) -> str:
 
 def _row_cells(row: Row) -> list[str]:
     if row.note is not None and not row.verdicts:
-        values = [_values(row, metric) for metric in METRICS]
+        values = [_values(row, metric) for metric in JUDGED]
         return [f"{value}; {text(row.note)}" if value else text(row.note) for value in values]
     return [
-        f"{_values(row, metric)}: {verdict_cell(row.verdicts.get(metric))}" for metric in METRICS
+        f"{_values(row, metric)}: {verdict_cell(row.verdicts.get(metric))}" for metric in JUDGED
     ]
 
 
@@ -135,9 +135,9 @@ def _values(row: Row, metric: str) -> str:
     if before is None and after is None:
         return ""
     if row.is_shared:
-        return f"{wording.number(after)} {UNITS[metric]}"
+        return f"{wording.number(after)} {METRIC[metric].unit}"
     arrow = "\N{RIGHTWARDS ARROW}"
-    return f"{wording.number(before)} {arrow} {wording.number(after)} {UNITS[metric]}"
+    return f"{wording.number(before)} {arrow} {wording.number(after)} {METRIC[metric].unit}"
 
 
 def _validity(comparison: Comparison) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.comparison import BETTER
+from servetune.metrics import METRIC
 from servetune.report.grammar import (
     Spec,
     data,
@@ -170,5 +170,5 @@ def kv_cache(kv_caches: pd.DataFrame, variants: list[str]) -> Spec | None:
 
 def _arrow(metric: str) -> str:
     return {"lower": "\N{LEFTWARDS ARROW} better", "higher": "better \N{RIGHTWARDS ARROW}"}[
-        BETTER[metric]
+        METRIC[metric].better or ""
     ]

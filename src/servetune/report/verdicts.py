@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from servetune.analysis.judgement import Judgement
-from servetune.analysis.launches import JUDGED
 from servetune.analysis.planning import MOST, POWER
 from servetune.analysis.resolution import DIFFERENCE, MOST_TOLD
 from servetune.analysis.verdicts import FEWEST, count_judged
+from servetune.metrics import JUDGED, METRIC
 from servetune.plan.planned import Plan
 from servetune.report.charts import place_axis, ratio_axis
 from servetune.report.grammar import (
@@ -27,7 +27,7 @@ from servetune.report.grammar import (
 from servetune.report.wording import listed, number, plural, ratio, share, where_of
 from servetune.tables.frames import known, records_of
 
-HEADS = dict(zip(JUDGED, ("Output throughput", "TTFT p50", "TPOT p50"), strict=True))
+HEADS = {name: METRIC[name].title for name in JUDGED}
 
 
 def rows(judgement: Judgement) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from servetune.errors import UserError
 from servetune.load.prepare import with_numbers
-from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
+from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
 from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics, read_measurement
 from servetune.records.paths import record_path
@@ -27,16 +27,6 @@ from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
 from servetune.tables.frames import declared, geometric_mean
 from servetune.tables.timeline import timeline
-
-REVIEWED = (
-    "ttft_p50_ms",
-    "ttft_p99_ms",
-    "tpot_p50_ms",
-    "e2e_p50_ms",
-    "output_throughput_tok_s",
-    "acceptance_length",
-)
-"""The metrics that `metrics.json` holds."""
 
 
 def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
