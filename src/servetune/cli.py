@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from servetune.errors import UserError
+from servetune.files import write_text
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
 from servetune.records.paths import quality_path, record_path
@@ -123,9 +124,8 @@ def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
 
     the_plan = read_plan(plan, ROOT)
     measured = read_measured(the_plan, ROOT)
-    out.mkdir(exist_ok=True)
-    (out / "summary.html").write_text(render_html(measured), encoding="utf-8")
-    (out / "summary.md").write_text(render_markdown(measured), encoding="utf-8")
+    write_text(out / "summary.html", render_html(measured))
+    write_text(out / "summary.md", render_markdown(measured))
     write_stamp(out / "summary.sha256", report_digest(the_plan, ROOT))
 
 
@@ -175,7 +175,7 @@ def compare(
     if out is None:
         print(markdown, end="")
     else:
-        out.write_text(markdown, encoding="utf-8")
+        write_text(out, markdown)
     if fail_on and found.count("slower"):
         raise SystemExit(1)
 

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @contextmanager
@@ -19,17 +22,34 @@ def whole_file(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    yield temporary
-    temporary.replace(path)
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file."""
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_table(path: Path, table: "pd.DataFrame") -> None:
+    """Write a table as Parquet, or as CSV with five significant digits, by the path's suffix."""
+    with whole_file(path) as temporary:
+        if path.suffix == ".parquet":
+            table.to_parquet(temporary, index=False)
+        else:
+            table.to_csv(temporary, index=False, float_format="%.5g", lineterminator="\n")
 
 
 def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:
-    """Write JSON under a temporary name and rename it, so that nothing is ever half-written."""
+    """Write a whole JSON file."""
     data = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     # A list of numbers on one line: a record's diff is as long as what it says.
     text = re.sub(r"\[\n[\s\d.,eE+-]+\]", _on_one_line, json.dumps(data, indent=1))
-    with whole_file(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_text(path, text + "\n")
 
 
 def _on_one_line(numbers: re.Match[str]) -> str:

@@ -118,8 +118,7 @@ def _take_search(
                 id=id, workload=told.workload, load_point=told.load_point, load=told.load
             )
             counts[_take(session, made, arrived, root, datasets)] += 1
-        here.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(end, here)
+        _bring(end, here)
     # Each probe that is taken tells which one comes next.
     while (probe := next_probe(session, search, root)) is not None:
         counts[came := _take(session, probe, arrived, root, datasets)] += 1
@@ -145,8 +144,7 @@ def _take(
         (root / raw).parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(root / raw, ignore_errors=True)
         shutil.move(arrived / raw, root / raw)
-    here.parent.mkdir(parents=True, exist_ok=True)
-    shutil.move(record, here)
+    _bring(record, here)
     return "measurements"
 
 
@@ -157,8 +155,7 @@ def _take_quality(session: Session, arrived: Path, root: Path) -> None:
     here = quality_path(session.study, session.quality.id, root)
     if record.is_file() and not here.is_file():
         read_quality(record)
-        here.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(record, here)
+        _bring(record, here)
 
 
 def _write_schedule(
@@ -202,5 +199,9 @@ def _take_launches(session: Session, arrived: Path, root: Path) -> None:
         if name in here and len(here[name].measured) > len(launch.measured):
             continue
         for file in (arrived / folder).glob(f"*-{launch.launch}.*"):
-            (root / folder).mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, root / folder / file.name)
+            _bring(file, root / folder / file.name)
+
+
+def _bring(file: Path, here: Path) -> None:
+    with whole_file(here) as temporary:
+        shutil.copy(file, temporary)

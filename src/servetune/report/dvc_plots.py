@@ -8,6 +8,7 @@ from pathlib import Path
 
 import altair as alt
 
+from servetune.files import write_text
 from servetune.report.grammar import Spec
 from servetune.report.palette import SERIES, TOKENS, vega_config
 
@@ -59,4 +60,4 @@ def template() -> str:
 
 
 if __name__ == "__main__":
-    TEMPLATE.write_text(template(), encoding="utf-8")
+    write_text(TEMPLATE, template())

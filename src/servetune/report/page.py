@@ -11,7 +11,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from servetune.engines.environments import cache_root
-from servetune.files import whole_file
+from servetune.files import write_text
 from servetune.report import quality, speculation, turns, verdicts, wording
 from servetune.report.palette import FONT, TOKENS, Style
 
@@ -61,8 +61,8 @@ def bundle() -> str:
     made = vl_convert.javascript_bundle(
         "window.vegaEmbed = vegaEmbed;", vl_version=CHARTS_VEGA_LITE
     )
-    with contextlib.suppress(OSError), whole_file(kept) as temporary:
-        temporary.write_text(made, encoding="utf-8")
+    with contextlib.suppress(OSError):
+        write_text(kept, made)
     return made
 
 

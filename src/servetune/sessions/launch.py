@@ -11,7 +11,7 @@ import psutil
 
 from servetune.engines.environments import read_engine
 from servetune.errors import UserError
-from servetune.files import write_json
+from servetune.files import write_json, write_table
 from servetune.load.client import Clients
 from servetune.load.prepare import Prepared, prepare
 from servetune.models.architecture import read_architecture
@@ -33,7 +33,7 @@ from servetune.sessions.quality.measure import blank_quality, measure_quality
 from servetune.sessions.server.ceilings import measured_ceilings
 from servetune.sessions.server.process import Server, ServerError
 from servetune.telemetry.gpus import Gpus, other_processes
-from servetune.telemetry.sampler import Sampler, write_samples
+from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
 
 
@@ -81,7 +81,7 @@ class ServerLaunch:
             sampler = Sampler(server.url, devices)
             sampler.start()
             telemetry = self._raw / f"telemetry-{self._number}.parquet"
-            stack.callback(lambda: write_samples(sampler.stop(), telemetry))
+            stack.callback(lambda: write_table(telemetry, sampler.stop()))
             bench = Bench(
                 session=session,
                 root=root,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from servetune.files import write_text
 from servetune.plan.planned import Plan
 from servetune.records.measurements import read_search
 from servetune.records.paths import (
@@ -61,7 +62,6 @@ def wanted(stamp: str, digest: str) -> Wanted:
     had = Path(stamp).read_text().strip() if Path(stamp).is_file() else "nothing"
     is_current = had == digest
     if not is_current or not path.is_file():
-        path.parent.mkdir(exist_ok=True)
         # Named by what it replaces too: records that were forgotten all together leave the digest
         # of the very first run, whose content Snakemake remembers and would take for unchanged.
         write_stamp(path, f"{digest} in place of {had}")
@@ -70,7 +70,7 @@ def wanted(stamp: str, digest: str) -> Wanted:
 
 def write_stamp(stamp: Path, digest: str) -> None:
     """Leave the digest of what a step was given."""
-    stamp.write_text(digest + "\n")
+    write_text(stamp, digest + "\n")
 
 
 def _records(plan: Plan, root: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.errors import UserError
+from servetune.files import write_json, write_table
 from servetune.load.prepare import with_numbers
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
@@ -198,7 +199,7 @@ def _write_timeline(plan: Plan, records: list[MeasurementRecord], results: Path)
     path = results / "timeline.parquet"
     before = pd.read_parquet(path) if path.is_file() else None
     raw = results.parent / "raw" / plan.study
-    timeline(records, raw, before).to_parquet(path, index=False)
+    write_table(path, timeline(records, raw, before))
 
 
 def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
@@ -214,31 +215,26 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
         (results / folder / ".keep").touch()
     records = read_records(plan, results)
     table = load_points(plan, records)
-    table.to_parquet(results / "load_points.parquet", index=False)
+    write_table(results / "load_points.parquet", table)
     heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]
     heavy += ["card", "checks"]
-    table.drop(columns=heavy).to_csv(
-        results / "load_points.csv", index=False, float_format="%.5g", lineterminator="\n"
-    )
+    write_table(results / "load_points.csv", table.drop(columns=heavy))
     usable = ok_records(plan, records)
-    quantiles(usable).to_parquet(results / "quantiles.parquet", index=False)
-    turns(usable).to_parquet(results / "turns.parquet", index=False)
+    write_table(results / "quantiles.parquet", quantiles(usable))
+    write_table(results / "turns.parquet", turns(usable))
     _write_timeline(plan, list(records.values()), results)
-    capacity.probes(list(records.values())).to_parquet(results / "probes.parquet", index=False)
+    write_table(results / "probes.parquet", capacity.probes(list(records.values())))
     ended = ended_of(plan.study, plan.searches, results.parents[1])
     found = capacity.capacities(ended, records)
-    found.to_parquet(results / "capacities.parquet", index=False)
+    write_table(results / "capacities.parquet", found)
     nested = reviewed_metrics(table)
     for variant, workloads in capacity.metrics(found).items():
         for workload, values in workloads.items():
             nested.setdefault(variant, {}).setdefault(workload, {}).update(values)
     answered = quality.qualities(plan, quality.read_qualities(plan, results))
-    answered.to_parquet(results / "quality.parquet", index=False)
-    answered.drop(columns=["server_command", "log_tail"]).to_csv(
-        results / "quality.csv", index=False, float_format="%.5g", lineterminator="\n"
-    )
+    write_table(results / "quality.parquet", answered)
+    write_table(results / "quality.csv", answered.drop(columns=["server_command", "log_tail"]))
     for variant, told in quality.metrics(answered).items():
         nested.setdefault(variant, {}).setdefault("quality", {}).update(told)
-    metrics = json.dumps(nested, indent=1)
-    (results / "metrics.json").write_text(metrics + "\n", encoding="utf-8")
+    write_json(results / "metrics.json", nested)
     return table

@@ -8,13 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pandas as pd
 
-from servetune.files import whole_file
 from servetune.telemetry.gpus import Gpus, GpuSample
 from servetune.telemetry.server_metrics import GAUGES, PER_POSITION, RANKED
 
@@ -143,12 +141,6 @@ def _columns(samples: list[GpuSample]) -> dict[str, Any]:
         told["throttle_reasons"] = None if reasons is None else ",".join(reasons)
         found |= {f"gpu{sample.gpu}_{name}": v for name, v in told.items() if name != "gpu"}
     return found
-
-
-def write_samples(samples: pd.DataFrame, path: Path) -> None:
-    """Write samples as Parquet under a temporary name, then rename."""
-    with whole_file(path) as temporary:
-        samples.to_parquet(temporary, index=False)
 
 
 IDLE_TIMEOUT_S = 30.0

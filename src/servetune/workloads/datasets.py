@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from servetune.files import whole_file
 from servetune.plan.planned import PlannedDataset
 from servetune.study.datasets import (
     ConversationsDataset,
@@ -48,15 +49,9 @@ def write_dataset(planned: PlannedDataset, out: Path, root: Path) -> None:
         UserError: a file that the dataset is made from is not as it should be.
     """
     spec: Dataset = TypeAdapter[Dataset](Dataset).validate_python(planned.spec)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            for row in _rows(spec, Streams.of(spec, planned.seed), root):
-                file.write(json.dumps(row) + "\n")
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        for row in _rows(spec, Streams.of(spec, planned.seed), root):
+            file.write(json.dumps(row) + "\n")
 
 
 def read_requests(path: Path) -> list[dict[str, Any]]:
