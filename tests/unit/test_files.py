@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from project import ROOT, Project
 from servetune.cli import app
 from servetune.files import whole_file
+from tests.paths import ROOT
+from tests.project import Project
 
 STUDY = "h200-granite"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ids import KEPT, ROOT, STUDIES, declaration, ids
+from tests.ids import KEPT, ROOT, STUDIES, declaration, ids
 
 GOLDEN = json.loads(KEPT.read_text())
 RECORDED = sorted(folder.parent.name for folder in (ROOT / "results").glob("*/sessions"))

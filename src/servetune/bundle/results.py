@@ -26,7 +26,7 @@ from servetune.records.paths import quality_path, record_path, search_path
 from servetune.records.quality import read_quality
 from servetune.records.sessions import Launch
 from servetune.sessions.owed import count_owed
-from servetune.sessions.searches import next_probe
+from servetune.sessions.searches import end_finished, next_probe
 from servetune.sessions.session import write_session
 from servetune.workloads.datasets import read_requests
 
@@ -124,6 +124,7 @@ def _take_search(
         counts[came := _take(session, probe, arrived, root, datasets)] += 1
         if came != "measurements":
             break
+    end_finished(session, root)
     return counts
 
 

@@ -176,6 +176,8 @@ class ServerLaunch:
     def _keep(self, record: MeasurementRecord) -> None:
         write_json(self._path(record.measurement), record)
         self._note(measured=[*self._told.measured, record.measurement])
+        if record.probe:
+            searches.end_finished(self._session, self._root)
 
     def _keep_quality(self, record: QualityRecord) -> None:
         write_json(quality_path(self._session.study, record.quality, self._root), record)

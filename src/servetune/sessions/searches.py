@@ -31,21 +31,35 @@ def probes_of(ended: list[SearchRecord], root: Path) -> list[MeasurementRecord]:
 
 
 def next_probe(session: Session, search: PlannedSearch, root: Path) -> Measurement | None:
-    """Return the measurement that a search needs next; None once it has ended.
-
-    A search is replayed from its records, so that it goes on wherever it was interrupted. When it
-    ends, its record is written.
-    """
+    """Return the measurement that a search needs next; None if it needs no more."""
     if search_path(session.study, search.id, root).is_file():
         return None
+    _, step = _replay(session, search, root)
+    return None if isinstance(step, dict) else step
+
+
+def end_finished(session: Session, root: Path) -> None:
+    """Write the records of the searches of a session that need no more measurements."""
+    for search in not_ended(session, root):
+        records, step = _replay(session, search, root)
+        if isinstance(step, dict):
+            end(session, search, records, step, root)
+
+
+def _replay(
+    session: Session, search: PlannedSearch, root: Path
+) -> tuple[list[MeasurementRecord], Measurement | dict[str, Capacity]]:
+    """Return the records that a search has, and what it needs next or found.
+
+    Replayed from its records alone, so that it goes on wherever it was interrupted.
+    """
     records: list[MeasurementRecord] = []
     while not isinstance(step := next_measurement(search, records), dict):
         path = record_path(session.study, step.id, root)
         if not path.is_file():
-            return step
+            break
         records.append(read_measurement(path))
-    end(session, search, records, step, root)
-    return None
+    return records, step
 
 
 def end(

@@ -16,7 +16,7 @@ from servetune.records.sessions import Launch, SessionRecord
 from servetune.sessions.hardware import check_hardware, gpus, sole_use
 from servetune.sessions.launch import ServerLaunch
 from servetune.sessions.owed import is_complete
-from servetune.sessions.searches import ended_of
+from servetune.sessions.searches import end_finished, ended_of
 
 
 def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:
@@ -31,6 +31,7 @@ def run_session(session: Session, root: Path, until_s: float = math.inf) -> None
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model.
     """
+    end_finished(session, root)
     if not is_complete(session, root):
         check_hardware(session.hardware, session.visible_gpus)
         with sole_use(_accelerators(session)):

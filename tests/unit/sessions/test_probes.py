@@ -1,13 +1,17 @@
 """The probes of a search: what identifies them, and what becomes of those of no use."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servetune.capacity.search import NextProbe
 from servetune.capacity.sequential import Evidence, Judgement
-from servetune.plan.planned import PlannedSearch
-from servetune.records.measurements import MeasurementRecord, Metrics, Probe
+from servetune.files import write_json
+from servetune.plan.planned import PlannedSearch, Session
+from servetune.records.measurements import MeasurementRecord, Metrics, Probe, read_search
+from servetune.records.paths import record_path, search_path
+from servetune.sessions.owed import count_owed, is_complete
 from servetune.sessions.probes import (
     MOST_USELESS,
     SCOUT_CONCURRENCY,
@@ -17,8 +21,10 @@ from servetune.sessions.probes import (
     probe,
     scout,
 )
+from servetune.sessions.searches import end_finished
 from servetune.study.capacity import Search, Slo
 from tests.loads import load
+from tests.report_data import make_quickstart_plan
 
 
 def search(**settings: Any) -> PlannedSearch:
@@ -151,3 +157,44 @@ def test_a_probe_that_could_not_be_made_still_belongs_to_its_search() -> None:
     assert found is not None
     assert (found.search, found.index, found.stopped) == (here.id, 3, "failed")
     assert not found.judgements
+
+
+def searching() -> Session:
+    """Return a session that owes nothing but a search."""
+    session = make_quickstart_plan().sessions[0]
+    owed = {"measurements": [], "quality": None, "searches": [search()]}
+    return session.model_copy(update=owed)
+
+
+def measured(session: Session, root: Path) -> list[MeasurementRecord]:
+    """Record useless probes until the search of a session needs no more."""
+    records: list[MeasurementRecord] = []
+    while not isinstance(following := next_measurement(session.searches[0], records), dict):
+        records.append(record(following, status="invalid" if records else "ok"))
+        write_json(record_path(session.study, following.id, root), records[-1])
+    return records
+
+
+def test_to_ask_what_a_session_owes_writes_nothing(tmp_path: Path) -> None:
+    session = searching()
+    assert (count_owed(session, tmp_path), is_complete(session, tmp_path)) == (1, False)
+    measured(session, tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert (count_owed(session, tmp_path), is_complete(session, tmp_path)) == (0, True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_search_ends_once_its_last_probe_is_recorded(tmp_path: Path) -> None:
+    session = searching()
+    path = search_path(session.study, session.searches[0].id, tmp_path)
+    records = measured(session, tmp_path)
+    last = record_path(session.study, records[-1].measurement, tmp_path)
+    kept = last.read_bytes()
+    last.unlink()
+    end_finished(session, tmp_path)
+    assert not path.exists()
+    last.write_bytes(kept)
+    end_finished(session, tmp_path)
+    ended = read_search(path)
+    assert ended.measurements == [each.measurement for each in records]
+    assert ended.tiers["chat"].ended == "failed"
