@@ -46,20 +46,39 @@ class Objective:
 
 
 class Slo(Declared):
-    """Percentiles (`ttft_p99_ms: 1000`), or a goodput ratio with limits for each request."""
+    """Percentiles such as `ttft_p99_ms: 1000`, or `goodput_ratio` with limits for each request.
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    A percentile is of `ttft`, `tpot`, `itl` or `e2e`, from 50 and below 100.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+        frozen=True,
+        json_schema_extra={
+            "patternProperties": {f"^{_OBJECTIVE.pattern}$": {"exclusiveMinimum": 0}},
+            "additionalProperties": False,
+        },
+    )
     __pydantic_extra__: dict[str, float] = Field(init=False)
 
     goodput_ratio: float | None = Field(
-        None, ge=0.5, lt=1, description="requests that must keep to all limits, as a share"
+        None, ge=0.5, lt=1, description="share of requests that must meet all limits"
     )
-    ttft_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
-    tpot_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
+    ttft_ms: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="with `goodput_ratio`: TTFT limit"
+    )
+    tpot_ms: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="with `goodput_ratio`: TPOT limit"
+    )
     itl_ms: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="of the longest gap of the request"
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="with `goodput_ratio`: limit of the longest ITL",
     )
-    e2e_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
+    e2e_ms: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="with `goodput_ratio`: E2E latency limit"
+    )
 
     @model_validator(mode="after")
     def _means_something(self) -> Self:
@@ -137,27 +156,35 @@ def _preset(given: Any) -> Any:
     return PRESETS[given]
 
 
-Tiers = Annotated[dict[Name, Annotated[Slo, BeforeValidator(_preset)]], Field(min_length=1)]
+_Preset = Annotated[str, Field(json_schema_extra={"enum": list(PRESETS)})]
+_SloOrPreset = Annotated[Slo, BeforeValidator(_preset, json_schema_input_type=Slo | _Preset)]
+Tiers = Annotated[dict[Name, _SloOrPreset], Field(min_length=1)]
 """SLOs by name, each with its objectives or as the name of a preset."""
 
 
 class Search(Declared):
-    """What is searched for, how sure and how narrow the answer is, and what it may cost.
+    """A search for the highest load that meets each SLO, with an interval.
 
-    `lowest` and `highest` are requests a second, or requests in flight, as `over` says.
+    `lowest` and `highest` are requests per second, or requests in flight, as `over` says.
     """
 
-    slo: Tiers
-    over: Literal["rate", "concurrency"] = "rate"
-    lowest: float = Field(gt=0, allow_inf_nan=False)
-    highest: float = Field(gt=0, allow_inf_nan=False)
-    confidence: float = Field(0.95, ge=0.5, lt=1, description="of the interval, for each tier")
-    tolerance: float = Field(0.3, gt=0, le=1, description="its upper end is so far above its lower")
-    probes: int = Field(20, ge=2, description="at most so many")
-    probe_requests: int = Field(
-        600, ge=100, description="a probe undecided by then ends; those that settled count"
+    slo: Tiers = Field(description="one or more SLOs by name, or the name of a preset")
+    over: Literal["rate", "concurrency"] = Field(
+        "rate", description="search requests per second, or requests in flight"
     )
-    probe_seconds: float = Field(600, gt=0, description="a probe undecided by then ends")
+    lowest: float = Field(gt=0, allow_inf_nan=False, description="lower end of the range")
+    highest: float = Field(gt=0, allow_inf_nan=False, description="upper end of the range")
+    confidence: float = Field(0.95, ge=0.5, lt=1, description="of each tier's interval")
+    tolerance: float = Field(
+        0.3, gt=0, le=1, description="stop when the interval's ends differ by at most this ratio"
+    )
+    probes: int = Field(20, ge=2, description="most probes, for all tiers together")
+    probe_requests: int = Field(
+        600, ge=100, description="settled requests after which an undecided probe ends"
+    )
+    probe_seconds: float = Field(
+        600, gt=0, description="seconds after which an undecided probe ends"
+    )
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:

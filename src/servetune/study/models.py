@@ -9,58 +9,65 @@ from servetune.study.base import Declared, Name
 
 
 class Tiny(Declared):
-    """A small Llama trained on the CPU from generated text, so that its text has structure."""
+    """A small Llama and its tokenizer, trained on the CPU from generated text."""
 
     source: Literal["tiny"]
-    seed: int = 0
+    seed: int = Field(0, description="of the text and the training")
 
 
 class Eagle3(Declared):
-    """An EAGLE-3 draft head, trained for a tiny model."""
+    """An EAGLE-3 draft head, trained on the CPU for a small Llama."""
 
     source: Literal["eagle3"]
-    target: Name = Field(description="the model that it drafts for")
-    seed: int = 0
+    target: Name = Field(description="the model it drafts for, by name")
+    seed: int = Field(0, description="of the training")
 
 
 class Quantized(Declared):
-    """A checkpoint that llm-compressor makes from another: int8 W8A8, or FP8 (dynamic)."""
+    """A checkpoint that llm-compressor quantizes on the CPU."""
 
     source: Literal["quantized"]
-    base: Name = Field(description="the model that it is made from")
-    scheme: Literal["w8a8", "fp8"]
-    calibration: Path | None = Field(None, description="JSONL with a `text` a line")
-    seed: int = 0
+    base: Name = Field(description="the model to quantize, by name")
+    scheme: Literal["w8a8", "fp8"] = Field(
+        description="`w8a8`: int8 weights (GPTQ) and activations; `fp8`: FP8 weights, and"
+        " activations at run time"
+    )
+    calibration: Path | None = Field(
+        None,
+        description="JSONL with a `text` per line to calibrate `w8a8`; by default the tiny"
+        " model's language",
+    )
+    seed: int = Field(0, description="of the calibration text")
 
 
 class HuggingFace(Declared):
-    """A repository on the Hugging Face hub, pinned to a commit."""
+    """A repository of the Hugging Face hub at a commit, in the hub's own cache."""
 
     source: Literal["huggingface"]
-    repo: str = Field(pattern=r"^[^/\s]+/[^/\s]+$", description="owner/name")
+    repo: str = Field(pattern=r"^[^/\s]+/[^/\s]+$", description="`owner/name`")
     revision: str | None = Field(
         None,
         pattern=r"^[0-9a-f]{40}$",
-        description="a commit: 40 hex digits, needed to fetch it",
+        description="the commit, 40 hex digits; required to fetch, not to plan",
     )
 
 
 class LocalPath(Declared):
-    """A checkpoint directory on this host."""
+    """A checkpoint on this host, used where it is."""
 
     source: Literal["path"]
-    path: Path
+    path: Path = Field(description="the checkpoint's folder")
 
 
 class Shape(Declared):
-    """An architecture without weights: config.json and a tokenizer, `--load-format dummy`.
+    """An architecture served with dummy weights (`--load-format dummy`).
 
     Speed is real; text, quality and acceptance are not.
     """
 
     source: Literal["shape"]
-    config: Path = Field(description="the config.json of the architecture")
-    tokenizer: Name | None = Field(None, description="the model that lends its tokenizer")
+    config: Path = Field(description="the architecture's `config.json`")
+    tokenizer: Name | None = Field(None, description="the model whose tokenizer it uses")
 
 
 ModelSource = Annotated[

@@ -8,23 +8,25 @@ from servetune.study.base import Declared, Name
 
 
 class LmEval(Declared):
-    """Tasks of lm-evaluation-harness, sent to the running server."""
+    """Tasks of lm-evaluation-harness, run against the server."""
 
-    tasks: list[str] = Field(min_length=1, description="names that lm-eval knows, or of `folder`")
-    folder: Path | None = Field(None, description="tasks of one's own: YAML files, and their data")
-    limit: int | None = Field(None, ge=1, description="examples of each task; all without it")
+    tasks: list[str] = Field(min_length=1, description="names that lm-eval or `folder` knows")
+    folder: Path | None = Field(None, description="your own tasks: YAML files and their data")
+    limit: int | None = Field(None, ge=1, description="examples per task; by default all")
 
 
 class Quality(Declared):
-    """What is asked of every variant once, and the bounds; one left out judges nothing.
+    """What every variant is asked once, and the bounds its answers must meet.
 
-    Bounds are in no identity: a changed bound measures nothing again.
+    A changed bound measures nothing again.
     """
 
-    corpus: Name = Field(description="a dataset of the study: its prompts are the documents")
-    documents: int | None = Field(None, ge=2, description="the first of them; all without it")
-    max_perplexity_ratio: float | None = Field(None, gt=0, description="to the baseline's")
-    min_top1_agreement: float | None = Field(
-        None, gt=0, le=1, description="share of positions with the baseline's most likely token"
+    corpus: Name = Field(description="the dataset whose prompts are the documents")
+    documents: int | None = Field(None, ge=2, description="use only the first N; by default all")
+    max_perplexity_ratio: float | None = Field(
+        None, gt=0, description="bound: perplexity / the baseline's"
     )
-    lm_eval: LmEval | None = Field(None, description="lm-evaluation-harness")
+    min_top1_agreement: float | None = Field(
+        None, gt=0, le=1, description="bound: share of positions with the baseline's top token"
+    )
+    lm_eval: LmEval | None = Field(None, description="tasks to run as well")

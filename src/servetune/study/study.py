@@ -32,23 +32,30 @@ def _from_percent(value: Any) -> Any:
     return value
 
 
-Proportion = Annotated[float, BeforeValidator(_from_percent)]
+_Percent = Annotated[str, Field(pattern=r"^\s*[0-9.]+%\s*$")]
+Proportion = Annotated[
+    float, BeforeValidator(_from_percent, json_schema_input_type=float | _Percent)
+]
 
 
 class Variant(Declared):
-    """One way to serve: a model and the arguments that differ from the study's."""
+    """One way to serve: a model, and what differs from the study's settings."""
 
-    model: Name
-    server: ServerArguments = Field({})
-    speculative: Speculative | None = None
-    environment: dict[str, str] = Field({})
-    engine: Engine | None = None
-    workloads: list[Name] | None = Field(None, min_length=1, description="all without it")
-    repeats: int | None = Field(None, ge=1, description="launches at most; as declared without it")
+    model: Name = Field(description="a model of the study")
+    server: ServerArguments = Field(
+        {}, description="arguments that differ from the study's; null drops the study's value"
+    )
+    speculative: Speculative | None = Field(None, description="speculative decoding")
+    environment: dict[str, str] = Field({}, description="added to the study's `environment`")
+    engine: Engine | None = Field(None, description="instead of the study's engine")
+    workloads: list[Name] | None = Field(
+        None, min_length=1, description="the workloads it is sent; by default all"
+    )
+    repeats: int | None = Field(None, ge=1, description="most launches; by default the study's")
 
 
 class DeclaredCeilings(Declared):
-    """What one device can do, where that is known better than it can be measured."""
+    """Peak performance of one device, where you know it better than a measurement does."""
 
     memory_bandwidth_gb_s: float = Field(gt=0, description="reading and writing, 1 GB = 1e9 bytes")
     bf16_tflop_s: float | None = Field(None, gt=0, description="dense matrix multiplication")
@@ -57,30 +64,44 @@ class DeclaredCeilings(Declared):
 
 
 class Study(Declared):
-    """One question: models, variants, workloads and the hardware that answers it."""
+    """One question: the models, variants, workloads and hardware that answer it."""
 
-    question: str
-    hardware: Name = Field(description="cpu, or the accelerator, such as nvidia-h200")
-    engine: Engine
-    baseline: Name = Field(description="the variant that the others are compared with")
-    published: Name | None = Field(None, description="numbers to show beside the measured ones")
-    models: dict[Name, ModelSource] = Field(min_length=1)
-    server: ServerArguments = Field({}, description="vllm serve arguments of every variant")
-    environment: dict[str, str] = Field({}, description="environment of every server")
-    variants: dict[Name, Variant] = Field(min_length=1)
-    datasets: dict[Name, Dataset] = Field(min_length=1)
-    workloads: dict[Name, Workload] = Field(min_length=1)
-    repeats: int = Field(1, ge=1, description="launches of each variant")
-    equivalence: Proportion = Field(
-        EQUIVALENCE, gt=0, lt=1, description="the smallest difference of interest, such as 3%"
+    question: str = Field(description="the question in one sentence; heads the report")
+    hardware: Name = Field(
+        description="`cpu`, or the accelerator, such as `nvidia-h200`; other hardware is refused"
     )
-    validity: Limits = Field(Limits(), description="beyond these a measurement is invalid")
-    quality: Quality | None = Field(None, description="what a variant's answers must keep to")
-    price_usd_per_hour: float | None = Field(None, gt=0, description="of the hardware, for costs")
-    ceilings: DeclaredCeilings | None = Field(None, description="of one device, for rooflines")
-    startup_timeout_s: float = Field(900, gt=0, description="a server not ready by then has failed")
-    load_timeout_s: float = Field(3600, gt=0, description="a load point may take so long")
-    stall_timeout_s: float = Field(300, gt=0, description="a load without a token is given up")
+    engine: Engine = Field(
+        description="a pinned vLLM, a Python on this host, or the version the host has"
+    )
+    baseline: Name = Field(description="the variant to compare the others with")
+    published: Name | None = Field(
+        None, description="show the numbers of `data/published/<name>.csv` beside the measured"
+    )
+    models: dict[Name, ModelSource] = Field(min_length=1, description="checkpoints by name")
+    server: ServerArguments = Field(
+        {}, description="`vllm serve` arguments of every variant; null leaves the default"
+    )
+    environment: dict[str, str] = Field(
+        {}, description="environment of every server; recorded, so no secrets"
+    )
+    variants: dict[Name, Variant] = Field(min_length=1, description="ways to serve, by name")
+    datasets: dict[Name, Dataset] = Field(min_length=1, description="what is sent, by name")
+    workloads: dict[Name, Workload] = Field(
+        min_length=1, description="who sends it, when and how, by name"
+    )
+    repeats: int = Field(1, ge=1, description="launches of each variant; verdicts need three")
+    equivalence: Proportion = Field(
+        EQUIVALENCE, gt=0, lt=1, description="the smallest difference of interest, such as `3%`"
+    )
+    validity: Limits = Field(Limits(), description="limits beyond which a measurement is invalid")
+    quality: Quality | None = Field(None, description="a corpus, and bounds on loss of quality")
+    price_usd_per_hour: float | None = Field(None, gt=0, description="price of the hardware")
+    ceilings: DeclaredCeilings | None = Field(
+        None, description="of one device; by default measured"
+    )
+    startup_timeout_s: float = Field(900, gt=0, description="time for a server to get ready")
+    load_timeout_s: float = Field(3600, gt=0, description="longest time of a load point")
+    stall_timeout_s: float = Field(300, gt=0, description="longest time without a token")
 
 
 class Params(BaseModel):
@@ -88,10 +109,14 @@ class Params(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    study: Name
-    variants: Literal["all"] | list[Name] = "all"
-    repeats: int | None = Field(None, ge=1, description="instead of the study's own")
-    seed: int = Field(0, ge=0)
+    study: Name = Field(description="a file in `studies/`, without `.yaml`")
+    variants: Literal["all"] | list[Name] = Field(
+        "all", description="the variants to measure; the report holds only these"
+    )
+    repeats: int | None = Field(
+        None, ge=1, description="launches of each variant; by default the study's"
+    )
+    seed: int = Field(0, ge=0, description="of datasets, arrivals and the order of runs")
 
     @field_validator("variants")
     @classmethod

@@ -6,16 +6,32 @@ from servetune.study.base import Declared
 
 
 class Limits(Declared):
-    """The limits of the rules, by the name of what they limit; null switches a rule off."""
+    """Limits of the validity rules; null switches a rule off."""
 
-    failed_ratio: float | None = Field(0.0, ge=0, le=1)
-    prefix_cache_excess_ratio: float | None = Field(0.05, ge=0, le=1)
-    rate_error_ratio: float | None = Field(0.05, ge=0)
-    send_delay_p99_ms: float | None = Field(50.0, gt=0)
-    client_cpu_ratio: float | None = Field(0.9, gt=0)
-    client_wait_ratio: float | None = Field(0.25, gt=0)
-    wrong_length_ratio: float | None = Field(0.0, ge=0, le=1)
-    preemptions_per_request: float | None = Field(1.0, ge=0)
-    other_cpu_ratio: float | None = Field(0.25, ge=0, le=1)
-    other_gpu_processes: float | None = Field(0, ge=0)
-    throttled_ratio: float | None = Field(0.05, ge=0, le=1)
+    failed_ratio: float | None = Field(0.0, ge=0, le=1, description="failed requests / requests")
+    prefix_cache_excess_ratio: float | None = Field(
+        0.05, ge=0, le=1, description="prefix-cache hit ratio above what the workload implies"
+    )
+    rate_error_ratio: float | None = Field(
+        0.05, ge=0, description="relative error of the rate sent against the rate offered"
+    )
+    send_delay_p99_ms: float | None = Field(50.0, gt=0, description="p99 send delay, ms")
+    client_cpu_ratio: float | None = Field(
+        0.9, gt=0, description="CPU use of the client's busiest process, in cores"
+    )
+    client_wait_ratio: float | None = Field(
+        0.25, gt=0, description="share of the time the client waited for a core"
+    )
+    wrong_length_ratio: float | None = Field(
+        0.0, ge=0, le=1, description="share of answers that are not of the requested length"
+    )
+    preemptions_per_request: float | None = Field(1.0, ge=0, description="preemptions / requests")
+    other_cpu_ratio: float | None = Field(
+        0.25, ge=0, le=1, description="share of the session's cores that others used"
+    )
+    other_gpu_processes: float | None = Field(
+        0, ge=0, description="other processes on the server's GPUs"
+    )
+    throttled_ratio: float | None = Field(
+        0.05, ge=0, le=1, description="share of the time the GPU clocks were throttled"
+    )

@@ -12,12 +12,14 @@ Arrivals = Literal["constant", "poisson", "gamma", "trace"]
 
 
 class Burst(Declared):
-    """A rate on top of the load point's own, for a while, once or again and again."""
+    """Extra load on top of the load point's own rate, once or repeatedly."""
 
-    rate_rps: float = Field(gt=0, allow_inf_nan=False)
-    start_s: float = Field(ge=0)
-    duration_s: float = Field(gt=0)
-    every_s: float | None = Field(None, gt=0, description="from one start to the next")
+    rate_rps: float = Field(gt=0, allow_inf_nan=False, description="requests per second to add")
+    start_s: float = Field(ge=0, description="when the first burst begins")
+    duration_s: float = Field(gt=0, description="how long a burst lasts")
+    every_s: float | None = Field(
+        None, gt=0, description="from one start to the next; by default there is one burst"
+    )
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -27,29 +29,50 @@ class Burst(Declared):
 
 
 class Sampling(Declared):
-    """Sampling parameters of the requests, in vLLM's names; what is None is not sent."""
+    """Sampling parameters by vLLM's names; those without a value are not sent."""
 
     temperature: float = Field(0.0, ge=0, description="0 is greedy")
-    top_p: float | None = Field(None, gt=0, le=1)
-    top_k: int | None = Field(None, ge=-1)
-    min_p: float | None = Field(None, ge=0, le=1)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    repetition_penalty: float | None = Field(None, gt=0)
+    top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling")
+    top_k: int | None = Field(None, ge=-1, description="sample from the k most likely tokens")
+    min_p: float | None = Field(
+        None, ge=0, le=1, description="least probability, relative to the most likely token's"
+    )
+    frequency_penalty: float | None = Field(
+        None, ge=-2, le=2, description="penalty per occurrence of a generated token"
+    )
+    presence_penalty: float | None = Field(
+        None, ge=-2, le=2, description="penalty for any token generated before"
+    )
+    repetition_penalty: float | None = Field(
+        None, gt=0, description="factor for tokens of the prompt and the answer; 1 is none"
+    )
 
 
 class LoadPoint(Declared):
-    """How much load, for how many requests or how long, whichever ends first.
+    """One load: a closed loop (`concurrency`), an open loop (`rate_rps`), both, or a trace.
 
-    Closed loop with a concurrency, open loop with a rate, both for a rate that waits while so
-    many requests are in flight, or a trace at `time_scale`.
+    With both, requests arrive at the rate and wait while `concurrency` are in flight. The load
+    ends after `requests` or `duration_s`, whichever comes first.
     """
 
-    concurrency: int | None = Field(None, ge=1, description="requests in flight")
-    rate_rps: float | None = Field(None, gt=0, description="requests a second; .inf: all at once")
-    time_scale: float | None = Field(None, gt=0, description="a trace's times times this")
-    requests: int | None = Field(None, ge=1, description="requests that are counted")
-    duration_s: float | None = Field(None, gt=0, allow_inf_nan=False)
+    concurrency: int | None = Field(
+        None, ge=1, description="requests in flight; of conversations, conversations"
+    )
+    rate_rps: float | None = Field(
+        None,
+        gt=0,
+        description="requests per second; of conversations, how many begin; `.inf` sends all at"
+        " once",
+    )
+    time_scale: float | None = Field(
+        None, gt=0, description="with `arrivals: trace`: factor on the trace's times"
+    )
+    requests: int | None = Field(
+        None, ge=1, description="counted requests; of conversations, turns"
+    )
+    duration_s: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="nothing due later is sent"
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -74,29 +97,44 @@ class LoadPoint(Declared):
 class Workload(Declared):
     """What the clients send, when, and who sends it."""
 
-    generator: Literal["vllm-bench", "guidellm"]
-    dataset: Name
+    generator: Literal["vllm-bench", "guidellm"] = Field(description="the load generator")
+    dataset: Name = Field(description="what it sends, a dataset of the study")
     endpoint: Literal["completions", "chat"] | None = Field(
-        None, description="by default chat for conversations, and else completions"
+        None, description="by default `chat` for conversations, which need it, else `completions`"
     )
-    arrivals: Arrivals = Field("poisson", description="of an open loop")
+    arrivals: Arrivals = Field(
+        "poisson", description="of an open loop; `trace` takes the dataset's own times"
+    )
     burstiness: float | None = Field(
-        None, gt=0, description="of gamma arrivals: 1 is Poisson, below it comes in bursts"
+        None,
+        gt=0,
+        description="shape of gamma arrivals, required there: 1 is Poisson, less is burstier",
     )
-    ramp_up_s: float = Field(0, ge=0, description="the load rises linearly for so long")
-    burst: Burst | None = None
-    load_points: list[LoadPoint] = Field([], description="the loads to send")
-    capacity: Search | None = Field(None, description="or: search the highest within an SLO")
-    warmup_requests: int = Field(4, ge=0, description="sent before each load point, not counted")
-    settle_requests: int = Field(0, ge=0, description="first of the load, not counted")
-    cooldown_requests: int = Field(0, ge=0, description="last of the load, not counted")
-    reset_prefix_cache: bool = Field(True, description="empty it before each load point")
-    ignore_eos: bool = Field(True, description="generate exactly the output length asked for")
-    sampling: Sampling = Sampling()
-    max_input_tokens: int | None = Field(None, ge=1)
-    max_output_tokens: int | None = Field(None, ge=1)
+    ramp_up_s: float = Field(0, ge=0, description="how long the load rises linearly")
+    burst: Burst | None = Field(None, description="extra load on top of the rate")
+    load_points: list[LoadPoint] = Field(
+        [], description="the loads to send; give these or `capacity`"
+    )
+    capacity: Search | None = Field(None, description="search for the highest load within an SLO")
+    warmup_requests: int = Field(
+        4, ge=0, description="sent and answered before each load point, not counted"
+    )
+    settle_requests: int = Field(0, ge=0, description="first requests of the load, not counted")
+    cooldown_requests: int = Field(0, ge=0, description="last requests of the load, not counted")
+    reset_prefix_cache: bool = Field(
+        True, description="empty the prefix cache before each load point"
+    )
+    ignore_eos: bool = Field(True, description="generate exactly the requested length")
+    sampling: Sampling = Field(Sampling(), description="sampling parameters; greedy by default")
+    max_input_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="longest prompt, by the model's tokenizer; of a conversation, the whole"
+        " history",
+    )
+    max_output_tokens: int | None = Field(None, ge=1, description="longest answer")
     over_length: Literal["reject", "truncate"] = Field(
-        "reject", description="what happens to a request above a maximum"
+        "reject", description="leave out a request above a maximum, or cut it"
     )
 
     @model_validator(mode="after")
