@@ -1,6 +1,5 @@
 # The checkpoints that the servers load.
 MODELS = PLAN.models
-MADE_HERE = ("tiny", "eagle3", "quantized", "huggingface")
 
 
 def model_file(id):
@@ -8,8 +7,8 @@ def model_file(id):
 
 
 def maker_of(wildcards):
-    source = MODELS[wildcards.model].source["source"]
-    return engine_file("llmcompressor") if source in MADE_HERE else []
+    maker = MODELS[wildcards.model].source.made_by
+    return engine_file(maker) if maker else []
 
 
 rule make_model:

@@ -130,7 +130,8 @@ def _find_models(manifest: Manifest, named: list[str], project: Path) -> None:
         path = Path(places[name]).absolute()
         if not path.is_dir():
             raise UserError(f"--model {name}: {path}: no such folder; expected a checkpoint")
-        found = {"id": id, "source": source, "checkpoint": str(path)}
+        dumped = source.model_dump(mode="json")
+        found = {"id": id, "source": dumped, "checkpoint": str(path)}
         write_json(model_folder(id, project) / MANIFEST, found)
 
 

@@ -8,11 +8,11 @@ measured.
 """
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from servetune.plan.planned import Session
+from servetune.study.models import ModelSource
 
 MANIFEST = "bundle.json"
 FORMAT = 1
@@ -38,7 +38,7 @@ class Manifest(BaseModel):
     study: str
     sessions: list[Session]
     engines: dict[str, BundledEngine]
-    elsewhere: dict[str, dict[str, Any]] = {}
+    elsewhere: dict[str, ModelSource] = {}
 
 
 def read_manifest(folder: Path) -> Manifest:

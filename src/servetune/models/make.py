@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,19 @@ from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.plan.planned import PlannedModel
 from servetune.progress import say
-
-MAKER = "llmcompressor"
-"""The environment that makes checkpoints: it holds torch, transformers and llm-compressor."""
+from servetune.study.models import (
+    MAKER,
+    Eagle3,
+    HuggingFace,
+    LocalPath,
+    ModelSource,
+    Quantized,
+    Shape,
+    Tiny,
+)
 
 MANIFEST = "servetune.json"
 """Stands in each model's folder: where the checkpoint is, and what it holds."""
-
 
 TOKENIZER_FILES = ("*token*", "vocab.*", "merges.txt", "chat_template*")
 
@@ -68,11 +73,11 @@ def make_model(planned: PlannedModel, root: Path) -> None:
 def _make(planned: PlannedModel, folder: Path, root: Path) -> None:
     began = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
-    where = _SOURCES[planned.source["source"]](planned, folder, root)
+    where = _bring(planned.source, planned.parents, folder, root)
     folder.mkdir(parents=True, exist_ok=True)
     manifest: dict[str, Any] = {
         "id": planned.id,
-        "source": planned.source,
+        "source": planned.source.model_dump(mode="json"),
         "checkpoint": where,
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -81,30 +86,33 @@ def _make(planned: PlannedModel, folder: Path, root: Path) -> None:
     write_json(folder / MANIFEST, manifest)
 
 
-def _tiny(planned: PlannedModel, folder: Path, root: Path) -> str:
-    seed = str(planned.source["seed"])
-    return _run_maker("tiny", ["--out", str(folder), "--seed", seed], root)
+def _bring(source: ModelSource, parents: dict[str, str], folder: Path, root: Path) -> str:
+    """Make or find a checkpoint; returns where it is, `.` for the folder itself."""
+    match source:
+        case Tiny():
+            return _run_maker("tiny", ["--out", str(folder), "--seed", str(source.seed)], root)
+        case Eagle3():
+            target = str(checkpoint(parents[source.target], root))
+            words = ["--target", target, "--out", str(folder), "--seed", str(source.seed)]
+            return _run_maker("eagle3", words, root)
+        case Quantized():
+            base = str(checkpoint(parents[source.base], root))
+            words = ["--base", base, "--out", str(folder), "--scheme", source.scheme]
+            words += ["--seed", str(source.seed)]
+            if source.calibration:
+                words += ["--calibration", str(root / source.calibration)]
+            return _run_maker("quantize", words, root)
+        case HuggingFace():
+            return _fetch(source, root)
+        case LocalPath():
+            return str(source.path)
+        case Shape():
+            _copy_shape(source, parents, folder, root)
+            return "."
 
 
-def _eagle3(planned: PlannedModel, folder: Path, root: Path) -> str:
-    target = checkpoint(planned.parents[planned.source["target"]], root)
-    words = ["--target", str(target), "--out", str(folder), "--seed", str(planned.source["seed"])]
-    return _run_maker("eagle3", words, root)
-
-
-def _quantized(planned: PlannedModel, folder: Path, root: Path) -> str:
-    source = planned.source
-    base = checkpoint(planned.parents[source["base"]], root)
-    words = ["--base", str(base), "--out", str(folder), "--scheme", source["scheme"]]
-    words += ["--seed", str(source["seed"])]
-    if source["calibration"]:
-        words += ["--calibration", str(root / source["calibration"])]
-    return _run_maker("quantize", words, root)
-
-
-def _huggingface(planned: PlannedModel, folder: Path, root: Path) -> str:
-    source = planned.source
-    repo, revision = source["repo"], source["revision"]
+def _fetch(source: HuggingFace, root: Path) -> str:
+    repo, revision = source.repo, source.revision
     if revision is None:
         current = _ask_hub("print(HfApi().model_info(sys.argv[1]).sha)", [repo], root)
         raise UserError(
@@ -126,29 +134,14 @@ def _ask_hub(expression: str, words: list[str], root: Path) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def _path(planned: PlannedModel, folder: Path, root: Path) -> str:
-    return str(planned.source["path"])
-
-
-def _shape(planned: PlannedModel, folder: Path, root: Path) -> str:
+def _copy_shape(source: Shape, parents: dict[str, str], folder: Path, root: Path) -> None:
     folder.mkdir(parents=True)
-    shutil.copyfile(root / planned.source["config"], folder / "config.json")
-    if tokenizer := planned.source["tokenizer"]:
-        lender = checkpoint(planned.parents[tokenizer], root)
+    shutil.copyfile(root / source.config, folder / "config.json")
+    if source.tokenizer:
+        lender = checkpoint(parents[source.tokenizer], root)
         for pattern in TOKENIZER_FILES:
             for file in lender.glob(pattern):
                 shutil.copyfile(file, folder / file.name)
-    return "."
-
-
-_SOURCES: dict[str, Callable[[PlannedModel, Path, Path], str]] = {
-    "tiny": _tiny,
-    "eagle3": _eagle3,
-    "quantized": _quantized,
-    "huggingface": _huggingface,
-    "path": _path,
-    "shape": _shape,
-}
 
 
 def _run_maker(module: str, words: list[str], root: Path) -> str:

@@ -100,7 +100,7 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
         variant = study.variants[name]
         model = variant.model
         load_format = {**study.server, **variant.server, **params.overrides}.get("load_format")
-        if study.models[model].source == "shape" or load_format == "dummy":
+        if study.models[model].is_dummy or load_format == "dummy":
             raise UserError(
                 f"{where}: {name} has dummy weights (model {model}), whose answers mean"
                 " nothing; leave quality out, or give the model its weights"

@@ -11,7 +11,7 @@ from typing import Any
 from servetune.corpus import CORPUS_VERSION
 from servetune.engines.environments import lock_file
 from servetune.study.datasets import Dataset
-from servetune.study.models import ModelSource
+from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
 
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""
@@ -39,28 +39,27 @@ def digest_of(id: str) -> str:
 
 def model_content(source: ModelSource, parents: list[str], root: Path) -> dict[str, Any]:
     """Say all that decides a checkpoint: its declaration, its files, and what makes it."""
-    declared = {k: v for k, v in source.model_dump(mode="json").items() if k not in _NAMING}
+    # Names inside a study and paths on a host do not decide what a checkpoint is.
+    declared = source.model_dump(mode="json", exclude={*PARENTS, *FILES})
     content = {"recipe": MODEL_RECIPES, "declared": declared, "parents": parents}
-    if source.source in ("tiny", "eagle3", "quantized"):
-        lock = lock_file("llmcompressor", root).read_bytes()
-        content |= {"maker": hashlib.sha256(lock).hexdigest(), "corpus": CORPUS_VERSION}
-    if source.source == "path":
+    if isinstance(source, Made):
+        content |= {"maker": _sha256(lock_file(source.made_by, root)), "corpus": CORPUS_VERSION}
+    if isinstance(source, LocalPath):
         folder = root / source.path
         content["files"] = [(f.name, f.stat().st_size, _small(f)) for f in sorted(folder.iterdir())]
-    for field in ("config", "calibration"):
-        if file := getattr(source, field, None):
-            content[field] = hashlib.sha256((root / file).read_bytes()).hexdigest()
-    return content
-
-
-# Names inside a study and paths on a host do not decide what a checkpoint is.
-_NAMING = {"base", "target", "tokenizer", "path", "config", "calibration"}
+        return content
+    hashes = {key: _sha256(root / file) for key, file in source.files.items()}
+    return {**content, **hashes}
 
 
 def _small(file: Path) -> str | None:
     """Hash a small file; a checkpoint's shards are told by their name and size."""
     if not file.is_file() or file.stat().st_size > 8_000_000:
         return None
+    return _sha256(file)
+
+
+def _sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
@@ -69,10 +68,7 @@ def task_content(folder: Path | None, root: Path) -> list[tuple[str, str]]:
     if folder is None:
         return []
     files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
-    return [
-        (str(file.relative_to(root / folder)), hashlib.sha256(file.read_bytes()).hexdigest())
-        for file in files
-    ]
+    return [(str(file.relative_to(root / folder)), _sha256(file)) for file in files]
 
 
 def dataset_content(dataset: Dataset, seed: int, root: Path) -> dict[str, Any]:
@@ -89,4 +85,4 @@ def dataset_content(dataset: Dataset, seed: int, root: Path) -> dict[str, Any]:
 def _hash_files(path: Path) -> list[str]:
     """Hash a file, or the text files of a folder in their order."""
     files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
-    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    return [_sha256(file) for file in files]

@@ -33,7 +33,6 @@ from servetune.records.sessions import Ceilings
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine
-from servetune.study.models import parents_of
 from servetune.study.reading import read_yaml, validate
 from servetune.study.study import Params, Study, read_study
 from servetune.study.workloads import LoadPoint
@@ -123,13 +122,10 @@ def _plan_models(study: Study, root: Path) -> dict[str, PlannedModel]:
     def plan(name: str) -> PlannedModel:
         if name not in planned:
             source = study.models[name]
-            parents = {parent: plan(parent).id for parent in parents_of(source)}
+            parents = {parent: plan(parent).id for parent in source.parents.values()}
             content = model_content(source, sorted(map(digest_of, parents.values())), root)
-            planned[name] = PlannedModel(
-                id=f"{name}-{digest(content)}",
-                source=source.model_dump(mode="json"),
-                parents=parents,
-            )
+            id = f"{name}-{digest(content)}"
+            planned[name] = PlannedModel(id=id, source=source, parents=parents)
         return planned[name]
 
     for name in study.models:
@@ -168,12 +164,12 @@ def _plan_session(
     variant = study.variants[name]
     server = {**study.server, **variant.server, **params.overrides}
     server = {key: value for key, value in server.items() if value is not None}
-    if study.models[variant.model].source == "shape":
+    if study.models[variant.model].is_dummy:
         server = {"load_format": "dummy", **server}
     environment = {**study.environment, **variant.environment}
     speculative = variant.speculative.model_dump() if variant.speculative else None
     draft_name = speculative.pop("model") if speculative else None
-    if speculative and draft_name and study.models[draft_name].source == "shape":
+    if speculative and draft_name and study.models[draft_name].is_dummy:
         speculative = {"draft_load_config": {"load_format": "dummy"}, **speculative}
     engine = engine_id(engine_of(study, variant), root)
     model = models[variant.model].id

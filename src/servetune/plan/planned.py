@@ -8,6 +8,7 @@ from servetune.load.registry import GENERATORS
 from servetune.plan.quality import LM_EVAL, PlannedQuality
 from servetune.records.sessions import Ceilings
 from servetune.study.capacity import Search
+from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.server import ServerArguments
 from servetune.study.study import EQUIVALENCE
@@ -19,10 +20,10 @@ class _Planned(BaseModel):
 
 
 class PlannedModel(_Planned):
-    """A checkpoint to have: how it comes to be, and what it is made from (ids)."""
+    """A checkpoint to have: how it comes to be, and the ids of its parents by their names."""
 
     id: str
-    source: dict[str, Any]
+    source: ModelSource
     parents: dict[str, str]
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
 from servetune.report.wording import plural, shell, where_of
+from servetune.study.models import ModelSource
 from servetune.tables.frames import records_of
 
 REPORT = "uv run snakemake --cores 1 reports/summary.html"
@@ -217,11 +218,11 @@ def _commit(launch: Launch) -> str:
     return f"{commit} with uncommitted changes" if commit and launch.git.get("is_dirty") else commit
 
 
-def _model(id: str, source: dict[str, Any]) -> str:
+def _model(id: str, source: ModelSource) -> str:
     details = ", ".join(
-        f"{key}: {value}" for key, value in source.items() if key != "source" and value is not None
+        f"{key}: {value}" for key, value in source if key != "source" and value is not None
     )
-    return f"{id} ({source['source']}{f'; {details}' if details else ''})"
+    return f"{id} ({source.source}{f'; {details}' if details else ''})"
 
 
 def _workloads(plan: Plan) -> list[str]:

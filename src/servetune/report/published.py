@@ -112,8 +112,8 @@ def _over(value: float | None, base: float | None) -> float | None:
 def source(published: Published, plan: Plan, engine: str) -> list[tuple[str, str, str]]:
     """Say what differs: what, as published, as measured here."""
     told = published.source
-    is_dummy = {plan.models[session.model].source["source"] for session in plan.sessions}
-    weights = "dummy weights" if is_dummy == {"shape"} else "see the server commands"
+    is_dummy = all(plan.models[session.model].source.is_dummy for session in plan.sessions)
+    weights = "dummy weights" if is_dummy else "see the server commands"
     return [
         ("Hardware", told.hardware, plan.hardware),
         ("Engine", told.engine, engine),

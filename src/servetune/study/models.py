@@ -1,21 +1,54 @@
 """The model sources that a study can declare."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from servetune.study.base import Declared, Name
 
+MAKER = "llmcompressor"
+"""The environment that makes checkpoints: it holds torch, transformers and llm-compressor."""
 
-class Tiny(Declared):
+
+PARENTS = ("base", "target", "tokenizer")
+"""The keys that name another model of the study."""
+
+FILES = ("path", "config", "calibration")
+"""The keys that name a file or a folder on this host."""
+
+
+class _Source(Declared):
+    """What every model source tells: the environment that makes or fetches it, if any does."""
+
+    made_by: ClassVar[str | None] = None
+    is_dummy: ClassVar[bool] = False
+
+    @property
+    def parents(self) -> dict[str, str]:
+        """The models that it is made from, by the key that names each."""
+        return {key: name for key, name in self if key in PARENTS and name is not None}
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files that it is made from, by the key that names each."""
+        return {key: path for key, path in self if key in FILES and path is not None}
+
+
+class Made(_Source):
+    """A checkpoint that is computed here, so that its maker decides it too."""
+
+    made_by: ClassVar[str] = MAKER
+
+
+class Tiny(Made):
     """A small Llama and its tokenizer, trained on the CPU from generated text."""
 
     source: Literal["tiny"]
     seed: int = Field(0, description="of the text and the training")
 
 
-class Eagle3(Declared):
+class Eagle3(Made):
     """An EAGLE-3 draft head, trained on the CPU for a small Llama."""
 
     source: Literal["eagle3"]
@@ -23,7 +56,7 @@ class Eagle3(Declared):
     seed: int = Field(0, description="of the training")
 
 
-class Quantized(Declared):
+class Quantized(Made):
     """A checkpoint that llm-compressor quantizes on the CPU."""
 
     source: Literal["quantized"]
@@ -40,8 +73,10 @@ class Quantized(Declared):
     seed: int = Field(0, description="of the calibration text")
 
 
-class HuggingFace(Declared):
+class HuggingFace(_Source):
     """A repository of the Hugging Face hub at a commit, in the hub's own cache."""
+
+    made_by = MAKER
 
     source: Literal["huggingface"]
     repo: str = Field(pattern=r"^[^/\s]+/[^/\s]+$", description="`owner/name`")
@@ -52,18 +87,20 @@ class HuggingFace(Declared):
     )
 
 
-class LocalPath(Declared):
+class LocalPath(_Source):
     """A checkpoint on this host, used where it is."""
 
     source: Literal["path"]
     path: Path = Field(description="the checkpoint's folder")
 
 
-class Shape(Declared):
+class Shape(_Source):
     """An architecture served with dummy weights (`--load-format dummy`).
 
     Speed is real; text, quality and acceptance are not.
     """
+
+    is_dummy = True
 
     source: Literal["shape"]
     config: Path = Field(description="the architecture's `config.json`")
@@ -73,9 +110,3 @@ class Shape(Declared):
 ModelSource = Annotated[
     Tiny | Eagle3 | Quantized | HuggingFace | LocalPath | Shape, Field(discriminator="source")
 ]
-
-
-def parents_of(source: ModelSource) -> list[str]:
-    """Name the models that a model is made from."""
-    fields = ("base", "target", "tokenizer")
-    return [name for field in fields if (name := getattr(source, field, None)) is not None]

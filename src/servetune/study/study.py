@@ -13,7 +13,7 @@ from servetune.errors import UserError, nearest
 from servetune.study.base import Declared, Name
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine
-from servetune.study.models import ModelSource, parents_of
+from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.reading import read_yaml, validate
 from servetune.study.server import ServerArguments, Speculative
@@ -182,10 +182,10 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
         if twice:
             raise UserError(f"{file}: workloads.{name}.load_points: {twice} is given twice")
     for name, source in study.models.items():
-        for field in ("base", "target", "tokenizer"):
-            refer(f"models.{name}.{field}", getattr(source, field, None), study.models, "model")
-        for field in ("path", "config", "calibration"):
-            exists(f"models.{name}.{field}", getattr(source, field, None))
+        for key, parent in source.parents.items():
+            refer(f"models.{name}.{key}", parent, study.models, "model")
+        for key, path in source.files.items():
+            exists(f"models.{name}.{key}", path)
         _refuse_cycle(study, file, name)
     if study.quality:
         refer("quality.corpus", study.quality.corpus, study.datasets, "dataset")
@@ -199,11 +199,11 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
 
 
 def _refuse_cycle(study: Study, file: Path, start: str) -> None:
-    ahead, seen = parents_of(study.models[start]), set()
+    ahead, seen = list(study.models[start].parents.values()), set()
     while ahead:
         name = ahead.pop()
         if name == start:
             raise UserError(f"{file}: models.{start}: made from itself; name a base that is not")
         if name not in seen and name in study.models:
             seen.add(name)
-            ahead += parents_of(study.models[name])
+            ahead += study.models[name].parents.values()

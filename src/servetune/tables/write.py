@@ -92,7 +92,7 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         **record.signals.model_dump(),
         **record.server.model_dump(),
         "num_speculative_tokens": (session.speculative or {}).get("num_speculative_tokens"),
-        "is_dummy": plan.models[session.model].source["source"] == "shape",
+        "is_dummy": plan.models[session.model].source.is_dummy,
         "server_command": json.dumps(record.server_command),
         "load_command": json.dumps(record.load_command),
         "log_tail": "\n".join(record.log_tail),
