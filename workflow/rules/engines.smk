@@ -1,5 +1,6 @@
 # The tool environments, in a cache outside the project that outlives clones.
 from servetune.engines.environments import cache_root, description_file, engine_id
+from servetune.study.engines import word_of
 
 ENGINES = str(cache_root() / "engines")
 
@@ -10,13 +11,8 @@ def engine_file(name):
 
 
 def declared_engine(engine):
-    """What `servetune engine` takes for an engine of the plan: a name, a path, or a version."""
-    declared = PLAN.engines.get(engine, engine.rsplit("-", 1)[0])
-    if isinstance(declared, str):
-        return declared
-    if "vllm" in declared:
-        return f"vllm=={declared['vllm']}"
-    return os.path.join(".", declared["python"])
+    """What `servetune engine` takes for an engine of the plan, or for another environment."""
+    return word_of(PLAN.engines.get(engine, engine.rsplit("-", 1)[0]))
 
 
 rule build_engine:

@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
@@ -23,7 +22,6 @@ from servetune.plan.planned import Plan, Session
 from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.owed import count_owed
 from servetune.sessions.provenance import EXPORTED, git_state
-from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 PACKED_BYTES = 2 * 1024**3
 """A checkpoint that lies outside the project and is larger stays where it is: the measuring host
@@ -66,7 +64,10 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Exported:
     manifest = Manifest(
         study=plan.study,
         sessions=sessions,
-        engines={id: _engine(plan.engines[id], root) for id in {s.engine for s in sessions}},
+        engines={
+            id: BundledEngine(vllm=vllm_version(plan.engines[id], root))
+            for id in {session.engine for session in sessions}
+        },
         elsewhere={id: plan.models[id].source for id in models if id not in packed},
     )
     with (
@@ -123,14 +124,6 @@ def _is_packed(id: str, root: Path) -> bool:
         folder == model_folder(id, root).absolute()
         or sum(file.stat().st_size for file in _files(folder)) <= PACKED_BYTES
     )
-
-
-def _engine(declared: Any, root: Path) -> BundledEngine:
-    engine: Engine = declared
-    if isinstance(declared, dict):
-        kind = EngineVersion if "vllm" in declared else EnginePython
-        engine = kind.model_validate(declared)
-    return BundledEngine(vllm=vllm_version(engine, root))
 
 
 def _refuse_other_tools(sessions: list[Session]) -> None:

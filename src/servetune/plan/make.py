@@ -85,9 +85,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         ceilings=Ceilings(**study.ceilings.model_dump()) if study.ceilings else None,
         quality=study.quality,
         published=study.published,
-        engines={
-            id: e if isinstance(e, str) else e.model_dump(mode="json") for id, e in engines.items()
-        },
+        engines=engines,
         models={m.id: m for m in models.values() if m.id in _with_parents(used, models)},
         datasets={d.id: d for d in datasets.values() if d.id in sent},
         sessions=sessions,

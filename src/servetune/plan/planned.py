@@ -8,6 +8,7 @@ from servetune.load.registry import GENERATORS
 from servetune.plan.quality import LM_EVAL, PlannedQuality
 from servetune.records.sessions import Ceilings
 from servetune.study.capacity import Search
+from servetune.study.engines import Engine
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.server import ServerArguments
@@ -129,7 +130,7 @@ class Session(_Planned):
 
 
 class Plan(_Planned):
-    """All that a study asks for. `engines` maps an engine's id to its declaration."""
+    """All that a study asks for. `engines`, `models` and `datasets` are by their ids."""
 
     study: str
     question: str
@@ -144,7 +145,7 @@ class Plan(_Planned):
     ceilings: Ceilings | None = None
     quality: Quality | None = None
     published: str | None = None
-    engines: dict[str, Any]
+    engines: dict[str, Engine]
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
     sessions: list[Session]

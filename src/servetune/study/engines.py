@@ -37,3 +37,10 @@ Engine = TypeAliasType(
         Discriminator(_engine_kind),
     ],
 )
+
+
+def word_of(engine: Engine) -> str:
+    """Return what `servetune engine` takes for an engine: a name, a path, or a version."""
+    if isinstance(engine, EnginePython):
+        return str(engine.python) if engine.python.is_absolute() else f"./{engine.python}"
+    return f"vllm=={engine.vllm}" if isinstance(engine, EngineVersion) else engine

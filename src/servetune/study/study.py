@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from servetune.errors import UserError, nearest
 from servetune.study.base import Declared, Name
 from servetune.study.datasets import Dataset
-from servetune.study.engines import Engine
+from servetune.study.engines import Engine, EnginePython
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.reading import read_yaml, validate
@@ -195,7 +195,8 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
     engines = {"engine": study.engine}
     engines |= {f"variants.{n}.engine": v.engine for n, v in study.variants.items() if v.engine}
     for key, engine in engines.items():
-        exists(f"{key}.python", getattr(engine, "python", None))
+        if isinstance(engine, EnginePython):
+            exists(f"{key}.python", engine.python)
 
 
 def _refuse_cycle(study: Study, file: Path, start: str) -> None:
