@@ -151,7 +151,7 @@ def _make_missing(plan: Plan, sessions: list[Session], root: Path) -> None:
     missing = [path for path in dict.fromkeys(wanted) if not (root / path).is_file()]
     if not missing:
         return
-    params = Path(".servetune", f"params-{digest(plan.params)}.json")
+    params = Path(".servetune", f"params-{digest(plan.params.model_dump())}.json")
     write_json(root / params, plan.params)
     words = ["--cores", "1", *missing, "--configfile", str(params)]
     done = subprocess.run(

@@ -10,7 +10,7 @@ from typing import Any
 
 from servetune.corpus import CORPUS_VERSION
 from servetune.engines.environments import lock_file
-from servetune.study.datasets import Dataset
+from servetune.study.datasets import Dataset, FromFile
 from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
 
 PROTOCOL = 2
@@ -75,8 +75,8 @@ def dataset_content(dataset: Dataset, seed: int, root: Path) -> dict[str, Any]:
     """Say all that decides the bytes of a dataset: its declaration, seed and files."""
     spec = dataset.model_dump(mode="json", exclude={"path"}, exclude_defaults=True)
     content: dict[str, Any] = {"recipe": DATASET_RECIPES, "spec": spec, "seed": seed}
-    if path := getattr(dataset, "path", None):
-        content["files"] = _hash_files(root / path)
+    if isinstance(dataset, FromFile):
+        content["files"] = _hash_files(root / dataset.path)
     if dataset.kind in ("text", "conversations"):
         content["corpus"] = CORPUS_VERSION
     return content

@@ -77,7 +77,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         hardware=study.hardware,
         baseline=study.baseline,
         variants=names,
-        params=chosen.model_dump(),
+        params=chosen,
         repeats=repeats,
         equivalence=study.equivalence,
         validity=study.validity,
@@ -147,7 +147,7 @@ def _plan_datasets(study: Study, seed: int, root: Path) -> dict[str, PlannedData
 
 def _plan_dataset(name: str, dataset: Dataset, seed: int, root: Path) -> PlannedDataset:
     content = digest(dataset_content(dataset, seed, root))
-    return PlannedDataset(id=f"{name}-{content}", spec=dataset.model_dump(mode="json"), seed=seed)
+    return PlannedDataset(id=f"{name}-{content}", spec=dataset, seed=seed)
 
 
 def _plan_session(

@@ -8,11 +8,12 @@ from servetune.load.registry import GENERATORS
 from servetune.plan.quality import LM_EVAL, PlannedQuality
 from servetune.records.sessions import Ceilings
 from servetune.study.capacity import Search
+from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.server import ServerArguments
-from servetune.study.study import EQUIVALENCE
+from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.validity import Limits
 
 
@@ -32,7 +33,7 @@ class PlannedDataset(_Planned):
     """A request dataset to have, made from its declaration and a seed."""
 
     id: str
-    spec: dict[str, Any]
+    spec: Dataset
     seed: int
 
 
@@ -137,7 +138,7 @@ class Plan(_Planned):
     hardware: str
     baseline: str
     variants: list[str]
-    params: dict[str, Any]
+    params: Params
     repeats: int = 1
     equivalence: float = EQUIVALENCE
     validity: Limits = Limits()

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from servetune.engines.environments import engine_id
 from servetune.plan.identity import QUALITY_PROTOCOL, digest, digest_of, task_content
-from servetune.study.quality import Quality
+from servetune.study.quality import LmEval, Quality
 
 LM_EVAL = "lm-eval"
 """The environment that holds lm-evaluation-harness."""
@@ -24,7 +24,7 @@ class PlannedQuality(BaseModel):
     id: str
     corpus: str
     documents: int | None = None
-    lm_eval: dict[str, Any] | None = None
+    lm_eval: LmEval | None = None
 
 
 def plan_quality(
@@ -55,5 +55,5 @@ def plan_quality(
         id=f"{variant}-quality-{digest(content)}",
         corpus=corpus,
         documents=asked.documents,
-        lm_eval=asked.lm_eval.model_dump(mode="json") if asked.lm_eval else None,
+        lm_eval=asked.lm_eval,
     )

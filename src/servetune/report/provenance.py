@@ -42,7 +42,7 @@ def setup(
 ) -> list[tuple[str, list[str]]]:
     """List what was asked and what answered: a term and its values (several where they differ)."""
     launches = launches_of(table, sessions)
-    params = {key: value for key, value in plan.params.items() if value is not None}
+    params = {key: value for key, value in plan.params if value is not None}
     items: list[tuple[str, list[str]]] = [
         ("Study", [f"{plan.study} (studies/{plan.study}.yaml)"]),
         (

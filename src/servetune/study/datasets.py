@@ -164,13 +164,9 @@ class MooncakeDataset(Declared):
     vocabulary: int = Field(1000, ge=2, description="token ids are drawn from [0, `vocabulary`)")
 
 
+FromFile = TextFilesDataset | FileDataset | ShareGptDataset | MooncakeDataset
+"""Those that are made from what lies at their `path`."""
+
 Dataset = Annotated[
-    TextDataset
-    | RandomDataset
-    | TextFilesDataset
-    | FileDataset
-    | ShareGptDataset
-    | ConversationsDataset
-    | MooncakeDataset,
-    Field(discriminator="kind"),
+    TextDataset | RandomDataset | ConversationsDataset | FromFile, Field(discriminator="kind")
 ]

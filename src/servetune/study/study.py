@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from servetune.errors import UserError, nearest
 from servetune.study.base import Declared, Name
-from servetune.study.datasets import Dataset
+from servetune.study.datasets import Dataset, FromFile
 from servetune.study.engines import Engine, EnginePython
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
@@ -189,9 +189,11 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
         _refuse_cycle(study, file, name)
     if study.quality:
         refer("quality.corpus", study.quality.corpus, study.datasets, "dataset")
-        exists("quality.lm_eval.folder", getattr(study.quality.lm_eval, "folder", None))
+        if study.quality.lm_eval:
+            exists("quality.lm_eval.folder", study.quality.lm_eval.folder)
     for name, dataset in study.datasets.items():
-        exists(f"datasets.{name}.path", getattr(dataset, "path", None))
+        if isinstance(dataset, FromFile):
+            exists(f"datasets.{name}.path", dataset.path)
     engines = {"engine": study.engine}
     engines |= {f"variants.{n}.engine": v.engine for n, v in study.variants.items() if v.engine}
     for key, engine in engines.items():

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from servetune.files import whole_file
 from servetune.plan.planned import PlannedDataset
 from servetune.study.datasets import (
@@ -48,9 +46,8 @@ def write_dataset(planned: PlannedDataset, out: Path, root: Path) -> None:
     Raises:
         UserError: a file that the dataset is made from is not as it should be.
     """
-    spec: Dataset = TypeAdapter[Dataset](Dataset).validate_python(planned.spec)
     with whole_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-        for row in _rows(spec, Streams.of(spec, planned.seed), root):
+        for row in _rows(planned.spec, Streams.of(planned.spec, planned.seed), root):
             file.write(json.dumps(row) + "\n")
 
 

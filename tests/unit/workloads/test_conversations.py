@@ -19,7 +19,8 @@ SPEC: dict[str, Any] = {
 
 def made(spec: dict[str, Any], folder: Path, seed: int = 0) -> Path:
     out = folder / f"{seed}.jsonl"
-    write_dataset(PlannedDataset(id="x-0", spec=spec, seed=seed), out, folder)
+    planned = PlannedDataset.model_validate({"id": "x-0", "spec": spec, "seed": seed})
+    write_dataset(planned, out, folder)
     return out
 
 

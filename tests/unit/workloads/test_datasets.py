@@ -32,7 +32,8 @@ BOOK = "".join(f"word{number}" + ("\n" if number % 9 == 0 else " ") for number i
 
 def made(spec: dict[str, Any], seed: int, folder: Path) -> Path:
     out = folder / f"{spec['kind']}-{seed}.jsonl"
-    write_dataset(PlannedDataset(id="x-0", spec=spec, seed=seed), out, folder)
+    planned = PlannedDataset.model_validate({"id": "x-0", "spec": spec, "seed": seed})
+    write_dataset(planned, out, folder)
     return out
 
 

@@ -24,7 +24,8 @@ def made(folder: Path, trace: list[Any], seed: int = 0, **spec: Any) -> Path:
     (folder / "trace.jsonl").write_text(lines + "\n")
     declared = {"kind": "mooncake", "path": "trace.jsonl", "block_tokens": 8, **spec}
     out = folder / "out.jsonl"
-    write_dataset(PlannedDataset(id="x-0", spec=declared, seed=seed), out, folder)
+    planned = PlannedDataset.model_validate({"id": "x-0", "spec": declared, "seed": seed})
+    write_dataset(planned, out, folder)
     return out
 
 

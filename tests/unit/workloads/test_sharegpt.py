@@ -33,7 +33,8 @@ def made(folder: Path, content: str, **spec: Any) -> Path:
     (folder / "chat.json").write_text(content, encoding="utf-8")
     declared = {"kind": "sharegpt", "path": "chat.json", **spec}
     out = folder / "out.jsonl"
-    write_dataset(PlannedDataset(id="x-0", spec=declared, seed=0), out, folder)
+    planned = PlannedDataset.model_validate({"id": "x-0", "spec": declared, "seed": 0})
+    write_dataset(planned, out, folder)
     return out
 
 

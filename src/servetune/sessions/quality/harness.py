@@ -18,9 +18,10 @@ from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.plan.planned import Session
-from servetune.plan.quality import LM_EVAL, PlannedQuality
+from servetune.plan.quality import LM_EVAL
 from servetune.records.quality import TaskMetric
 from servetune.sessions.server.process import Server
+from servetune.study.quality import LmEval
 
 NO_FILTER = "none"
 GRACE_S = 10.0
@@ -32,15 +33,14 @@ class HarnessError(Exception):
 
 
 def run_tasks(
-    session: Session, quality: PlannedQuality, server: Server, model: Path, root: Path
+    session: Session, asked: LmEval, raw: Path, server: Server, model: Path, root: Path
 ) -> list[TaskMetric]:
-    """Run the declared tasks; their output goes to results/raw/<study>/<quality>.
+    """Run the declared tasks; their output goes to the folder `raw`.
 
     Raises:
         HarnessError: it ended with an error, took too long, or wrote no result.
         ServerError: the server died or hangs.
     """
-    raw = root / "results" / "raw" / session.study / quality.id
     shutil.rmtree(raw, ignore_errors=True)
     raw.mkdir(parents=True)
     output = raw / "lm-eval.log"
@@ -48,7 +48,7 @@ def run_tasks(
         python = read_engine(engine_id(LM_EVAL, root)).python
     except UserError as error:
         raise HarnessError(str(error)) from None
-    words = [str(python), "-m", "lm_eval", *arguments(quality, server, model, raw)]
+    words = [str(python), "-m", "lm_eval", *arguments(asked, server, model, raw)]
     with (
         output.open("w") as log,
         subprocess.Popen(
@@ -81,9 +81,8 @@ def _wait(process: subprocess.Popen[bytes], server: Server, timeout_s: float) ->
         time.sleep(CHECK_EVERY_S)
 
 
-def arguments(quality: PlannedQuality, server: Server, model: Path, out: Path) -> list[str]:
+def arguments(asked: LmEval, server: Server, model: Path, out: Path) -> list[str]:
     """Return the words of lm-eval's command line."""
-    asked = quality.lm_eval or {}
     endpoint = {
         "model": server.name,
         "base_url": f"{server.url}/v1/completions",
@@ -91,13 +90,13 @@ def arguments(quality: PlannedQuality, server: Server, model: Path, out: Path) -
         "tokenizer_backend": "huggingface",
         "num_concurrent": 1,
     }
-    words = ["--model", "local-completions", "--tasks", ",".join(asked["tasks"])]
+    words = ["--model", "local-completions", "--tasks", ",".join(asked.tasks)]
     words += ["--model_args", ",".join(f"{name}={value}" for name, value in endpoint.items())]
     words += ["--output_path", str(out)]
-    if asked.get("folder"):
-        words += ["--include_path", str(asked["folder"])]
-    if asked.get("limit"):
-        words += ["--limit", str(asked["limit"])]
+    if asked.folder:
+        words += ["--include_path", str(asked.folder)]
+    if asked.limit:
+        words += ["--limit", str(asked.limit)]
     return words
 
 

@@ -12,6 +12,7 @@ from servetune.errors import UserError
 from servetune.plan.planned import Session
 from servetune.plan.quality import PlannedQuality
 from servetune.progress import say
+from servetune.records.paths import raw_folder
 from servetune.records.quality import Document, QualityRecord
 from servetune.sessions.measure import LOG_TAIL_LINES
 from servetune.sessions.provenance import now
@@ -70,7 +71,8 @@ def measure_quality(
     record = record.model_copy(update={"status": "ok", "documents": documents})
     if quality.lm_eval:
         try:
-            found = run_tasks(session, quality, server, model, root)
+            raw = raw_folder(session.study, quality.id, root)
+            found = run_tasks(session, quality.lm_eval, raw, server, model, root)
             record = record.model_copy(update={"tasks": found})
         except HarnessError as error:
             record = record.model_copy(update={"tasks_failed": f"lm-eval: {error}"})
