@@ -6,7 +6,8 @@ step leaves a digest of all that it was made from beside its outputs, and the wo
 
 import hashlib
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,16 +23,12 @@ from servetune.records.paths import (
 )
 
 _PACKAGE = Path(__file__).parents[1]
-_TABLE_CODE = (
-    *("metrics.py", "study/*.py", "capacity/*.py", "records/*.py", "telemetry/*.py"),
-    *("load/*.py", "plan/*.py", "sessions/searches.py", "sessions/probes.py", "tables/*.py"),
-)
-_REPORT_CODE = ("analysis/**/*.py", "report/**/*")
+_IMPORT = re.compile(r"^\s*(?:from|import) (servetune[\w.]*)(?: import (\([^)]*\)|.*))?", re.M)
 
 
 def tables_digest(plan: Plan, root: Path) -> str:
     """Digest of what the tables are made from: the plan, its records, and the code."""
-    return _digest(plan.model_dump_json(), [*_records(plan, root), *_code(_TABLE_CODE)])
+    return _digest(plan.model_dump_json(), [*_records(plan, root), *_code("tables")])
 
 
 def report_digest(plan: Plan, root: Path) -> str:
@@ -41,7 +38,7 @@ def report_digest(plan: Plan, root: Path) -> str:
     named = sorted({json.loads(path.read_bytes())["session"] for path in records})
     sessions = (session_path(plan.study, id, root) for id in named)
     beside = published_files(plan.published, root) if plan.published else ()
-    return _digest(tables_digest(plan, root), [*sessions, *beside, *_code(_REPORT_CODE)])
+    return _digest(tables_digest(plan, root), [*sessions, *beside, *_code("analysis", "report")])
 
 
 @dataclass(frozen=True)
@@ -81,9 +78,35 @@ def _records(plan: Plan, root: Path) -> list[Path]:
     return [*(record_path(plan.study, id, root) for id in ids), *searches, *qualities]
 
 
-def _code(patterns: Iterable[str]) -> list[Path]:
-    found = {path for pattern in patterns for path in _PACKAGE.glob(pattern)}
-    return sorted(path for path in found if path.is_file() and path.suffix != ".pyc")
+def _code(*packages: str) -> list[Path]:
+    """List the files of packages, templates included, and of all modules that they import.
+
+    Imports are read, not run: to run them takes a hundred times as long.
+    """
+    files = [path for path in _PACKAGE.rglob("*") if path.suffix != ".pyc" and path.is_file()]
+    inside = {path for path in files if path.relative_to(_PACKAGE).parts[0] in packages}
+    modules = {_module(path): path for path in files if path.suffix == ".py"}
+    ahead = [name for name, path in modules.items() if path in inside]
+    found: set[str] = set()
+    while ahead:
+        name = ahead.pop()
+        if name in modules and name not in found:
+            found.add(name)
+            ahead += _imported(name, modules[name].read_text(encoding="utf-8"))
+    return sorted(inside | {modules[name] for name in found})
+
+
+def _module(file: Path) -> str:
+    parts = file.relative_to(_PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def _imported(name: str, source: str) -> Iterator[str]:
+    """Yield what a module may import: the packages above it, modules, and names in modules."""
+    yield name.rpartition(".")[0]
+    for module, names in _IMPORT.findall(source):
+        yield module
+        yield from (f"{module}.{name}" for name in re.findall(r"\w+", names))
 
 
 def _digest(text: str, files: Iterable[Path]) -> str:

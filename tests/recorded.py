@@ -1,0 +1,33 @@
+"""The studies recorded under results/, and the plans that their tables were made from.
+
+After a change of what tables are made with: `uv run python tests/recorded.py` makes them again.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan
+from servetune.tables.freshness import tables_digest, write_stamp
+from servetune.tables.write import write_tables
+
+ROOT = Path(__file__).parents[1]
+RECORDED = sorted(path.parent.name for path in (ROOT / "results").glob("*/load_points.parquet"))
+
+
+def plan_of(study: str) -> Plan:
+    """Plan a recorded study with as many repeats as were measured."""
+    table = pd.read_parquet(ROOT / "results" / study / "load_points.parquet")
+    repeats = int(table["repeat"].max())
+    params = {"study": study, "variants": "all", "seed": 0}
+    return make_plan({**params, **({"repeats": repeats} if repeats > 1 else {})}, ROOT)
+
+
+if __name__ == "__main__":
+    for study in RECORDED:
+        plan = plan_of(study)
+        results = ROOT / "results" / study
+        write_tables(plan, results)
+        write_stamp(results / "tables.sha256", tables_digest(plan, ROOT))
+        print(results)
