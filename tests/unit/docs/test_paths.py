@@ -1,0 +1,17 @@
+"""The docs name files and folders that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
+NAMED = re.compile(r"`((?:\.ci|benchmarks|data/published|docs|src|studies|tests|workflow)/[^` ]*)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_path_of_the_repository_that_a_page_names_exists(page: Path) -> None:
+    named = NAMED.findall(page.read_text(encoding="utf-8"))
+    own = (path for path in named if not re.search(r"[<*]|mine|NAME", path))
+    assert [path for path in own if not (ROOT / path).exists()] == []
