@@ -1,7 +1,7 @@
 """The `servetune` command: one subcommand a step, so that each can be run by hand."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,8 @@ from servetune.errors import UserError
 from servetune.files import write_text
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
-from servetune.records.paths import quality_path, record_path
+from servetune.plan.planned import Session
+from servetune.records.paths import quality_path, record_path, search_path
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -42,12 +43,19 @@ def plan_command() -> None:
     print(f"{plan.study} on {plan.hardware}: {plan.question}")
     for session in sorted(plan.sessions, key=lambda session: session.order):
         print(f"  session {session.id}")
-        for m in session.measurements:
-            done = record_path(plan.study, m.id, ROOT).is_file()
-            print(f"    {m.workload} {m.load_point}: {'measured' if done else 'to measure'}")
-        if session.quality:
-            done = quality_path(plan.study, session.quality.id, ROOT).is_file()
-            print(f"    quality: {'measured' if done else 'to measure'}")
+        for what, record in _owed_by(session):
+            print(f"    {what}: {'measured' if record.is_file() else 'to measure'}")
+
+
+def _owed_by(session: Session) -> Iterator[tuple[str, Path]]:
+    """Yield what a session is to measure, and where the record of each stands once it is."""
+    for point in session.measurements:
+        yield f"{point.workload} {point.load_point}", record_path(session.study, point.id, ROOT)
+    for search in session.searches:
+        tiers = ", ".join(search.settings.slo)
+        yield f"{search.workload} capacity ({tiers})", search_path(session.study, search.id, ROOT)
+    if session.quality:
+        yield "quality", quality_path(session.study, session.quality.id, ROOT)
 
 
 @app.command()
