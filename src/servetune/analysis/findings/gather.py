@@ -51,6 +51,13 @@ class Case:
         return json.loads(told) if isinstance(told, str) else {}
 
     @cached_property
+    def broken(self) -> set[str]:
+        """The rules of validity that the measurement breaks."""
+        told = self.row.get("checks")
+        checks = json.loads(told) if isinstance(told, str) else []
+        return {check["rule"] for check in checks if check["is_broken"]}
+
+    @cached_property
     def arguments(self) -> list[str]:
         """The server's command line; empty where it is not known."""
         told = self.row.get("server_command")

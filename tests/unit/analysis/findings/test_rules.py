@@ -16,7 +16,10 @@ import pytest
 from servetune.analysis.findings.cases import cases
 from servetune.analysis.findings.gather import Case, Finding, all_rules, find, findings
 from servetune.analysis.roofline.attained import Engine
+from servetune.records.measurements import Card, Metrics
 from servetune.records.sessions import Architecture, Ceilings
+from servetune.records.validity import checks
+from servetune.study.validity import Limits
 from tests.paths import DATA
 from tests.unit.analysis.architectures import H200, LLAMA_8B
 
@@ -130,21 +133,21 @@ def test_a_step_that_costs_more_than_its_work_is_told() -> None:
     assert told.attempts[0].startswith("turn enforce_eager off")
 
 
-def client(**card: float) -> Case:
-    return recorded("one-request-at-a-time", card=json.dumps(card))
+def client(card: dict[str, float], limits: Limits) -> Case:
+    metrics = Metrics.model_construct(requests=12, completed_requests=12, failed_requests=0)
+    told = [check.model_dump() for check in checks(metrics, Card.model_validate(card), limits)]
+    row = {"card": json.dumps(card), "checks": json.dumps(told)}
+    return recorded("one-request-at-a-time", **row)
 
 
-@pytest.mark.parametrize(
-    ("card", "is_found"),
-    [
-        ({"client_cpu_ratio": 0.97, "send_delay_p99_ms": 340.0}, True),
-        ({"client_wait_ratio": 0.35}, True),
-        ({"client_cpu_ratio": 0.4, "client_wait_ratio": 0.02, "send_delay_p99_ms": 4.0}, False),
-        ({}, False),
-    ],
-)
-def test_a_client_without_time_to_spare_is_told(card: dict[str, float], is_found: bool) -> None:
-    assert ("client-bound" in find(client(**card))) == is_found
+@pytest.mark.parametrize("of_limit", [0.99, 1.01])
+@pytest.mark.parametrize("limit", ["client_cpu_ratio", "client_wait_ratio", "send_delay_p99_ms"])
+@pytest.mark.parametrize("limits", [Limits(), Limits(client_wait_ratio=0.4, send_delay_p99_ms=9)])
+def test_a_client_is_told_as_the_bottleneck_where_it_breaks_a_rule_of_validity(
+    limits: Limits, limit: str, of_limit: float
+) -> None:
+    card = {"client_cpu_ratio": 0.1, limit: getattr(limits, limit) * of_limit}
+    assert ("client-bound" in find(client(card, limits))) == (of_limit > 1)
 
 
 def h200(model: Architecture, tpot_ms: float, running: float) -> Case:

@@ -3,18 +3,16 @@
 from servetune.analysis.findings.gather import Case, Finding
 from servetune.analysis.findings.wording import ms, percent
 
-BUSY = 0.9
-STARVED = 0.2
-LATE_MS = 100.0
+CLIENT = {"client-cpu", "client-late", "client-starved"}
+"""The rules of validity that say so."""
 
 
 def find(case: Case) -> Finding | None:
-    """Look at the client's processor time and at how late it sent."""
+    """Look at whether the measurement is invalid for its client."""
+    if not case.has_numbers or not case.broken & CLIENT:
+        return None
     busy, starved = case.card("client_cpu_ratio"), case.card("client_wait_ratio")
     late_ms = case.card("send_delay_p99_ms")
-    is_bound = (busy or 0) >= BUSY or (starved or 0) >= STARVED or (late_ms or 0) >= LATE_MS
-    if not case.has_numbers or not is_bound:
-        return None
     return Finding(
         title="The client is the bottleneck.",
         evidence=(
