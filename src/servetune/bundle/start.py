@@ -11,7 +11,6 @@ NEEDED = {
     "httpx": "httpx",
     "numpy": "numpy",
     "pandas": "pandas",
-    "prometheus_client": "prometheus-client",
     "psutil": "psutil",
     "pyarrow": "pyarrow",
     "pydantic": "pydantic",

@@ -109,7 +109,7 @@ def test_the_page_asks_for_nothing_from_outside(page):
     assert policy.startswith("default-src 'none'")
 
 
-def test_the_page_of_the_quickstart_is_under_five_megabytes():
+def test_the_page_of_the_quickstart_is_under_two_megabytes():
     assert len(render_html(make_data()).encode()) < 2_000_000
 
 
@@ -544,7 +544,7 @@ def test_requests_and_energy_have_their_costs():
     assert "USD/1k requests" in _page(data).text
 
 
-def test_the_page_of_twelve_runs_is_far_under_ten_megabytes():
+def test_the_page_of_twelve_runs_is_under_two_and_a_half_megabytes():
     data = make_data(make_quickstart_plan(repeats=3))
     assert len(data.sessions) == 12
     assert len(render_html(data).encode()) < 2_500_000
