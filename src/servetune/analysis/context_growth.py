@@ -123,13 +123,12 @@ def growths(table: pd.DataFrame, baseline: str) -> list[Growth]:
 
 def fit_line(context: Floats, tpot_ms: Floats) -> Line:
     """Fit a line by least squares; takes at least three points of shape (n,) each."""
-    design = np.column_stack([np.ones_like(context), context])
-    (intercept, slope), *_ = np.linalg.lstsq(design, tpot_ms, rcond=None)
+    coefficients, covariance = np.polyfit(context, tpot_ms, 1, cov=True)
+    slope, intercept = map(float, coefficients)
     degrees = len(context) - 2
-    residuals = tpot_ms - design @ np.array([intercept, slope])
-    variance = float(residuals @ residuals) / degrees
-    covariance = variance * np.linalg.inv(design.T @ design)
-    return Line(float(intercept), float(slope), covariance, degrees, math.sqrt(variance))
+    residuals = tpot_ms - np.polyval(coefficients, context)
+    deviation = math.sqrt(residuals @ residuals / degrees)
+    return Line(intercept, slope, covariance[::-1, ::-1], degrees, deviation)
 
 
 def slope_ratio(own: Line, base: Line) -> Interval:

@@ -10,6 +10,8 @@ of 0 and 1, as `x -> a**x * b**(1 - x)` is convex (Waudby-Smith and Ramdas 2024,
 
 import math
 
+import numpy as np
+
 CLEAN = 0.4
 """Weight of the point mass at no violations: a clean run is the common case, and pays most."""
 
@@ -32,23 +34,14 @@ def log_evidence_below(violations: float, requests: float, allowed: float) -> fl
     ]
     if violations == 0:
         terms.append(math.log(CLEAN) - requests * math.log1p(-allowed))
-    return _log_sum(terms)
+    return float(np.logaddexp.reduce(terms))
 
 
 def log_evidence_above(violations: float, requests: float, allowed: float) -> float:
     """Natural logarithm of the evidence against "the share is at most `allowed`"."""
     shares = [min(multiple * allowed, HIGHEST_SHARE) for multiple in ABOVE]
-    return _log_sum(
-        [
-            _log_ratio(violations, requests, allowed, share) - math.log(len(shares))
-            for share in shares
-        ]
-    )
-
-
-def requests_to_pass(allowed: float, error: float) -> int:
-    """Requests without a violation after which the evidence to pass is sure to be 1/error."""
-    return math.ceil(math.log(1 / (CLEAN * error)) / -math.log1p(-allowed))
+    ratios = [_log_ratio(violations, requests, allowed, share) for share in shares]
+    return float(np.logaddexp.reduce(ratios)) - math.log(len(shares))
 
 
 def _log_ratio(violations: float, requests: float, allowed: float, share: float) -> float:
@@ -56,8 +49,3 @@ def _log_ratio(violations: float, requests: float, allowed: float, share: float)
     return violations * math.log(share / allowed) + kept * (
         math.log1p(-share) - math.log1p(-allowed)
     )
-
-
-def _log_sum(logs: list[float]) -> float:
-    top = max(logs)
-    return top + math.log(sum(math.exp(each - top) for each in logs))

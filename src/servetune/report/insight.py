@@ -65,11 +65,6 @@ class Insight:
         ]
 
     @cached_property
-    def has_telemetry(self) -> bool:
-        """Tell whether any server was sampled."""
-        return any(known(each.row.get("running_mean")) is not None for each in self.seen)
-
-    @cached_property
     def has_power(self) -> bool:
         """Tell whether any GPU told its power."""
         return any(known(each.row.get("gpu_power_mean_w")) is not None for each in self.seen)

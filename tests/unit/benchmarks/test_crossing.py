@@ -1,8 +1,8 @@
-"""Up to which load a variant is ahead."""
+"""Up to which load a variant is ahead: between which two measured ones, and where about."""
 
 import pytest
 
-from servetune.analysis.crossing import Crossing, falls_below_one
+from benchmarks.headline import Crossing, falls_below_one
 
 
 def test_a_crossing_lies_on_the_line_between_the_logarithms() -> None:
