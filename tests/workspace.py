@@ -13,6 +13,7 @@ import yaml
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.paths import ROOT
+from tests.warm import commands
 
 COPIED = (
     *("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", "profiles", "src", "workflow"),
@@ -62,7 +63,8 @@ class Workspace:
     def __init__(self, root: Path, cache: Path) -> None:
         self.root = root
         self.first_output = ""
-        self.environment = {
+        # For commands that are sent signals, as a user's shell would start them.
+        self.cold = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "SERVETUNE_CACHE": str(cache),
             # The machine-wide lock is for real sessions: tests do not wait for those.
@@ -74,6 +76,8 @@ class Workspace:
             "GIT_COMMITTER_NAME": "A Tester",
             "GIT_COMMITTER_EMAIL": "tester@example.org",
         }
+        path = os.pathsep.join([str(commands()), self.cold["PATH"]])
+        self.environment = {**self.cold, "PATH": path}
 
     def run(self, *command: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -146,7 +146,7 @@ def start_and_wait_for_second_load_point(workspace: Workspace) -> subprocess.Pop
         snakemake = subprocess.Popen(
             ["snakemake", "--cores", "1", TABLES],
             cwd=workspace.root,
-            env=workspace.environment,
+            env=workspace.cold,
             stdout=log,
             stderr=log,
             process_group=0,
@@ -222,7 +222,7 @@ def test_two_runs_at_once_take_turns_on_the_machine(workspace: Workspace) -> Non
         subprocess.Popen(
             ["servetune", "session", id],
             cwd=workspace.root,
-            env=workspace.environment,
+            env=workspace.cold,
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -190,7 +190,7 @@ def measure_apart(workspace: Workspace, session: str) -> None:
         running = subprocess.Popen(
             ["servetune", "session", session],
             cwd=workspace.root,
-            env=workspace.environment,
+            env=workspace.cold,
             stdout=log,
             stderr=log,
             preexec_fn=lambda: os.sched_setaffinity(0, {server_core}),
