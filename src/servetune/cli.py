@@ -13,6 +13,7 @@ from servetune.files import write_text
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Session
+from servetune.progress import copy_to
 from servetune.records.paths import quality_path, record_path, search_path
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -21,6 +22,17 @@ ROOT = Path()
 PlanFile = Annotated[
     Path | None, typer.Option("--plan", help="A plan of the workflow; by default of params.yaml.")
 ]
+
+
+@app.callback()
+def main(
+    log: Annotated[
+        Path | None, typer.Option(help="A file that holds what is printed on standard error, too.")
+    ] = None,
+) -> None:
+    """Tune and benchmark vLLM as params.yaml and its study declare."""
+    if log is not None:
+        copy_to(log)
 
 
 def _one_line_errors(command: Callable[..., None]) -> Callable[..., None]:

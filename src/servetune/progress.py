@@ -1,7 +1,12 @@
 """What runs now, how far it is: one line at a time on standard error."""
 
+import atexit
+import contextlib
+import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 _BEGAN = time.monotonic()
 
@@ -10,3 +15,28 @@ def say(message: str) -> None:
     """Print one line of progress, with the seconds since this process began."""
     seconds = int(time.monotonic() - _BEGAN)
     print(f"[{seconds // 60:2d}:{seconds % 60:02d}] {message}", file=sys.stderr, flush=True)
+
+
+def copy_to(log: Path) -> None:
+    """Write what this process and its children print on standard error to a file, too.
+
+    The copying process is in a session of its own, so that an interrupt of the terminal does not
+    end it before what is printed about that.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    terminal = os.dup(2)
+    tee = subprocess.Popen(
+        ["tee", log], stdin=subprocess.PIPE, stdout=terminal, start_new_session=True
+    )
+    assert tee.stdin is not None
+    os.dup2(tee.stdin.fileno(), 2)
+    tee.stdin.close()
+
+    def finish() -> None:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+        # A child that outlives this process may still print.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            tee.wait(1)
+
+    atexit.register(finish)

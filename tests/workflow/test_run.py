@@ -20,6 +20,17 @@ def test_one_command_leads_from_parameters_to_a_report(measured: Workspace) -> N
     assert measured.servers() == []
 
 
+def test_what_each_rule_prints_is_shown_and_kept_in_its_log(measured: Workspace) -> None:
+    rules = "".join(path.read_text() for path in (measured.root / "workflow/rules").glob("*.smk"))
+    assert rules.count("\n    log:") == rules.count("\n    shell:") == 6
+    logs = sorted((measured.root / "logs").rglob("*.log"))
+    assert {log.parent.name for log in logs} == {"engine", "model", "session", "standin", "workload"}
+    said = [line for log in logs for line in log.read_text().splitlines()]
+    assert any("plain: random c8, load point 2 of 2" in line for line in said)
+    for line in said:
+        assert line in measured.first_output
+
+
 def test_an_fp8_kv_cache_holds_twice_the_tokens(measured: Workspace) -> None:
     tokens = {r["variant"]: r["server"]["kv_cache_tokens"] for r in measured.records().values()}
     assert tokens["fp8-kv"] == 2 * tokens["plain"]

@@ -19,10 +19,12 @@ rule build_engine:
     """Install a pinned environment, or ask a host's Python what it serves."""
     output:
         ENGINES + "/{engine}/engine.json",
+    log:
+        "logs/engine/{engine}.log",
     priority: BEFORE_SESSIONS
     params:
         declared=lambda wildcards: declared_engine(wildcards.engine),
     message:
         "Engine {params.declared}"
     shell:
-        "servetune engine {params.declared:q} > /dev/null"
+        "servetune --log {log} engine {params.declared:q} > /dev/null"

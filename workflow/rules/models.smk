@@ -20,10 +20,12 @@ rule make_model:
         maker=lambda wildcards: ancient(maker_of(wildcards)),
     output:
         "data/models/{model}/servetune.json",
+    log:
+        "logs/model/{model}.log",
     wildcard_constraints:
         model="[^/]+",
     priority: BEFORE_SESSIONS
     message:
         "Model {wildcards.model}"
     shell:
-        "servetune model {wildcards.model} --plan {PLAN_FILE}"
+        "servetune --log {log} model {wildcards.model} --plan {PLAN_FILE}"

@@ -34,10 +34,12 @@ rule collect_tables:
         f"{RESULTS}/quality.csv",
         f"{RESULTS}/metrics.json",
         f"{RESULTS}/tables.sha256",
+    log:
+        f"logs/{PLAN.study}/tables.log",
     message:
         "Tables"
     shell:
-        "servetune tables --plan {PLAN_FILE}"
+        "servetune --log {log} tables --plan {PLAN_FILE}"
 
 
 rule render_report:
@@ -49,7 +51,9 @@ rule render_report:
         "reports/summary.html",
         "reports/summary.md",
         "reports/summary.sha256",
+    log:
+        f"logs/{PLAN.study}/report.log",
     message:
         "Report"
     shell:
-        "servetune report --plan {PLAN_FILE}"
+        "servetune --log {log} report --plan {PLAN_FILE}"

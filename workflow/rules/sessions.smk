@@ -20,6 +20,8 @@ rule measure_session:
         ancient(needs_of),
     output:
         RESULTS + "/sessions/{session}.json",
+    log:
+        f"logs/{PLAN.study}/session/" + "{session}.log",
     # In the plan's order, and alone on the machine: all cores, after all preparation.
     priority: lambda wildcards: len(SESSIONS) - SESSIONS[wildcards.session].order
     threads: lambda wildcards: workflow.cores or 1
@@ -28,4 +30,4 @@ rule measure_session:
     message:
         "Session {wildcards.session}"
     shell:
-        "servetune session {wildcards.session} --plan {PLAN_FILE}"
+        "servetune --log {log} session {wildcards.session} --plan {PLAN_FILE}"

@@ -5,8 +5,10 @@ rule make_workload:
     """Write a request dataset from its declaration and the seed."""
     output:
         "data/workloads/{dataset}.jsonl",
+    log:
+        "logs/workload/{dataset}.log",
     priority: BEFORE_SESSIONS
     message:
         "Workload {wildcards.dataset}"
     shell:
-        "servetune workload {wildcards.dataset} --plan {PLAN_FILE}"
+        "servetune --log {log} workload {wildcards.dataset} --plan {PLAN_FILE}"

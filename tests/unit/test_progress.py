@@ -1,0 +1,53 @@
+"""What is printed on standard error, and its copy in a log."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import signal, subprocess, sys
+from pathlib import Path
+from servetune.progress import copy_to, say
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+copy_to(Path(sys.argv[1]))
+try:
+    say("begun")
+    subprocess.run([sys.executable, "-c", "import sys; print('a child', file=sys.stderr)"])
+    {then}
+finally:
+    say("stopped")
+"""
+
+
+def program(then: str, log: Path) -> "subprocess.Popen[str]":
+    words = [sys.executable, "-c", PROGRAM.format(then=then), str(log)]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def test_a_log_holds_what_the_terminal_shows_of_a_step_its_children_and_its_end(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "logs" / "step.log"
+    running = program("raise RuntimeError('broken')", log)
+    _, shown = running.communicate()
+    assert running.returncode == 1
+    assert [word in shown for word in ("begun", "a child", "stopped", "broken")] == [True] * 4
+    assert log.read_text() == shown
+
+
+def test_an_interrupt_of_the_terminal_loses_no_line_and_keeps_the_exit_status(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "step.log"
+    for number, status in ((signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)):
+        running = program("signal.pause()", log)
+        assert running.stderr is not None
+        shown = running.stderr.readline() + running.stderr.readline()
+        assert "a child" in shown
+        os.killpg(running.pid, number)
+        shown += running.stderr.read()
+        assert running.wait() == status
+        assert "stopped" in shown
+        assert log.read_text() == shown
