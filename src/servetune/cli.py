@@ -1,4 +1,4 @@
-"""The `servetune` command: one subcommand a step, so that each can be run by hand."""
+"""The `servetune` command: a subcommand per step, so that you can run each by hand."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +20,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 ROOT = Path()
 PlanFile = Annotated[
-    Path | None, typer.Option("--plan", help="A plan of the workflow; by default of params.yaml.")
+    Path | None,
+    typer.Option("--plan", help="A plan file of the workflow; by default params.yaml decides."),
 ]
 
 
@@ -50,7 +51,7 @@ def _one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
 @app.command("plan")
 @_one_line_errors
 def plan_command() -> None:
-    """Check params.yaml and its study, and show what would be measured."""
+    """Check params.yaml and its study, and list what a run would measure."""
     plan = make_plan(read_params(ROOT), ROOT)
     print(f"{plan.study} on {plan.hardware}: {plan.question}")
     for session in sorted(plan.sessions, key=lambda session: session.order):
@@ -73,12 +74,14 @@ def _owed_by(session: Session) -> Iterator[tuple[str, Path]]:
 @app.command()
 @_one_line_errors
 def engine(
-    name: str,
+    name: Annotated[
+        str, typer.Argument(help="An environment of workflow/envs, a Python, or vllm==VERSION.")
+    ],
     python: Annotated[
-        Path | None, typer.Option(help="For vllm==VERSION: the Python on this host that has it.")
+        Path | None, typer.Option(help="The Python on this host that has vllm==VERSION.")
     ] = None,
 ) -> None:
-    """Install an environment of workflow/envs by name, or describe a host's Python by path."""
+    """Install a pinned environment by name, or describe a Python on this host by its path."""
     from servetune.engines.environments import build_engine, describe_host_engine, find_version
     from servetune.study.engines import EnginePython
 
@@ -102,7 +105,7 @@ def model(id: str, plan: PlanFile = None) -> None:
 @app.command()
 @_one_line_errors
 def workload(id: str, plan: PlanFile = None) -> None:
-    """Make one request dataset of the plan in data/workloads."""
+    """Write one request dataset of the plan to data/workloads."""
     from servetune.workloads.datasets import write_dataset
 
     dataset = _known(read_plan(plan, ROOT).datasets, id, "dataset")
@@ -112,7 +115,7 @@ def workload(id: str, plan: PlanFile = None) -> None:
 @app.command()
 @_one_line_errors
 def session(id: str, plan: PlanFile = None) -> None:
-    """Serve one variant and measure every load point that its session still owes."""
+    """Serve one variant and measure every load point that is still missing."""
     from servetune.sessions.lifetime import end_with_pipeline
     from servetune.sessions.session import run_session
 
@@ -123,7 +126,7 @@ def session(id: str, plan: PlanFile = None) -> None:
 @app.command()
 @_one_line_errors
 def tables(plan: PlanFile = None) -> None:
-    """Collect the records of the plan into tables and metrics.json."""
+    """Turn the plan's records into tables and metrics.json."""
     from servetune.tables.freshness import tables_digest, write_stamp
     from servetune.tables.write import write_tables
 
@@ -136,7 +139,7 @@ def tables(plan: PlanFile = None) -> None:
 @app.command()
 @_one_line_errors
 def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
-    """Render reports/summary.html and summary.md from the tables of the plan."""
+    """Render summary.html and summary.md from the plan's tables."""
     from servetune.report.html import render_html
     from servetune.report.markdown import render_markdown
     from servetune.report.measured import read_measured
@@ -152,7 +155,7 @@ def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
 @app.command()
 @_one_line_errors
 def show(plan: PlanFile = None) -> None:
-    """Print the results of the plan as a short table, and where the report is."""
+    """Print the plan's results as a short table, and where the report is."""
     import pandas as pd
     from rich.console import Console
 
@@ -173,13 +176,13 @@ def show(plan: PlanFile = None) -> None:
 @app.command()
 @_one_line_errors
 def compare(
-    revision: Annotated[str, typer.Argument(help="a Git branch, tag or commit")],
-    out: Annotated[Path | None, typer.Option(help="Write to a file instead.")] = None,
+    revision: Annotated[str, typer.Argument(help="A Git branch, tag or commit.")],
+    out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
     fail_on: Annotated[
-        str | None, typer.Option(help="slower: exit code 1 if a regression is proven.")
+        str | None, typer.Option(help="slower: exit with 1 if a regression is proven.")
     ] = None,
 ) -> None:
-    """Compare the results of params.yaml with those of another revision, as Markdown."""
+    """Compare the results of params.yaml with those of a Git revision, as Markdown."""
     from servetune.compare.comparison import compare_sides
     from servetune.compare.markdown import render_comparison
     from servetune.compare.sides import RUN, revision_side, workspace_side
@@ -189,7 +192,7 @@ def compare(
     plan = make_plan(read_params(ROOT), ROOT)
     base, here = revision_side(revision, ROOT), workspace_side(ROOT)
     if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:
-        raise UserError(f"results/{plan.study}: the tables are not those of the parameters; {RUN}")
+        raise UserError(f"results/{plan.study}: the tables do not belong to params.yaml; {RUN}")
     found = compare_sides(base, here, plan.equivalence)
     markdown = render_comparison(found)
     if out is None:
@@ -202,8 +205,10 @@ def compare(
 
 @app.command()
 @_one_line_errors
-def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
-    """Forget the failed and invalid records of a study: the next run measures them again."""
+def retry(
+    study: Annotated[str | None, typer.Argument(help="By default that of params.yaml.")] = None,
+) -> None:
+    """Forget a study's failed and invalid records, so that the next run measures them again."""
     from servetune.sessions.retry import forget
 
     counts = forget(study or read_params(ROOT)["study"], ROOT)
@@ -213,7 +218,9 @@ def retry(study: Annotated[str | None, typer.Argument()] = None) -> None:
     )
 
 
-bundle = typer.Typer(no_args_is_help=True, help="Measure on a host without network or project.")
+bundle = typer.Typer(
+    no_args_is_help=True, help="Measure on a host without network and without this project."
+)
 app.add_typer(bundle, name="bundle")
 
 
@@ -222,10 +229,10 @@ app.add_typer(bundle, name="bundle")
 def export_command(
     out: Annotated[Path | None, typer.Option(help="By default bundles/<study>.pyz.")] = None,
     config: Annotated[
-        list[str] | None, typer.Option(help="key=value over params.yaml; can be given again.")
+        list[str] | None, typer.Option(help="key=value to override params.yaml; may be repeated.")
     ] = None,
 ) -> None:
-    """Write the sessions that params.yaml still owes as one file that Python runs."""
+    """Pack the sessions that are still to measure into one file that Python runs."""
     from servetune.bundle.export import export_bundle
 
     plan = make_plan({**read_params(ROOT), **_values(config or [])}, ROOT)
@@ -242,14 +249,14 @@ def export_command(
 @bundle.command("import")
 @_one_line_errors
 def import_command(results: list[Path]) -> None:
-    """Bring the results of a bundle into place, as if they had been measured here."""
+    """Import a bundle's results, as if they had been measured here."""
     from servetune.bundle.results import take_results
 
     for path in results:
         taken = take_results(path, ROOT)
         print(
-            f"{path}: {taken['measurements']} load points taken, {taken['already']} were here,"
-            f" {taken['sessions']} sessions complete, {taken['owed']} load points still owed"
+            f"{path}: {taken['measurements']} load points imported, {taken['already']} were here,"
+            f" {taken['sessions']} sessions complete, {taken['owed']} load points still missing"
         )
 
 

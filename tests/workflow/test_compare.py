@@ -27,7 +27,7 @@ def test_a_change_is_judged_against_another_revision(committed: Workspace) -> No
     committed.set_params(max_num_seqs=1)
     stale = committed.run("servetune", "compare", "main")
     assert stale.returncode == 2
-    assert "the tables are not those of the parameters; run: snakemake" in stale.stderr
+    assert "run: snakemake --cores 1 reports/summary.html" in stale.stderr
     committed.collect()
     # The server takes one request at a time instead of eight: a regression by far.
     slower = committed.run("servetune", "compare", "main", "--fail-on", "slower")

@@ -276,12 +276,12 @@ def test_the_results_of_another_study_stay(baseline: Workspace) -> None:
         (
             "+max_num_seq=1",
             "servetune: params.yaml: max_num_seq: neither a parameter of servetune nor an argument"
-            " of vllm serve, so no variant takes it; did you mean max_num_seqs?",
+            " of vllm serve; did you mean max_num_seqs?",
         ),
         (
             "variants=[plan]",
             "servetune: params.yaml: variants: no variant plan in studies/standin.yaml;"
-            " expected all, or some of plain, fp8-kv; did you mean plain?",
+            " expected all, or a list of plain, fp8-kv; did you mean plain?",
         ),
     ],
 )

@@ -130,16 +130,16 @@ def _refuse_other_tools(sessions: list[Session]) -> None:
     for session in sessions:
         if session.quality and session.quality.lm_eval:
             raise UserError(
-                f"studies/{session.study}.yaml: quality.lm_eval: it needs an environment of its"
-                " own, which a bundle does not hold; leave it out for this host"
+                f"studies/{session.study}.yaml: quality.lm_eval: lm-eval needs an environment of"
+                " its own, which a bundle does not include; leave it out for this host"
             )
         for measurement in session.measurements:
             name = measurement.load["generator"]
             if GENERATORS[name].environment is not None:
                 raise UserError(
                     f"studies/{session.study}.yaml: workloads.{measurement.workload}.generator:"
-                    f" {name} needs an environment of its own, which a bundle does not hold;"
-                    " expected vllm-bench, which is in the engine"
+                    f" {name} needs an environment of its own, which a bundle does not include;"
+                    " use vllm-bench, which is part of the engine"
                 )
 
 
@@ -163,4 +163,4 @@ def _make_missing(plan: Plan, sessions: list[Session], root: Path) -> None:
         check=False,
     )
     if done.returncode:
-        raise UserError(f"{plan.study}: its models or datasets cannot be made; see above")
+        raise UserError(f"{plan.study}: could not make its models or datasets; see above")

@@ -29,8 +29,8 @@ def main() -> int:
     """Measure what the bundle owes; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python3 BUNDLE",
-        description="Measure the sessions of this bundle that are still owed.",
-        epilog="--folder DIR says where to unpack it; by default the bundle's own name.",
+        description="Measure what is still missing of this bundle's sessions.",
+        epilog="--folder DIR is where to unpack it; by default named after the bundle.",
     )
     parser.add_argument("project", type=Path, help=argparse.SUPPRESS)
     parser.add_argument(
@@ -38,7 +38,7 @@ def main() -> int:
         type=Path,
         required=True,
         metavar="FILE.tar.gz",
-        help="where the results go: written after each session, and at the end",
+        help="where to write the results, after each session and at the end",
     )
     parser.add_argument(
         "--resume",
@@ -46,33 +46,33 @@ def main() -> int:
         nargs="+",
         default=[],
         metavar="FILE.tar.gz",
-        help="results that an earlier run gave back, so that it goes on from there",
+        help="results of an earlier run, to go on from",
     )
     parser.add_argument(
         "--stop-after",
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="begin no load point later than this; one that runs is finished",
+        help="start no load point after this time; a running one is finished",
     )
     parser.add_argument(
         "--python",
         type=Path,
         default=Path(sys.executable),
         metavar="PATH",
-        help="a Python that imports vllm; by default the one that runs this",
+        help="the Python that imports vllm; by default the one running this",
     )
     parser.add_argument(
         "--model",
         action="append",
         default=[],
         metavar="MODEL=PATH",
-        help="where the checkpoint of a model lies that is not in the bundle",
+        help="a checkpoint on this host that the bundle does not include",
     )
     parser.add_argument(
         "--without-output",
         action="store_true",
-        help="leave the load generator's own output out of the results; records, requests, "
+        help="smaller results, without the load generator's own output; records, requests, "
         "telemetry and logs stay",
     )
     arguments = parser.parse_args()
@@ -126,7 +126,7 @@ def _find_models(manifest: Manifest, named: list[str], project: Path) -> None:
     for id, source in manifest.elsewhere.items():
         name = id.rsplit("-", 1)[0]
         if name not in places:
-            raise UserError(f"{name}: the bundle has no checkpoint of it; give --model {name}=PATH")
+            raise UserError(f"{name}: not in the bundle; pass --model {name}=PATH")
         path = Path(places[name]).absolute()
         if not path.is_dir():
             raise UserError(f"--model {name}: {path}: no such folder; expected a checkpoint")

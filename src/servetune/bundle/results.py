@@ -79,7 +79,7 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
         except FileNotFoundError:
             raise UserError(f"{archive}: no such file, or not the results of a bundle") from None
         except (OSError, tarfile.TarError, ValidationError, EOFError):
-            raise UserError(f"{archive}: not the results of a bundle, or cut off") from None
+            raise UserError(f"{archive}: not the results of a bundle, or truncated") from None
         for session in manifest.sessions:
             _check_launches(session, arrived, root, archive)
         counts: Counter[str] = Counter()
@@ -186,9 +186,9 @@ def _check_launches(session: Session, arrived: Path, root: Path, archive: Path) 
     for name, launch in _launches(session, arrived).items():
         if name in here and here[name].started_at != launch.started_at:
             raise UserError(
-                f"{archive}: session {session.id}: launch {launch.launch} was made at"
-                f" {launch.started_at} there and at {here[name].started_at} here;"
-                " take results before exporting again, or give them to --resume"
+                f"{archive}: session {session.id}: launch {launch.launch} started"
+                f" at {launch.started_at} there but at {here[name].started_at} here;"
+                " import results before you export again, or pass them to --resume"
             )
 
 

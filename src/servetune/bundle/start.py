@@ -23,12 +23,14 @@ NEEDED = {
 def main() -> None:
     """Unpack this bundle into the folder that --folder names, then measure there."""
     if sys.version_info < (3, 11):  # noqa: UP036 (this runs on hosts where nothing was checked)
-        sys.exit(f"servetune: {sys.executable} is Python {sys.version.split()[0]}; it takes 3.11")
+        sys.exit(
+            f"servetune: {sys.executable} is Python {sys.version.split()[0]}; use 3.11 or newer"
+        )
     bundle = Path(__file__).parent
     missing = sorted(package for name, package in NEEDED.items() if find_spec(name) is None)
     if missing:
         sys.exit(
-            f"servetune: {sys.executable} does not hold {', '.join(missing)}; bring their wheels:"
+            f"servetune: {sys.executable} lacks {', '.join(missing)}; install their wheels:"
             f" python3 -m pip install --no-index --find-links WHEELS {' '.join(missing)}"
         )
     arguments = sys.argv[1:]

@@ -78,7 +78,7 @@ def revision_side(revision: str, root: Path) -> Side:
                 content = archive.extractfile(member)
                 held[member.name] = content.read() if content else b""
     name = sha[:12] if sha.startswith(revision) else f"{revision} ({sha[:12]})"
-    return _side(name, held.get, "it holds no tables; measure that revision and commit results/")
+    return _side(name, held.get, "no tables; measure that revision and commit results/")
 
 
 def _git(root: Path, *words: str) -> bytes | None:

@@ -15,11 +15,11 @@ from servetune.study.server import ServerArguments
 OWNED = {
     "api_key": "servetune makes one for each session",
     "host": "servers bind to 127.0.0.1",
-    "model": "give the variant's model",
-    "model_tag": "give the variant's model",
-    "port": "servetune finds a free one",
+    "model": "set the variant's model",
+    "model_tag": "set the variant's model",
+    "port": "servetune picks a free one",
     "served_model_name": "servetune names it after the session",
-    "speculative_config": "give it as the variant's speculative",
+    "speculative_config": "set the variant's speculative",
     "uds": "servers bind to 127.0.0.1",
 }
 """Arguments that servetune sets itself, and what to do instead."""

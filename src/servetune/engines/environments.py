@@ -83,7 +83,7 @@ def read_engine(engine: str) -> BuiltEngine:
     """
     path = description_file(engine)
     if not path.is_file():
-        raise UserError(f"{path}: engine not built; run: servetune engine {engine}")
+        raise UserError(f"{path}: the engine is not built; run: servetune engine {engine}")
     return BuiltEngine.model_validate_json(path.read_bytes())
 
 
@@ -192,7 +192,7 @@ def adopt_engine(id: str, python: Path, vllm: str | None) -> Path:
     found = _host_vllm_version(python)
     # The part after a plus names a build, such as +cpu.
     if vllm is not None and found.split("+")[0] != vllm.split("+")[0]:
-        raise UserError(f"{python}: holds vllm {found}; the study measures with {vllm}")
+        raise UserError(f"{python}: has vllm {found}, but the study asks for {vllm}")
     say(f"asking {python} for its vllm serve arguments")
     _describe("host", python, description)
     return description
@@ -207,8 +207,8 @@ def find_version(version: str, python: Path | None, root: Path) -> Path:
     engine = EngineVersion(vllm=version)
     if python is None:
         raise UserError(
-            f"engine: vllm {version} is to be on the measuring host; measure there with"
-            " `servetune bundle export`, or name its Python here:"
+            f"engine: no Python with vllm {version} is known on this host; measure on another with"
+            " `servetune bundle export`, or name the Python here:"
             f" servetune engine vllm=={version} --python PATH"
         )
     return adopt_engine(engine_id(engine, root), python.absolute(), version)
@@ -254,8 +254,8 @@ def _torch_source(lock: Path) -> list[str]:
     except httpx.HTTPError:
         if not options:
             raise UserError(
-                f"{lock.name}: torch's CPU build is on {TORCH_CPU_INDEX}, which does not answer;"
-                " give a folder that holds its wheel in PIP_FIND_LINKS"
+                f"{lock.name}: {TORCH_CPU_INDEX}, which has torch's CPU build, does not answer;"
+                " point PIP_FIND_LINKS to a folder with its wheel"
             ) from None
         return options
     return [*options, "--index", TORCH_CPU_INDEX, "--index-strategy", "unsafe-best-match"]
@@ -280,9 +280,7 @@ def _host_vllm_version(python: Path) -> str:
     try:
         answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        raise UserError(
-            f"engine: {python}: does not hold vllm; expected a Python that imports it"
-        ) from None
+        raise UserError(f"engine: {python}: cannot import vllm; name a Python that can") from None
     return answer.stdout.strip()
 
 

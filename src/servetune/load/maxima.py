@@ -55,8 +55,8 @@ def open_tokenizer(checkpoint: Path) -> Encode:
     path = checkpoint / "tokenizer.json"
     if not path.is_file():
         raise UserError(
-            f"{path}: no such file; a maximum of input tokens, and answers in place of lengths,"
-            " need the model's fast tokenizer"
+            f"{path}: no such file; max_input_tokens, and output lengths taken from answers, need"
+            " the model's fast tokenizer"
         )
     tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_truncation()

@@ -39,20 +39,20 @@ def prepare(load: dict[str, Any], rows: list[dict[str, Any]], checkpoint: Path) 
     resolved = resolve(rows, load, encode)
     if not resolved.rows:
         raise UserError(
-            f"{load['dataset']}: no request is within max_input_tokens"
-            f" {load['max_input_tokens']} and max_output_tokens {load['max_output_tokens']};"
+            f"{load['dataset']}: every request is above max_input_tokens"
+            f" {load['max_input_tokens']} or max_output_tokens {load['max_output_tokens']};"
             " raise them, or set over_length: truncate"
         )
     if load["arrivals"] == "trace" and any("arrival_s" not in row for row in rows):
         raise UserError(
-            f"{load['dataset']}: a row has no arrival_s; a trace needs one a line, in seconds"
+            f"{load['dataset']}: a row has no arrival_s; a trace needs it on every line, in seconds"
         )
     schedule = make_schedule(resolved.rows, load)
     asked = (load["requests"] or 0) + load["settle_requests"] + load["cooldown_requests"]
     if load["arrivals"] == "trace" and load["duration_s"] is None and len(schedule) < asked:
         raise UserError(
-            f"{load['dataset']}: the trace has {len(schedule)} requests, and the load point asks"
-            f" for {asked}; ask for fewer, or for a duration_s"
+            f"{load['dataset']}: the trace has {len(schedule)} requests, but the load point asks"
+            f" for {asked}; lower requests, or give a duration_s"
         )
     count = load["warmup_requests"]
     return Prepared(

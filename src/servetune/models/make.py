@@ -53,7 +53,9 @@ def checkpoint(id: str, root: Path) -> Path:
         return folder.absolute()
     path: Path = (root / manifest["checkpoint"]).absolute()
     if not path.exists():
-        raise UserError(f"{folder}: its checkpoint {path} is not on this host; remove the folder")
+        raise UserError(
+            f"{folder}: its checkpoint {path} is gone; remove the folder to make it again"
+        )
     return path
 
 
@@ -116,8 +118,8 @@ def _fetch(source: HuggingFace, root: Path) -> str:
     if revision is None:
         current = _ask_hub("print(HfApi().model_info(sys.argv[1]).sha)", [repo], root)
         raise UserError(
-            f"models: {repo}: no revision is pinned, so its numbers could not be reproduced;"
-            f" write revision: {current}, which is its latest"
+            f"models: {repo}: no revision is pinned, so its numbers are not reproducible;"
+            f" add revision: {current}, the latest"
         )
     say(f"fetching {repo} at {revision[:12]} from the Hugging Face hub")
     fetch = "print(snapshot_download(sys.argv[1], revision=sys.argv[2]))"

@@ -36,7 +36,7 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
             if key not in parser:
                 raise UserError(
                     f"params.yaml: {key}: neither a parameter of servetune nor an argument of"
-                    f" vllm serve, so no variant takes it{nearest(key, own_keys | set(parser))}"
+                    f" vllm serve{nearest(key, own_keys | set(parser))}"
                 )
         check_arguments(params.overrides, parser, "params.yaml: ")
         check_arguments(study.server, parser, f"{file}: server.")
@@ -55,14 +55,14 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         is_chat = endpoint_of(workload, dataset, root) == "chat"
         if workload.arrivals == "trace" and dataset.kind not in ("mooncake", "file"):
             raise UserError(
-                f"{where}.arrivals: a {dataset.kind} dataset has no times of arrival; expected a"
-                " dataset of kind mooncake, or a file with arrival_s a line"
+                f"{where}.arrivals: a {dataset.kind} dataset has no arrival times; use a mooncake"
+                " dataset, or a file with arrival_s on every line"
             )
         is_token_ids = _has_token_ids(dataset, root)
         if is_chat and is_token_ids:
             raise UserError(
-                f"{where}.endpoint: chat takes text, and a {dataset.kind} dataset holds token"
-                " ids; expected completions"
+                f"{where}.endpoint: chat takes text, but a {dataset.kind} dataset holds token"
+                " ids; use completions"
             )
         if not is_chat and _has_turns(dataset, root):
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
@@ -94,7 +94,7 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
     if dataset.kind in ("random", "mooncake") or _has_turns(dataset, root):
         raise UserError(
             f"{where}.corpus: {corpus} is a {dataset.kind} dataset, which has no documents;"
-            " expected one with a text in each prompt, such as kind text, text-files or file"
+            " use one with text prompts: text, text-files or file"
         )
     for name in names:
         variant = study.variants[name]
@@ -103,7 +103,7 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
         if study.models[model].is_dummy or load_format == "dummy":
             raise UserError(
                 f"{where}: {name} has dummy weights (model {model}), whose answers mean"
-                " nothing; leave quality out, or give the model its weights"
+                " nothing; leave quality out, or use a model with weights"
             )
 
 

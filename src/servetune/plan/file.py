@@ -22,7 +22,7 @@ def read_plan(path: Path | None, root: Path) -> Plan:
     try:
         return Plan.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file; leave --plan out") from None
+        raise UserError(f"{path}: no such plan; leave --plan out") from None
 
 
 def keep_plan(plan: Plan, root: Path) -> Path:

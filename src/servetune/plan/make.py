@@ -104,7 +104,7 @@ def _chosen_variants(params: Params, study: Study) -> list[str]:
         if name not in study.variants:
             raise UserError(
                 f"params.yaml: variants: no variant {name} in studies/{params.study}.yaml;"
-                f" expected all, or some of {', '.join(study.variants)}"
+                f" expected all, or a list of {', '.join(study.variants)}"
                 f"{nearest(name, study.variants)}"
             )
     return [name for name in study.variants if name in params.variants]

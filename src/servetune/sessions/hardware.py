@@ -34,7 +34,7 @@ def check_hardware(declared: str, visible: str | None = None) -> None:
         raise UserError(
             f"hardware: the study declares {declared}, but this machine has"
             f" {', '.join(found) or 'no GPU that nvidia-smi shows'}; measure on {declared},"
-            " or declare what is here"
+            " or declare the hardware you have"
         )
 
 

@@ -89,15 +89,15 @@ class Slo(Declared):
         limits = self._limits()
         if self.goodput_ratio is not None and percentiles:
             raise ValueError(
-                f"goodput_ratio and {next(iter(percentiles))} are two forms; give one of them, and"
-                " the other under a second name"
+                f"goodput_ratio and {next(iter(percentiles))} cannot be combined; give one of them"
+                " as a second SLO"
             )
         if self.goodput_ratio is not None and not limits:
             raise ValueError(f"goodput_ratio needs a limit: one of {', '.join(LIMITS)}")
         if limits and self.goodput_ratio is None:
             key = next(iter(limits))
             raise ValueError(
-                f"{key} is a limit of each request and needs goodput_ratio; for a percentile"
+                f"{key} is a limit per request and needs goodput_ratio; for a percentile"
                 f" write {key.removesuffix('_ms')}_p99_ms"
             )
         if not self.objectives:
@@ -191,7 +191,7 @@ class Search(Declared):
         if self.highest <= self.lowest:
             raise ValueError(f"highest {self.highest:g} is not above lowest {self.lowest:g}")
         if self.over == "concurrency" and (self.lowest % 1 or self.highest % 1):
-            raise ValueError("a concurrency is a whole number; give lowest and highest so")
+            raise ValueError("lowest and highest of a concurrency must be whole numbers")
         return self
 
     @property

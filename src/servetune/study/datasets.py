@@ -43,7 +43,7 @@ class Normal(Range):
         if not self.min <= self.mean <= self.max:
             raise ValueError(f"mean {self.mean:g} is not between min {self.min} and max {self.max}")
         if self.std > self.max - self.min + 1:
-            raise ValueError(f"std {self.std:g} is above the span of min and max; use a range")
+            raise ValueError(f"std {self.std:g} is wider than min to max; use {{min, max}}")
         return self
 
 

@@ -78,14 +78,16 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
         known = _fields_of(problem["loc"], model)
         return f"{where}: unknown key{nearest(path[-1], known) or _listed(known)}"
     if kind == "missing":
-        return f"{where}: missing; it must be given"
+        return f"{where}: missing; this key is required"
     if kind == "union_tag_invalid":
         tag = str(context["discriminator"]).strip("'")
         expected = str(context["expected_tags"]).replace("'", "")
         close = nearest(str(context["tag"]), expected.split(", "))
         return f"{where}.{tag}: {context['tag']}: expected one of {expected}{close}"
     if kind == "union_tag_not_found":
-        return f"{where}.{str(context['discriminator']).strip(chr(39))}: missing; it must be given"
+        return (
+            f"{where}.{str(context['discriminator']).strip(chr(39))}: missing; this key is required"
+        )
     given = json.dumps(problem["input"], default=str)
     message = problem["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]

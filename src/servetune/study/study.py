@@ -206,7 +206,7 @@ def _refuse_cycle(study: Study, file: Path, start: str) -> None:
     while ahead:
         name = ahead.pop()
         if name == start:
-            raise UserError(f"{file}: models.{start}: made from itself; name a base that is not")
+            raise UserError(f"{file}: models.{start}: is made from itself; name another base")
         if name not in seen and name in study.models:
             seen.add(name)
             ahead += study.models[name].parents.values()

@@ -77,9 +77,9 @@ class LoadPoint(Declared):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.concurrency is None and self.rate_rps is None and self.time_scale is None:
-            raise ValueError("a load point takes a concurrency, a rate_rps, or both")
+            raise ValueError("a load point needs a concurrency, a rate_rps, or both")
         if self.requests is None and self.duration_s is None:
-            raise ValueError("a load point takes requests, a duration_s, or both")
+            raise ValueError("a load point needs requests, a duration_s, or both")
         return self
 
     @property
@@ -140,9 +140,9 @@ class Workload(Declared):
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         if (self.arrivals == "gamma") != (self.burstiness is not None):
-            raise ValueError("burstiness goes with arrivals: gamma, and arrivals: gamma needs it")
+            raise ValueError("burstiness and arrivals: gamma need each other")
         if bool(self.load_points) == (self.capacity is not None):
-            raise ValueError("give load_points, or capacity to search for the highest load")
+            raise ValueError("give either load_points or capacity")
         if self.capacity and (problem := self._no_search()):
             raise ValueError(f"capacity: {problem}")
         for index, point in enumerate(self.load_points):
@@ -153,23 +153,23 @@ class Workload(Declared):
     def _no_search(self) -> str | None:
         """Say why the capacity cannot be searched for under this kind of load."""
         if self.arrivals == "trace":
-            return "a trace has its own rate; expected constant, poisson or gamma arrivals"
+            return "a search sets the rate itself; use constant, poisson or gamma arrivals"
         if self.ramp_up_s or self.burst:
-            return "a probe sends one steady load; leave ramp_up_s and burst out"
+            return "a probe sends a steady load; leave out ramp_up_s and burst"
         if self.settle_requests or self.cooldown_requests:
-            return "a probe settles by itself; leave settle_requests and cooldown_requests out"
+            return "a probe settles by itself; leave out settle_requests and cooldown_requests"
         return None
 
     def _problem(self, point: LoadPoint) -> str | None:
         is_trace = self.arrivals == "trace"
         if is_trace != (point.time_scale is not None):
-            return "time_scale goes with arrivals: trace, and arrivals: trace needs it"
+            return "time_scale and arrivals: trace need each other"
         if is_trace and point.rate_rps is not None:
-            return "a trace has its own arrivals; leave rate_rps out"
+            return "a trace has its own arrivals; leave out rate_rps"
         if self.burst and (point.rate_rps is None or point.is_at_once):
-            return "a burst comes on top of a finite rate_rps"
+            return "a burst needs a finite rate_rps"
         if self.ramp_up_s and (is_trace or point.is_at_once):
             return "ramp_up_s needs a concurrency or a finite rate_rps"
         if point.is_at_once and point.requests is None:
-            return "a batch sends all at once; give its requests, not a duration_s"
+            return "a batch sends all at once; give requests instead of duration_s"
         return None

@@ -48,7 +48,7 @@ def read_qualities(plan: Plan, results: Path) -> dict[str, QualityRecord]:
         path = quality_path(plan.study, planned.id, results.parents[1])
         if not path.is_file():
             raise UserError(
-                f"{path}: no such record, so the table would not be the plan's;"
+                f"{path}: no such record, but the plan asks for it;"
                 " run: snakemake --cores 1 reports/summary.html"
             )
         record = read_quality(path)

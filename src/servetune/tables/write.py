@@ -42,7 +42,7 @@ def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
         path = record_path(plan.study, measurement.id, root)
         if not path.is_file():
             raise UserError(
-                f"{path}: no such record, so the table would not be the plan's;"
+                f"{path}: no such record, but the plan has its measurement;"
                 " run: snakemake --cores 1 reports/summary.html"
             )
         records[measurement.id] = read_measurement(path)

@@ -26,7 +26,7 @@ def request_rows(path: Path) -> Iterator[dict[str, Any]]:
             raise wrong_line(path, number, _REQUEST, row)
         yield row
     if number == 0:
-        raise UserError(f"{path}: empty; expected {_REQUEST} a line")
+        raise UserError(f"{path}: empty; expected {_REQUEST} per line")
 
 
 def text_file_rows(
@@ -55,7 +55,7 @@ def text_file_rows(
         output_tokens = draw_length(random, spec.output_tokens)
         places = len(words) - count + 1
         if places < 1:
-            raise UserError(f"{path}: {len(words)} words, and a prompt is to have {count}")
+            raise UserError(f"{path}: has {len(words)} words, but a prompt needs {count}")
         first = _free_place(below(random, places), places, begun)
         begun.add(first)
         passage = text[words[first][0] : words[first + count - 1][1]]

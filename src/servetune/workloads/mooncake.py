@@ -53,9 +53,9 @@ def mooncake_rows(spec: MooncakeDataset, path: Path, streams: Streams) -> Iterat
         }
         taken += 1
     if taken == 0:
-        raise UserError(f"{path}: empty; expected {_LINE} a line")
+        raise UserError(f"{path}: empty; expected {_LINE} per line")
     if spec.requests is not None and taken < spec.requests:
-        raise UserError(f"{path}: {taken} lines, fewer than requests: {spec.requests}")
+        raise UserError(f"{path}: has {taken} lines, but requests is {spec.requests}")
 
 
 def _is_line(line: object) -> bool:

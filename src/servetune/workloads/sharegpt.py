@@ -52,7 +52,7 @@ def sharegpt_rows(spec: ShareGptDataset, path: Path, streams: Streams) -> Iterat
         raise UserError(f"{path}: no conversation with an answer; expected a list of {_ENTRY}")
     if spec.requests is not None and taken < spec.requests:
         raise UserError(
-            f"{path}: {taken} conversations with an answer, fewer than requests: {spec.requests}"
+            f"{path}: has {taken} conversations with an answer, but requests is {spec.requests}"
         )
 
 

@@ -50,7 +50,7 @@ def test_a_preset_is_named() -> None:
         ({}, "needs an objective"),
         ({"ttft_ms": 500}, "needs goodput_ratio; for a percentile write ttft_p99_ms"),
         ({"goodput_ratio": 0.95}, "needs a limit"),
-        ({"goodput_ratio": 0.95, "ttft_ms": 5, "tpot_p99_ms": 5}, "two forms"),
+        ({"goodput_ratio": 0.95, "ttft_ms": 5, "tpot_p99_ms": 5}, "goodput_ratio and tpot_p99_ms"),
         ("llama-3.1-8b-serve", "did you mean llama-3.1-8b-server?"),
     ],
 )

@@ -48,10 +48,10 @@ IN_STUDY: list[tuple[Edit, str]] = [
     (lambda s: s["server"].update(max_num_seqs=float("inf")), "max_num_seqs: .*a whole number"),
     (lambda s: s["server"].update(enforce_eager=1), "server.enforce_eager: 1: expected true or"),
     (lambda s: s["server"].update(dtype="bflot16"), "dtype: .*did you mean bfloat16?"),
-    (lambda s: s["server"].update(port=80), "server.port: cannot be set: servetune finds"),
+    (lambda s: s["server"].update(port=80), "server.port: cannot be set"),
     (
         lambda s: s["workloads"]["text"]["load_points"].append({"requests": 3}),
-        "workloads.text.load_points.3: .*takes a concurrency, a rate_rps, or both",
+        "workloads.text.load_points.3: .*rate_rps",
     ),
     (
         lambda s: s["workloads"]["text"]["load_points"].append({"requests": 3, "concurency": 1}),
@@ -75,7 +75,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
     ),
     (
         lambda s: s["models"]["tiny-w8a8"].update(base="tiny-w8a8"),
-        "models.tiny-w8a8: made from itself",
+        "models.tiny-w8a8: .*itself",
     ),
     (
         lambda s: s["models"].update(
@@ -103,33 +103,33 @@ IN_STUDY: list[tuple[Edit, str]] = [
     ),
     (
         lambda s: s["workloads"]["text"]["load_points"].append({"concurrency": 2}),
-        "workloads.text.load_points.3: .*takes requests, a duration_s, or both",
+        "workloads.text.load_points.3: .*duration_s",
     ),
     (
         lambda s: s["workloads"]["text"].update(arrivals="gamma"),
-        "workloads.text: .*arrivals: gamma needs it",
+        "workloads.text: .*burstiness",
     ),
     (
         lambda s: s["workloads"]["text"].update(arrivals="trace"),
-        "workloads.text: .*time_scale goes with arrivals: trace",
+        "workloads.text: .*time_scale",
     ),
     (
         lambda s: s["workloads"]["text"].update(
             arrivals="trace", load_points=[{"time_scale": 1, "requests": 8}]
         ),
-        "workloads.text.arrivals: a text dataset has no times of arrival; expected .*mooncake",
+        "workloads.text.arrivals: .*mooncake",
     ),
     (
         lambda s: s["workloads"]["text"].update(
             burst={"rate_rps": 5, "start_s": 0, "duration_s": 1}
         ),
-        "workloads.text: .*a burst comes on top of a finite rate_rps",
+        "workloads.text: .*rate_rps",
     ),
     (
         lambda s: s["workloads"]["text"].update(
             load_points=[{"rate_rps": float("inf"), "duration_s": 5}]
         ),
-        "workloads.text: .*give its requests, not a duration_s",
+        "workloads.text: .*duration_s",
     ),
     (
         lambda s: s["workloads"]["guidellm"].update(
@@ -144,7 +144,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
             ),
             s["workloads"]["text"].update(dataset="random", endpoint="chat"),
         ),
-        "workloads.text.endpoint: chat takes text, and a random dataset holds token ids",
+        "workloads.text.endpoint: .*completions",
     ),
     (
         lambda s: s.update(validity={"send_delay_p99": 5}),
@@ -169,10 +169,10 @@ def test_a_mistake_in_a_study_names_its_place(project: Project, edit: Edit, expe
 
 IN_PARAMS: list[tuple[dict[str, Any], str]] = [
     ({"study": "quickstar"}, "study: no study quickstar; .*did you mean quickstart?"),
-    ({"max_num_seqz": 3}, "max_num_seqz: .*no variant takes it; did you mean max_num_seqs?"),
-    ({"max_num_seqz": None}, "max_num_seqz: .*no variant takes it; did you mean max_num_seqs?"),
+    ({"max_num_seqz": 3}, "max_num_seqz: .*did you mean max_num_seqs?"),
+    ({"max_num_seqz": None}, "max_num_seqz: .*did you mean max_num_seqs?"),
     ({"max_num_seqs": "many"}, 'max_num_seqs: "many": expected a whole number'),
-    ({"api_key": "x"}, "api_key: cannot be set: servetune makes one"),
+    ({"api_key": "x"}, "api_key: cannot be set"),
     ({"repeats": 0}, "repeats: 0: "),
     ({"variants": []}, "variants: "),
     ({"variants": ["bf61"]}, "variants: no variant bf61 .*did you mean bf16?"),

@@ -96,7 +96,7 @@ def test_a_time_that_goes_back_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trace", "message"), [([], "empty; expected"), (TRACE, "4 lines, fewer than requests: 5")]
+    ("trace", "message"), [([], "empty; expected"), (TRACE, ".*4 lines, .* 5")]
 )
 def test_a_trace_of_too_few_lines_is_refused(
     trace: list[Any], message: str, tmp_path: Path

@@ -143,10 +143,10 @@ def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:
         return "guidellm sends text, not token ids; vllm-bench sends both"
     tiers = (load.get("capacity") or {}).get("slo", {}).values()
     if any(limit and "itl" in name for slo in tiers for name, limit in slo.items()):
-        return "guidellm cannot stop a probe by its ITL; vllm-bench can, and both can by TPOT"
+        return "guidellm cannot stop a probe on ITL; use vllm-bench, or limit TPOT"
     is_open = load["rate_rps"] is not None or load["time_scale"] is not None
     if is_open and load["concurrency"] is not None:
-        return "guidellm cannot limit the requests in flight of an open loop; vllm-bench can"
+        return "guidellm cannot limit the concurrency of an open loop; vllm-bench can"
     return None
 
 

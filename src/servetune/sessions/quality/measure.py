@@ -87,7 +87,9 @@ def _ask_all(
     rows = read_requests(root / "data" / "workloads" / f"{quality.corpus}.jsonl")
     wanted = quality.documents or len(rows)
     if wanted > len(rows):
-        raise UserError(f"{quality.corpus}: {len(rows)} documents, fewer than documents: {wanted}")
+        raise UserError(
+            f"{quality.corpus}: has {len(rows)} documents, but quality.documents is {wanted}"
+        )
     wait_idle(server.url)
     documents: list[Document] = []
     told = time.monotonic()
@@ -101,5 +103,5 @@ def _ask_all(
                 told = time.monotonic()
                 say(f"{session.variant}: quality: {len(documents)} of {wanted} documents")
     if not sum(document.tokens for document in documents):
-        raise UserError(f"{quality.corpus}: no document has two tokens")
+        raise UserError(f"{quality.corpus}: no document has two tokens to score")
     return documents
