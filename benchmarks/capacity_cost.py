@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 import yaml
@@ -40,7 +41,7 @@ from servetune.capacity.sequential import sample_of  # noqa: E402
 from servetune.engines.environments import adopt_engine, build_engine  # noqa: E402
 from servetune.plan.make import make_plan  # noqa: E402
 from servetune.plan.planned import Measurement, PlannedSearch, Session  # noqa: E402
-from servetune.records.measurements import MeasurementRecord  # noqa: E402
+from servetune.records.measurements import MeasurementRecord, read_search  # noqa: E402
 from servetune.records.paths import search_path  # noqa: E402
 from servetune.sessions import probes, searches  # noqa: E402
 from servetune.sessions.session import run_session  # noqa: E402
@@ -154,16 +155,15 @@ def measure(session: Session, root: Path, sizes: list[int], until_s: float = mat
         for name, peer in PEERS.items()
         for size in sizes
     }
-    own = searches.next_measurement
 
     def choose(
         search: PlannedSearch, records: list[MeasurementRecord]
     ) -> Measurement | dict[str, Capacity]:
         way, _ = way_of(search.workload)
-        return peers.get(way, own)(search, records)
+        return peers.get(way, probes.next_measurement)(search, records)
 
-    searches.next_measurement = choose
-    run_session(session, root, until_s)
+    with patch.object(searches, "next_measurement", choose):
+        run_session(session, root, until_s)
 
 
 def holding(intervals: list[tuple[float, float]], value: float) -> str:
@@ -282,7 +282,7 @@ def read_answers(study: str, root: Path) -> list[Answer]:
     """Read what the searches that ended have found, in the order of their ending."""
     answers = []
     for path in sorted(search_path(study, "*", root).parent.glob("*.json"), key=_written):
-        record = searches.read_search(path)
+        record = read_search(path)
         sent = searches.probes_of([record], root)
         (way, _), found = way_of(record.workload), record.tiers["slo"]
         if found.ended == "failed" or sent[0].metrics is None:

@@ -99,7 +99,9 @@ FRESH = (
 def samples(run: Run, slo: Slo, n: int) -> list[Sample]:
     def margin(objective: Objective) -> np.ndarray:
         latencies = {"ttft": run.ttft_ms[:n], "tpot": run.tpot_ms[:n]}
-        return np.max([latencies[m] / limit for m, limit in objective.limits_ms.items()], axis=0)
+        ratios = [latencies[m] / limit for m, limit in objective.limits_ms.items()]
+        worst: np.ndarray = np.max(ratios, axis=0)
+        return worst
 
     pairs = [(objective, margin(objective)) for objective in slo.objectives]
     return [Sample(o, m, (m > 1).astype(float)) for o, m in pairs]

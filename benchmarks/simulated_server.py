@@ -112,7 +112,7 @@ def _batching(server: Batching, arrivals: Floats, rng: np.random.Generator) -> R
         while ahead < n and times[ahead] <= now:
             waiting.append(ahead)
             ahead += 1
-        admitted = []
+        admitted: list[int] = []
         while waiting and len(running) + len(admitted) < slots:
             admitted.append(waiting.popleft())
         if admitted:

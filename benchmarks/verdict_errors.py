@@ -16,8 +16,10 @@ by the spread that it saw, and the share of verdicts that are then right; and th
 that it tells for the difference as it saw it.
 """
 
+import math
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -47,15 +49,17 @@ def normal(*shape: int) -> Floats:
 
 def heavy_tailed(*shape: int) -> Floats:
     """Student's t with 4 degrees of freedom, of unit variance."""
-    return RANDOM.standard_t(4, shape) / np.sqrt(2)
+    return RANDOM.standard_t(4, shape) / math.sqrt(2)
 
 
 def two_speeds(*shape: int) -> Floats:
     """One launch in four is slow, as with another memory layout; of unit variance."""
-    return (RANDOM.random(shape) < 0.25) / np.sqrt(0.25 * 0.75) + 0.1 * normal(*shape)
+    return (RANDOM.random(shape) < 0.25) / math.sqrt(0.25 * 0.75) + 0.1 * normal(*shape)
 
 
-def launches(draw, spread: float, count: int, comparisons: int = COMPARISONS) -> Group:
+def launches(
+    draw: Callable[..., Floats], spread: float, count: int, comparisons: int = COMPARISONS
+) -> Group:
     """Simulate a variant's launches, [comparisons, launches], with requests in each."""
     speed = spread * draw(comparisons, count)
     requests = np.sort(REQUEST_SPREAD * normal(comparisons * count, REQUESTS), axis=1)

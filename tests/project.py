@@ -20,10 +20,13 @@ class Project:
 
     @property
     def params(self) -> dict[str, Any]:
-        return yaml.safe_load((self.root / "params.yaml").read_text())
+        params: dict[str, Any] = yaml.safe_load((self.root / "params.yaml").read_text())
+        return params
 
     def study(self, name: str = "quickstart") -> dict[str, Any]:
-        return yaml.safe_load((self.root / "studies" / f"{name}.yaml").read_text())
+        path = self.root / "studies" / f"{name}.yaml"
+        study: dict[str, Any] = yaml.safe_load(path.read_text())
+        return study
 
     def write_study(self, content: dict[str, Any], name: str = "quickstart") -> None:
         text = yaml.safe_dump(content, sort_keys=False)

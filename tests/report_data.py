@@ -119,8 +119,10 @@ def make_data(
     records = {}
     for session in plan.sessions:
         for measurement in session.measurements:
-            told = [_of(told, session, measurement) for told in (failed, invalid, cards)]
-            record = _record(plan, session, measurement, *told, command)
+            died, broke, seen = (
+                _of(told, session, measurement) for told in (failed, invalid, cards)
+            )
+            record = _record(plan, session, measurement, died, broke, seen, command)
             if record.status != "ok":
                 tail = log_tail or ["INFO starting", "ERROR no room"]
                 record = record.model_copy(update={"log_tail": tail})
@@ -354,7 +356,8 @@ def _sample(session: Session, measurement: Measurement) -> dict[str, list[float]
 def _in_flight(measurement: Measurement) -> float:
     """About how many requests are in flight: a batch sends all at once."""
     load = with_numbers(measurement.load)
-    return min(load["concurrency"] or load["rate_rps"] or 4, load["requests"])
+    in_flight: float = min(load["concurrency"] or load["rate_rps"] or 4, load["requests"])
+    return in_flight
 
 
 def _quantiles(values: list[float]) -> list[float]:

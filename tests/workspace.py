@@ -113,7 +113,9 @@ class Workspace:
 
     @property
     def study(self) -> dict[str, Any]:
-        return yaml.safe_load((self.root / "studies/standin.yaml").read_text())
+        path = self.root / "studies/standin.yaml"
+        study: dict[str, Any] = yaml.safe_load(path.read_text())
+        return study
 
     def write_study(self, study: dict[str, Any]) -> None:
         (self.root / "studies").mkdir(exist_ok=True)
@@ -138,7 +140,9 @@ class Workspace:
         return len(list((self.root / "results/raw/standin").glob("*/launch-*.json")))
 
     def metrics(self) -> dict[str, Any]:
-        return json.loads((self.root / "results/standin/metrics.json").read_text())
+        path = self.root / "results/standin/metrics.json"
+        metrics: dict[str, Any] = json.loads(path.read_text())
+        return metrics
 
     def servers(self) -> list[psutil.Process]:
         """Find the processes that serve or load for this workspace."""

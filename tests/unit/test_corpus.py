@@ -1,6 +1,7 @@
 """What the corpus promises: the same text for the same seed, everywhere."""
 
 import hashlib
+from collections.abc import Callable
 from itertools import islice
 
 import pytest
@@ -55,7 +56,7 @@ def test_training_text_of_a_seed_begins_alike_at_every_length() -> None:
 
 
 @pytest.mark.parametrize("call", [lambda: sentences(-1), lambda: passage(-1, 5)])
-def test_a_negative_seed_is_refused(call) -> None:  # type: ignore[no-untyped-def]
+def test_a_negative_seed_is_refused(call: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match="0 or more"):
         call()
 

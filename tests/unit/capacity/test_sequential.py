@@ -63,7 +63,8 @@ def paths(violations: np.ndarray, allowed: float, alternatives: tuple[float, ...
         terms.append(
             count * math.log(share / allowed) + kept * math.log((1 - share) / (1 - allowed))
         )
-    return np.logaddexp.reduce(terms, axis=0)
+    largest: np.ndarray = np.logaddexp.reduce(terms, axis=0)
+    return largest
 
 
 def test_continuous_looking_keeps_the_error_on_independent_requests() -> None:

@@ -48,18 +48,18 @@ def line_of(table: str | None, variant: str) -> str:
     return next(line for line in table.splitlines() if line.startswith(f"| {variant} "))
 
 
-def test_a_study_without_either_has_neither_table():
+def test_a_study_without_either_has_neither_table() -> None:
     assert capacity_table(side(), side()) is None
     assert quality_table(side(), side()) is None
 
 
-def test_a_capacity_has_the_ratio_of_both_sides_with_its_interval():
+def test_a_capacity_has_the_ratio_of_both_sides_with_its_interval() -> None:
     row = line_of(capacity_table(side([capacity(40)]), side([capacity(50)])), "bf16")
     assert "40.0 (36.0 to 44.0) requests/s | 50.0 (45.0 to 55.0) requests/s" in row
     assert "1.25\N{MULTIPLICATION SIGN}" in row and "1.08, 1.44" in row
 
 
-def test_a_capacity_on_one_side_only_and_one_that_failed_have_no_ratio():
+def test_a_capacity_on_one_side_only_and_one_that_failed_have_no_ratio() -> None:
     broken = capacity(0, "w8a8", ended="failed", capacity=None, upper=None)
     base, here = side([capacity(40, "w8a8")]), side([capacity(50), broken])
     table = capacity_table(base, here)
@@ -69,7 +69,7 @@ def test_a_capacity_on_one_side_only_and_one_that_failed_have_no_ratio():
     assert line_of(table, "w8a8").rstrip(" |").endswith("\N{EN DASH}")
 
 
-def test_quality_that_fails_its_bound_is_told_on_the_side_where_it_does():
+def test_quality_that_fails_its_bound_is_told_on_the_side_where_it_does() -> None:
     told = {"perplexity_ratio": 1.3, "perplexity_ratio_low": 1.2, "perplexity_ratio_high": 1.4}
     told |= {"top1_agreement": 0.8, "top1_agreement_low": 0.7, "top1_agreement_high": 0.9}
     here = side(quality=[answers("w8a8", verdict="fails", **told)])
@@ -78,7 +78,7 @@ def test_quality_that_fails_its_bound_is_told_on_the_side_where_it_does():
     assert "1.300" in row and row.rstrip(" |").endswith("fails")
 
 
-def test_an_answer_that_was_refused_tells_why():
+def test_an_answer_that_was_refused_tells_why() -> None:
     refused = answers("eagle3", status="failed", reason="the server refused a document")
     row = line_of(quality_table(side(), side(quality=[refused])), "eagle3")
     assert "| \N{EN DASH} | the server refused a document |" in row

@@ -31,7 +31,7 @@ def resolved(rows: list[dict[str, Any]], **declared: Any) -> Resolved:
     return resolve(rows, load(**declared), encode)
 
 
-def prompts(found: Resolved) -> list[list[str]]:
+def prompts(found: Resolved) -> list[list[str | list[int]]]:
     return [[turn["prompt"] for turn in row["turns"]] for row in found.rows]
 
 

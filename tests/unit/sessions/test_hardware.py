@@ -1,12 +1,12 @@
 """Which GPUs a session holds, and that nobody else holds them then."""
 
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
 from servetune.errors import UserError
-from servetune.sessions import hardware
 from servetune.sessions.hardware import check_hardware, describe_host, gpus, sole_use
 
 TWO = "NVIDIA H200, GPU-aaaa, 580.1, 143771 MiB\nNVIDIA L4, GPU-bbbb, 580.1, 23034 MiB\n"
@@ -20,7 +20,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(hardware.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
 
 
 @pytest.mark.parametrize(

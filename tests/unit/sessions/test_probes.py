@@ -63,7 +63,7 @@ def record(measured: Any, status: str = "ok", requests: int = 300) -> Measuremen
         workload="chat",
         load_point=measured.load_point,
         repeat=1,
-        status=status,  # type: ignore[arg-type]
+        status=status,
         reason="the client was late" if status != "ok" else None,
         session="bf16-r1-abc",
         launch=1,

@@ -8,7 +8,8 @@ from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.tables.published import read_published
-from tests.project import ROOT, Project
+from tests.paths import ROOT
+from tests.project import Project
 
 FILES = sorted((ROOT / "studies").glob("*.yaml"))
 STUDIES = [path.stem for path in FILES]
@@ -129,8 +130,10 @@ def test_rtx3080_parameters_is_seventeen_sets_launched_as_often_as_published(
     plan = planned(project, "rtx3080-parameters", repeats=3)
     launches = Counter(session.variant for session in plan.sessions)
     servers = {session.variant: session.server for session in plan.sessions}
-    keys = ("gpu_memory_utilization", "max_model_len", "max_num_seqs", "block_size")
-    keys += ("quantization", "max_logprobs", "cpu_offload_gb", "dtype", "max_num_batched_tokens")
+    keys = (
+        *("gpu_memory_utilization", "max_model_len", "max_num_seqs", "block_size"),
+        *("quantization", "max_logprobs", "cpu_offload_gb", "dtype", "max_num_batched_tokens"),
+    )
     assert len(servers) == 17
     for number, (*values, runs) in enumerate(SETS, start=1):
         name = f"set-{number}"

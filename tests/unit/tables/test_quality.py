@@ -29,6 +29,7 @@ from servetune.tables.quality_statistics import (
 from tests.project import Project
 from tests.quality_data import BOUNDS, make_document, make_failed, make_quality, make_record
 from tests.report_data import make_quickstart_plan
+from tests.rows import rows_by
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -215,7 +216,7 @@ def test_quality_is_owed_once_by_each_variant_and_changes_no_measurement(project
     assert {m.id for m in without.measurements} == {m.id for m in asked.measurements}
     later = [(s.id, t.id) for s, t in zip(without.sessions, asked.sessions, strict=True)]
     assert [before == after for before, after in later] == [False] * 4 + [True] * 8
-    assert all(session.quality.corpus in session.datasets for session in asked.sessions[:4])
+    assert all(s.quality and s.quality.corpus in s.datasets for s in asked.sessions[:4])
 
 
 @pytest.mark.parametrize(
@@ -301,11 +302,12 @@ def test_the_table_has_a_row_a_variant_with_its_verdict(table: pd.DataFrame) -> 
         "fp8-kv": "fails",
         "eagle3": "",
     }
-    assert table.loc["fp8-kv", "perplexity_ratio"] == pytest.approx(math.exp(0.27))
-    assert table.loc["fp8-kv", "top1_agreement"] == pytest.approx(1 - 9 / 50)
-    assert table.loc["bf16", "perplexity"] == pytest.approx(math.exp(2))
-    assert pd.isna(table.loc["bf16", "perplexity_ratio"])
-    assert "refused a document" in table.loc["eagle3", "reason"]
+    rows = rows_by(table.reset_index(), "variant")
+    assert rows["fp8-kv"]["perplexity_ratio"] == pytest.approx(math.exp(0.27))
+    assert rows["fp8-kv"]["top1_agreement"] == pytest.approx(1 - 9 / 50)
+    assert rows["bf16"]["perplexity"] == pytest.approx(math.exp(2))
+    assert pd.isna(rows["bf16"]["perplexity_ratio"])
+    assert "refused a document" in rows["eagle3"]["reason"]
 
 
 def test_without_the_baselines_answers_there_is_no_ratio_and_the_table_says_why() -> None:

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from vllm.standin.tokens import encode
+from .standin.tokens import encode
 
 
 class TokenizerLike:

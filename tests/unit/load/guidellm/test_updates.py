@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servetune.load.guidellm.updates import patient
+from servetune.load.guidellm.updates import Get, patient
 
 
 def get_from(answers: list[Any]) -> Any:
@@ -18,14 +18,21 @@ def get_from(answers: list[Any]) -> Any:
     return get
 
 
+def poll(get: Get) -> Any:
+    async def once() -> Any:
+        return await get(timeout=0.1)
+
+    return asyncio.run(once())
+
+
 def test_the_last_update_is_asked_for_once_more() -> None:
     get = patient(get_from([None, "last", None, None]), lambda: True)
-    assert asyncio.run(get(timeout=0.1)) == "last"
+    assert poll(get) == "last"
     with pytest.raises(TimeoutError):
-        asyncio.run(get(timeout=0.1))
+        poll(get)
 
 
 def test_while_the_load_goes_on_a_poll_times_out() -> None:
     get = patient(get_from([None, "later"]), lambda: False)
     with pytest.raises(TimeoutError):
-        asyncio.run(get(timeout=0.1))
+        poll(get)

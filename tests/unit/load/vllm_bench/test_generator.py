@@ -34,6 +34,13 @@ def talks(count: int, turns: int) -> list[dict[str, Any]]:
     return [{"turns": [{"prompt": each, "output_tokens": 8} for each in talk]} for talk in said]
 
 
+def waits_s(replies: list[Reply]) -> list[float]:
+    """How long after the first request each is due."""
+    due_s = [reply.due_s for reply in replies if reply.due_s is not None]
+    assert len(due_s) == len(replies)
+    return [each - due_s[0] for each in due_s]
+
+
 def target(folder: Path, url: str = "http://it") -> Target:
     return Target(
         url=url,
@@ -217,8 +224,7 @@ def test_nothing_is_given_out_that_is_due_after_the_end() -> None:
 def test_constant_arrivals_are_sent_when_they_are_due(run: Run) -> None:
     replies = run(prompts(20), rate_rps=20, requests=20, arrivals="constant")
     assert [reply.error for reply in replies] == [None] * 20
-    waits_s = [reply.due_s - replies[0].due_s for reply in replies]  # type: ignore[operator]
-    assert waits_s == pytest.approx([0.05 * i for i in range(20)])
+    assert waits_s(replies) == pytest.approx([0.05 * i for i in range(20)])
     assert are_on_time(replies)
     assert all(reply.output_tokens == 4 and len(reply.itl_s) == 3 for reply in replies)
 
@@ -264,8 +270,7 @@ def test_a_rate_with_a_concurrency_waits_for_a_slot(run: Run) -> None:
 def test_a_trace_is_sent_at_its_own_times(run: Run) -> None:
     rows = [row | {"arrival_s": at} for row, at in zip(prompts(3), (5.0, 5.0, 7.0), strict=True)]
     replies = run(rows, arrivals="trace", time_scale=0.2, requests=3)
-    waits_s = [reply.due_s - replies[0].due_s for reply in replies]  # type: ignore[operator]
-    assert waits_s == pytest.approx([0, 0, 0.4])
+    assert waits_s(replies) == pytest.approx([0, 0, 0.4])
     assert are_on_time(replies)
 
 

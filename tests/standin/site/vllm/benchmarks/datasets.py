@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vllm.tokenizers import TokenizerLike
+from ..tokenizers import TokenizerLike
 
 
 @dataclass

@@ -20,13 +20,13 @@ import aiohttp
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
-from vllm.benchmarks.datasets import SampleRequest, add_dataset_parser, get_samples
-from vllm.benchmarks.lib.endpoint_request_func import (
+from ..tokenizers import get_tokenizer
+from .datasets import SampleRequest, add_dataset_parser, get_samples
+from .lib.endpoint_request_func import (
     ASYNC_REQUEST_FUNCS,
     RequestFuncInput,
     RequestFuncOutput,
 )
-from vllm.tokenizers import get_tokenizer
 
 SAMPLING = (
     *("top_p", "min_p", "temperature"),

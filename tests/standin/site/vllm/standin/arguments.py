@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model_tag", type=str, nargs="?")
     for name, (convert, default) in NUMBERS.items():
         parser.add_argument(_option(name), type=convert, default=default)
-    for name, default in TEXTS.items():
-        parser.add_argument(_option(name), type=str, default=default)
+    for name, text in TEXTS.items():
+        parser.add_argument(_option(name), type=str, default=text)
     for name, flag in FLAGS.items():
         parser.add_argument(_option(name), action=argparse.BooleanOptionalAction, default=flag)
     parser.add_argument("--disable-log-stats", action="store_true")

@@ -11,9 +11,9 @@ from typing import Any
 
 from aiohttp import web
 
-from vllm.standin.engine_model import Emission, Engine, Generation
-from vllm.standin.faults import Fault
-from vllm.standin.tokens import encode, score
+from .engine_model import Emission, Engine, Generation
+from .faults import Fault
+from .tokens import encode, score
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from vllm.standin.metrics import Metrics
-from vllm.standin.prefix_cache import PrefixCache
-from vllm.standin.settings import EngineSettings
-from vllm.standin.tokens import encode, word_at
+from .metrics import Metrics
+from .prefix_cache import PrefixCache
+from .settings import EngineSettings
+from .tokens import encode, word_at
 
 SLOPE_PER_REQUEST = 0.03
 """A running request adds this share of the base time to a step, and a drafted token too."""

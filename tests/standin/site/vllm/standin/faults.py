@@ -3,8 +3,8 @@
 import os
 import subprocess
 
-from vllm.standin.engine_model import Engine
-from vllm.standin.log import log
+from .engine_model import Engine
+from .log import log
 
 
 class Fault:

@@ -8,11 +8,11 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-import vllm
-from vllm.standin.completions import CHAT, COMPLETIONS, Completions
-from vllm.standin.engine_model import Engine
-from vllm.standin.faults import Fault
-from vllm.standin.server_info import server_info
+from .. import __version__
+from .completions import CHAT, COMPLETIONS, Completions
+from .engine_model import Engine
+from .faults import Fault
+from .server_info import server_info
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -63,7 +63,7 @@ async def _health(request: web.Request) -> web.Response:
 
 
 async def _version(request: web.Request) -> web.Response:
-    return web.json_response({"version": vllm.__version__})
+    return web.json_response({"version": __version__})
 
 
 def _metrics(engine: Engine) -> Handler:

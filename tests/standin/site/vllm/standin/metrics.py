@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from vllm.standin.settings import EngineSettings
+from .settings import EngineSettings
 
 # fmt: off
 LATENCY_BUCKETS = (

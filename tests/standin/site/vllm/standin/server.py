@@ -9,17 +9,17 @@ import time
 
 from aiohttp import web
 
-import vllm
-from vllm.standin.engine_model import Engine
-from vllm.standin.faults import Fault
-from vllm.standin.http import make_app
-from vllm.standin.log import log
-from vllm.standin.metrics import Metrics
-from vllm.standin.settings import EngineSettings, kv_cache_device, resolve
+from .. import __version__
+from .engine_model import Engine
+from .faults import Fault
+from .http import make_app
+from .log import log
+from .metrics import Metrics
+from .settings import EngineSettings, kv_cache_device, resolve
 
 
 def serve(args: argparse.Namespace) -> None:
-    log(f"version {vllm.__version__}, model {args.model_tag or args.model}")
+    log(f"version {__version__}, model {args.model_tag or args.model}")
     try:
         settings = resolve(args)
     except ValueError as error:

@@ -4,8 +4,8 @@ import os
 import platform
 from typing import Any
 
-from vllm.standin.metrics import cache_config
-from vllm.standin.settings import EngineSettings, kv_cache_device
+from .metrics import cache_config
+from .settings import EngineSettings, kv_cache_device
 
 
 def server_info(settings: EngineSettings) -> dict[str, Any]:

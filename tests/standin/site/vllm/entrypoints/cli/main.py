@@ -3,13 +3,13 @@
 import asyncio
 import sys
 
-from vllm.entrypoints.cli.serve import cmd_init
-from vllm.utils.argparse_utils import FlexibleArgumentParser
+from ...utils.argparse_utils import FlexibleArgumentParser
+from .serve import cmd_init
 
 
 def main() -> None:
     if sys.argv[1:3] == ["bench", "serve"]:
-        from vllm.benchmarks import serve
+        from ...benchmarks import serve
 
         parser = FlexibleArgumentParser(prog="vllm bench serve")
         serve.add_cli_args(parser)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from vllm.standin.arguments import add_arguments
+from ...standin.arguments import add_arguments
 
 
 class ServeSubcommand:
@@ -11,12 +11,14 @@ class ServeSubcommand:
 
     @staticmethod
     def cmd(args: argparse.Namespace) -> None:
-        from vllm.standin.server import serve
+        from ...standin.server import serve
 
         serve(args)
 
     def subparser_init(self, subparsers: Any) -> argparse.ArgumentParser:
-        parser = subparsers.add_parser(self.name, usage="vllm serve [model_tag] [options]")
+        parser: argparse.ArgumentParser = subparsers.add_parser(
+            self.name, usage="vllm serve [model_tag] [options]"
+        )
         add_arguments(parser)
         return parser
 
