@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Locator, Page, expect, sync_playwright
 
 from servetune.report import render_html
 from tests.quality_data import make_quality
@@ -26,6 +27,8 @@ from tests.report_data import (
     make_quickstart_plan,
 )
 from tests.search_data import make_searches
+
+Scheme = Literal["light", "dark"]
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -68,7 +71,7 @@ def _write(data: ReportData, folder: Path) -> Path:
 
 @contextmanager
 def _opened(
-    browser: Browser, path: Path, width: int = 1280, scheme: str = "light"
+    browser: Browser, path: Path, width: int = 1280, scheme: Scheme = "light"
 ) -> Iterator[Page]:
     """Open a report offline; on leaving, fail if anything was requested or went wrong."""
     context = browser.new_context(
@@ -92,13 +95,29 @@ def _opened(
     assert complaints == []
 
 
-def test_the_report_opens_without_a_network_and_without_a_complaint(browser, report):
+def attribute(element: Locator, name: str) -> str:
+    value = element.get_attribute(name)
+    assert value is not None, name
+    return value
+
+
+def box_of(element: Locator) -> FloatRect:
+    box = element.bounding_box()
+    assert box is not None, "not visible"
+    return box
+
+
+def test_the_report_opens_without_a_network_and_without_a_complaint(
+    browser: Browser, report: Path
+) -> None:
     with _opened(browser, report) as page:
         assert page.title() == "quickstart · servetune"
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_every_chart_has_marks_axes_and_a_text_alternative(browser, report, width):
+def test_every_chart_has_marks_axes_and_a_text_alternative(
+    browser: Browser, report: Path, width: int
+) -> None:
     with _opened(browser, report, width) as page:
         charts = page.locator("[data-chart]")
         assert charts.count() == 18
@@ -107,20 +126,22 @@ def test_every_chart_has_marks_axes_and_a_text_alternative(browser, report, widt
             assert chart.locator(MARKS).count() > 0, name
             assert chart.locator("svg text").count() > 2, name
             assert chart.get_attribute("role") == "graphics-document"
-            assert len(chart.get_attribute("aria-label")) > 20, name
-            box = chart.bounding_box()
+            assert len(attribute(chart, "aria-label")) > 20, name
+            box = box_of(chart)
             assert 250 < box["width"] <= width and box["height"] > 60, name
 
 
-def test_the_curves_of_the_distributions_are_drawn_for_each_ok_measurement(browser, report):
+def test_the_curves_of_the_distributions_are_drawn_for_each_ok_measurement(
+    browser: Browser, report: Path
+) -> None:
     with _opened(browser, report) as page:
         lines = page.locator("[data-chart='distribution-tpot'] .role-mark.mark-line path")
         assert page.locator("#latency select").input_value() == "text · c8"
         assert lines.count() == 3 * 2
-        assert all(len(line.get_attribute("d")) > 500 for line in lines.all())
+        assert all(len(attribute(line, "d")) > 500 for line in lines.all())
 
 
-def test_the_page_is_no_wider_than_a_phone(browser, report):
+def test_the_page_is_no_wider_than_a_phone(browser: Browser, report: Path) -> None:
     for scheme in ("light", "dark"):
         with _opened(browser, report, 390, scheme) as page:
             for details in page.locator("details > summary").all():
@@ -129,7 +150,9 @@ def test_the_page_is_no_wider_than_a_phone(browser, report):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_the_contrast_of_wcag_aa_in_both_themes(browser, report, scheme):
+def test_text_has_the_contrast_of_wcag_aa_in_both_themes(
+    browser: Browser, report: Path, scheme: Scheme
+) -> None:
     with _opened(browser, report, scheme=scheme) as page:
         for details in page.locator("details > summary").all():
             details.click()
@@ -139,7 +162,9 @@ def test_text_has_the_contrast_of_wcag_aa_in_both_themes(browser, report, scheme
         assert (max(map(int, re.findall(r"\d+", background))) < 60) == (scheme == "dark")
 
 
-def test_the_charts_follow_when_the_reader_changes_the_theme(browser, report):
+def test_the_charts_follow_when_the_reader_changes_the_theme(
+    browser: Browser, report: Path
+) -> None:
     with _opened(browser, report) as page:
         fill = f"() => document.querySelector(\"[data-chart='capacity'] {MARKS}\")"
         before = page.evaluate(fill + ".getAttribute('fill')")
@@ -151,7 +176,7 @@ def test_the_charts_follow_when_the_reader_changes_the_theme(browser, report):
         assert page.locator("#latency select").input_value() == "text · c4"
 
 
-def test_selecting_a_load_point_redraws_the_distributions(browser, report):
+def test_selecting_a_load_point_redraws_the_distributions(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         line = page.locator("[data-chart='distribution-ttft'] .role-mark.mark-line path").first
         before = line.get_attribute("d")
@@ -159,7 +184,9 @@ def test_selecting_a_load_point_redraws_the_distributions(browser, report):
         expect(line).not_to_have_attribute("d", before)
 
 
-def test_selecting_a_percentile_moves_the_points_of_the_tradeoff(browser, report):
+def test_selecting_a_percentile_moves_the_points_of_the_tradeoff(
+    browser: Browser, report: Path
+) -> None:
     with _opened(browser, report) as page:
         point = page.locator("[data-chart='tradeoff-e2e'] .role-mark.mark-symbol path").first
         before = point.get_attribute("transform")
@@ -167,7 +194,7 @@ def test_selecting_a_percentile_moves_the_points_of_the_tradeoff(browser, report
         expect(point).not_to_have_attribute("transform", before)
 
 
-def test_a_variant_that_is_hidden_leaves_every_chart(browser, report):
+def test_a_variant_that_is_hidden_leaves_every_chart(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         lines = page.locator("[data-chart='distribution-e2e'] .role-mark.mark-line path")
         assert lines.count() == 6
@@ -179,7 +206,9 @@ def test_a_variant_that_is_hidden_leaves_every_chart(browser, report):
         assert states == {"false"}
 
 
-def test_the_copy_button_copies_the_exact_command(browser, report, data):
+def test_the_copy_button_copies_the_exact_command(
+    browser: Browser, report: Path, data: ReportData
+) -> None:
     with _opened(browser, report) as page:
         page.locator("#commands summary").first.click()
         button = page.locator("#commands button.copy").first
@@ -189,7 +218,7 @@ def test_the_copy_button_copies_the_exact_command(browser, report, data):
         assert shlex.split(copied) == next(iter(data.records.values())).server_command
 
 
-def test_without_a_clipboard_the_command_is_selected(browser, report):
+def test_without_a_clipboard_the_command_is_selected(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
         page.evaluate("document.execCommand = () => false")
@@ -198,7 +227,9 @@ def test_without_a_clipboard_the_command_is_selected(browser, report):
         assert "git checkout" in page.evaluate("window.getSelection().toString()")
 
 
-def test_everything_that_can_be_used_can_be_reached_with_the_keyboard(browser, report):
+def test_everything_that_can_be_used_can_be_reached_with_the_keyboard(
+    browser: Browser, report: Path
+) -> None:
     with _opened(browser, report) as page:
         for details in page.locator("details").all():
             details.evaluate("element => (element.open = true)")
@@ -217,7 +248,7 @@ def test_everything_that_can_be_used_can_be_reached_with_the_keyboard(browser, r
         assert reached == wanted
 
 
-def test_a_button_works_with_the_keyboard(browser, report):
+def test_a_button_works_with_the_keyboard(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         button = page.locator("#answer button[data-variant='w8a8']")
         button.focus()
@@ -225,7 +256,7 @@ def test_a_button_works_with_the_keyboard(browser, report):
         assert button.get_attribute("aria-pressed") == "false"
 
 
-def test_hostile_text_does_nothing_in_the_browser(browser, tmp_path):
+def test_hostile_text_does_nothing_in_the_browser(browser: Browser, tmp_path: Path) -> None:
     with _opened(browser, _write(make_hostile_data(), tmp_path)) as page:
         page.locator("[data-chart='distribution-ttft'] .role-mark.mark-symbol path").first.hover()
         assert page.evaluate("window.broken") is None
@@ -243,7 +274,9 @@ def all_kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", [390, 700, 1280])
-def test_the_validity_card_can_be_opened_and_read(browser, all_kinds, width):
+def test_the_validity_card_can_be_opened_and_read(
+    browser: Browser, all_kinds: Path, width: int
+) -> None:
     with _opened(browser, all_kinds, width) as page:
         card = page.locator("#validity details.card").first
         expect(card.locator("summary")).to_contain_text("61% of the prompt tokens came from")
@@ -258,18 +291,22 @@ def test_the_validity_card_can_be_opened_and_read(browser, all_kinds, width):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_marks_of_a_card_stand_under_the_names_of_their_rules(browser, all_kinds):
+def test_the_marks_of_a_card_stand_under_the_names_of_their_rules(
+    browser: Browser, all_kinds: Path
+) -> None:
     with _opened(browser, all_kinds) as page:
         heads = page.locator("#validity .heads").first.locator("span:not(:first-child)").all()
         marks = page.locator("#validity details.card").first.locator("summary > i").all()
         assert len(heads) == len(marks) == 14
         for head, mark in zip(heads, marks, strict=True):
-            above, below = head.bounding_box(), mark.bounding_box()
+            above, below = box_of(head), box_of(mark)
             middles = [box["x"] + box["width"] / 2 for box in (above, below)]
             assert abs(middles[0] - middles[1]) < 3
 
 
-def test_a_screen_reader_is_told_the_verdicts_without_the_marks(browser, all_kinds):
+def test_a_screen_reader_is_told_the_verdicts_without_the_marks(
+    browser: Browser, all_kinds: Path
+) -> None:
     with _opened(browser, all_kinds) as page:
         told = page.locator("#validity details.card").first.aria_snapshot()
         assert "1 broken, 10 pass, 3 not judged" in told
@@ -277,7 +314,9 @@ def test_a_screen_reader_is_told_the_verdicts_without_the_marks(browser, all_kin
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_charts_by_turn_are_drawn_and_follow_the_load_point(browser, all_kinds, scheme):
+def test_the_charts_by_turn_are_drawn_and_follow_the_load_point(
+    browser: Browser, all_kinds: Path, scheme: Scheme
+) -> None:
     with _opened(browser, all_kinds, scheme=scheme) as page:
         for name in ("prefix_cache_hit_ratio", "ttft_p50_ms", "input_tokens_mean"):
             chart = page.locator(f"[data-chart='turn-{name}']")
@@ -291,7 +330,7 @@ def test_the_charts_by_turn_are_drawn_and_follow_the_load_point(browser, all_kin
         assert page.evaluate(FAINT_TEXT) == []
 
 
-def test_every_chart_of_every_kind_of_load_is_drawn(browser, all_kinds):
+def test_every_chart_of_every_kind_of_load_is_drawn(browser: Browser, all_kinds: Path) -> None:
     with _opened(browser, all_kinds) as page:
         charts = page.locator("[data-chart]").all()
         assert len(charts) == 21
@@ -303,13 +342,15 @@ def test_every_chart_of_every_kind_of_load_is_drawn(browser, all_kinds):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(browser, tmp_path, width):
+def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
     with _opened(browser, _write(make_searches().measured, tmp_path), width) as page:
         names = ("capacity-rate", "violations", "latency", "goodput")
         charts = {name: page.locator(f"#slo [data-chart='slo-{name}']") for name in names}
         for name, chart in charts.items():
             assert chart.locator(MARKS).count() > 0, name
-            assert len(chart.get_attribute("aria-label")) > 20, name
+            assert len(attribute(chart, "aria-label")) > 20, name
         expect(charts["latency"]).to_contain_text("at most 100 ms")
         page.select_option("#slo select", "live · strict · TPOT p99")
         expect(charts["latency"]).to_contain_text("at most 12.0 ms")
@@ -318,7 +359,9 @@ def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(browser,
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_quality_is_drawn_against_its_bounds_and_told_in_words(browser, tmp_path, width, scheme):
+def test_quality_is_drawn_against_its_bounds_and_told_in_words(
+    browser: Browser, tmp_path: Path, width: int, scheme: Scheme
+) -> None:
     plan, answers = make_quality(make_quickstart_plan())
     path = tmp_path / "summary.html"
     path.write_text(render_html(replace(make_data(plan), answers=answers)), encoding="utf-8")
@@ -327,7 +370,7 @@ def test_quality_is_drawn_against_its_bounds_and_told_in_words(browser, tmp_path
             chart = page.locator(f"#quality [data-chart='quality-{name}']")
             assert chart.locator(MARKS).count() == 2, "w8a8 and fp8-kv"
             expect(chart).to_contain_text(bound)
-            told = chart.get_attribute("aria-label")
+            told = attribute(chart, "aria-label")
             assert "fp8-kv" in told and bound in told
         expect(page.locator("#answer .note").first).to_contain_text("fp8-kv fails the bounds")
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
@@ -339,7 +382,7 @@ def lines_of(page: Page, chart: str) -> list[str | None]:
     return [line.get_attribute("d") for line in lines.all()]
 
 
-def test_the_timeline_shows_the_run_that_is_selected(browser, report):
+def test_the_timeline_shows_the_run_that_is_selected(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         assert page.locator("#timeline select").input_value() == "bf16 · repeat 1"
         chart = page.locator("[data-chart='timeline-requests']")
@@ -355,12 +398,12 @@ def test_the_timeline_shows_the_run_that_is_selected(browser, report):
         expect(positions).to_have_count(3 * 5)
 
 
-def test_brushing_over_one_chart_narrows_all_of_them(browser, report):
+def test_brushing_over_one_chart_narrows_all_of_them(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         before = {name: lines_of(page, f"timeline-{name}") for name in ("kv", "throughput")}
         chart = page.locator("[data-chart='timeline-requests'] svg")
         chart.scroll_into_view_if_needed()
-        box = chart.bounding_box()
+        box = box_of(chart)
         y = box["y"] + box["height"] / 2
         page.mouse.move(box["x"] + box["width"] * 0.3, y)
         page.mouse.down()
@@ -381,7 +424,7 @@ def test_brushing_over_one_chart_narrows_all_of_them(browser, report):
             ).to_have_count(len(lines))
 
 
-def test_the_time_can_be_narrowed_with_the_keyboard(browser, report):
+def test_the_time_can_be_narrowed_with_the_keyboard(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         lines = page.locator("[data-chart='timeline-kv'] .role-mark.mark-line path")
         expect(lines).to_have_count(5)
@@ -391,14 +434,14 @@ def test_the_time_can_be_narrowed_with_the_keyboard(browser, report):
         expect(lines).to_have_count(2)
 
 
-def test_the_table_of_speculation_fits_its_place(browser, report):
+def test_the_table_of_speculation_fits_its_place(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         box = page.locator("#speculation .box")
         expect(box.locator("tbody tr")).to_have_count(5)
         assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
 
 
-def test_a_finding_leads_to_its_chart(browser, report):
+def test_a_finding_leads_to_its_chart(browser: Browser, report: Path) -> None:
     with _opened(browser, report) as page:
         link = page.locator("#findings a[href='#timeline']").first
         link.focus()
@@ -407,7 +450,7 @@ def test_a_finding_leads_to_its_chart(browser, report):
         expect(page.locator("[data-chart='timeline-kv']")).to_be_in_viewport()
 
 
-def test_a_lone_variant_with_one_load_point_is_drawn(browser, tmp_path):
+def test_a_lone_variant_with_one_load_point_is_drawn(browser: Browser, tmp_path: Path) -> None:
     plan = make_quickstart_plan(variants=["eagle3"])
     session = plan.sessions[0]
     one = session.model_copy(update={"measurements": session.measurements[:1]})
@@ -416,13 +459,16 @@ def test_a_lone_variant_with_one_load_point_is_drawn(browser, tmp_path):
         assert all(chart.locator(MARKS).count() for chart in page.locator("[data-chart]").all())
 
 
-def test_latencies_that_span_decades_are_drawn_on_a_log_axis(browser, tmp_path):
+def test_latencies_that_span_decades_are_drawn_on_a_log_axis(
+    browser: Browser, tmp_path: Path
+) -> None:
     data = make_data()
     slow = data.quantiles["variant"] == "eagle3"
     data.quantiles.loc[slow, "value_ms"] *= 400
     data.table.loc[data.table["variant"] == "eagle3", "ttft_p50_ms"] *= 400
     with _opened(browser, _write(data, tmp_path)) as page:
-        assert "log scale" in page.locator("[data-chart='distribution-ttft']").text_content()
+        chart = page.locator("[data-chart='distribution-ttft']")
+        assert "log scale" in (chart.text_content() or "")
         assert all(chart.locator(MARKS).count() for chart in page.locator("[data-chart]").all())
 
 

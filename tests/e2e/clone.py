@@ -69,7 +69,9 @@ class Clone:
         path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
 
     def study(self) -> dict[str, Any]:
-        return yaml.safe_load((self.root / "studies/quickstart.yaml").read_text())
+        path = self.root / "studies/quickstart.yaml"
+        study: dict[str, Any] = yaml.safe_load(path.read_text())
+        return study
 
     def write_study(self, study: dict[str, Any], name: str = "quickstart") -> None:
         """Write a study without the rules that a busy test machine breaks."""

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from servetune.corpus import passage
+from servetune.tables.frames import records_of
 from tests.e2e.clone import Clone, make_clone
 
 pytestmark = pytest.mark.e2e
@@ -122,7 +123,7 @@ def _order(round: int) -> tuple[str, str]:
 
 def rows(clone: Clone) -> dict[str, dict[str, Any]]:
     table = clone.table()
-    return {row["workload"]: row for row in table.to_dict("records")}
+    return {row["workload"]: row for row in records_of(table)}
 
 
 def raw(clone: Clone, workload: str) -> Path:
@@ -169,8 +170,9 @@ def test_the_summary_of_vllm_bench_follows_from_the_requests(clone: Clone) -> No
         requests["output_tokens"].sum() / told["duration"], rel=1e-6
     )
     gaps_ms = np.concatenate(requests["itl_ms"].to_list())
-    values = {"ttft": requests["ttft_ms"], "tpot": requests["tpot_ms"], "itl": gaps_ms}
-    for name, each in {**values, "e2el": requests["e2e_ms"]}.items():
+    columns = {"ttft": "ttft_ms", "tpot": "tpot_ms", "e2el": "e2e_ms"}
+    values = {name: requests[column].to_numpy() for name, column in columns.items()}
+    for name, each in {**values, "itl": gaps_ms}.items():
         assert told[f"mean_{name}_ms"] == pytest.approx(np.mean(each), rel=1e-6), name
         assert told[f"median_{name}_ms"] == pytest.approx(np.median(each), rel=1e-6), name
         assert told[f"p99_{name}_ms"] == pytest.approx(np.percentile(each, 99), rel=1e-6), name

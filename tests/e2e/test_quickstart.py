@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 
 from servetune.engines.environments import engine_id, read_engine
-from tests.e2e.clone import ROOT, Clone
+from servetune.tables.frames import first_of
+from tests.e2e.clone import Clone
+from tests.paths import ROOT
+from tests.rows import rows_by
 
 pytestmark = pytest.mark.e2e
 
@@ -48,20 +51,16 @@ def test_more_clients_get_more_tokens_a_second(clone: Clone) -> None:
     assert (throughput["c8"] > 1.5 * throughput["c1"]).all()
 
 
-def quality(clone: Clone) -> pd.DataFrame:
-    table = pd.read_parquet(clone.root / "results/quickstart/quality.parquet")
-    return table.set_index("variant")
-
-
 def test_every_variant_of_the_quickstart_keeps_the_bounds_of_quality(clone: Clone) -> None:
-    found = quality(clone)
-    assert set(found["status"]) == {"ok"}, found["reason"].to_string()
-    others = found.drop("bf16")
+    table = pd.read_parquet(clone.root / "results/quickstart/quality.parquet")
+    assert set(table["status"]) == {"ok"}, table["reason"].to_string()
+    others = table[table["variant"] != "bf16"]
     assert set(others["verdict"]) == {"passes"}, others.to_string()
+    found = rows_by(table, "variant")
     # The model knows its language: a guess among its 2,048 tokens would have that perplexity.
-    assert found.loc["bf16", "perplexity"] < 20
+    assert found["bf16"]["perplexity"] < 20
     # A verified draft changes no greedy answer, but for how sums are rounded.
-    assert found.loc["eagle3", "greedy_identical_ratio"] > 0.8
+    assert found["eagle3"]["greedy_identical_ratio"] > 0.8
 
 
 def test_the_trained_draft_is_accepted(clone: Clone) -> None:
@@ -174,7 +173,7 @@ def test_an_experiment_measures_again_and_going_back_measures_nothing(clone: Clo
     assert after[at_8]["ttft_p50_ms"].item() > 2 * before[at_8]["ttft_p50_ms"].item()
     assert "max_num_seqs" in clone.run("dvc", "params", "diff", "HEAD")
     assert "bf16.text.c8.ttft_p50_ms" in clone.run("dvc", "metrics", "diff", "HEAD")
-    assert_told_to_be_throttled(clone, after[at_8].to_dict("records")[0])
+    assert_told_to_be_throttled(clone, first_of(after[at_8]))
     clone.run("dvc", "exp", "run", "-S", "max_num_seqs=null")
     assert clone.launches() == launches + 1
     assert clone.table().equals(before)

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.workspace import ROOT, Workspace
+from tests.paths import ROOT
+from tests.workspace import Workspace
 
 PROSE = {"kind": "text", "requests": 4, "input_words": 40, "output_tokens": 4}
 LOOPBACK_ALONE = (
@@ -150,13 +152,13 @@ def test_a_search_for_the_capacity_is_made_elsewhere_and_taken_probe_by_probe(
     assert workspace.launches() == 1
 
 
-def drop_all_but_one(archive: Path) -> dict:
+def drop_all_but_one(archive: Path) -> dict[str, Any]:
     """Make the results of a run that was killed after its first load point; returns its record."""
     folder = archive.parent / "unpacked"
     with tarfile.open(archive) as content:
         content.extractall(folder, filter="data")
     records = [json.loads(p.read_text()) for p in folder.glob("results/standin/records/*.json")]
-    first = min(records, key=lambda record: (record["variant"] != "plain", record["started_at"]))
+    first: dict[str, Any] = min(records, key=lambda r: (r["variant"] != "plain", r["started_at"]))
     shutil.rmtree(folder / "results/standin/sessions")
     for record in records:
         if record != first:

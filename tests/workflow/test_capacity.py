@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from servetune.tables.frames import records_of
 from tests.workspace import Workspace, make_workspace
 
 pytestmark = pytest.mark.alone
@@ -84,7 +85,7 @@ def test_a_server_that_cannot_start_has_no_capacity_and_says_why(
 def capacities(workspace: Workspace) -> dict[tuple[str, str], dict[str, Any]]:
     table = pd.read_parquet(workspace.root / "results/standin/capacities.parquet")
     plain = table[table["variant"] == "plain"]
-    return {(row["workload"], row["tier"]): row for row in plain.to_dict("records")}
+    return {(row["workload"], row["tier"]): row for row in records_of(plain)}
 
 
 def test_the_capacity_lies_where_the_server_saturates(searched: Workspace) -> None:

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.workspace import ROOT, make_workspace, write_tokenizer
+from tests.paths import ROOT
+from tests.workspace import make_workspace, write_tokenizer
 
 PAGE = ROOT / "docs/workloads.md"
 

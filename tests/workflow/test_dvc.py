@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -71,10 +72,12 @@ def test_numbers_are_in_git_and_bulky_files_in_the_cache(baseline: Workspace) ->
     recorded = [path for path in tracked if path.startswith(made)]
     ids = baseline.records()
     sessions = {record["session"] for record in ids.values()}
-    tables = ("load_points.csv", "load_points.parquet")
-    tables += ("quantiles.parquet", "turns.parquet", "timeline.parquet")
-    tables += ("capacities.parquet", "probes.parquet", "searches/.keep")
-    tables += ("quality.parquet", "quality.csv", "quality/.keep")
+    tables = (
+        *("load_points.csv", "load_points.parquet"),
+        *("quantiles.parquet", "turns.parquet", "timeline.parquet"),
+        *("capacities.parquet", "probes.parquet", "searches/.keep"),
+        *("quality.parquet", "quality.csv", "quality/.keep"),
+    )
     assert set(recorded) == {
         *(f"results/standin/records/{id}.json" for id in ids),
         *(f"results/standin/sessions/{id}.json" for id in sessions),
@@ -311,23 +314,25 @@ def _status(workspace: Workspace) -> list[str]:
     return workspace.check("git", "status", "--short").splitlines()
 
 
-def _metrics(workspace: Workspace, revision: str) -> dict[str, dict]:
+def _metrics(workspace: Workspace, revision: str) -> dict[str, Any]:
     """Read the metrics of a commit or an experiment, as `dvc metrics show` gives them."""
     if revision != "main":
         listed = workspace.check("git", "for-each-ref", "--format=%(refname)", "refs/exps")
         revision = next(ref for ref in listed.splitlines() if ref.endswith(f"/{revision}"))
-    return json.loads(workspace.check("git", "show", f"{revision}:results/standin/metrics.json"))
+    told = workspace.check("git", "show", f"{revision}:results/standin/metrics.json")
+    metrics: dict[str, Any] = json.loads(told)
+    return metrics
 
 
 def _ttft_at_8(workspace: Workspace, revision: str) -> float:
-    return _metrics(workspace, revision)["plain"]["random"]["c8"]["ttft_p50_ms"]
+    return float(_metrics(workspace, revision)["plain"]["random"]["c8"]["ttft_p50_ms"])
 
 
 def _planned(workspace: Workspace) -> list[str]:
     return re.findall(r"session (\S+)", workspace.check("servetune", "plan"))
 
 
-def _max_num_seqs(record: dict) -> int:
+def _max_num_seqs(record: dict[str, Any]) -> int:
     command = record["server_command"]
     return int(command[command.index("--max-num-seqs") + 1])
 

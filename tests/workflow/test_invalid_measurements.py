@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import psutil
 import pytest
 
+from tests.rows import Row, rows_by
 from tests.workspace import QUIET, Workspace, make_workspace
 
 OK, FAILED, SHORT, UNRESET = "plain", "fails", "short", "keeps-cache"
@@ -24,9 +26,9 @@ FAULTS = {
 }
 
 
-def table(workspace: Workspace) -> pd.DataFrame:
+def table(workspace: Workspace) -> dict[Any, Row]:
     rows = pd.read_parquet(workspace.root / "results/standin/load_points.parquet")
-    return rows.set_index(["variant", "workload"])
+    return rows_by(rows, "variant", "workload")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Work
 
 
 def test_a_repeat_without_the_reset_is_flagged_invalid(judged: Workspace) -> None:
-    warm = table(judged).loc[OK, "again-warm"]
+    warm = table(judged)[OK, "again-warm"]
     assert (warm["status"], warm["rule"]) == ("invalid", "warm-prefix-cache")
     assert warm["prefix_cache_hit_ratio"] > 0.5
     assert "the cache was warm" in warm["reason"]
@@ -68,34 +70,34 @@ def test_a_repeat_without_the_reset_is_flagged_invalid(judged: Workspace) -> Non
 
 def test_a_repeat_with_the_reset_is_valid(judged: Workspace) -> None:
     for workload in ("first", "again-cold"):
-        row = table(judged).loc[OK, workload]
+        row = table(judged)[OK, workload]
         assert row["status"] == "ok", row["reason"]
         assert row["prefix_cache_hit_ratio"] == 0
 
 
 def test_a_server_that_refuses_the_reset_is_told(judged: Workspace) -> None:
     for workload in ("first", "again-cold"):
-        row = table(judged).loc[UNRESET, workload]
+        row = table(judged)[UNRESET, workload]
         assert (row["status"], row["rule"]) == ("invalid", "no-prefix-cache-reset")
     # What was not asked for cannot be refused.
-    assert table(judged).loc[UNRESET, "again-warm"]["rule"] == "warm-prefix-cache"
+    assert table(judged)[UNRESET, "again-warm"]["rule"] == "warm-prefix-cache"
 
 
 def test_failed_requests_are_flagged(judged: Workspace) -> None:
-    row = table(judged).loc[FAILED, "first"]
+    row = table(judged)[FAILED, "first"]
     assert (row["status"], row["rule"]) == ("invalid", "failed-requests")
     assert row["reason"].startswith("4 of 16 requests failed: ")
     assert row["completed_requests"] == 12
 
 
 def test_answers_that_are_too_short_are_flagged(judged: Workspace) -> None:
-    row = table(judged).loc[SHORT, "first"]
+    row = table(judged)[SHORT, "first"]
     assert (row["status"], row["rule"]) == ("invalid", "output-length")
     assert "4 of 16 answers are not as long as was asked for" in row["reason"]
 
 
 def test_a_dataset_that_ends_before_the_duration_is_told(judged: Workspace) -> None:
-    row = table(judged).loc[OK, "too-few"]
+    row = table(judged)[OK, "too-few"]
     assert (row["status"], row["rule"]) == ("invalid", "ended-early")
     assert "give it more requests" in row["reason"]
 
@@ -104,8 +106,8 @@ def test_what_is_invalid_is_in_the_table_and_in_no_metric(judged: Workspace) -> 
     rows = table(judged)
     metrics = judged.metrics()
     quantiles = pd.read_parquet(judged.root / "results/standin/quantiles.parquet")
-    assert set(rows["status"]) == {"ok", "invalid"}
-    for (variant, workload), row in rows.iterrows():
+    assert {row["status"] for row in rows.values()} == {"ok", "invalid"}
+    for (variant, workload), row in rows.items():
         told = metrics[variant][workload]["c4"]
         is_ok = row["status"] == "ok"
         assert (told == {"ok": 0}) != is_ok
@@ -122,16 +124,16 @@ def test_another_limit_is_another_verdict_and_no_measurement(judged: Workspace) 
         judged.write_study({**declared, "validity": {**QUIET, **limits}})
         judged.collect()
         rows = table(judged)
-        assert rows.loc[FAILED, "first"]["status"] == "ok"
-        assert rows.loc[OK, "again-warm"]["status"] == "ok"
-        assert rows.loc[SHORT, "first"]["status"] == "invalid"
+        assert rows[FAILED, "first"]["status"] == "ok"
+        assert rows[OK, "again-warm"]["status"] == "ok"
+        assert rows[SHORT, "first"]["status"] == "invalid"
         assert judged.metrics()[FAILED]["first"]["c4"]["ok"] == 1
         assert judged.launches() == launches
         assert judged.records() == records
     finally:
         judged.write_study(declared)
         judged.collect()
-    assert table(judged).loc[FAILED, "first"]["status"] == "invalid"
+    assert table(judged)[FAILED, "first"]["status"] == "invalid"
     assert judged.launches() == launches
 
 
@@ -241,7 +243,7 @@ def test_a_client_that_is_starved_of_its_core_is_told_to_be_the_limit(
         measure_apart(streaming, starved)
     streaming.collect()
 
-    row = table(streaming).loc["starved", "random"]
+    row = table(streaming)["starved", "random"]
     assert row["status"] == "invalid"
     assert "client-bound" in row["reason"]
     assert row["rule"] in ("client-late", "client-cpu", "client-starved")
@@ -249,5 +251,5 @@ def test_a_client_that_is_starved_of_its_core_is_told_to_be_the_limit(
 
     streaming.write_study({**streaming.study, "validity": GENEROUS})
     streaming.collect()
-    row = table(streaming).loc["free", "random"]
+    row = table(streaming)["free", "random"]
     assert row["status"] == "ok", row["reason"]

@@ -9,12 +9,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.workspace import QUIET, ROOT, STUDY, Workspace, make_workspace, write_tokenizer
+from tests.paths import ROOT
+from tests.workspace import QUIET, STUDY, Workspace, make_workspace, write_tokenizer
 
 STUDIES = sorted(path.stem for path in (ROOT / "studies").glob("*.yaml"))
 
-KNOWN = ("max_num_seqs", "max_model_len", "max_num_batched_tokens", "kv_cache_dtype")
-KNOWN += ("gpu_memory_utilization", "block_size", "quantization", "cpu_offload_gb", "dtype")
+KNOWN = (
+    *("max_num_seqs", "max_model_len", "max_num_batched_tokens", "kv_cache_dtype"),
+    *("gpu_memory_utilization", "block_size", "quantization", "cpu_offload_gb", "dtype"),
+)
 """The server arguments that the stand-in takes; a GPU's others mean nothing to it."""
 
 REDUCED = {

@@ -9,20 +9,22 @@ from rich.console import Console
 
 from servetune.analysis.capacities import gain
 from servetune.report import render_html, render_markdown, render_terminal, slo, slo_charts
-from tests.search_data import make_searches
+from tests.search_data import SearchData, make_searches
+
+Results = dict[str, slo.Found]
 
 
 @pytest.fixture(scope="module")
-def data():
+def data() -> SearchData:
     return make_searches()
 
 
 @pytest.fixture(scope="module")
-def results(data):
+def results(data: SearchData) -> Results:
     return {each.row["variant"]: each for each in slo.found(data.report.plan, data.searched)}
 
 
-def test_the_answer_says_what_each_variant_takes(data, results):
+def test_the_answer_says_what_each_variant_takes(data: SearchData, results: Results) -> None:
     (told,) = slo.sentences(data.report.plan, list(results.values()))
     assert told.place == "live, strict"
     assert told.within == "TTFT p99 ≤ 100 ms and TPOT p99 ≤ 12 ms"
@@ -33,24 +35,27 @@ def test_the_answer_says_what_each_variant_takes(data, results):
     assert eagle3.startswith("eagle3 has no answer, as its search failed (the server did not start")
 
 
-def test_a_capacity_that_is_only_bounded_bounds_its_gain(results):
+def test_a_capacity_that_is_only_bounded_bounds_its_gain(results: Results) -> None:
     assert results["bf16"].gained == results["eagle3"].gained == "\N{EN DASH}"
-    assert results["w8a8"].gain.ratio is None and results["w8a8"].gain.low == 200 / 62.5
-    assert results["fp8-kv"].gain.high == 1 / 40
+    w8a8, fp8 = results["w8a8"].gain, results["fp8-kv"].gain
+    assert w8a8 is not None and w8a8.ratio is None and w8a8.low == 200 / 62.5
+    assert fp8 is not None and fp8.high == 1 / 40
 
 
-def test_a_gain_is_the_same_from_either_side():
+def test_a_gain_is_the_same_from_either_side() -> None:
     one = {"ended": "found", "capacity": 60.0, "lower": 50.0, "upper": 80.0}
     base = {"ended": "found", "capacity": 40.0, "lower": 35.0, "upper": 44.0}
     there, back = gain(one, base), gain(base, one)
+    assert there is not None and back is not None and back.low and back.high
     assert there.ratio == pytest.approx(1.5) and back.ratio == pytest.approx(1 / 1.5)
     assert there.low == pytest.approx(1 / back.high) and there.high == pytest.approx(1 / back.low)
     known = {**base, "lower": 40.0, "upper": 40.0}
-    assert gain(one, known).low == pytest.approx(50 / 40)
+    against_known = gain(one, known)
+    assert against_known is not None and against_known.low == pytest.approx(50 / 40)
 
 
 @pytest.mark.parametrize("with_points", [False, True])
-def test_probes_are_no_load_points(with_points):
+def test_probes_are_no_load_points(with_points: bool) -> None:
     data = make_searches(with_points=with_points)
     page, text = render_html(data.measured), render_markdown(data.measured)
     assert page.index("live, strict") < page.index('id="slo"')
@@ -65,7 +70,7 @@ def test_probes_are_no_load_points(with_points):
     assert every.count(">r80<") == 3, "but they stay among all measurements"
 
 
-def test_a_probe_of_which_no_request_settled_is_in_no_chart(data):
+def test_a_probe_of_which_no_request_settled_is_in_no_chart(data: SearchData) -> None:
     probes = data.searched.probes
     bare = replace(
         data.searched,
@@ -75,7 +80,7 @@ def test_a_probe_of_which_no_request_settled_is_in_no_chart(data):
     assert 0 < len(slo_charts.observations(bare, data.report.table)) < len(seen)
 
 
-def test_every_end_of_a_search_has_its_row_in_the_markdown(data):
+def test_every_end_of_a_search_has_its_row_in_the_markdown(data: SearchData) -> None:
     text = render_markdown(data.measured)
     rows = [line for line in text.splitlines() if line.startswith("| live · strict |")]
     for row, told in zip(
@@ -84,18 +89,23 @@ def test_every_end_of_a_search_has_its_row_in_the_markdown(data):
         assert told in row
 
 
-def test_the_terminal_shows_the_capacities(data):
-    console = Console(width=80, file=io.StringIO())
-    console.print(render_terminal(data.report.plan, data.report.table, data.searched))
-    printed = console.file.getvalue()
+def _terminal(data: SearchData) -> str:
+    printed = io.StringIO()
+    report = render_terminal(data.report.plan, data.report.table, data.searched)
+    Console(width=80, file=printed).print(report)
+    return printed.getvalue()
+
+
+def test_the_terminal_shows_the_capacities(data: SearchData) -> None:
+    printed = _terminal(data)
     assert "at least 200" in printed and "40.0 to 62.5" in printed
     assert all(len(line) <= 80 for line in printed.splitlines())
 
 
-def test_the_terminal_tells_below_the_capacities_why_a_search_failed(data, results):
-    console = Console(width=80, file=io.StringIO())
-    console.print(render_terminal(data.report.plan, data.report.table, data.searched))
-    lines = console.file.getvalue().splitlines()
+def test_the_terminal_tells_below_the_capacities_why_a_search_failed(
+    data: SearchData, results: Results
+) -> None:
+    lines = _terminal(data).splitlines()
     reason = results["eagle3"].row["reason"]
     assert reason.startswith("the server did not start")
     assert " ".join(lines).count(f"eagle3 has no capacity: {reason}") == 1
@@ -103,7 +113,9 @@ def test_the_terminal_tells_below_the_capacities_why_a_search_failed(data, resul
     assert " failed " in row and "server" not in row
 
 
-def test_the_charts_show_every_probe_and_limit_and_say_so(data, results):
+def test_the_charts_show_every_probe_and_limit_and_say_so(
+    data: SearchData, results: Results
+) -> None:
     seen = slo_charts.observations(data.searched, data.report.table)
     charts = slo_charts.drawn(list(results.values()), seen, data.report.plan.variants)
     assert set(charts) == {"slo-capacity-rate", "slo-violations", "slo-latency", "slo-goodput"}
@@ -115,7 +127,7 @@ def test_the_charts_show_every_probe_and_limit_and_say_so(data, results):
         assert "bf16" in chart["description"]
 
 
-def test_the_table_of_probes_tells_loads_verdicts_and_why_they_stopped(data):
+def test_the_table_of_probes_tells_loads_verdicts_and_why_they_stopped(data: SearchData) -> None:
     told = slo.sent(data.report.table, data.searched)
     mine = [each for each in told if each.row["variant"] == "bf16"]
     assert [each.load for each in mine] == [4, 20, 50, 80]
@@ -124,7 +136,9 @@ def test_the_table_of_probes_tells_loads_verdicts_and_why_they_stopped(data):
     assert [each.stopped for each in mine[1:]] == ["decided", "requests used up", "decided"]
 
 
-def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_price(data, results):
+def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_price(
+    data: SearchData, results: Results
+) -> None:
     assert {each.cost for each in results.values()} == {"\N{EN DASH}"}, "without a price"
     plan = data.report.plan.model_copy(update={"price_usd_per_hour": 3.6})
     priced = {each.row["variant"]: each.cost for each in slo.found(plan, data.searched)}

@@ -40,11 +40,11 @@ def section(page: str) -> str:
 
 def test_a_variant_that_fails_is_told_in_the_answer_of_every_report(made: Any) -> None:
     data, plan, table = made
-    console = Console(width=200, file=io.StringIO())
-    console.print(render_terminal(plan, data.table, None, table))
+    printed = io.StringIO()
+    Console(width=200, file=printed).print(render_terminal(plan, data.table, None, table))
     page = words(render_html(replace(data, answers=table)))
     markdown = words(render_markdown(replace(data, answers=table)))
-    for text in (page, markdown, words(console.file.getvalue())):
+    for text in (page, markdown, words(printed.getvalue())):
         assert SAID in text.replace("\\", "")
     assert page.index(SAID) < page.index("has the highest output throughput")
     assert markdown.index(SAID) < markdown.index("Output throughput")
@@ -145,7 +145,7 @@ def test_text_of_a_server_is_escaped(made: Any) -> None:
     assert HOSTILE[0] not in render_markdown(replace(data, answers=table))
 
 
-def test_a_long_reason_is_told_whole_once_and_by_its_first_sentence_above():
+def test_a_long_reason_is_told_whole_once_and_by_its_first_sentence_above() -> None:
     why = "the server did not start: it needs 19.07 GiB of KV cache (of 1.0 GiB). Try it."
     assert first_sentence(why) == why.removesuffix(". Try it.")
     assert first_sentence("died.") == "died" and first_sentence("died") == "died"

@@ -3,8 +3,11 @@
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -17,6 +20,7 @@ from servetune.report.page import bundle
 from servetune.study.validity import Limits
 from tests.report_data import (
     HOSTILE,
+    ReportData,
     make_all_kinds,
     make_data,
     make_hostile_data,
@@ -29,24 +33,24 @@ from tests.report_data import (
 class Page(HTMLParser):
     """The tags, visible text and scripts of a page."""
 
-    def __init__(self, html: str):
+    def __init__(self, html: str) -> None:
         super().__init__()
-        self.tags: list[tuple[str, dict]] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
         self.words: list[str] = []
         self.scripts: list[str] = []
         self._inside: list[str] = []
         self.feed(html)
 
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
         if tag in ("script", "style"):
             self._inside.append(tag)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         if tag in ("script", "style"):
             self._inside.pop()
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if not self._inside:
             self.words.append(data)
         elif self._inside[-1] == "script":
@@ -57,15 +61,16 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
     @property
-    def charts(self) -> dict:
-        return json.loads(self.scripts[0], parse_constant=pytest.fail)["charts"]
+    def charts(self) -> dict[str, Any]:
+        charts: dict[str, Any] = json.loads(self.scripts[0], parse_constant=pytest.fail)["charts"]
+        return charts
 
     @property
     def places(self) -> set[str]:
         return {attrs["data-chart"] for _, attrs in self.tags if "data-chart" in attrs}
 
 
-def _page(data) -> Page:
+def _page(data: ReportData) -> Page:
     return Page(render_html(data))
 
 
@@ -74,7 +79,7 @@ def page() -> Page:
     return _page(make_data())
 
 
-def test_the_page_answers_first_and_holds_every_part(page):
+def test_the_page_answers_first_and_holds_every_part(page: Page) -> None:
     sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
     assert " ".join(sections) == (
         "answer latency tradeoff findings timeline roofline speculation capacity startup"
@@ -94,13 +99,13 @@ def test_the_page_answers_first_and_holds_every_part(page):
         assert text in page.text
 
 
-def test_every_place_for_a_chart_has_its_chart_and_every_chart_its_description(page):
+def test_every_place_for_a_chart_has_its_chart_and_every_chart_its_description(page: Page) -> None:
     assert page.places == set(page.charts)
     assert len(page.charts) == 18
     assert all(len(chart["description"]) > 20 for chart in page.charts.values())
 
 
-def test_the_page_asks_for_nothing_from_outside(page):
+def test_the_page_asks_for_nothing_from_outside(page: Page) -> None:
     sources = [a for _, attrs in page.tags for a in attrs if a in ("src", "srcset", "action")]
     links = [attrs.get("href", "") for _, attrs in page.tags if "href" in attrs]
     assert not sources
@@ -109,16 +114,16 @@ def test_the_page_asks_for_nothing_from_outside(page):
     assert policy.startswith("default-src 'none'")
 
 
-def test_the_page_of_the_quickstart_is_under_two_megabytes():
+def test_the_page_of_the_quickstart_is_under_two_megabytes() -> None:
     assert len(render_html(make_data()).encode()) < 2_000_000
 
 
-def test_the_same_tables_give_the_same_page():
+def test_the_same_tables_give_the_same_page() -> None:
     data = make_data()
     assert render_html(data) == render_html(data)
 
 
-def test_hostile_text_is_shown_and_not_obeyed():
+def test_hostile_text_is_shown_and_not_obeyed() -> None:
     data = make_hostile_data()
     html = render_html(data)
     page = Page(html)
@@ -127,14 +132,14 @@ def test_hostile_text_is_shown_and_not_obeyed():
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
     for text in HOSTILE:
         assert " ".join(text.split()) in page.text
-    data_block = re.search(r'id="charts">(.*?)</script>', html, re.S).group(1)
-    assert not re.search("[<>&']", data_block)
+    data_block = re.search(r'id="charts">(.*?)</script>', html, re.S)
+    assert data_block and not re.search("[<>&']", data_block[1])
 
 
-def test_names_of_users_never_enter_an_expression_of_a_chart():
+def test_names_of_users_never_enter_an_expression_of_a_chart() -> None:
     page = _page(make_hostile_data())
 
-    def expressions(value):
+    def expressions(value: Any) -> Iterator[str]:
         if isinstance(value, dict):
             for key, inner in value.items():
                 if key in ("filter", "calculate", "expr", "labelExpr"):
@@ -150,7 +155,7 @@ def test_names_of_users_never_enter_an_expression_of_a_chart():
     assert not any(name in expression for name in HOSTILE for expression in found)
 
 
-def test_a_failed_variant_has_its_row_its_reason_and_its_log():
+def test_a_failed_variant_has_its_row_its_reason_and_its_log() -> None:
     reason = "max_model_len 400000 is above the KV-cache capacity of 262144 tokens"
     data = make_data(failed={"eagle3": reason}, log_tail=["the last words"])
     for text in (_page(data).text, render_markdown(data)):
@@ -160,7 +165,7 @@ def test_a_failed_variant_has_its_row_its_reason_and_its_log():
         assert "no ok measurement of eagle3" in text
 
 
-def test_an_invalid_measurement_names_its_rule():
+def test_an_invalid_measurement_names_its_rule() -> None:
     data = make_data(invalid={"w8a8-text-c8": "the client waited"})
     for text in (_page(data).text, render_markdown(data)):
         assert "failed-requests" in text and "the client waited" in text
@@ -169,7 +174,7 @@ def test_an_invalid_measurement_names_its_rule():
 WARM = {"implied_prefix_cache_hit_ratio": 0.2, "throttled_ratio": 0.4}
 
 
-def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason():
+def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason() -> None:
     data = make_data(make_all_kinds(), cards={"w8a8-chat-c8": WARM})
     text = _page(data).text.replace("\N{NO-BREAK SPACE}", " ")
     assert (
@@ -184,7 +189,7 @@ def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason():
     ) in markdown
 
 
-def test_the_card_of_a_measurement_tells_every_rule_in_its_unit():
+def test_the_card_of_a_measurement_tells_every_rule_in_its_unit() -> None:
     text = _page(make_data(make_all_kinds())).text.replace("\N{NO-BREAK SPACE}", " ")
     for pattern in (
         r"Failed requests 0 of 40 \(0 %\) at most 0 % pass",
@@ -200,7 +205,7 @@ def test_the_card_of_a_measurement_tells_every_rule_in_its_unit():
         assert re.search(pattern, text), pattern
 
 
-def test_a_rule_that_the_study_switched_off_is_not_judged():
+def test_a_rule_that_the_study_switched_off_is_not_judged() -> None:
     plan = make_quickstart_plan()
     plan = plan.model_copy(update={"validity": Limits(throttled_ratio=None)})
     data = make_data(plan, cards={"w8a8": {"throttled_ratio": 0.4}})
@@ -209,7 +214,7 @@ def test_a_rule_that_the_study_switched_off_is_not_judged():
     assert "GPU clocks throttled 40 % of the time no limit not judged" in text
 
 
-def test_an_invalid_measurement_keeps_its_row_and_is_in_no_chart():
+def test_an_invalid_measurement_keeps_its_row_and_is_in_no_chart() -> None:
     data = make_data(make_all_kinds(), cards={"w8a8-chat-c8": WARM})
     page = _page(data)
     assert "w8a8-chat-c8-r1-x" in page.text
@@ -222,11 +227,11 @@ def test_an_invalid_measurement_keeps_its_row_and_is_in_no_chart():
     assert drawn > 5
 
 
-def _where(row: dict) -> str:
+def _where(row: dict[str, Any]) -> str:
     return f"{row.get('workload')} \N{MIDDLE DOT} {row.get('load_point')}"
 
 
-def test_conversations_are_shown_by_turn():
+def test_conversations_are_shown_by_turn() -> None:
     data = make_data(make_all_kinds())
     page = _page(data)
     assert "turns" in {attrs.get("id") for _, attrs in page.tags}
@@ -241,7 +246,7 @@ def test_conversations_are_shown_by_turn():
     assert "| 6 | 0\N{NO-BREAK SPACE}% \N{RIGHTWARDS ARROW} 79" in row and row.count("|") == 7
 
 
-def test_turns_are_means_over_the_repeats():
+def test_turns_are_means_over_the_repeats() -> None:
     plan = with_load(make_quickstart_plan(repeats=2, variants=["bf16"]), "chat", "c2")
     data = make_data(plan)
     chart = _page(data).charts["turn-ttft_p50_ms"]
@@ -250,12 +255,12 @@ def test_turns_are_means_over_the_repeats():
     assert line["value"][0] == pytest.approx(first["ttft_p50_ms"].mean(), rel=1e-3)
 
 
-def test_without_conversations_there_is_no_section_by_turn(page):
+def test_without_conversations_there_is_no_section_by_turn(page: Page) -> None:
     assert "turn" not in " ".join(page.charts)
     assert "Conversations by turn" not in render_markdown(make_data())
 
 
-def test_tokens_have_a_cost_where_the_study_has_a_price():
+def test_tokens_have_a_cost_where_the_study_has_a_price() -> None:
     data = make_data(make_all_kinds())
     costs = data.table["cost_usd_per_million_output_tokens"]
     for text in (_page(data).text, render_markdown(data)):
@@ -265,7 +270,7 @@ def test_tokens_have_a_cost_where_the_study_has_a_price():
         assert "USD" not in text
 
 
-def test_a_batch_tells_its_time_to_finish_and_is_in_no_line_chart():
+def test_a_batch_tells_its_time_to_finish_and_is_in_no_line_chart() -> None:
     data = make_data(make_all_kinds())
     batch = data.table.query("variant == 'bf16' and load_point == 'rinf'").iloc[0]
     for text in (_page(data).text, render_markdown(data)):
@@ -281,7 +286,7 @@ def test_a_batch_tells_its_time_to_finish_and_is_in_no_line_chart():
     assert "t1" in {row["load_point"] for row in rows}
 
 
-def test_every_kind_of_load_point_is_said_in_words():
+def test_every_kind_of_load_point_is_said_in_words() -> None:
     text = _page(make_data(make_all_kinds())).text
     for words in (
         "chat, concurrency 8",
@@ -293,7 +298,7 @@ def test_every_kind_of_load_point_is_said_in_words():
         assert words in text
 
 
-def test_a_study_of_batches_alone_has_its_report():
+def test_a_study_of_batches_alone_has_its_report() -> None:
     plan = with_load(make_quickstart_plan(), "offline", "rinf", "c4-rinf")
     sessions = [s.model_copy(update={"measurements": s.measurements[-2:]}) for s in plan.sessions]
     data = make_data(plan.model_copy(update={"sessions": sessions}))
@@ -307,7 +312,7 @@ def test_a_study_of_batches_alone_has_its_report():
 
 
 @pytest.mark.parametrize("repeats", [1, 20])
-def test_the_page_of_a_thousand_measurements_is_under_ten_megabytes(repeats):
+def test_the_page_of_a_thousand_measurements_is_under_ten_megabytes(repeats: int) -> None:
     points = [f"c{i}" for i in range(1, 1000 // (4 * repeats) + 1)]
     plan = with_load(make_quickstart_plan(repeats=repeats), "chat", *points)
     data = make_data(plan, invalid={"w8a8-text-c1": "late"}, cards={"fp8-kv": WARM})
@@ -317,7 +322,7 @@ def test_the_page_of_a_thousand_measurements_is_under_ten_megabytes(repeats):
     assert html.count('<details class="card">') < 100
 
 
-def test_a_failed_baseline_is_told_and_the_others_keep_their_numbers():
+def test_a_failed_baseline_is_told_and_the_others_keep_their_numbers() -> None:
     data = make_data(failed={"bf16": "no room"})
     page = _page(data)
     assert "the baseline bf16 has no ok measurement" in page.text
@@ -326,7 +331,7 @@ def test_a_failed_baseline_is_told_and_the_others_keep_their_numbers():
     assert "the baseline bf16 has no ok measurement" in render_markdown(data)
 
 
-def test_a_study_without_an_ok_measurement_still_has_its_report():
+def test_a_study_without_an_ok_measurement_still_has_its_report() -> None:
     names = ("bf16", "w8a8", "fp8-kv", "eagle3")
     data = make_data(failed=dict.fromkeys(names, "no engine"))
     page = _page(data)
@@ -337,7 +342,7 @@ def test_a_study_without_an_ok_measurement_still_has_its_report():
 
 
 @pytest.mark.parametrize("variant", ["bf16", "w8a8"])
-def test_one_variant_alone_is_rendered(variant):
+def test_one_variant_alone_is_rendered(variant: str) -> None:
     data = make_data(make_quickstart_plan(variants=[variant]))
     page = _page(data)
     assert page.places == set(page.charts)
@@ -345,7 +350,7 @@ def test_one_variant_alone_is_rendered(variant):
     assert variant in render_markdown(data)
 
 
-def test_twelve_variants_each_look_different():
+def test_twelve_variants_each_look_different() -> None:
     plan = make_quickstart_plan()
     session = plan.sessions[0]
     names = [f"v{i}.[x]" for i in range(12)]
@@ -369,7 +374,7 @@ def test_twelve_variants_each_look_different():
         assert len(set(looks)) == 12
 
 
-def test_missing_session_records_are_named_and_cost_nothing_else():
+def test_missing_session_records_are_named_and_cost_nothing_else() -> None:
     data = make_data()
     absent = data.plan.sessions[0].id
     sessions = {id: s for id, s in data.sessions.items() if id != absent}
@@ -381,7 +386,7 @@ def test_missing_session_records_are_named_and_cost_nothing_else():
     render_markdown(replace(data, sessions={}))
 
 
-def test_rows_from_different_gpus_of_one_host_are_pointed_out():
+def test_rows_from_different_gpus_of_one_host_are_pointed_out() -> None:
     data = make_data()
     sessions = {
         id: session.model_copy(
@@ -402,7 +407,7 @@ def test_rows_from_different_gpus_of_one_host_are_pointed_out():
     assert "GPU-a" in text and "GPU-b" in text
 
 
-def test_rows_from_different_hosts_are_pointed_out():
+def test_rows_from_different_hosts_are_pointed_out() -> None:
     data = make_data()
     other = make_data(host="Intel Xeon 8488C").sessions
     first = data.plan.sessions[0].id
@@ -411,7 +416,7 @@ def test_rows_from_different_hosts_are_pointed_out():
     assert "measured on 2 different hosts" in text
 
 
-def test_dummy_weights_are_said_plainly():
+def test_dummy_weights_are_said_plainly() -> None:
     data = make_data()
     table = data.table.assign(is_dummy=True)
     marked = replace(data, table=table)
@@ -419,7 +424,7 @@ def test_dummy_weights_are_said_plainly():
     assert "Weights are dummy" in render_markdown(marked)
 
 
-def test_every_table_and_chart_marks_what_has_dummy_weights(monkeypatch):
+def test_every_table_and_chart_marks_what_has_dummy_weights() -> None:
     data = make_data(plan=with_load(make_quickstart_plan(), "chat", "rinf"))
     dagger = "\N{DAGGER}"
     table = data.table.assign(is_dummy=data.table["variant"] == "w8a8")
@@ -443,7 +448,7 @@ def test_every_table_and_chart_marks_what_has_dummy_weights(monkeypatch):
     assert dagger not in plain.export_text() + render_html(data)
 
 
-def test_tables_read_from_parquet_render_the_same(tmp_path):
+def test_tables_read_from_parquet_render_the_same(tmp_path: Path) -> None:
     data = make_data(make_all_kinds(), failed={"w8a8-text": "died"})
     for name in ("table", "quantiles", "turns", "over_time"):
         getattr(data, name).to_parquet(tmp_path / name)
@@ -456,7 +461,7 @@ def test_tables_read_from_parquet_render_the_same(tmp_path):
     assert Page(again).text == _page(data).text
 
 
-def test_the_markdown_table_has_a_cell_a_column_whatever_the_names():
+def test_the_markdown_table_has_a_cell_a_column_whatever_the_names() -> None:
     data = make_hostile_data()
     lines = render_markdown(data).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("| Workload"))
@@ -465,20 +470,20 @@ def test_the_markdown_table_has_a_cell_a_column_whatever_the_names():
     assert not any("<" in line.replace("<details>", "") for line in lines[:start])
 
 
-def test_the_markdown_of_a_log_cannot_leave_its_fence():
+def test_the_markdown_of_a_log_cannot_leave_its_fence() -> None:
     data = make_data(failed={"w8a8": "x"}, log_tail=["```", "# heading", "````", "@everyone"])
     text = render_markdown(data)
     assert "`````\n```\n# heading\n````\n@everyone\n`````" in text
 
 
-def test_the_markdown_fits_a_comment_however_large_the_study():
+def test_the_markdown_fits_a_comment_however_large_the_study() -> None:
     plan = make_quickstart_plan(repeats=60)
     log = ["x" * 200] * 40
     data = make_data(plan, failed={"eagle3": "no"}, log_tail=log)
     assert len(render_markdown(data)) < 65_536
 
 
-def test_the_terminal_shows_a_row_a_load_point_with_its_ratio():
+def test_the_terminal_shows_a_row_a_load_point_with_its_ratio() -> None:
     text = _terminal(make_data(failed={"eagle3": "no"}))
     rows = [line for line in text.splitlines() if re.search(" (text|open|guidellm) ", line)]
     assert len(rows) == 20
@@ -486,19 +491,19 @@ def test_the_terminal_shows_a_row_a_load_point_with_its_ratio():
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_the_terminal_reads_no_markup_in_names():
+def test_the_terminal_reads_no_markup_in_names() -> None:
     plan = rename_variants(make_quickstart_plan(), {"w8a8": "[red]w8a8[/red]"})
     assert "[red]" in _terminal(make_data(plan), width=140)
 
 
-def _terminal(data, width: int = 80) -> str:
+def _terminal(data: ReportData, width: int = 80) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as captured:
         console.print(render_terminal(data.plan, data.table))
     return captured.get()
 
 
-def test_findings_are_told_with_their_evidence_where_to_look_and_what_to_try(page):
+def test_findings_are_told_with_their_evidence_where_to_look_and_what_to_try(page: Page) -> None:
     assert "The KV cache is under-used: the server has room for more requests." in page.text
     assert "KV-cache usage, at most 16" in page.text
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and "href" in attrs]
@@ -507,24 +512,24 @@ def test_findings_are_told_with_their_evidence_where_to_look_and_what_to_try(pag
     assert "### Findings" in summary and "raise the concurrency" in summary
 
 
-def test_the_roofline_is_held_against_what_was_measured_on_the_device(page):
+def test_the_roofline_is_held_against_what_was_measured_on_the_device(page: Page) -> None:
     assert "23.0 GB/s, 0.22 TFLOP/s in bf16 (measured)" in page.text
     assert "Speed-up, predicted" in page.text
 
 
-def test_what_is_beyond_the_ceiling_is_told_as_a_measurement_error():
+def test_what_is_beyond_the_ceiling_is_told_as_a_measurement_error() -> None:
     data = make_data()
     data.table.loc[data.table["variant"] == "bf16", "tpot_p50_ms"] = 0.1
     assert "More than the device can do, so a measurement error: bf16 at" in _page(data).text
 
 
-def test_ceilings_that_the_study_declares_come_before_those_that_were_measured():
+def test_ceilings_that_the_study_declares_come_before_those_that_were_measured() -> None:
     ceilings = Ceilings(memory_bandwidth_gb_s=4321)
     data = make_data(make_quickstart_plan().model_copy(update={"ceilings": ceilings}))
     assert "Held against 4,321 GB/s (declared)." in _page(data).text
 
 
-def test_a_page_without_telemetry_architectures_or_starts_has_none_of_their_sections():
+def test_a_page_without_telemetry_architectures_or_starts_has_none_of_their_sections() -> None:
     data = make_data()
     table = data.table.assign(startup_s=None)
     page = Page(
@@ -534,7 +539,7 @@ def test_a_page_without_telemetry_architectures_or_starts_has_none_of_their_sect
     assert not sections & {"timeline", "roofline", "startup"}
 
 
-def test_requests_and_energy_have_their_costs():
+def test_requests_and_energy_have_their_costs() -> None:
     plan = make_quickstart_plan().model_copy(update={"price_usd_per_hour": 3.6})
     data = make_data(plan)
     row = data.table.iloc[0]
@@ -544,13 +549,13 @@ def test_requests_and_energy_have_their_costs():
     assert "USD/1k requests" in _page(data).text
 
 
-def test_the_page_of_twelve_runs_is_under_two_and_a_half_megabytes():
+def test_the_page_of_twelve_runs_is_under_two_and_a_half_megabytes() -> None:
     data = make_data(make_quickstart_plan(repeats=3))
     assert len(data.sessions) == 12
     assert len(render_html(data).encode()) < 2_500_000
 
 
-def test_a_server_that_did_not_start_is_no_other_version():
+def test_a_server_that_did_not_start_is_no_other_version() -> None:
     data = make_data(failed={"w8a8": "no room"})
     sessions = dict(data.sessions)
     for id, session in sessions.items():
@@ -563,7 +568,9 @@ def test_a_server_that_did_not_start_is_no_other_version():
     assert provenance.versions(data.plan, data.table, sessions).count("vllm") == 1
 
 
-def test_the_program_that_draws_is_bundled_once_for_all_reports(tmp_path, monkeypatch):
+def test_the_program_that_draws_is_bundled_once_for_all_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path))
     made = bundle()
     assert len(made) > 500_000 and "vegaEmbed" in made
@@ -571,7 +578,9 @@ def test_the_program_that_draws_is_bundled_once_for_all_reports(tmp_path, monkey
     assert bundle() == made
 
 
-def test_a_cache_that_cannot_be_written_costs_no_report(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_costs_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "cache").write_text("a file where the folder would be")
     monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path / "cache"))
     assert "vegaEmbed" in bundle()

@@ -6,15 +6,15 @@ import pytest
 
 from servetune.analysis.judgement import judge_study
 from servetune.report import percentiles, render_html, render_markdown, verdicts
-from tests.report_data import HOSTILE, make_data, make_quickstart_plan, rename_variants
+from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan, rename_variants
 
 
 @pytest.fixture(scope="module")
-def data():
+def data() -> ReportData:
     return make_data(make_quickstart_plan(repeats=4))
 
 
-def test_the_verdict_table_stands_before_everything_else(data):
+def test_the_verdict_table_stands_before_everything_else(data: ReportData) -> None:
     page, text = render_html(data), render_markdown(data)
     assert page.index('class="verdicts"') < page.index('class="headline"')
     assert text.index("| Load point | Variant | Output throughput") < text.index("TTFT p50, ms")
@@ -23,7 +23,7 @@ def test_the_verdict_table_stands_before_everything_else(data):
     assert "over 45 comparisons together" in text
 
 
-def test_one_repeat_has_no_verdict_table_and_says_why():
+def test_one_repeat_has_no_verdict_table_and_says_why() -> None:
     data = make_data()
     page, text = render_html(data), render_markdown(data)
     assert 'class="verdicts"' not in page
@@ -31,7 +31,7 @@ def test_one_repeat_has_no_verdict_table_and_says_why():
         assert "One repeat gives no verdict" in rendered
 
 
-def test_what_the_repeats_can_call_is_said_in_every_report(data):
+def test_what_the_repeats_can_call_is_said_in_every_report(data: ReportData) -> None:
     for report in (render_html(data), render_markdown(data).replace("\\", "")):
         rendered = report.replace("\N{NO-BREAK SPACE}", " ")
         (told,) = re.findall(r"Launches of one variant vary by [^;]*; [^.]* repeats\.", rendered)
@@ -40,7 +40,7 @@ def test_what_the_repeats_can_call_is_said_in_every_report(data):
     assert "Launches of one variant" not in render_html(make_data())
 
 
-def test_the_forest_shows_every_interval_and_every_run(data):
+def test_the_forest_shows_every_interval_and_every_run(data: ReportData) -> None:
     judgement = judge_study(data.plan, data.table, data.quantiles)
     spec = verdicts.forest(judgement, data.plan.variants, "tpot_p50_ms", "TPOT p50")
     assert spec is not None
@@ -51,7 +51,7 @@ def test_the_forest_shows_every_interval_and_every_run(data):
         assert row["low"] < row["value"] < row["high"]
 
 
-def test_percentiles_are_shown_with_their_intervals_and_launches(data):
+def test_percentiles_are_shown_with_their_intervals_and_launches(data: ReportData) -> None:
     rows = percentiles.rows(data.table, data.quantiles, data.plan.variants)
     assert len(rows) == 5 * 4 and all(row["launches"] == 4 for row in rows)
     first = rows[0]
@@ -61,21 +61,21 @@ def test_percentiles_are_shown_with_their_intervals_and_launches(data):
     assert "Percentiles with intervals" in page and first["told"]["ttft_p50_ms"] in page
 
 
-def test_a_percentile_of_too_few_requests_is_shown_without_an_interval():
+def test_a_percentile_of_too_few_requests_is_shown_without_an_interval() -> None:
     data = make_data()
     rows = percentiles.rows(data.table, data.quantiles, data.plan.variants)
     told = next(row["told"] for row in rows if row["load_point"] == "c8")
     assert "[" in told["ttft_p50_ms"] and told["ttft_p99_ms"].endswith(" \N{EN DASH}")
 
 
-def test_a_baseline_that_failed_is_told_and_nothing_is_compared():
+def test_a_baseline_that_failed_is_told_and_nothing_is_compared() -> None:
     data = make_data(make_quickstart_plan(repeats=3), failed={"bf16": "no room"})
     page, text = render_html(data), render_markdown(data)
     assert "no ok measurement at this load point" in text
     assert 'class="verdicts"' not in page and "no room" in page
 
 
-def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do():
+def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do() -> None:
     plan = make_quickstart_plan(repeats=3)
     failed = {f"w8a8-{load}-r{r}": "died" for load in ("text-c8",) for r in (2, 3)}
     data = make_data(plan, failed=failed)
@@ -86,7 +86,7 @@ def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do():
     assert any(line.startswith("| text · c8 | fp8-kv | **") for line in text.splitlines())
 
 
-def test_a_variant_without_any_verdict_is_told_in_one_sentence():
+def test_a_variant_without_any_verdict_is_told_in_one_sentence() -> None:
     plan = make_quickstart_plan(repeats=3)
     later = [s for s in plan.sessions if s.variant == "w8a8" and s.repeat > 1]
     data = make_data(plan, failed={m.id: "died" for s in later for m in s.measurements})
@@ -95,7 +95,7 @@ def test_a_variant_without_any_verdict_is_told_in_one_sentence():
     assert "No verdict on w8a8 at every load point: an interval takes" in text
 
 
-def test_names_that_attack_are_escaped_in_verdicts_too():
+def test_names_that_attack_are_escaped_in_verdicts_too() -> None:
     plan = make_quickstart_plan(repeats=3)
     plan = rename_variants(plan, dict(zip(plan.variants, HOSTILE, strict=True)))
     data = make_data(plan)
