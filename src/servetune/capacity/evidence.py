@@ -11,6 +11,7 @@ of 0 and 1, as `x -> a**x * b**(1 - x)` is convex (Waudby-Smith and Ramdas 2024,
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 CLEAN = 0.4
 """Weight of the point mass at no violations: a clean run is the common case, and pays most."""
@@ -27,25 +28,23 @@ def log_evidence_below(violations: float, requests: float, allowed: float) -> fl
 
     `violations` may be fractional: a sum of scores in [0, 1] over `requests`.
     """
-    weight = (1 - CLEAN) / len(BELOW)
-    terms = [
-        math.log(weight) + _log_ratio(violations, requests, allowed, multiple * allowed)
-        for multiple in BELOW
-    ]
-    if violations == 0:
-        terms.append(math.log(CLEAN) - requests * math.log1p(-allowed))
-    return float(np.logaddexp.reduce(terms))
+    mixture = _log_mean_ratio(violations, requests, allowed, np.multiply(BELOW, allowed))
+    clean = -requests * math.log1p(-allowed) if violations == 0 else -math.inf
+    return float(np.logaddexp(math.log(1 - CLEAN) + mixture, math.log(CLEAN) + clean))
 
 
 def log_evidence_above(violations: float, requests: float, allowed: float) -> float:
     """Natural logarithm of the evidence against "the share is at most `allowed`"."""
-    shares = [min(multiple * allowed, HIGHEST_SHARE) for multiple in ABOVE]
-    ratios = [_log_ratio(violations, requests, allowed, share) for share in shares]
-    return float(np.logaddexp.reduce(ratios)) - math.log(len(shares))
+    shares = np.minimum(np.multiply(ABOVE, allowed), HIGHEST_SHARE)
+    return _log_mean_ratio(violations, requests, allowed, shares)
 
 
-def _log_ratio(violations: float, requests: float, allowed: float, share: float) -> float:
-    kept = requests - violations
-    return violations * math.log(share / allowed) + kept * (
-        math.log1p(-share) - math.log1p(-allowed)
+def _log_mean_ratio(
+    violations: float, requests: float, allowed: float, shares: NDArray[np.float64]
+) -> float:
+    """Natural logarithm of the mean likelihood ratio of some shares to the allowed one."""
+    passed = requests - violations
+    log_ratios = violations * np.log(shares / allowed) + passed * (
+        np.log1p(-shares) - math.log1p(-allowed)
     )
+    return float(np.logaddexp.reduce(log_ratios)) - math.log(len(shares))

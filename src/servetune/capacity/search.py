@@ -103,12 +103,7 @@ def _advance(
         return _Wanted(NextProbe(_within(search, predicted), tier), math.inf)
     verdicts = [(probe.load, probe.judgements[tier].verdict) for probe in history]
     seen = seen_by(tier, history)
-    at = locate(
-        seen,
-        search.lowest / BEYOND,
-        search.highest * BEYOND,
-        search.confidence,
-    )
+    at = locate(seen, search.lowest / BEYOND, search.highest * BEYOND, search.confidence)
     binding = binding_at(tier, history, at.median)
     if (search.lowest, "fail") in verdicts or at.upper <= search.lowest:
         broken = "the server is overloaded" if binding == OVERLOAD else f"{binding} is violated"

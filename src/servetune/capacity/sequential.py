@@ -212,16 +212,7 @@ def judge_all(
     budget: int | None = None,
     is_over: bool = False,
 ) -> dict[str, Judgement]:
-    """Judge several tiers by the same requests; takes what `judge` takes.
-
-    Args:
-        tiers: the objectives of each.
-        requests: in order of arrival, without a gap.
-        error: of each tier's verdict.
-        is_open_loop: whether requests come at a rate.
-        budget: of settled requests.
-        is_over: whether no more requests will come.
-    """
+    """Judge several tiers, given the objectives of each, by the same requests, as `judge` does."""
     arrival_s = np.array([request.arrival_s for request in requests])
     finish_s = np.array([request.finish_s for request in requests])
     return {
