@@ -15,13 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import special
 
-from servetune.analysis.welch import CONFIDENCE
+from servetune.analysis.welch import CONFIDENCE, Floats
 from servetune.tables.frames import numbers
-
-Floats = NDArray[np.float64]
 
 FEWEST_LENGTHS = 3
 WIDEST_OVER_SHORTEST = 4.0
@@ -41,19 +38,17 @@ class Interval:
 class Line:
     """A least-squares line: `intercept` in ms, `slope` in ms a token of context.
 
-    `covariance` is that of (intercept, slope), of shape (2, 2). `residual_ms` is the standard
-    deviation around the line.
+    `covariance` is that of (slope, intercept), of shape (2, 2).
     """
 
     intercept: float
     slope: float
     covariance: Floats
     degrees: int
-    residual_ms: float
 
     def slope_interval(self) -> Interval:
         """Return the slope with its interval."""
-        half = _t(self.degrees) * math.sqrt(self.covariance[1, 1])
+        half = _t(self.degrees) * math.sqrt(self.covariance[0, 0])
         return Interval(self.slope, self.slope - half, self.slope + half)
 
 
@@ -92,53 +87,44 @@ def growths(table: pd.DataFrame, baseline: str) -> list[Growth]:
         tpot_ms=numbers(table["tpot_p50_ms"]),
     )
     rows = rows.dropna(subset=["concurrency", "context", "tpot_ms"])
-    found: list[Growth] = []
+    fitted: list[Growth] = []
     for concurrency, here in rows.groupby("concurrency", sort=True):
-        fitted = {
-            str(variant): group
+        points = {
+            str(variant): (group["context"].to_numpy(float), group["tpot_ms"].to_numpy(float))
             for variant, group in here.groupby("variant", sort=False)
             if _is_enough(group["context"])
         }
-        if baseline not in fitted or len(fitted) < 2:
+        if baseline not in points or len(points) < 2:
             continue
-        lines = {name: _line_of(group) for name, group in fitted.items()}
-        base = lines[baseline]
-        for name in sorted(lines, key=lambda each: each != baseline):
-            own, contexts = lines[name], fitted[name]["context"]
-            is_base = name == baseline
-            found.append(
+        base = fit_line(*points[baseline])
+        for name in sorted(points, key=lambda name: name != baseline):
+            context, is_base = points[name][0], name == baseline
+            line = fit_line(*points[name])
+            fitted.append(
                 Growth(
                     variant=name,
                     concurrency=int(str(concurrency).removesuffix(".0")),
-                    lengths=contexts.nunique(),
-                    shortest=float(contexts.min()),
-                    longest=float(contexts.max()),
-                    line=own,
-                    slope_ratio=None if is_base else slope_ratio(own, base),
-                    break_even_tokens=None if is_base else break_even(own, base),
+                    lengths=len(np.unique(context)),
+                    shortest=float(context.min()),
+                    longest=float(context.max()),
+                    line=line,
+                    slope_ratio=None if is_base else slope_ratio(line, base),
+                    break_even_tokens=None if is_base else break_even(line, base),
                 )
             )
-    return found
+    return fitted
 
 
 def fit_line(context: Floats, tpot_ms: Floats) -> Line:
     """Fit a line by least squares; takes at least three points of shape (n,) each."""
-    coefficients, covariance = np.polyfit(context, tpot_ms, 1, cov=True)
-    slope, intercept = map(float, coefficients)
-    degrees = len(context) - 2
-    residuals = tpot_ms - np.polyval(coefficients, context)
-    deviation = math.sqrt(residuals @ residuals / degrees)
-    return Line(intercept, slope, covariance[::-1, ::-1], degrees, deviation)
+    (slope, intercept), covariance = np.polyfit(context, tpot_ms, 1, cov=True)
+    return Line(float(intercept), float(slope), covariance, len(context) - 2)
 
 
 def slope_ratio(own: Line, base: Line) -> Interval:
     """Return one slope over another."""
-    return fieller(
-        own.slope,
-        base.slope,
-        (own.covariance[1, 1], base.covariance[1, 1], 0.0),
-        _t(min(own.degrees, base.degrees)),
-    )
+    variances = (own.covariance[0, 0], base.covariance[0, 0], 0.0)
+    return fieller(own.slope, base.slope, variances, _t(min(own.degrees, base.degrees)))
 
 
 def break_even(own: Line, base: Line) -> Interval | None:
@@ -147,7 +133,7 @@ def break_even(own: Line, base: Line) -> Interval | None:
     if higher <= 0 or flatter <= 0:
         return None
     both = own.covariance + base.covariance
-    variances = (both[0, 0], both[1, 1], -both[0, 1])
+    variances = (both[1, 1], both[0, 0], -both[0, 1])
     return fieller(higher, flatter, variances, _t(min(own.degrees, base.degrees)))
 
 
@@ -157,13 +143,10 @@ def fieller(over: float, under: float, variances: tuple[float, float, float], t:
     It is all r for which `over - r * under` is within t standard errors of 0; where that is no
     interval, as `under` may be 0, both ends are None.
 
-    Args:
-        over: the numerator.
-        under: the denominator.
-        variances: of the numerator, of the denominator, and their covariance.
-        t: the quantile of the confidence.
+    `variances` are those of the numerator and the denominator, and their covariance; `t` is the
+    quantile of the confidence.
     """
-    v_over, v_under, v_both = (t * t * each for each in variances)
+    v_over, v_under, v_both = (t * t * v for v in variances)
     square, middle = under * under - v_under, over * under - v_both
     root = middle * middle - square * (over * over - v_over)
     if square <= 0 or root < 0:
@@ -175,10 +158,6 @@ def fieller(over: float, under: float, variances: tuple[float, float, float], t:
 def _is_enough(contexts: "pd.Series[float]") -> bool:
     is_wide = contexts.max() >= WIDEST_OVER_SHORTEST * contexts.min()
     return contexts.nunique() >= FEWEST_LENGTHS and bool(is_wide)
-
-
-def _line_of(group: pd.DataFrame) -> Line:
-    return fit_line(group["context"].to_numpy(float), group["tpot_ms"].to_numpy(float))
 
 
 def _t(degrees: int) -> float:

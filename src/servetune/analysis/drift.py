@@ -31,9 +31,9 @@ def drift(values: pd.DataFrame) -> pd.DataFrame:
         the metrics (Holm), and NaN with too few sessions.
     """
     rows = [_drift(str(metric), of) for metric, of in values.groupby("metric", sort=False)]
-    found = pd.DataFrame(rows, columns=COLUMNS[:-1])
-    found["p_value"] = holm(found["p_value"].to_numpy(dtype=float))
-    return found.assign(has_drifted=found["p_value"] <= 1 - CONFIDENCE)
+    tests = pd.DataFrame(rows, columns=COLUMNS[:-1])
+    tests["p_value"] = holm(tests["p_value"].to_numpy(dtype=float))
+    return tests.assign(has_drifted=tests["p_value"] <= 1 - CONFIDENCE)
 
 
 def _drift(metric: str, values: pd.DataFrame) -> tuple[str, int, float, str | None, float]:
@@ -61,12 +61,12 @@ def _drift(metric: str, values: pd.DataFrame) -> tuple[str, int, float, str | No
 
 
 def permutation_p_value(residuals: Floats) -> float:
-    """Return the share of orders whose largest sum is at least that of the order seen."""
+    """Return the share of orders whose largest sum is at least that of the order measured."""
     random = np.random.default_rng(0)
     orders = random.permuted(np.tile(residuals, (PERMUTATIONS, 1)), axis=1)
     largest = np.abs(np.cumsum(orders, axis=1)[:, :-1]).max(axis=1)
-    seen = np.abs(np.cumsum(residuals)[:-1]).max()
-    return float((1 + np.sum(largest >= seen * (1 - 1e-12))) / (1 + PERMUTATIONS))
+    measured = np.abs(np.cumsum(residuals)[:-1]).max()
+    return float((1 + np.sum(largest >= measured * (1 - 1e-12))) / (1 + PERMUTATIONS))
 
 
 def order_was_kept(table: pd.DataFrame) -> bool:

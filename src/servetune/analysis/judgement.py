@@ -37,7 +37,6 @@ def judge_study(plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame) -> Jud
     launches = launch_values(table, quantiles)
     first = {s.variant: s for s in reversed(plan.sessions)}
     factorial = find_factorial({name: _settings(s) for name, s in first.items()}, plan.baseline)
-    nothing = pd.DataFrame(columns=COLUMNS)
     verdicts = judge(launches, plan.baseline, plan.equivalence)
     return Judgement(
         verdicts=verdicts,
@@ -46,7 +45,7 @@ def judge_study(plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame) -> Jud
         resolution=resolution(launches, plan.equivalence, count_judged(verdicts)),
         order_was_kept=order_was_kept(table),
         factorial=factorial,
-        effects=effects(launches, factorial) if factorial else nothing,
+        effects=effects(launches, factorial) if factorial else pd.DataFrame(columns=COLUMNS),
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from servetune.analysis.welch import Floats, Group
+from servetune.analysis.welch import CONFIDENCE, Floats, Group
 from servetune.metrics import JUDGED, METRIC
 from servetune.tables.frames import numbers
 
@@ -38,9 +38,9 @@ def launch_values(
 
 
 def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:
-    found = np.full(len(long), np.nan)
+    variances = np.full(len(long), np.nan)
     if quantiles.empty:
-        return found
+        return variances
     for metric in long["metric"].unique():
         latency, _, rest = str(metric).partition("_p")
         if latency not in ("ttft", "tpot", "e2e") or not rest:
@@ -58,12 +58,12 @@ def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:
             here["completed_requests"].to_numpy(dtype=float),
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            found[rows] = (np.log(high / low) / (2 * special.ndtri(0.975))) ** 2
-    return np.where(np.isfinite(found), found, np.nan)
+            variances[rows] = (np.log(high / low) / (2 * special.ndtri(0.5 + CONFIDENCE / 2))) ** 2
+    return np.where(np.isfinite(variances), variances, np.nan)
 
 
 def quantile_interval(
-    curves: Floats, probabilities: Floats, at: float, requests: Floats, confidence: float = 0.95
+    curves: Floats, probabilities: Floats, at: float, requests: Floats
 ) -> tuple[Floats, Floats]:
     """Return the distribution-free interval of a quantile, from the quantiles of a sample.
 
@@ -77,12 +77,11 @@ def quantile_interval(
         probabilities: rising, in [0, 1].
         at: the quantile wanted, in [0, 1].
         requests: the size of each sample.
-        confidence: of the interval.
 
     Returns:
-        The ends, [samples]; NaN where the sample is too small to have one.
+        The ends at 95 %, [samples]; NaN where the sample is too small to have one.
     """
-    half = special.ndtri(0.5 + confidence / 2) * np.sqrt(at * (1 - at) / requests)
+    half = special.ndtri(0.5 + CONFIDENCE / 2) * np.sqrt(at * (1 - at) / requests)
     return _read(curves, probabilities, at - half), _read(curves, probabilities, at + half)
 
 

@@ -47,17 +47,15 @@ def repeats_to_decide(
     variance: ArrayLike,
     margin: float,
     comparisons: int = 1,
-    power: float = POWER,
     most: int = MOST,
 ) -> Floats:
-    """Return the launches of each variant with which a verdict is found with the given power.
+    """Return the launches of each variant with which a verdict is found with a power of 90 %.
 
     Args:
         log_ratio: the difference to plan for, elementwise.
         variance: of one launch's log value, the same for both variants.
         margin: the smallest difference of interest, a positive log ratio.
         comparisons: verdicts that are asked for at once; the level is divided by them.
-        power: the probability of the verdict.
         most: launches beyond which it is not worth deciding.
 
     Returns:
@@ -71,14 +69,12 @@ def repeats_to_decide(
     few, enough = np.ones(shape), np.full(shape, most + 1.0)
     while np.any(enough - few > 1):
         middle = np.maximum(np.floor((few + enough) / 2), 2)
-        is_enough = _power(size, spread, margin, middle, level) >= power
+        is_enough = _power(size, spread, margin, middle, level) >= POWER
         few, enough = np.where(is_enough, few, middle), np.where(is_enough, middle, enough)
     return np.where(enough > most, np.inf, enough)
 
 
-def smallest_to_call(
-    variance: float, margin: float, launches: int, comparisons: int = 1, power: float = POWER
-) -> float:
+def smallest_to_call(variance: float, margin: float, launches: int, comparisons: int = 1) -> float:
     """Return the smallest log ratio, beyond the margin, that so many launches call.
 
     Takes what `repeats_to_decide` does, and is its inverse; infinite beyond a factor of 100.
@@ -86,11 +82,11 @@ def smallest_to_call(
     few, enough = margin, float(np.log(100))
     spread, level = np.asarray(np.sqrt(variance)), (1 - CONFIDENCE) / comparisons
     count = np.asarray(float(launches))
-    if _power(np.asarray(enough), spread, margin, count, level) < power:
+    if _power(np.asarray(enough), spread, margin, count, level) < POWER:
         return float("inf")
     while enough - few > 1e-4:
         middle = (few + enough) / 2
-        is_enough = _power(np.asarray(middle), spread, margin, count, level) >= power
+        is_enough = _power(np.asarray(middle), spread, margin, count, level) >= POWER
         few, enough = (few, middle) if is_enough else (middle, enough)
     return enough
 

@@ -5,18 +5,16 @@
 table at once. `undecided` proves nothing.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from servetune.analysis.launches import PLACE, as_group, group_launches, is_better
 from servetune.analysis.planning import cautious_size, cautious_variance, repeats_to_decide
-from servetune.analysis.welch import CONFIDENCE, Floats, difference, holm, three_sided
+from servetune.analysis.welch import CONFIDENCE, Floats, Group, difference, holm, three_sided
 
-Verdict = Literal["faster", "slower", "indistinguishable", "undecided", "none"]
-
-WORDS: tuple[Verdict, Verdict, Verdict] = ("slower", "indistinguishable", "faster")
+WORDS = ("slower", "indistinguishable", "faster")
 """By claim: a better value is below the margin, within it, or above it."""
 
 FEWEST = 3
@@ -103,14 +101,12 @@ def _judge_pairs(
     at_hand = np.minimum(launches, base_launches)
     is_proven = (p_value <= 1 - CONFIDENCE) & (at_hand >= FEWEST)
     low, high = found.interval()
-    verdicts = [
-        _verdict(p, proven, claim)
-        for p, proven, claim in zip(p_value, is_proven, claims.claim * sign, strict=True)
-    ]
+    claimed = np.where(is_proven, np.array(WORDS)[claims.claim * sign + 1], "undecided")
+    verdicts = np.where(np.isnan(p_value), "none", claimed).astype(object)
     needed = np.full(len(pairs), np.nan)
-    undecided = np.array([verdict == "undecided" for verdict in verdicts])
+    undecided = verdicts == "undecided"
     if undecided.any():
-        pooled = _pooled(pairs)
+        pooled = _pooled_variance(variant, base)
         degrees = (launches + base_launches - 2)[undecided]
         needed[undecided] = repeats_to_decide(
             cautious_size(
@@ -124,8 +120,8 @@ def _judge_pairs(
             int(np.sum(~np.isnan(p_value))),
         )
         # What the launches at hand did not decide takes at least one more.
-        needed[undecided] = np.maximum(needed[undecided], FEWEST)
-        needed[undecided] = np.maximum(needed[undecided] - at_hand[undecided], 1)
+        further = np.maximum(needed[undecided], FEWEST) - at_hand[undecided]
+        needed[undecided] = np.maximum(further, 1)
     reasons: list[Any] = [
         _reason(name, int(own), base_name, int(other), metric) if word == "none" else None
         for name, own, base_name, other, metric, word in zip(
@@ -145,15 +141,8 @@ def _judge_pairs(
     )[COLUMNS]
 
 
-def _verdict(p_value: float, is_proven: bool, claim: int) -> Verdict:
-    if np.isnan(p_value):
-        return "none"
-    return WORDS[claim + 1] if is_proven else "undecided"
-
-
-def _pooled(pairs: pd.DataFrame) -> Floats:
+def _pooled_variance(one: Group, other: Group) -> Floats:
     """The variance of one launch, of variant and baseline together."""
-    one, other = as_group(pairs), as_group(pairs, "_base")
     weights = np.stack([one.launches - 1, other.launches - 1])
     variances = np.stack([one.total_variance, other.total_variance])
     return np.asarray((weights * variances).sum(axis=0) / weights.sum(axis=0))

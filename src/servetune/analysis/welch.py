@@ -49,9 +49,9 @@ class Difference:
     standard_error: Floats
     degrees: Floats
 
-    def interval(self, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+    def interval(self) -> tuple[Floats, Floats]:
         """Return the two-sided interval of the log ratio."""
-        half = special.stdtrit(self.degrees, 0.5 + confidence / 2) * self.standard_error
+        half = special.stdtrit(self.degrees, 0.5 + CONFIDENCE / 2) * self.standard_error
         return self.log_ratio - half, self.log_ratio + half
 
     def p_value_of_none(self) -> Floats:
@@ -102,11 +102,8 @@ def three_sided(found: Difference, margin: float) -> Claims:
     The three claims divide all values of the log ratio between them, so that testing each needs
     no correction for the others (Goeman, Solari and Stijnen, Three-sided hypothesis testing,
     Statistics in Medicine 29, 2010). Above and below are one-sided tests against the margin, each
-    with half the level; within is the pair of one-sided tests of Schuirmann (1987).
-
-    Args:
-        found: the differences.
-        margin: the smallest difference of interest, a positive log ratio.
+    with half the level; within is the pair of one-sided tests of Schuirmann (1987). The margin is
+    the smallest difference of interest, a positive log ratio.
     """
     se = np.maximum(found.standard_error, 1e-12)
 
