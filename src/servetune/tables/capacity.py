@@ -8,6 +8,7 @@ import pandas as pd
 from servetune.capacity.sequential import Evidence
 from servetune.records.measurements import MeasurementRecord, SearchRecord
 
+OF_SEARCH = ("search", "variant", "workload", "over", "repeat", "confidence")
 PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
 
 CAPACITIES = {
@@ -26,20 +27,18 @@ def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecor
     rows = []
     for search in searches:
         measured = [m for id in search.measurements if (m := records[id].metrics) is not None]
-        for tier, found in search.tiers.items():
+        for tier, capacity in search.tiers.items():
             rows.append(
                 {
-                    **{name: getattr(search, name) for name in ("search", "variant", "workload")},
-                    **{name: getattr(search, name) for name in ("over", "repeat", "confidence")},
-                    **asdict(found),
+                    **{name: getattr(search, name) for name in OF_SEARCH},
+                    **asdict(capacity),
                     "slo": json.dumps(search.slo[tier]),
                     "probes": max(len(search.measurements) - 1, 0),
-                    "requests": sum(each.requests for each in measured),
-                    "seconds": sum(each.duration_s for each in measured),
+                    "requests": sum(metrics.requests for metrics in measured),
+                    "seconds": sum(metrics.duration_s for metrics in measured),
                 }
             )
-    table = pd.DataFrame(rows, columns=list(CAPACITIES))
-    return table.astype(CAPACITIES)
+    return pd.DataFrame(rows, columns=list(CAPACITIES)).astype(CAPACITIES)
 
 
 PROBES = (*PLACE, "search", "probe", "load", "tier", "verdict", "binding", "stopped", "sent_for")
@@ -57,7 +56,7 @@ def probes(records: list[MeasurementRecord]) -> pd.DataFrame:
         if record.probe is None or not record.probe.index:
             continue
         load = record.load["rate_rps"] or record.load["concurrency"]
-        seen = {
+        columns = {
             **{name: getattr(record, name) for name in PLACE},
             **record.probe.model_dump(include={"search", "stopped"}),
             "probe": record.probe.index,
@@ -66,10 +65,10 @@ def probes(records: list[MeasurementRecord]) -> pd.DataFrame:
             "status": record.status,
             "duration_s": record.metrics.duration_s if record.metrics else None,
         }
-        for tier, judged in record.probe.judgements.items():
-            told = {"tier": tier, "verdict": judged.verdict, "binding": judged.binding}
-            evidence = [asdict(each) for each in judged.evidence] or [{"objective": None}]
-            rows += [{**seen, **told, **each} for each in evidence]
+        for tier, judgement in record.probe.judgements.items():
+            columns |= {"tier": tier, "verdict": judgement.verdict, "binding": judgement.binding}
+            evidence = [asdict(of) for of in judgement.evidence] or [{"objective": None}]
+            rows += [{**columns, **of} for of in evidence]
     names = [field.name for field in fields(Evidence)]
     return pd.DataFrame(rows, columns=[*PROBES, "status", "duration_s", *names])
 

@@ -1,10 +1,13 @@
 """Rows and numbers of the tables, as all that reads them needs."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -16,6 +19,14 @@ def first_of(frame: pd.DataFrame) -> dict[str, Any]:
     """Return a frame's first row as a dictionary by column."""
     # Not through `records_of`, which converts column by column and is ten times as slow for a row.
     return {str(key): value for key, value in frame.iloc[0].items()}
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Gather items by a key, both in their order."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def numbers(values: "pd.Series[Any]") -> "pd.Series[float]":

@@ -45,7 +45,7 @@ def read_published(name: str, root: Path) -> Published:
         UserError: a file is missing, or is not as it should be.
     """
     numbers, source = published_files(name, root)
-    told = validate(Source, read_yaml(source, FOLDER / source.name), FOLDER / source.name)
+    declared = validate(Source, read_yaml(source, FOLDER / source.name), FOLDER / source.name)
     try:
         table = pd.read_csv(numbers, dtype=dict.fromkeys(COLUMNS[:4], str), keep_default_na=False)
     except (OSError, ValueError) as error:
@@ -56,4 +56,4 @@ def read_published(name: str, root: Path) -> Published:
     if table["value"].isna().any():
         line = int(table["value"].isna().to_numpy().argmax()) + 2
         raise UserError(f"{FOLDER / numbers.name}: line {line}: value: expected a number")
-    return Published(told, table)
+    return Published(declared, table)

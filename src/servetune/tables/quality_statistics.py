@@ -45,9 +45,7 @@ def perplexity(documents: Sequence[Document]) -> float:
     return _exp(-math.fsum(document.logprob for document in documents) / tokens)
 
 
-def perplexity_ratio(
-    baseline: Sequence[Document], variant: Sequence[Document], confidence: float = CONFIDENCE
-) -> Estimate:
+def perplexity_ratio(baseline: Sequence[Document], variant: Sequence[Document]) -> Estimate:
     """Return the variant's perplexity over the baseline's, paired by document.
 
     The log ratio is a ratio of sums over documents: of the log probability that the variant lost,
@@ -60,13 +58,11 @@ def perplexity_ratio(
     pairs = zip(baseline, variant, strict=True)
     lost = [before.logprob - after.logprob for before, after in pairs]
     log_ratio, error = _ratio_of_sums(lost, [document.tokens for document in baseline])
-    half = _quantile(len(lost), confidence) * error
+    half = _quantile(len(lost)) * error
     return Estimate(_exp(log_ratio), _exp(log_ratio - half), _exp(log_ratio + half))
 
 
-def top1_agreement(
-    baseline: Sequence[Document], variant: Sequence[Document], confidence: float = CONFIDENCE
-) -> Estimate:
+def top1_agreement(baseline: Sequence[Document], variant: Sequence[Document]) -> Estimate:
     """Return the share of positions where both hold the same token to be the most likely.
 
     Under teacher forcing: at each position both saw the document's own tokens, so that one
@@ -84,7 +80,7 @@ def top1_agreement(
     ]
     positions = [document.tokens for document in baseline]
     share, error = _ratio_of_sums(same, positions)
-    quantile = _quantile(len(same), confidence)
+    quantile = _quantile(len(same))
     if not math.isfinite(quantile):
         return Estimate(share, -math.inf, math.inf)
     total = sum(positions)
@@ -110,12 +106,7 @@ def greedy_common_tokens(baseline: Sequence[Document], variant: Sequence[Documen
 def within(
     estimate: Estimate, *, most: float | None = None, least: float | None = None
 ) -> Verdict | None:
-    """Judge an estimate against a bound; None without one.
-
-    Returns:
-        `passes` and `fails` where the whole interval is on that side of the bound, and else
-        `undecided`.
-    """
+    """Judge an estimate against a bound, by its whole interval; None without a bound."""
     if most is not None:
         low, high, bound = estimate.low, estimate.high, most
     elif least is not None:
@@ -129,10 +120,8 @@ def within(
 
 def together(verdicts: Sequence[Verdict | None]) -> Verdict | None:
     """Return the verdict over all bounds: the worst one, None where there is no bound."""
-    for worst in ("fails", "undecided", "passes"):
-        if worst in verdicts:
-            return worst
-    return None
+    worst_first: tuple[Verdict, ...] = ("fails", "undecided", "passes")
+    return next((verdict for verdict in worst_first if verdict in verdicts), None)
 
 
 def have_same_tokens(baseline: Sequence[Document], variant: Sequence[Document]) -> bool:
@@ -160,11 +149,11 @@ def _ratio_of_sums(numerators: ArrayLike, denominators: ArrayLike) -> tuple[floa
     return float(ratio), float(np.sqrt(variance))
 
 
-def _quantile(documents: int, confidence: float) -> float:
+def _quantile(documents: int) -> float:
     """Return the two-sided quantile of Student's t over documents; infinite of a single one."""
     if documents < 2:
         return math.inf
-    return float(special.stdtrit(documents - 1, 0.5 + confidence / 2))
+    return float(special.stdtrit(documents - 1, 0.5 + CONFIDENCE / 2))
 
 
 def _wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:

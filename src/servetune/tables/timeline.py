@@ -4,12 +4,15 @@ The samples themselves are bulky and lie in DVC's cache, so a clone may not have
 table held of a run whose samples are not here is kept.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from servetune.records.measurements import MeasurementRecord
+from servetune.tables.frames import grouped
 from servetune.telemetry.reduce import busy
 
 BINS = 60
@@ -32,6 +35,8 @@ COLUMNS = (
     "acceptance_by_position",
 )
 
+GAUGES = {"requests_running": "mean", "requests_waiting": "mean", "kv_cache_usage_ratio": "max"}
+
 
 def timeline(
     records: list[MeasurementRecord], raw: Path, before: pd.DataFrame | None = None
@@ -50,7 +55,8 @@ def timeline(
         the share of draft tokens accepted at each position.
     """
     parts = []
-    for (session, launch), loads in _by_run(records).items():
+    runs = grouped(records, lambda record: (record.session, record.launch))
+    for (session, launch), loads in runs.items():
         path = raw / session / f"telemetry-{launch}.parquet"
         if path.is_file():
             parts += _run(pd.read_parquet(path), loads)
@@ -63,15 +69,6 @@ def timeline(
     return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
-def _by_run(
-    records: list[MeasurementRecord],
-) -> dict[tuple[str, int], list[MeasurementRecord]]:
-    runs: dict[tuple[str, int], list[MeasurementRecord]] = {}
-    for record in records:
-        runs.setdefault((record.session, record.launch), []).append(record)
-    return runs
-
-
 def _run(samples: pd.DataFrame, loads: list[MeasurementRecord]) -> list[pd.DataFrame]:
     under_load = busy(samples[samples["measurement"] != ""])
     if not len(under_load):
@@ -79,61 +76,40 @@ def _run(samples: pd.DataFrame, loads: list[MeasurementRecord]) -> list[pd.DataF
     began_s = float(under_load["time_s"].min())
     parts = []
     for load in loads:
-        seen = under_load[under_load["measurement"] == load.measurement]
-        rows = _bins(seen, began_s)
-        if not rows:
-            continue
+        rows = _bins(under_load[under_load["measurement"] == load.measurement], began_s)
         place = {name: getattr(load, name) for name in COLUMNS if hasattr(load, name)}
         parts.append(pd.DataFrame([{**place, **row} for row in rows]))
     return parts
 
 
-def _bins(seen: pd.DataFrame, began_s: float) -> list[dict[str, Any]]:
+def _bins(samples: pd.DataFrame, began_s: float) -> list[dict[str, Any]]:
     """Reduce the samples of one measurement to rows of its bins."""
-    if not len(seen):
-        return []
-    each = max(1, -(-len(seen) // BINS))
-    groups = [seen.iloc[start : start + each] for start in range(0, len(seen), each)]
+    size = max(1, -(-len(samples) // BINS))
     rows = []
-    last = groups[0].iloc[0]
-    for group in groups:
-        end = group.iloc[-1]
-        rows.append(
-            {
-                "time_s": round(float(end["time_s"]) - began_s, 2),
-                "requests_running": _mean(group, "requests_running"),
-                "requests_waiting": _mean(group, "requests_waiting"),
-                "kv_cache_usage_ratio": _highest(group, "kv_cache_usage_ratio"),
-                **_rates(last, end),
-            }
-        )
-        last = end
+    for start in range(0, len(samples), size):
+        group = samples.iloc[start : start + size]
+        # The counters of a bin began at the last sample of the one before.
+        before, end = samples.iloc[max(start - 1, 0)], group.iloc[-1]
+        gauges = {
+            name: float(group[name].agg(how)) for name, how in GAUGES.items() if name in group
+        }
+        time_s = round(float(end["time_s"]) - began_s, 2)
+        rows.append({"time_s": time_s, **gauges, **_rates(before, end)})
     return rows
 
 
-def _rates(last: "pd.Series[Any]", end: "pd.Series[Any]") -> dict[str, Any]:
-    def grown(name: str) -> float | None:
-        if name not in end or pd.isna(end[name]) or pd.isna(last[name]):
-            return None
-        return float(end[name] - last[name])
+def _rates(before: "pd.Series[Any]", end: "pd.Series[Any]") -> dict[str, Any]:
+    def delta(name: str) -> float:
+        is_known = name in end and pd.notna(end[name]) and pd.notna(before[name])
+        return float(end[name] - before[name]) if is_known else math.nan
 
-    span_s = float(end["time_s"] - last["time_s"])
-    tokens, drafts, accepted = grown("generation_tokens"), grown("drafts"), grown("accepted_tokens")
-    positions = [name for name in end.index if str(name).startswith("accepted_tokens_at_")]
-    has_drafts = drafts is not None and drafts > 0
-    at = sorted(positions, key=lambda name: int(str(name).rsplit("_", 1)[1]))
-    return {
-        "output_throughput_tok_s": tokens / span_s if tokens is not None and span_s > 0 else None,
-        "acceptance_length": 1 + (accepted or 0.0) / drafts if has_drafts and drafts else None,
-        "acceptance_by_position": (
-            [(grown(name) or 0.0) / drafts for name in at] if has_drafts and drafts and at else None
-        ),
-    }
-
-
-def _mean(group: pd.DataFrame, name: str) -> float | None:
-    return float(group[name].mean()) if name in group else None
-
-
-def _highest(group: pd.DataFrame, name: str) -> float | None:
-    return float(group[name].max()) if name in group else None
+    rates: dict[str, Any] = {}
+    if (span_s := delta("time_s")) > 0:
+        rates["output_throughput_tok_s"] = delta("generation_tokens") / span_s
+    if (drafts := delta("drafts")) > 0:
+        rates["acceptance_length"] = 1 + np.nan_to_num(delta("accepted_tokens")) / drafts
+        names = [str(name) for name in end.index if str(name).startswith("accepted_tokens_at_")]
+        names.sort(key=lambda name: int(name.rsplit("_", 1)[1]))
+        shares = [np.nan_to_num(delta(name)) / drafts for name in names]
+        rates["acceptance_by_position"] = shares or None
+    return rates
