@@ -38,10 +38,7 @@ from servetune.workloads.synthetic import conversation_rows, random_rows, text_r
 def write_dataset(planned: PlannedDataset, out: Path, root: Path) -> None:
     """Make a dataset and rename it into place.
 
-    Args:
-        planned: the declaration and the seed.
-        out: the JSONL file to write.
-        root: the project's folder, from which declared paths start.
+    Declared paths start from `root`, the project's folder.
 
     Raises:
         UserError: a file that the dataset is made from is not as it should be.

@@ -37,10 +37,7 @@ def text_file_rows(
     No two begin at the same word, as they would then share a prefix, unless there are more
     requests than places.
 
-    Args:
-        spec: the declaration.
-        path: a text file, or a folder whose .txt files are read in the order of their names.
-        streams: of the dataset.
+    The text is that of a file, or of a folder's .txt files in the order of their names.
 
     Raises:
         UserError: no text, or fewer words than a prompt is to have.
@@ -68,11 +65,8 @@ def _is_row(row: object) -> bool:
     if "turns" not in row:
         return _is_turn(row)
     turns = row["turns"]
-    return "prompt" not in row and isinstance(turns, list) and turns != [] and _all_turns(turns)
-
-
-def _all_turns(turns: list[object]) -> bool:
-    return all(_is_turn(turn) for turn in turns)
+    is_list = "prompt" not in row and isinstance(turns, list) and turns != []
+    return is_list and all(map(_is_turn, turns))
 
 
 def _is_turn(turn: object) -> bool:
@@ -95,8 +89,5 @@ def _read_texts(path: Path) -> str:
 
 def _free_place(drawn: int, places: int, begun: set[int]) -> int:
     """Return the first place from the drawn one on where no passage begins yet."""
-    for step in range(places):
-        place = (drawn + step) % places
-        if place not in begun:
-            return place
-    return drawn
+    following = ((drawn + step) % places for step in range(places))
+    return next((place for place in following if place not in begun), drawn)

@@ -17,7 +17,10 @@ def draw_length(random: Random, lengths: Lengths) -> int:
     `get_sampling_params`), with the same rounding of floats: 100 and 0.1 give 90 to 111.
     """
     if isinstance(lengths, Normal):
-        return _normal(random, lengths)
+        while True:
+            length = round(lengths.mean + lengths.std * standard_normal(random))
+            if lengths.min <= length <= lengths.max:
+                return length
     if isinstance(lengths, Range):
         return _between(random, lengths.min, lengths.max)
     if isinstance(lengths, Around):
@@ -45,10 +48,3 @@ def standard_normal(random: Random) -> float:
 
 def _between(random: Random, low: int, high: int) -> int:
     return low + below(random, high - low + 1)
-
-
-def _normal(random: Random, lengths: Normal) -> int:
-    while True:
-        length = round(lengths.mean + lengths.std * standard_normal(random))
-        if lengths.min <= length <= lengths.max:
-            return length

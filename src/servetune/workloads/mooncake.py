@@ -12,7 +12,7 @@ from typing import Any
 
 from servetune.errors import UserError
 from servetune.study.datasets import MooncakeDataset
-from servetune.workloads.sources import is_count, json_lines, read_source, wrong_line
+from servetune.workloads.sources import check_enough, is_count, json_lines, read_source, wrong_line
 from servetune.workloads.streams import Streams
 from servetune.workloads.synthetic import random_tokens
 
@@ -26,10 +26,7 @@ def mooncake_rows(spec: MooncakeDataset, path: Path, streams: Streams) -> Iterat
     they shared in production. The last block is cut to the length of the input; tokens that no
     hash id stands for are shared with nobody.
 
-    Args:
-        spec: the declaration.
-        path: JSONL, with timestamps in milliseconds that never go back.
-        streams: of the dataset.
+    The file is JSONL, with timestamps in milliseconds that never go back.
 
     Raises:
         UserError: the first line that is wrong, or fewer lines than asked for.
@@ -54,8 +51,7 @@ def mooncake_rows(spec: MooncakeDataset, path: Path, streams: Streams) -> Iterat
         taken += 1
     if taken == 0:
         raise UserError(f"{path}: empty; expected {_LINE} per line")
-    if spec.requests is not None and taken < spec.requests:
-        raise UserError(f"{path}: has {taken} lines, but requests is {spec.requests}")
+    check_enough(path, taken, spec.requests, "lines")
 
 
 def _is_line(line: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from servetune.errors import UserError
 from servetune.study.datasets import ShareGptDataset
 from servetune.workloads.lengths import draw_length
-from servetune.workloads.sources import json_lines, read_source
+from servetune.workloads.sources import check_enough, json_lines, read_source
 from servetune.workloads.streams import Streams
 
 _ENTRY = '{"conversations": [{"from": "human", "value": ...}, {"from": "gpt", "value": ...}]}'
@@ -23,10 +23,7 @@ def sharegpt_rows(spec: ShareGptDataset, path: Path, streams: Streams) -> Iterat
     than two messages; so is what comes before the first human that is answered. A conversation
     ends where the two no longer take turns. With one turn a row is a single prompt.
 
-    Args:
-        spec: the declaration.
-        path: a JSON list, or JSONL.
-        streams: of the dataset.
+    The file is a JSON list, or JSONL.
 
     Raises:
         UserError: not JSON, or fewer conversations than asked for.
@@ -41,19 +38,15 @@ def sharegpt_rows(spec: ShareGptDataset, path: Path, streams: Streams) -> Iterat
         random = streams.random("conversation", taken)
         turns: list[dict[str, Any]] = []
         for said, answer in pairs:
-            if spec.output_tokens is None:
-                turns.append({"prompt": said, "output_text": answer})
-            else:
-                output_tokens = draw_length(random, spec.output_tokens)
-                turns.append({"prompt": said, "output_tokens": output_tokens})
+            length: dict[str, Any] = {"output_text": answer}
+            if spec.output_tokens is not None:
+                length = {"output_tokens": draw_length(random, spec.output_tokens)}
+            turns.append({"prompt": said, **length})
         yield {"turns": turns} if spec.turns > 1 else turns[0]
         taken += 1
     if taken == 0:
         raise UserError(f"{path}: no conversation with an answer; expected a list of {_ENTRY}")
-    if spec.requests is not None and taken < spec.requests:
-        raise UserError(
-            f"{path}: has {taken} conversations with an answer, but requests is {spec.requests}"
-        )
+    check_enough(path, taken, spec.requests, "conversations with an answer")
 
 
 def _entries(path: Path) -> Iterator[Any]:

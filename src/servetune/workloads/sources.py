@@ -25,13 +25,8 @@ def read_source(path: Path) -> str:
 def json_lines(path: Path, text: str, expected: str) -> Iterator[tuple[int, Any]]:
     """Yield the number and the value of each line that is not blank.
 
-    Args:
-        path: the file, for messages.
-        text: its content.
-        expected: what a line should be, for messages.
-
     Raises:
-        UserError: the first line that is not JSON.
+        UserError: the first line that is not JSON, and so not as `expected` says.
     """
     # Not splitlines, which also splits at characters that JSON allows inside strings.
     for number, line in enumerate(text.split("\n"), start=1):
@@ -43,11 +38,17 @@ def json_lines(path: Path, text: str, expected: str) -> Iterator[tuple[int, Any]
             yield number, value
 
 
-def wrong_line(path: Path, number: int, expected: str, found: object) -> UserError:
-    """Return the error for a line that is not as expected; `found` is shown shortened."""
-    shown = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+def wrong_line(path: Path, number: int, expected: str, value: object) -> UserError:
+    """Return the error for a line that is not as expected; its value is shown shortened."""
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     return UserError(f"{path}: line {number}: expected {expected}, not {shown}")
+
+
+def check_enough(path: Path, rows: int, wanted: int | None, what: str) -> None:
+    """Raise a UserError for a file of fewer rows than asked for."""
+    if wanted is not None and rows < wanted:
+        raise UserError(f"{path}: has {rows} {what}, but requests is {wanted}")
 
 
 def is_count(value: object) -> bool:
