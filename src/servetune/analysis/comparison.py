@@ -6,13 +6,14 @@ lie with statistics, CACM 29, 1986). Below 1 is better for a latency, above 1 fo
 `servetune.metrics` says which. A ratio is not a verdict: `servetune.analysis.verdicts` gives those.
 """
 
+from collections import Counter
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
 from servetune.metrics import METRIC, WITH_RATIO
-from servetune.tables.frames import geometric_mean, known, numbers, records_of
+from servetune.tables.frames import geometric_mean, grouped, known, numbers, records_of
 
 KEY = ["variant", "workload", "load_point"]
 
@@ -35,9 +36,7 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     if table.empty:
         return pd.DataFrame(columns=[*KEY, "status", "ok", *METRIC, *ratio_columns()])
     # As dictionaries: pandas takes a hundred times as long for the few rows of each group.
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in records_of(table):
-        groups.setdefault(tuple(row[name] for name in KEY), []).append(row)
+    groups = grouped(records_of(table), lambda row: tuple(row[name] for name in KEY))
     rows = pd.DataFrame([_reduce(key, group) for key, group in groups.items()])
     base = {_place(row): row for row in records_of(rows) if row["variant"] == baseline}
     ratios = [_ratios(row, base.get(_place(row)), baseline) for row in records_of(rows)]
@@ -70,9 +69,7 @@ def _place(row: dict[str, Any]) -> tuple[str, str]:
 
 def _reduce(key: tuple[Any, ...], group: list[dict[str, Any]]) -> dict[str, Any]:
     ok = [row for row in group if row["status"] == "ok"]
-    counts = {
-        status: sum(row["status"] == status for row in group) for status in ("failed", "invalid")
-    }
+    statuses = Counter(row["status"] for row in group)
     first = group[0]
     return {
         **dict(zip(KEY, key, strict=True)),
@@ -80,8 +77,9 @@ def _reduce(key: tuple[Any, ...], group: list[dict[str, Any]]) -> dict[str, Any]
         "rate_rps": first["rate_rps"],
         "measurements": len(group),
         "ok": len(ok),
-        **counts,
-        "status": _status(len(group), len(ok), counts["failed"]),
+        "failed": statuses["failed"],
+        "invalid": statuses["invalid"],
+        "status": _status(statuses),
         "requests": int(sum(known(row["completed_requests"]) or 0 for row in ok)),
         "is_dummy": bool(first["is_dummy"]),
         "reason": _reasons(group),
@@ -90,23 +88,21 @@ def _reduce(key: tuple[Any, ...], group: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def _mean(metric: str, values: list[float | None]) -> float | None:
-    told = [value for value in values if value is not None]
-    if not told:
+    given = [value for value in values if value is not None]
+    if not given:
         return None
-    return geometric_mean(told) if metric in WITH_RATIO else fmean(told)
+    return geometric_mean(given) if metric in WITH_RATIO else fmean(given)
 
 
-def _status(measurements: int, ok: int, failed: int) -> str:
-    if ok == measurements:
-        return "ok"
-    if ok:
-        return "partial"
-    return "failed" if failed else "invalid"
+def _status(statuses: Counter[str]) -> str:
+    if statuses["ok"]:
+        return "ok" if len(statuses) == 1 else "partial"
+    return "failed" if statuses["failed"] else "invalid"
 
 
 def _reasons(group: list[dict[str, Any]]) -> str | None:
-    told = [(row["rule"], row["reason"]) for row in group if row["status"] != "ok"]
-    texts = [": ".join(str(part) for part in parts if pd.notna(part)) for parts in told]
+    reasons = [(row["rule"], row["reason"]) for row in group if row["status"] != "ok"]
+    texts = [": ".join(str(part) for part in parts if pd.notna(part)) for parts in reasons]
     return "; ".join(dict.fromkeys(text for text in texts if text)) or None
 
 

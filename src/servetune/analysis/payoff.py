@@ -1,6 +1,7 @@
 """Up to which load speculation pays, by what was measured."""
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 import pandas as pd
 
@@ -51,17 +52,13 @@ class Payoff:
     @property
     def pays_at(self) -> tuple[float, Speedup] | None:
         """None where it does not pay at the lightest load."""
-        last = None
-        for concurrency, speedup in self.points:
-            if not speedup.pays:
-                break
-            last = (concurrency, speedup)
-        return last
+        paying = list(takewhile(lambda point: point[1].pays, self.points))
+        return paying[-1] if paying else None
 
     @property
     def stops_at(self) -> tuple[float, Speedup] | None:
         """None where it pays, or may pay, at every load."""
-        return next((each for each in self.points if each[1].pays is False), None)
+        return next((point for point in self.points if point[1].pays is False), None)
 
     @property
     def has_intervals(self) -> bool:
@@ -77,12 +74,12 @@ def counterparts(plan: Plan) -> dict[str, str]:
     first = {session.variant: session for session in reversed(plan.sessions)}
     plain = [session for session in first.values() if session.speculative is None]
     plain.sort(key=lambda session: session.variant != plan.baseline)
-    found = {}
+    pairs = {}
     for name, session in first.items():
-        same = [each.variant for each in plain if _served(each) == _served(session)]
+        same = [other.variant for other in plain if _served(other) == _served(session)]
         if session.speculative is not None and same:
-            found[name] = same[0]
-    return found
+            pairs[name] = same[0]
+    return pairs
 
 
 def _served(session: Session) -> tuple[object, ...]:
@@ -92,36 +89,30 @@ def _served(session: Session) -> tuple[object, ...]:
 def speedups(plan: Plan, launches: pd.DataFrame) -> dict[Place, Speedup]:
     """Return the measured speed-up of each place at which both were measured.
 
-    Args:
-        plan: what was asked.
-        launches: as `servetune.analysis.launches.launch_values` makes them.
+    `launches` are as `servetune.analysis.launches.launch_values` makes them.
     """
     of_metric = launches[launches["metric"] == METRIC]
-    found = {}
+    measured = {}
     for variant, plain in counterparts(plan).items():
         pair = of_metric[of_metric["variant"].isin([variant, plain])]
         for row in records_of(judge(pair, plain, plan.equivalence)):
             ratio, low, high = (known(row[n]) for n in ("ratio", "ratio_low", "ratio_high"))
             if ratio:
+                ends = (1 / high if high else None, 1 / low if low else None)
                 place = (variant, row["workload"], row["load_point"])
-                found[place] = Speedup(
-                    1 / ratio,
-                    1 / high if high else None,
-                    1 / low if low else None,
-                    plan.equivalence,
-                )
-    return found
+                measured[place] = Speedup(1 / ratio, *ends, plan.equivalence)
+    return measured
 
 
-def payoffs(plan: Plan, table: pd.DataFrame, found: dict[Place, Speedup]) -> list[Payoff]:
+def payoffs(plan: Plan, table: pd.DataFrame, measured: dict[Place, Speedup]) -> list[Payoff]:
     """Gather the speed-ups of closed loops by variant and workload."""
     plain = counterparts(plan)
     points: dict[tuple[str, str], dict[float, Speedup]] = {}
     for row in records_of(table):
         place = (row["variant"], row["workload"], row["load_point"])
         concurrency = known(row["concurrency"])
-        if place in found and concurrency and known(row["rate_rps"]) is None:
-            points.setdefault(place[:2], {})[concurrency] = found[place]
+        if place in measured and concurrency and known(row["rate_rps"]) is None:
+            points.setdefault(place[:2], {})[concurrency] = measured[place]
     return [
         Payoff(variant, plain[variant], workload, tuple(sorted(at.items(), key=lambda p: p[0])))
         for (variant, workload), at in points.items()

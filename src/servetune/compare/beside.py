@@ -20,15 +20,14 @@ def capacity_table(base: Side, here: Side) -> str | None:
     """Write the capacities of both sides with their ratio; None where neither has any."""
     rows = []
     for before, after in _pairs(base.capacities, here.capacities, _search):
-        told = after or before
-        place = f"{told['workload']} · {told['tier']}"
+        row = after or before
+        place = f"{row['workload']} · {row['tier']}"
         both = gain(after, before) if after and before else None
-        found = [Found(row, both, place, "") if row else None for row in (before, after)]
-        unit = next(each.unit for each in found if each)
-        cells = [f"{each.capacity} ({each.interval}) {unit}" if each else NONE for each in found]
-        ratio = found[1].gained if found[1] and both else NONE
-        repeat = f", repeat {told['repeat']}" if told["repeat"] > 1 else ""
-        rows.append([text(told["variant"] + repeat), text(place), *cells, text(ratio)])
+        sides = [Found(side, both, place, "") if side else None for side in (before, after)]
+        cells = [f"{s.capacity} ({s.interval}) {s.unit}" if s else NONE for s in sides]
+        ratio = sides[1].gained if sides[1] and both else NONE
+        repeat = f", repeat {row['repeat']}" if row["repeat"] > 1 else ""
+        rows.append([text(row["variant"] + repeat), text(place), *cells, text(ratio)])
     heads = ["Variant", "SLO", "Base", "Here", "Here over base"]
     return pipe_table(heads, rows, numeric_from=len(heads)) if rows else None
 
@@ -37,9 +36,8 @@ def quality_table(base: Side, here: Side) -> str | None:
     """Write the quality of both sides, each against its own baseline; None where neither has it."""
     rows = []
     for before, after in _pairs(base.quality, here.quality, lambda row: (row["variant"],)):
-        told = after or before
         cells = [_answers(row) if row else NONE for row in (before, after)]
-        rows.append([text(told["variant"]), *map(text, cells)])
+        rows.append([text((after or before)["variant"]), *map(text, cells)])
     heads = ["Variant", "Base", "Here"]
     return pipe_table(heads, rows, numeric_from=len(heads)) if rows else None
 
@@ -47,11 +45,11 @@ def quality_table(base: Side, here: Side) -> str | None:
 def _answers(row: dict[str, Any]) -> str:
     if why := quality.absent(row):
         return why
-    told = f"perplexity {number(row['perplexity'])}"
+    answers = f"perplexity {number(row['perplexity'])}"
     if isinstance(row["verdict"], str):
-        told += f", {quality.estimate(row, 'perplexity_ratio')} of the baseline's"
-        told += f", top-1 agreement {quality.estimate(row, 'top1_agreement')}: {row['verdict']}"
-    return told
+        answers += f", {quality.estimate(row, 'perplexity_ratio')} of the baseline's"
+        answers += f", top-1 agreement {quality.estimate(row, 'top1_agreement')}: {row['verdict']}"
+    return answers
 
 
 def _search(row: dict[str, Any]) -> tuple[Any, ...]:

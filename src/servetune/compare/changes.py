@@ -1,12 +1,11 @@
 """What differs between two revisions: declared, resolved by the server, and installed."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from servetune.compare.sides import Side
-from servetune.records.sessions import Launch
 
 NONE = "\N{EN DASH}"
 
@@ -75,7 +74,7 @@ def resolved_changes(base: Side, here: Side) -> list[Change]:
 
     A value that varies from launch to launch of one side is not a change.
     """
-    found: dict[tuple[str, str, str], list[str]] = {}
+    changed: dict[tuple[str, str, str], list[str]] = {}
     common = [name for name in here.variants if name in base.variants]
     for variant in common:
         before, after = _resolved(base, variant), _resolved(here, variant)
@@ -84,27 +83,23 @@ def resolved_changes(base: Side, here: Side) -> list[Change]:
         for name in sorted(before.keys() | after.keys(), key=_rank):
             one, other = before.get(name, {show(None)}), after.get(name, {show(None)})
             if one.isdisjoint(other):
-                told = (name, " or ".join(sorted(one)), " or ".join(sorted(other)))
-                found.setdefault(told, []).append(variant)
+                change = (name, " or ".join(sorted(one)), " or ".join(sorted(other)))
+                changed.setdefault(change, []).append(variant)
     return [
-        Change(*told, () if variants == common else tuple(variants))
-        for told, variants in sorted(found.items(), key=lambda item: _rank(item[0][0]))
+        Change(*change, () if variants == common else tuple(variants))
+        for change, variants in sorted(changed.items(), key=lambda item: _rank(item[0][0]))
     ]
 
 
 def installed_changes(base: Side, here: Side) -> list[Change]:
     """List changes of engines, versions, checkpoints and hosts."""
-    kinds: list[tuple[str, Callable[[Side], set[str]]]] = [
-        ("engine", lambda side: {s.engine for s in side.sessions.values()}),
-        ("model", _models),
-        ("host", lambda side: {str(each.host["cpu"]) for each in _launches(side) if each.host}),
-        ("GPU", _gpus),
-    ]
-    names = {name for side in (base, here) for each in _launches(side) for name in each.versions}
-    pairs = [(name, read(base), read(here)) for name, read in kinds]
-    pairs += [(name, _versions(base, name), _versions(here, name)) for name in sorted(names)]
+    before, after = _installed(base), _installed(here)
+    kinds = ["engine", "model", "host", "GPU"]
+    names = [*kinds, *sorted((before.keys() | after.keys()) - {*kinds})]
     return [
-        Change(name, _listed(one), _listed(other)) for name, one, other in pairs if one != other
+        Change(name, _listed(before.get(name, set())), _listed(after.get(name, set())))
+        for name in names
+        if before.get(name, set()) != after.get(name, set())
     ]
 
 
@@ -157,21 +152,21 @@ def _rank(name: str) -> tuple[int, str]:
     return place, name
 
 
-def _launches(side: Side) -> list[Launch]:
-    return [launch for session in side.sessions.values() for launch in session.launches]
-
-
-def _models(side: Side) -> set[str]:
-    return {str(id) for s in side.sessions.values() for id in s.model.values() if id}
-
-
-def _gpus(side: Side) -> set[str]:
-    gpus = [gpu for launch in _launches(side) for gpu in launch.host.get("gpus", [])]
-    return {str(gpu.get("name")) for gpu in gpus}
-
-
-def _versions(side: Side, name: str) -> set[str]:
-    return {each.versions[name] for each in _launches(side) if name in each.versions}
+def _installed(side: Side) -> dict[str, set[str]]:
+    """All that the sessions of a side name of each kind, and all versions of each package."""
+    sessions = side.sessions.values()
+    launches = [launch for session in sessions for launch in session.launches]
+    gpus = [gpu for launch in launches for gpu in launch.host.get("gpus", [])]
+    installed = {
+        "engine": {session.engine for session in sessions},
+        "model": {str(id) for session in sessions for id in session.model.values() if id},
+        "host": {str(launch.host["cpu"]) for launch in launches if launch.host},
+        "GPU": {str(gpu.get("name")) for gpu in gpus},
+    }
+    for launch in launches:
+        for name, version in launch.versions.items():
+            installed.setdefault(name, set()).add(version)
+    return installed
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.comparison import compare
+from servetune.analysis.comparison import KEY, compare
 from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import launch_values
 from servetune.analysis.resolution import resolution
@@ -69,7 +69,7 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
     """Compare what two revisions declared and measured, variant by variant."""
     values = [launch_values(side.table, side.quantiles) for side in (base, here)]
     verdicts = judge_revisions(values[1], values[0], equivalence)
-    found = drift(values[1])
+    drifts = drift(values[1])
     sides = [each.assign(variant=each["variant"] + f" {i}") for i, each in enumerate(values)]
     return Comparison(
         base=base,
@@ -81,7 +81,7 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
         rows=_rows(base, here, verdicts),
         verdicts=verdicts,
         resolution=resolution(pd.concat(sides), equivalence, count_judged(verdicts)),
-        drifted=list(found.loc[found["has_drifted"], "metric"]),
+        drifted=list(drifts.loc[drifts["has_drifted"], "metric"]),
         order_was_kept=order_was_kept(here.table),
     )
 
@@ -92,9 +92,7 @@ def _rows(base: Side, here: Side, verdicts: pd.DataFrame) -> list[Row]:
     for row in records_of(verdicts):
         judged.setdefault(_key(row), {})[row["metric"]] = row
     shared = set(base.table["measurement"]) & set(here.table["measurement"])
-    is_shared = here.table.groupby(["variant", "workload", "load_point"])["measurement"].agg(
-        lambda ids: set(ids) <= shared
-    )
+    is_shared = here.table.groupby(KEY)["measurement"].agg(lambda ids: set(ids) <= shared)
     return [
         Row(*key, before.get(key), after.get(key), judged.get(key, {}), is_shared.get(key, False))
         for key in dict.fromkeys([*after, *before])
@@ -103,8 +101,7 @@ def _rows(base: Side, here: Side, verdicts: pd.DataFrame) -> list[Row]:
 
 def _means(side: Side) -> dict[_Key, dict[str, Any]]:
     # The baseline of the study plays no part in a comparison of revisions.
-    rows = records_of(compare(side.table, baseline=""))
-    return {_key(row): row for row in rows}
+    return {_key(row): row for row in records_of(compare(side.table, baseline=""))}
 
 
 def _key(row: dict[str, Any]) -> _Key:

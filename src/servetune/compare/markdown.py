@@ -1,9 +1,5 @@
 """A comparison of revisions as Markdown for a pull request."""
 
-from typing import Any
-
-import pandas as pd
-
 from servetune.compare.beside import capacity_table, quality_table
 from servetune.compare.changes import Change
 from servetune.compare.comparison import Comparison, Row
@@ -13,10 +9,11 @@ from servetune.report import wording
 from servetune.report.gfm import bullets, details, pipe_table, text
 from servetune.report.verdicts import resolved
 from servetune.report.verdicts_markdown import verdict_cell
-from servetune.tables.frames import known
+from servetune.tables.frames import known, records_of
 
 MOST_RESOLVED = 25
 MOST_ROWS = 150
+MOST_PROBLEMS = 12
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -80,8 +77,7 @@ def _changes(changes: list[Change]) -> str:
 
 
 def _resolved(comparison: Comparison) -> str:
-    told = [s for side in (comparison.base, comparison.here) for s in _configured(side)]
-    if not all(told):
+    if not (_is_configured(comparison.base) and _is_configured(comparison.here)):
         return "Not known: a server did not tell its configuration, or did not start."
     rows = [
         [text(c.name), text(c.base), text(c.here), text(", ".join(c.variants) or "all")]
@@ -97,14 +93,13 @@ def _resolved(comparison: Comparison) -> str:
     return shown
 
 
-def _configured(side: Side) -> list[bool]:
-    """Whether each variant has a launch that told its configuration."""
-    told = {
+def _is_configured(side: Side) -> bool:
+    """Whether each variant has a launch that gave its configuration."""
+    return set(side.variants) <= {
         session.variant
         for session in side.sessions.values()
         if any(launch.server_info.get("vllm_config") for launch in session.launches)
     }
-    return [variant in told for variant in side.variants]
 
 
 def _metrics(comparison: Comparison) -> str:
@@ -116,8 +111,8 @@ def _metrics(comparison: Comparison) -> str:
     shown = pipe_table(heads, cells, numeric_from=len(heads))
     left = len(comparison.rows) - len(cells)
     shown += f"\n\n{wording.plural(left, 'more row')} not shown." if left else ""
-    told = "" if comparison.verdicts.empty else resolved(comparison.resolution)
-    return shown + (f"\n\n{text(told)}" if told else "")
+    power = "" if comparison.verdicts.empty else resolved(comparison.resolution)
+    return shown + (f"\n\n{text(power)}" if power else "")
 
 
 def _row_cells(row: Row) -> list[str]:
@@ -142,13 +137,14 @@ def _values(row: Row, metric: str) -> str:
 
 def _validity(comparison: Comparison) -> str:
     lines = [_state(comparison.base, comparison.base.label), _state(comparison.here, "Here")]
-    if int(comparison.here.table["repeat"].max()) > 1:
+    table = comparison.here.table
+    if int(table["repeat"].max()) > 1:
         kept = "was" if comparison.order_was_kept else "was not"
         lines.append(f"Here the interleaved order of sessions {kept} kept.")
     lines += [
         f"{text(row['variant'])} {row['load_point']}, repeat {row['repeat']}:"
         f" {row['status']}: {text(row['reason'])}"
-        for row in _broken(comparison.here.table)
+        for row in records_of(table[table["status"] != "ok"])[:MOST_PROBLEMS]
     ]
     return bullets(lines)
 
@@ -163,11 +159,3 @@ def _state(side: Side, label: str) -> str:
         f"{text(label)}: {wording.plural(len(table), 'measurement')}, {counts['ok']} ok,"
         f" {counts['failed']} failed, {invalid} invalid{when}."
     )
-
-
-def _broken(table: pd.DataFrame) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
-        {str(key): value for key, value in row.items()}
-        for row in table[table["status"] != "ok"].to_dict("records")
-    ]
-    return found[:12]
