@@ -23,6 +23,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 NAMES = ("dvc", "servetune", "snakemake")
 
@@ -80,7 +81,8 @@ def serve(listener: socket.socket, python: Path) -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while 0 not in select.select([0, listener], [], [])[0]:
+    waited: list[Any] = [0, listener]
+    while 0 not in select.select(waited, [], [])[0]:
         client, _ = listener.accept()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -104,7 +106,8 @@ def attend(client: socket.socket, python: Path) -> None:
     for stream in streams:
         os.close(stream)
     child = os.pidfd_open(pid)
-    if child not in select.select([child, client], [], [])[0]:
+    waited: list[Any] = [child, client]
+    if child not in select.select(waited, [], [])[0]:
         os.kill(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     client.sendall(f"{code if code >= 0 else 128 - code}\n".encode())
@@ -129,7 +132,7 @@ def become(
         code = ended.code
     except BaseException:
         traceback.print_exc()
-    threading._shutdown()
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     if isinstance(code, str):
         print(code, file=sys.stderr)

@@ -24,7 +24,8 @@ def test_what_each_rule_prints_is_shown_and_kept_in_its_log(measured: Workspace)
     rules = "".join(path.read_text() for path in (measured.root / "workflow/rules").glob("*.smk"))
     assert rules.count("\n    log:") == rules.count("\n    shell:") == 6
     logs = sorted((measured.root / "logs").rglob("*.log"))
-    assert {log.parent.name for log in logs} == {"engine", "model", "session", "standin", "workload"}
+    folders = {log.parent.name for log in logs}
+    assert folders == {"engine", "model", "session", "standin", "workload"}
     said = [line for log in logs for line in log.read_text().splitlines()]
     assert any("plain: random c8, load point 2 of 2" in line for line in said)
     for line in said:

@@ -134,7 +134,17 @@ def test_a_step_that_costs_more_than_its_work_is_told() -> None:
 
 
 def client(card: dict[str, float], limits: Limits) -> Case:
-    metrics = Metrics.model_construct(requests=12, completed_requests=12, failed_requests=0)
+    metrics = Metrics(
+        requests=12,
+        completed_requests=12,
+        failed_requests=0,
+        duration_s=1,
+        input_tokens=12,
+        output_tokens=12,
+        request_throughput_rps=12,
+        output_throughput_tok_s=12,
+        total_throughput_tok_s=24,
+    )
     told = [check.model_dump() for check in checks(metrics, Card.model_validate(card), limits)]
     row = {"card": json.dumps(card), "checks": json.dumps(told)}
     return recorded("one-request-at-a-time", **row)
