@@ -57,7 +57,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 @cache
 def draw_dag() -> str:
     """The rules of the quickstart and what each waits for, as Snakemake draws them, in SVG."""
-    command = ["snakemake", "--quiet=all", "--rulegraph=dot", "--config", "study=quickstart"]
+    command = ["snakemake", "--quiet=all", "--rulegraph=dot", "--config"]
+    command += ["study=quickstart", "variants=all"]
     dot = subprocess.run(
         [sys.executable, "-m", *command], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
