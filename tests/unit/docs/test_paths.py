@@ -1,4 +1,4 @@
-"""The docs name files and folders that exist."""
+"""The docs name files, folders and rules that exist."""
 
 import re
 from pathlib import Path
@@ -15,3 +15,13 @@ def test_every_path_of_the_repository_that_a_page_names_exists(page: Path) -> No
     named = NAMED.findall(page.read_text(encoding="utf-8"))
     own = (path for path in named if not re.search(r"[<*]|mine|NAME", path))
     assert [path for path in own if not (ROOT / path).exists()] == []
+
+
+def test_the_page_of_the_dag_names_every_rule() -> None:
+    rules = {
+        name
+        for file in (ROOT / "workflow/rules").glob("*.smk")
+        for name in re.findall(r"^rule (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    page = (ROOT / "docs/dag.md").read_text(encoding="utf-8")
+    assert rules == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
