@@ -116,7 +116,7 @@ def test_tables_made_again_keep_the_telemetry_of_runs_whose_samples_are_not_here
     kept = pd.read_parquet(path)
     assert set(kept["measurement"]) == set(workspace.records())
     workspace.check("rm", "-rf", "results/raw")
-    with (workspace.root / "src/servetune/tables.py").open("a") as tables:
+    with (workspace.root / "src/servetune/tables/write.py").open("a") as tables:
         tables.write("\n# edited\n")
     assert "collect_tables" in workspace.dry_run()
     workspace.collect()
