@@ -1,0 +1,17 @@
+"""The lock that no test installs, as it needs a GPU, can be installed all the same."""
+
+import subprocess
+from pathlib import Path
+
+from tests.paths import ROOT
+
+
+def test_the_lock_of_vllm_cuda_resolves_with_its_hashes(tmp_path: Path) -> None:
+    lock = ROOT / "workflow" / "envs" / "vllm-cuda.txt"
+    words = ["uv", "pip", "install", "--dry-run", "--require-hashes", "-r", str(lock)]
+    words += ["--target", str(tmp_path), "--python-platform", "x86_64-manylinux_2_28"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pinned = {line.split()[0] for line in lock.read_text().splitlines() if "==" in line}
+    planned = {line.removeprefix(" + ") for line in done.stderr.splitlines() if "==" in line}
+    assert planned == pinned
