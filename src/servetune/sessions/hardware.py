@@ -3,7 +3,6 @@
 import contextlib
 import os
 import platform
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from servetune.errors import UserError
 from servetune.progress import say
-from servetune.telemetry.gpus import visible_indices
+from servetune.telemetry.gpus import Gpus
 
 
 def check_hardware(declared: str, visible: str | None = None) -> None:
@@ -33,7 +32,7 @@ def check_hardware(declared: str, visible: str | None = None) -> None:
     if declared not in found:
         raise UserError(
             f"hardware: the study declares {declared}, but this machine has"
-            f" {', '.join(found) or 'no GPU that nvidia-smi shows'}; measure on {declared},"
+            f" {', '.join(found) or 'no GPU that its driver shows'}; measure on {declared},"
             " or declare the hardware you have"
         )
 
@@ -44,18 +43,11 @@ def gpus(visible: str | None = None) -> list[dict[str, str]]:
     Args:
         visible: CUDA_VISIBLE_DEVICES as the server gets it; by default this process's own.
     """
-    fields = "name,uuid,driver_version,memory.total"
-    query = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
+    devices = Gpus(visible)
     try:
-        answer = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    keys = ("name", "uuid", "driver", "memory")
-    lines = answer.stdout.strip().splitlines()
-    found = [dict(zip(keys, line.split(", "), strict=False)) for line in lines]
-    if visible is None:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return [found[i] for i in visible_indices(visible, [gpu.get("uuid", "") for gpu in found])]
+        return devices.describe()
+    finally:
+        devices.close()
 
 
 def describe_host(visible: str | None = None) -> dict[str, Any]:

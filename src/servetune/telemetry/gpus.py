@@ -69,6 +69,17 @@ class Gpus:
             self._is_open = True
             self._gpus = _choose(visible)
 
+    def describe(self) -> list[dict[str, str]]:
+        """Return name, UUID, driver and memory of each GPU, in CUDA's order."""
+        driver = _text(_ask("nvmlSystemGetDriverVersion"))
+        found = []
+        for _, handle in self._gpus:
+            name, memory = (_ask(f"nvmlDeviceGet{of}", handle) for of in ("Name", "MemoryInfo"))
+            size = "" if memory is None else f"{memory.total // 2**20} MiB"
+            told = {"name": _text(name), "uuid": _uuid(handle), "driver": driver, "memory": size}
+            found.append(told)
+        return found
+
     def sample(self) -> list[GpuSample]:
         """Return one sample a GPU, in the order in which CUDA numbers them; empty without any."""
         return [_sample(index, handle) for index, handle in self._gpus]
@@ -168,19 +179,17 @@ def _choose(visible: str | None) -> list[tuple[int, Any]]:
     handles = [_ask("nvmlDeviceGetHandleByIndex", i) for i in range(count)]
     if visible is None:
         return [(i, handle) for i, handle in enumerate(handles) if handle is not None]
-    chosen = visible_indices(visible, [_uuid(handle) for handle in handles])
+    chosen = _visible(visible, [_uuid(handle) for handle in handles])
     return [(i, handles[i]) for i in chosen if handles[i] is not None]
 
 
-def visible_indices(visible: str | None, uuids: Sequence[str]) -> list[int]:
+def _visible(visible: str, uuids: Sequence[str]) -> list[int]:
     """Return the indices of the GPUs that CUDA shows, in the order in which it numbers them.
 
     Args:
-        visible: CUDA_VISIBLE_DEVICES, or None where it is not set.
+        visible: CUDA_VISIBLE_DEVICES.
         uuids: of all GPUs, by index.
     """
-    if visible is None:
-        return list(range(len(uuids)))
     chosen: list[int] = []
     for word in visible.split(","):
         index = _index_of(word.strip(), uuids)
@@ -199,8 +208,11 @@ def _index_of(word: str, uuids: Sequence[str]) -> int | None:
 
 
 def _uuid(handle: Any) -> str:
-    uuid = _ask("nvmlDeviceGetUUID", handle) or ""
-    return uuid.decode() if isinstance(uuid, bytes) else str(uuid)
+    return _text(_ask("nvmlDeviceGetUUID", handle))
+
+
+def _text(told: Any) -> str:
+    return told.decode() if isinstance(told, bytes) else str(told or "")
 
 
 def _sample(index: int, handle: Any) -> GpuSample:

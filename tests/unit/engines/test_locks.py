@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.paths import ROOT
 
 
-def test_the_lock_of_vllm_cuda_resolves_with_its_hashes(tmp_path: Path) -> None:
+def test_the_lock_of_vllm_cuda_resolves_and_each_package_has_a_hash(tmp_path: Path) -> None:
     lock = ROOT / "workflow" / "envs" / "vllm-cuda.txt"
     words = ["uv", "pip", "install", "--dry-run", "--require-hashes", "-r", str(lock)]
     words += ["--target", str(tmp_path), "--python-platform", "x86_64-manylinux_2_28"]

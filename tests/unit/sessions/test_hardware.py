@@ -3,22 +3,32 @@
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from servetune.errors import UserError
 from servetune.sessions.hardware import check_hardware, describe_host, gpus, sole_use
+from servetune.telemetry import gpus as telemetry_gpus
 
-TWO = "NVIDIA H200, GPU-aaaa, 580.1, 143771 MiB\nNVIDIA L4, GPU-bbbb, 580.1, 23034 MiB\n"
+MIB = 2**20
+DRIVER = SimpleNamespace(
+    NVMLError=RuntimeError,
+    nvmlInit=lambda: None,
+    nvmlShutdown=lambda: None,
+    nvmlSystemGetDriverVersion=lambda: "580.1",
+    nvmlDeviceGetCount=lambda: 2,
+    nvmlDeviceGetHandleByIndex=lambda index: index,
+    nvmlDeviceGetName=lambda index: ("NVIDIA H200", "NVIDIA L4")[index],
+    nvmlDeviceGetUUID=lambda index: ("GPU-aaaa", "GPU-bbbb")[index],
+    nvmlDeviceGetMemoryInfo=lambda index: SimpleNamespace(total=(143771, 23034)[index] * MIB),
+)
 
 
 @pytest.fixture(autouse=True)
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host of two kinds of GPU, by a nvidia-smi of our own, with locks of its own."""
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text(f"#!/bin/sh\nprintf '{TWO}'\n")
-    smi.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    """A host of two kinds of GPU, by a driver of our own, with locks of its own."""
+    monkeypatch.setattr(telemetry_gpus, "pynvml", DRIVER)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
 
@@ -35,6 +45,11 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_visible_gpus_are_described(visible: str | None, uuids: list[str]) -> None:
     assert [gpu["uuid"] for gpu in gpus(visible)] == uuids
     assert [gpu["uuid"] for gpu in describe_host(visible)["gpus"]] == uuids
+
+
+def test_a_gpu_is_described_as_the_records_name_it() -> None:
+    told = {"name": "NVIDIA H200", "uuid": "GPU-aaaa", "driver": "580.1", "memory": "143771 MiB"}
+    assert gpus("0") == [told]
 
 
 def test_the_variable_of_this_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
