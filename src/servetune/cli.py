@@ -262,13 +262,13 @@ def import_command(results: list[Path]) -> None:
 
 def _values(pairs: list[str]) -> dict[str, Any]:
     """Read key=value pairs, the values as YAML."""
-    import yaml
+    from servetune.study.reading import parse_yaml
 
     for pair in pairs:
         if "=" not in pair:
             raise UserError(f"--config {pair}: expected key=value, such as study=mine")
     split = (pair.split("=", 1) for pair in pairs)
-    return {key: yaml.safe_load(value) for key, value in split}
+    return {key: parse_yaml(value, f"--config {key}") for key, value in split}
 
 
 def _known(content: dict[str, Any], id: str, what: str) -> Any:

@@ -15,7 +15,6 @@ NEEDED = {
     "pyarrow": "pyarrow",
     "pydantic": "pydantic",
     "pynvml": "nvidia-ml-py",
-    "yaml": "pyyaml",
 }
 """What measuring imports, with the names of the packages that hold it."""
 

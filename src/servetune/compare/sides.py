@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from pydantic import ValidationError
 
 from servetune.errors import UserError
 from servetune.records.sessions import SessionRecord
+from servetune.study.reading import parse_yaml
 from servetune.tables.frames import declared
 
 RUN = "run: snakemake --cores 1 reports/summary.html"
@@ -115,7 +115,7 @@ def _side(label: str, read: Reader, without: str) -> Side:
 
 
 def _yaml(content: bytes | None) -> dict[str, Any]:
-    return (yaml.safe_load(content) or {}) if content else {}
+    return (parse_yaml(content.decode(), "YAML of that revision") or {}) if content else {}
 
 
 def _session(content: bytes) -> SessionRecord | None:

@@ -1,10 +1,10 @@
 """Reading YAML and validating it, with errors that name the place and the way out."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -18,37 +18,44 @@ def read_yaml(path: Path, file: Path) -> dict[str, Any]:
         UserError: no such file, bad YAML, a key given twice, or not a mapping.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
+        content = parse_yaml(path.read_text(encoding="utf-8"), str(file))
     except FileNotFoundError:
         raise UserError(f"{file}: no such file") from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise UserError(f"{file}: line {line}: {error.problem}") from None
     if not isinstance(content, dict):
         raise UserError(f"{file}: expected keys with values, as in `study: quickstart`")
-    _refuse_repeated_keys(node, [], file)
     return content
 
 
-def _refuse_repeated_keys(node: yaml.Node | None, above: list[str], file: Path) -> None:
-    """Refuse a key given twice, where YAML itself keeps the last without a word."""
-    if isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            _refuse_repeated_keys(item, [*above, str(index)], file)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    lines: dict[str, int] = {}
-    for key_node, value in node.value:
-        path = [*above, str(key_node.value)]
-        line = key_node.start_mark.line + 1
-        if (first := lines.setdefault(path[-1], line)) != line:
-            raise UserError(
-                f"{file}: {'.'.join(path)}: given twice, in lines {first} and {line};"
-                " rename or remove one"
-            )
-        _refuse_repeated_keys(value, path, file)
+def parse_yaml(text: str, name: str) -> Any:
+    """Parse YAML 1.1, as Snakemake and DVC do of params.yaml; errors call it `name`.
+
+    Raises:
+        UserError: bad YAML, or a key given twice.
+    """
+    # Not on the host of a bundle, which reads no YAML.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, MarkedYAMLError
+
+    reader = YAML(typ="safe", pure=True)
+    reader.version = (1, 1)
+    try:
+        with warnings.catch_warnings():
+            # 1e-3 is the number that it looks like.
+            warnings.simplefilter("ignore", MantissaNoDotYAML1_1Warning)
+            return reader.load(text)
+    except DuplicateKeyError as error:
+        above, here = error.context_mark, error.problem_mark
+        lines = text.splitlines()
+        key = lines[here.line][here.column :].partition(":")[0]
+        first = next(i for i in range(above.line, here.line + 1) if f"{key}:" in lines[i])
+        raise UserError(
+            f"{name}: {key}: given twice, in lines {first + 1} and {here.line + 1};"
+            " rename or remove one"
+        ) from None
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise UserError(f"{name}: line {line}: {error.problem}") from None
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

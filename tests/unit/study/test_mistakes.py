@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
+from servetune.study.reading import parse_yaml
 from tests.project import Project
 
 Edit = Callable[[dict[str, Any]], object]
@@ -193,6 +195,12 @@ def test_a_variant_given_twice_is_refused_with_both_lines(project: Project) -> N
     path = project.root / "studies/quickstart.yaml"
     path.write_text(path.read_text() + "\nvariants:\n  other: {model: tiny}\n")
     assert "variants: given twice, in lines" in message(project)
+
+
+def test_yaml_means_here_what_it_means_to_snakemake_and_dvc() -> None:
+    text = "{a: yes, b: off, c: 1.5e-3, d: 010, e: null, f: '1', g: 0.10}"
+    assert parse_yaml(text, "study.yaml") == yaml.safe_load(text)
+    assert parse_yaml("1e-3", "study.yaml") == 0.001
 
 
 def test_yaml_that_cannot_be_read_names_the_line(project: Project) -> None:
