@@ -23,7 +23,6 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 NAMES = ("dvc", "servetune", "snakemake")
 
@@ -81,8 +80,7 @@ def serve(listener: socket.socket, python: Path) -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    waited: list[Any] = [0, listener]
-    while 0 not in select.select(waited, [], [])[0]:
+    while 0 not in select.select([0, listener.fileno()], [], [])[0]:
         client, _ = listener.accept()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -106,8 +104,7 @@ def attend(client: socket.socket, python: Path) -> None:
     for stream in streams:
         os.close(stream)
     child = os.pidfd_open(pid)
-    waited: list[Any] = [child, client]
-    if child not in select.select(waited, [], [])[0]:
+    if child not in select.select([child, client.fileno()], [], [])[0]:
         os.kill(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     client.sendall(f"{code if code >= 0 else 128 - code}\n".encode())

@@ -1,8 +1,7 @@
 """Up to which load a variant is ahead: between which two measured ones, and where about."""
 
 import pytest
-
-from benchmarks.headline import falls_below_one
+from headline import falls_below_one
 
 
 def test_a_crossing_lies_on_the_line_between_the_logarithms() -> None:
