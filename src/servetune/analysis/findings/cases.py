@@ -7,7 +7,7 @@ import pandas as pd
 from servetune.analysis.findings.gather import Case
 from servetune.analysis.roofline.attained import Engine, Row
 from servetune.records.sessions import Ceilings, SessionRecord
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import grouped, known, records_of
 
 
 def cases(
@@ -21,18 +21,13 @@ def cases(
         declared: the ceilings of one device, where the study tells them.
     """
     rows = records_of(table)
-    most: dict[tuple[Any, ...], float] = {}
-    closed: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        most[_load(row)] = max(most.get(_load(row), 0.0), _in_flight(row))
-        if row["status"] == "ok" and known(row["rate_rps"]) is None and _in_flight(row):
-            closed.setdefault((*_load(row), row["repeat"]), []).append(row)
+    loads = grouped(rows, _load)
     return [
         Case(
             row,
             engine_of(row, sessions, declared),
-            _in_flight(row) >= most[_load(row)],
-            _lighter(row, closed.get((*_load(row), row["repeat"]), [])),
+            _in_flight(row) >= max(map(_in_flight, loads[_load(row)])),
+            _lighter(row, loads[_load(row)]),
         )
         for row in rows
     ]
@@ -46,8 +41,14 @@ def _in_flight(row: Row) -> float:
     return known(row["concurrency"]) or 0.0
 
 
-def _lighter(row: Row, closed: list[Row]) -> Row | None:
-    below = [each for each in closed if _in_flight(each) < _in_flight(row)]
+def _lighter(row: Row, others: list[Row]) -> Row | None:
+    """Return the next lighter closed loop of the same repeat, if one is ok."""
+    below = [
+        other
+        for other in others
+        if other["status"] == "ok" and other["repeat"] == row["repeat"]
+        if known(other["rate_rps"]) is None and 0 < _in_flight(other) < _in_flight(row)
+    ]
     return max(below, key=_in_flight, default=None)
 
 
@@ -57,7 +58,7 @@ def engine_of(
     """Return the engine that served a row; None if its architecture or ceilings are not known."""
     session = sessions.get(row["session"])
     launches = session.launches if session else []
-    launch = next((each for each in launches if each.launch == row["launch"]), None)
+    launch = next((launch for launch in launches if launch.launch == row["launch"]), None)
     ceilings = declared or (launch.ceilings if launch else None)
     if launch is None or launch.model is None or ceilings is None:
         return None

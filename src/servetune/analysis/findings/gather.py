@@ -14,7 +14,7 @@ from typing import Any
 
 from servetune.analysis.findings import rules
 from servetune.analysis.roofline.attained import Attained, Engine, attain
-from servetune.tables.frames import known
+from servetune.tables.frames import grouped, known
 
 Row = dict[str, Any]
 
@@ -47,8 +47,8 @@ class Case:
 
     @cached_property
     def _card(self) -> Row:
-        told = self.row.get("card")
-        return json.loads(told) if isinstance(told, str) else {}
+        card = self.row.get("card")
+        return json.loads(card) if isinstance(card, str) else {}
 
     @cached_property
     def broken(self) -> set[str]:
@@ -60,8 +60,8 @@ class Case:
     @cached_property
     def arguments(self) -> list[str]:
         """The server's command line; empty where it is not known."""
-        told = self.row.get("server_command")
-        return json.loads(told) if isinstance(told, str) else []
+        command = self.row.get("server_command")
+        return json.loads(command) if isinstance(command, str) else []
 
     @property
     def has_numbers(self) -> bool:
@@ -115,23 +115,20 @@ def all_rules() -> dict[str, Callable[[Case], Finding | None]]:
 
 def find(case: Case) -> dict[str, Finding]:
     """Return the findings of one load point by the rule that found them."""
-    found = {name: rule(case) for name, rule in all_rules().items()}
-    return {name: finding for name, finding in found.items() if finding is not None}
+    return {name: finding for name, rule in all_rules().items() if (finding := rule(case))}
 
 
 def findings(cases: Iterable[Case]) -> list[Told]:
     """Gather the findings of many load points, each said once, the highest gain first."""
-    gathered: dict[tuple[str, str], list[tuple[Finding, Row]]] = {}
-    for case in cases:
-        for name, finding in find(case).items():
-            gathered.setdefault((name, finding.title), []).append((finding, case.row))
-    told = []
-    for (name, _), found in gathered.items():
-        found.sort(key=lambda each: -each[0].gain)
+    every = [(name, finding, case.row) for case in cases for name, finding in find(case).items()]
+    gathered: list[Told] = []
+    for same in grouped(every, lambda of: (of[0], of[1].title)).values():
+        same.sort(key=lambda of: -of[1].gain)
+        name, finding, _ = same[0]
         places: dict[str, dict[str, None]] = {}
-        for finding, row in found:
+        for _, _, row in same:
             of_variant = places.setdefault(row["variant"], {})
             if finding.chart != "startup":  # a start is one whatever is sent after it
                 of_variant[f"{row['workload']} · {row['load_point']}"] = None
-        told.append(Told(name, found[0][0], {variant: tuple(at) for variant, at in places.items()}))
-    return sorted(told, key=lambda each: -each.finding.gain)
+        gathered.append(Told(name, finding, {who: tuple(at) for who, at in places.items()}))
+    return sorted(gathered, key=lambda told: -told.finding.gain)

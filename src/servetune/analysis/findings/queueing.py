@@ -34,15 +34,15 @@ def waits(case: "Case") -> bool:
 
 def queue_evidence(case: "Case") -> list[tuple[str, str]]:
     """Say how many waited, and how long."""
-    told = (
+    telemetry = (
         ("waiting, on average", case.value("waiting_mean"), short),
         ("waiting, at most", case.value("waiting_max"), count),
         ("queue time, all requests", case.value("queue_time_s"), seconds),
         ("queue time, mean", case.value("queue_time_mean_ms"), ms),
     )
-    found = [(name, write(value)) for name, value, write in told if value is not None]
-    if found:
-        return found
+    evidence = [(name, write(value)) for name, value, write in telemetry if value is not None]
+    if evidence:
+        return evidence
     ttft_ms, concurrency = case.value("ttft_p50_ms"), case.value("concurrency")
     return [
         *([("in flight", count(concurrency))] if concurrency else []),

@@ -106,17 +106,16 @@ def batch_of(row: Row) -> float | None:
     """Return the mean batch: from telemetry, else the concurrency that the server admits."""
     if running := known(row.get("running_mean")):
         return running
-    told = [known(row.get(name)) for name in ("concurrency", "max_num_seqs")]
-    return min((value for value in told if value), default=None)
+    limits = [known(row.get(name)) for name in ("concurrency", "max_num_seqs")]
+    return min((limit for limit in limits if limit), default=None)
 
 
 def context_of(row: Row) -> float | None:
-    """Return the mean tokens in the KV cache during decode: as seen, else from the means."""
+    """Return the mean tokens in the KV cache during decode: as sampled, else from the means."""
     if context := known(row.get("context_mean_tokens")):
         return context
-    lengths = (known(row.get(f"{name}_tokens")) for name in ("input", "output"))
+    read, written = (known(row.get(f"{name}_tokens")) for name in ("input", "output"))
     requests = known(row.get("completed_requests"))
-    read, written = lengths
     if not requests or read is None or written is None:
         return None
     return (read + written / 2) / requests

@@ -67,9 +67,7 @@ def _pays_until(row: Row, engine: Engine, context: float, length: float) -> int 
     def pays(batch: int) -> bool:
         return step_cost(row, engine, batch, context) < length
 
-    if not pays(1):
-        return 1
-    high = 2
+    high = 1
     while pays(high):
         high *= 2
         if high > LARGEST_BATCH:

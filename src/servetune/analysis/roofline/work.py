@@ -85,8 +85,7 @@ def decode_step(
         batch * (context + tokens) * kept,
         4 * batch * tokens * (context + (tokens + 1) / 2) * model.layers * model.attention_width,
     )
-    every = batch * tokens
-    return passes(model, every) + head(model, every) + attention
+    return passes(model, batch * tokens) + head(model, batch * tokens) + attention
 
 
 def speculative_step(

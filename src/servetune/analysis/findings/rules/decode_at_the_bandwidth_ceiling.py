@@ -15,11 +15,6 @@ def find(case: Case) -> Finding | None:
         return None
     total, weights = attained.work.bytes, engine.model.linear_bytes
     is_wide = engine.model.compute == "bf16"
-    attempts = [
-        *(["quantize the weights to 8 bits"] if is_wide else ["quantize the weights to 4 bits"]),
-        *([] if engine.draft_tokens else ["speculate: several tokens for one reading"]),
-        "shard over more devices (tensor_parallel_size), which adds bandwidth",
-    ]
     return Finding(
         title="Decode is bound by memory bandwidth; no server argument will help.",
         evidence=(
@@ -28,7 +23,11 @@ def find(case: Case) -> Finding | None:
             ("least possible here", ms(attained.least_tpot_ms)),
             ("read a step", f"{total / 1e9:.3g} GB, {percent(weights / total)} of it weights"),
         ),
-        attempts=tuple(attempts),
+        attempts=(
+            f"quantize the weights to {8 if is_wide else 4} bits",
+            *([] if engine.draft_tokens else ["speculate: several tokens for one reading"]),
+            "shard over more devices (tensor_parallel_size), which adds bandwidth",
+        ),
         gain=total / (total - min(weights, total) / 2),
         chart="roofline",
     )

@@ -25,12 +25,6 @@ def find(case: Case) -> Finding | None:
     if max(attained.decode.mbu, attained.decode.mfu) / (1 - prefill) >= FAR:
         return None
     is_eager = "--enforce-eager" in case.arguments
-    attempts = [
-        *(["turn enforce_eager off: compiled graphs take fewer launches"] if is_eager else []),
-        *([] if engine.draft_tokens else ["speculate: fewer steps for the same tokens"]),
-        "run more requests at once: a step of many takes little longer",
-        "not fewer bits: reading the weights is not what takes the time",
-    ]
     overhead = 1 - attained.least_tpot_ms / tpot_ms - prefill
     return Finding(
         title="Decode is bound by neither memory nor arithmetic, but by what each step costs.",
@@ -41,7 +35,12 @@ def find(case: Case) -> Finding | None:
             ("least possible here", ms(attained.least_tpot_ms)),
             ("time in prefill, at most", percent(prefill)),
         ),
-        attempts=tuple(attempts),
+        attempts=(
+            *(["turn enforce_eager off: compiled graphs take fewer launches"] if is_eager else []),
+            *([] if engine.draft_tokens else ["speculate: fewer steps for the same tokens"]),
+            "run more requests at once: a step of many takes little longer",
+            "not fewer bits: reading the weights is not what takes the time",
+        ),
         # As if half of the overhead went away.
         gain=1 / (1 - max(0.0, overhead) / 2),
         chart="roofline",

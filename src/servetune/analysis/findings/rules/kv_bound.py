@@ -29,13 +29,6 @@ def find(case: Case) -> Finding | None:
     if not preemptions and not is_full and not is_left:
         return None
     tokens, longest = case.value("kv_cache_tokens"), case.value("context_max_tokens")
-    evidence = [
-        *([("preemptions", count(preemptions))] if preemptions is not None else []),
-        *([("KV-cache usage, at most", percent(usage))] if usage is not None else []),
-        *([("KV cache", f"{count(tokens)} tokens")] if tokens is not None else []),
-        *([("longest request", f"{count(longest)} tokens")] if longest is not None else []),
-        *queue_evidence(case),
-    ]
     attempts = [
         "store the KV cache in 8 bits (kv_cache_dtype: fp8), which holds twice the tokens",
         "give it more memory (gpu_memory_utilization, or weights in 8 bits)",
@@ -49,7 +42,13 @@ def find(case: Case) -> Finding | None:
     gain = min(2.0, wanted / running) if running else 1.5
     return Finding(
         title="The KV cache is too small for this load.",
-        evidence=tuple(evidence),
+        evidence=(
+            *([("preemptions", count(preemptions))] if preemptions is not None else []),
+            *([("KV-cache usage, at most", percent(usage))] if usage is not None else []),
+            *([("KV cache", f"{count(tokens)} tokens")] if tokens is not None else []),
+            *([("longest request", f"{count(longest)} tokens")] if longest is not None else []),
+            *queue_evidence(case),
+        ),
         attempts=tuple(attempts),
         gain=max(1.1, gain),
         chart="timeline",

@@ -18,15 +18,14 @@ def find(case: Case) -> Finding | None:
     read, requests = case.value("input_tokens"), case.value("completed_requests")
     attained = case.attained
     mfu = attained.prefill.mfu if attained and attained.prefill else None
-    evidence = [
-        ("prefill", f"{ms(prefill_ms)}, {percent(prefill_ms / ttft_ms)} of TTFT"),
-        ("TTFT", f"{ms(ttft_ms)}, {percent(ttft_ms / e2e_ms)} of E2E latency"),
-        *([("prompt", f"{count(read / requests)} tokens")] if read and requests else []),
-        *([("MFU of prefill", percent(mfu))] if mfu is not None else []),
-    ]
     return Finding(
         title="TTFT is bound by prefill, the reading of prompts.",
-        evidence=tuple(evidence),
+        evidence=(
+            ("prefill", f"{ms(prefill_ms)}, {percent(prefill_ms / ttft_ms)} of TTFT"),
+            ("TTFT", f"{ms(ttft_ms)}, {percent(ttft_ms / e2e_ms)} of E2E latency"),
+            *([("prompt", f"{count(read / requests)} tokens")] if read and requests else []),
+            *([("MFU of prefill", percent(mfu))] if mfu is not None else []),
+        ),
         attempts=(
             "share prefixes, so that the prefix cache spares reading them",
             "multiply in 8 bits (w8a8, fp8), or shard over more devices",

@@ -18,15 +18,14 @@ def find(case: Case) -> Finding | None:
         return None
     prefill_ms, e2e_ms = case.value("prefill_time_mean_ms"), case.value("e2e_mean_ms")
     spared = missed * prefill_ms if prefill_ms else 0.0
-    evidence = [
-        ("hits", "none: the server looks nothing up" if seen is None else percent(seen)),
-        ("hits that the workload implies", percent(implied)),
-        *([("prefill", ms(prefill_ms))] if prefill_ms else []),
-        *([("preemptions", f"{p:.0f}")] if (p := case.value("preemptions")) else []),
-    ]
     return Finding(
         title="The prefix cache does not work for this load.",
-        evidence=tuple(evidence),
+        evidence=(
+            ("hits", "none: the server looks nothing up" if seen is None else percent(seen)),
+            ("hits that the workload implies", percent(implied)),
+            *([("prefill", ms(prefill_ms))] if prefill_ms else []),
+            *([("preemptions", f"{p:.0f}")] if (p := case.value("preemptions")) else []),
+        ),
         attempts=(
             "turn it on (enable_prefix_caching)",
             "give the KV cache more room, so that prefixes are not evicted",

@@ -19,17 +19,15 @@ def find(case: Case) -> Finding | None:
     waiting = case.value("waiting_mean")
     wanted = max(limit + (waiting or 0), concurrency or 0)
     room = FULL_KV_CACHE / usage if usage else wanted / limit
-    evidence = [
-        ("max_num_seqs", count(limit)),
-        ("running, at most", count(running)),
-        *queue_evidence(case),
-        *([("KV-cache usage, at most", percent(usage))] if usage is not None else []),
-    ]
-    attempts = [f"raise max_num_seqs to {min(wanted, room * limit):.0f} or more"]
     return Finding(
         title=f"The server is throttled: max_num_seqs {limit:g} keeps requests waiting.",
-        evidence=tuple(evidence),
-        attempts=tuple(attempts),
+        evidence=(
+            ("max_num_seqs", count(limit)),
+            ("running, at most", count(running)),
+            *queue_evidence(case),
+            *([("KV-cache usage, at most", percent(usage))] if usage is not None else []),
+        ),
+        attempts=(f"raise max_num_seqs to {min(wanted, room * limit):.0f} or more",),
         gain=max(1.0, min(wanted / limit, room)),
         chart="timeline",
     )
