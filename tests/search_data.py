@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from servetune.capacity.search import Capacity
-from servetune.capacity.sequential import Evidence, Judgement, Verdict
+from servetune.capacity.sequential import Evidence, Judgement, Outcome
 from servetune.plan.planned import Plan
 from servetune.records.measurements import MeasurementRecord, Probe, SearchRecord
 from servetune.report.slo import Searched
@@ -20,7 +20,7 @@ ENDS = {
 }
 PROBES = ("c4", "r20", "r50", "r80")
 """The closed loop, and a probe that passes, one that is undecided and one that fails."""
-VERDICTS: tuple[Verdict, ...] = ("go on", "pass", "undecided", "fail")
+OUTCOMES: tuple[Outcome, ...] = ("go on", "pass", "undecided", "fail")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _only(plan: Plan, records: dict[str, MeasurementRecord]) -> Plan:
 
 def _probe(record: MeasurementRecord) -> MeasurementRecord:
     index = PROBES.index(record.load_point)
-    verdict, violations = VERDICTS[index], (0, 0, 8, 300)[index]
+    verdict, violations = OUTCOMES[index], (0, 0, 8, 300)[index]
     evidence = tuple(Evidence(name, 400, violations, 0.01, 2.0, 0.0, 0.0) for name in SLO["strict"])
     judged = {"strict": Judgement(verdict, "ttft_p99_ms", evidence)} if index else {}
     probe = Probe(

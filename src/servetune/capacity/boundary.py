@@ -36,7 +36,7 @@ FAR = 20.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """What one probe says of a tier: its worst objective's violations among settled requests."""
 
     load: float
@@ -87,11 +87,13 @@ def predict(
     return {tier: 0.8 * rate / min(max(margin, 1.0), 2.0) for tier, margin in margins.items()}
 
 
-def locate(seen: Sequence[Seen], low: float, high: float, confidence: float) -> Located:
+def locate(
+    observations: Sequence[Observation], low: float, high: float, confidence: float
+) -> Located:
     """Locate the capacity between `low` and `high`, of which nothing else is known before.
 
     Args:
-        seen: all probes that have settled requests.
+        observations: all probes that have settled requests.
         low: the lowest load that it may have, above 0.
         high: the highest.
         confidence: of the interval, in (0, 1); equal tails.
@@ -99,8 +101,8 @@ def locate(seen: Sequence[Seen], low: float, high: float, confidence: float) -> 
     capacity = np.linspace(math.log(low), math.log(high), GRID)
     steepness = np.log(SLOPES / STEEP) / STEEP_SIGMA
     log_weight = np.repeat(-0.5 * steepness[:, None] ** 2, GRID, axis=1)
-    effect = _common_effect(seen)
-    for each in seen:
+    effect = _common_effect(observations)
+    for each in observations:
         beyond = math.log(each.load) - capacity
         if each.is_overload:
             log_weight -= np.logaddexp(0, -beyond / OVERLOAD_WIDTH)
@@ -121,11 +123,11 @@ def locate(seen: Sequence[Seen], low: float, high: float, confidence: float) -> 
     return Located(lower, median, upper, math.exp(capacity[int(np.argmax(likely))]))
 
 
-def _common_effect(seen: Sequence[Seen]) -> float:
+def _common_effect(observations: Sequence[Observation]) -> float:
     """Expected design effect: of the probes not far above the SLO, weighted by requests."""
-    near = [s for s in seen if not s.is_overload and s.share < FAR * s.allowed_ratio]
+    near = [s for s in observations if not s.is_overload and s.share < FAR * s.allowed_ratio]
     requests = sum(each.requests for each in near)
     if not requests:
-        return max((each.design_effect for each in seen), default=1.0)
+        return max((each.design_effect for each in observations), default=1.0)
     mean = sum(each.requests * each.design_effect for each in near) / requests
     return max(1.0, EXPECTED * mean)

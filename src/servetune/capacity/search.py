@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from servetune.capacity.boundary import Located, Seen, locate
+from servetune.capacity.boundary import Located, Observation, locate
 from servetune.capacity.sequential import OVERLOAD, Judgement
 from servetune.study.capacity import Search
 
@@ -101,25 +101,25 @@ def _advance(
 ) -> _Wanted | Capacity:
     if not history:
         return _Wanted(NextProbe(_within(search, predicted), tier), math.inf)
-    verdicts = [(probe.load, probe.judgements[tier].verdict) for probe in history]
-    seen = seen_by(tier, history)
-    at = locate(seen, search.lowest / BEYOND, search.highest * BEYOND, search.confidence)
+    outcomes = [(probe.load, probe.judgements[tier].verdict) for probe in history]
+    observations = observations_of(tier, history)
+    at = locate(observations, search.lowest / BEYOND, search.highest * BEYOND, search.confidence)
     binding = binding_at(tier, history, at.median)
-    if (search.lowest, "fail") in verdicts or at.upper <= search.lowest:
+    if (search.lowest, "fail") in outcomes or at.upper <= search.lowest:
         broken = "the server is overloaded" if binding == OVERLOAD else f"{binding} is violated"
         reason = f"{broken} at the lowest load, {search.lowest:g}"
         return Capacity(tier, "zero", 0.0, 0.0, search.lowest, binding, reason)
-    if (search.highest, "pass") in verdicts or at.lower >= search.highest:
+    if (search.highest, "pass") in outcomes or at.lower >= search.highest:
         reason = f"kept at the highest load, {search.highest:g}: the capacity is above it"
         return Capacity(tier, "unbounded", search.highest, search.highest, None, binding, reason)
 
     if _is_narrow(search, at) and len(history) > 1:
         reason = f"between {at.lower:.3g} and {at.upper:.3g} after {_count(history)}"
         return Capacity(tier, "found", at.median, at.lower, at.upper, binding, reason)
-    top = max((each.load for each in seen), default=0.0)
+    top = max((each.load for each in observations), default=0.0)
     lower = min(at.at_least, top)
     if len(history) >= search.probes:
-        if seen and not any(each.is_violated for each in seen):
+        if observations and not any(each.is_violated for each in observations):
             reason = f"kept by {_count(history)}, up to {top:g}; the capacity may be higher"
             return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
         reason = f"{_count(history)} did not narrow it to the tolerance"
@@ -161,16 +161,16 @@ def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:
     return None if is_again else lowest
 
 
-def seen_by(tier: str, history: Sequence[Probed]) -> list[Seen]:
+def observations_of(tier: str, history: Sequence[Probed]) -> list[Observation]:
     """Return what the probes say of a tier: of each, the objective with most violations."""
-    found = []
+    observations = []
     for probe in history:
         judgement = probe.judgements[tier]
         if not judgement.evidence:
             continue
         worst = max(judgement.evidence, key=lambda each: each.excess)
-        found.append(
-            Seen(
+        observations.append(
+            Observation(
                 load=probe.load,
                 requests=worst.requests,
                 share=worst.violations / max(worst.requests, 1),
@@ -179,7 +179,7 @@ def seen_by(tier: str, history: Sequence[Probed]) -> list[Seen]:
                 is_overload=judgement.binding == OVERLOAD and judgement.verdict == "fail",
             )
         )
-    return found
+    return observations
 
 
 def binding_at(tier: str, history: Sequence[Probed], load: float) -> str:

@@ -32,7 +32,7 @@ from servetune.capacity.evidence import log_evidence_above, log_evidence_below
 from servetune.study.capacity import Objective
 
 Floats = NDArray[np.float64]
-Verdict = Literal["pass", "fail", "undecided", "go on"]
+Outcome = Literal["pass", "fail", "undecided", "go on"]
 
 FEWEST_TO_WEIGH = 16
 """Settled requests before a probe says anything of where the capacity lies."""
@@ -107,9 +107,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A tier's verdict on a probe so far; `binding` is the objective nearest to failing."""
+    """Whether a probe passes a tier so far; `binding` is the objective nearest to failing."""
 
-    verdict: Verdict
+    verdict: Outcome
     binding: str
     evidence: tuple[Evidence, ...]
 
@@ -165,7 +165,7 @@ def judge(
     first = int(np.searchsorted(arrival_s, settled_at(arrival_s, finish_s)))
     settled = len(arrival_s) - first
     is_over = is_over or (budget is not None and settled >= budget)
-    waiting: Verdict = "undecided" if is_over else "go on"
+    waiting: Outcome = "undecided" if is_over else "go on"
     if settled < FEWEST_TO_WEIGH:
         return Judgement(waiting, "", ())
     running = in_flight(arrival_s, finish_s)[first:]

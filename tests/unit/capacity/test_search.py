@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from servetune.capacity.boundary import Seen, locate, predict
+from servetune.capacity.boundary import Observation, locate, predict
 from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
-from servetune.capacity.sequential import OVERLOAD, Evidence, Judgement, Verdict
+from servetune.capacity.sequential import OVERLOAD, Evidence, Judgement, Outcome
 from servetune.study.capacity import Search, Slo
 
 PREDICTED = {"chat": 10.0, "batch": 10.0}
@@ -21,7 +21,7 @@ def search(*tiers: str, **settings: object) -> Search:
 def judged(load: float, capacity: float, effect: float = 2.0) -> Judgement:
     """What an ideal probe of 1,000 requests says: undecided near the capacity."""
     share = 0.01 * min(max((load / capacity) ** 20, 1e-4), 90)
-    verdict: Verdict = "pass" if load < 0.9 * capacity else "undecided"
+    verdict: Outcome = "pass" if load < 0.9 * capacity else "undecided"
     if load > 1.05 * capacity:
         verdict = "fail"
     if load > 1.3 * capacity:
@@ -187,8 +187,8 @@ def test_prediction_is_littles_law_and_less_where_limits_were_broken() -> None:
     assert predicted == pytest.approx({"easy": 6.4, "hard": 4.0, "far": 3.2})
 
 
-def seen(load: float, ratio: float, effect: float = 4.0) -> Seen:
-    return Seen(load, 2000, 0.01 * ratio, 0.01, effect)
+def seen(load: float, ratio: float, effect: float = 4.0) -> Observation:
+    return Observation(load, 2000, 0.01 * ratio, 0.01, effect)
 
 
 def test_the_capacity_lies_where_the_share_is_the_allowed_one() -> None:
@@ -206,12 +206,12 @@ def test_clusters_widen_the_interval() -> None:
 
 
 def test_one_clean_probe_bounds_from_below_alone() -> None:
-    at = locate([Seen(10, 2000, 0.0, 0.01, 1.0)], 0.1, 100, 0.95)
+    at = locate([Observation(10, 2000, 0.0, 0.01, 1.0)], 0.1, 100, 0.95)
     assert at.lower > 8
     assert at.upper > 80
 
 
 def test_overload_bounds_from_above_alone() -> None:
-    at = locate([Seen(10, 200, 0.9, 0.01, 9.0, is_overload=True)], 0.1, 100, 0.95)
+    at = locate([Observation(10, 200, 0.9, 0.01, 9.0, is_overload=True)], 0.1, 100, 0.95)
     assert at.upper < 11.5
     assert at.lower < 0.2
