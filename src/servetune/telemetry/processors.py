@@ -1,4 +1,8 @@
-"""Who used this machine's processors during one load, as far as Linux tells in /proc."""
+"""Who used this machine's processors during one load, as far as Linux tells in /proc.
+
+Read here and not through psutil, which takes two to three times the CPU time for each process
+(`benchmarks/telemetry_cost.py`) and does not know how long one waited for a core.
+"""
 
 import os
 import threading
