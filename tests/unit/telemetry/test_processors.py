@@ -8,33 +8,33 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from servetune.telemetry import processors
 from servetune.telemetry.processors import Usage, UsageWatch
 
 SPIN = "while True: pass"
-SLEEP = "import time; time.sleep(60)"
-# As a client that reads a token every few milliseconds.
-SIP = "import time\nwhile True: time.sleep(0.003)"
+SLEEP = "import time; time.sleep(600)"
 SPIN_A_SECOND = "import time\nwhile time.process_time() < 1.0: pass"
 
-WATCHED_S = 2.0
+ENOUGH_S = 0.5
+"""Of CPU time, which a child gets at some time on however busy a machine."""
 
-Start = Callable[..., int]
+Start = Callable[..., psutil.Process]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start Python code as a child, on one core if `core` is given; returns its pid."""
+    """Start Python code as a child, on one core if `core` is given."""
     children: list[subprocess.Popen[bytes]] = []
 
-    def start_child(code: str, core: int | None = None) -> int:
+    def start_child(code: str, core: int | None = None) -> psutil.Process:
         child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
         children.append(child)
         if core is not None:
             os.sched_setaffinity(child.pid, {core})
-        return child.pid
+        return psutil.Process(child.pid)
 
     yield start_child
     for child in children:
@@ -43,11 +43,29 @@ def start() -> Iterator[Start]:
         child.wait()
 
 
-def watch(client: int | None, session: int | None = None, seconds: float = WATCHED_S) -> Usage:
-    watcher = UsageWatch(client, session)
-    watcher.start()
-    time.sleep(seconds)
-    return watcher.stop()
+def cpu_s(process: psutil.Process) -> float:
+    """The CPU time of a process, and of its children that it waited for."""
+    return sum(process.cpu_times()[:4])
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        time.sleep(0.02)
+
+
+class Watched:
+    """What a watch saw, how long it took, and the CPU time that a process had within it."""
+
+    def __init__(
+        self, watcher: UsageWatch, process: psutil.Process, ends: Callable[[], bool] | None = None
+    ) -> None:
+        before = cpu_s(process)
+        began = time.monotonic()
+        watcher.start()
+        until(ends or (lambda: cpu_s(process) - before >= ENOUGH_S))
+        self.usage = watcher.stop()
+        self.wall_s = time.monotonic() - began
+        self.cpu_s = cpu_s(process) - before
 
 
 def ratio(value: float | None) -> float:
@@ -61,36 +79,34 @@ def child_that(first: str, then: str) -> str:
 
 
 def test_a_busy_client_is_seen(start: Start) -> None:
-    seen = watch(start(SPIN, core=min(os.sched_getaffinity(0))))
-    # Others may hold the core for a part of the time.
-    assert ratio(seen.client_cpu_ratio) + (seen.client_wait_ratio or 0.5) > 0.7
-    assert 0.2 < ratio(seen.client_cpu_ratio) < 1.2
+    client = start(SPIN)
+    seen = Watched(UsageWatch(client.pid), client)
+    assert ratio(seen.usage.client_cpu_ratio) * seen.wall_s == pytest.approx(seen.cpu_s, abs=0.2)
 
 
 def test_a_client_that_sleeps_is_not_busy(start: Start) -> None:
-    pid = start(SLEEP)
-    time.sleep(0.5)
-    seen = watch(pid)
+    client, clock = start(SLEEP), start(SPIN)
+    until(lambda: client.status() == psutil.STATUS_SLEEPING)
+    seen = Watched(UsageWatch(client.pid), clock).usage
     assert ratio(seen.client_cpu_ratio) < 0.2
     assert seen.client_memory_bytes is not None
     assert 2**20 < seen.client_memory_bytes < 2**30
 
 
 def test_the_busiest_process_of_the_client_counts(start: Start) -> None:
-    seen = watch(start(child_that(SPIN, SLEEP)))
-    assert ratio(seen.client_cpu_ratio) > 0.2
-
-
-def test_a_client_process_that_ended_is_counted(start: Start) -> None:
-    seen = watch(start(child_that(SPIN_A_SECOND, SLEEP)), seconds=5.0)
-    # Its last half second may be missing.
-    assert ratio(seen.client_cpu_ratio) > 0.05
+    client = start(child_that(SPIN, SLEEP))
+    until(lambda: len(client.children()) == 1)
+    (busiest,) = client.children()
+    seen = Watched(UsageWatch(client.pid), busiest)
+    assert ratio(seen.usage.client_cpu_ratio) * seen.wall_s == pytest.approx(seen.cpu_s, abs=0.2)
 
 
 def test_a_client_that_is_gone_is_not_known() -> None:
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     child.wait()
-    seen = watch(child.pid, seconds=0.2)
+    watcher = UsageWatch(child.pid)
+    watcher.start()
+    seen = watcher.stop()
     assert seen.client_cpu_ratio is None
     assert seen.client_wait_ratio is None
     assert seen.client_memory_bytes is None
@@ -101,45 +117,43 @@ def test_a_client_that_is_gone_is_not_known() -> None:
 )
 def test_a_client_that_shares_its_core_waits(start: Start) -> None:
     core = min(os.sched_getaffinity(0))
-    alone = watch(start(SIP))
-    for _ in range(2):
-        start(SPIN, core)
-    sharing = watch(start(SPIN, core))
-    assert ratio(sharing.client_wait_ratio) > 0.2
-    assert ratio(alone.client_wait_ratio) < ratio(sharing.client_wait_ratio) / 2
+    client, *_ = (start(SPIN, core) for _ in range(3))
+    seen = Watched(UsageWatch(client.pid), client)
+    # Whatever it did not get of its core went to others.
+    waited_s = ratio(seen.usage.client_wait_ratio) * seen.wall_s
+    assert waited_s + seen.cpu_s == pytest.approx(seen.wall_s, rel=0.3)
+    assert waited_s > 0.3 * seen.wall_s
 
 
 def test_without_schedstat_the_wait_is_not_known(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processors, "_read_wait_s", lambda pid: None)
-    seen = watch(start(SLEEP), seconds=0.2)
+    client = start(SPIN)
+    seen = Watched(UsageWatch(client.pid), client).usage
     assert seen.client_wait_ratio is None
     assert seen.client_cpu_ratio is not None
 
 
-def watch_from_both_sides(inside: int, outside: int, seconds: float) -> tuple[float, float]:
-    """Watch as a session that all is part of, and as one of which only `outside` is."""
-    with_it, without_it = UsageWatch(inside), UsageWatch(None, outside)
-    with_it.start()
+def other_s(
+    busy: psutil.Process, session: psutil.Process, ends: Callable[[], bool] | None = None
+) -> float:
+    """CPU time that is other to a session without `busy`, beyond what is so to one with it."""
+    with_it, without_it = UsageWatch(busy.pid), UsageWatch(None, session.pid)
     without_it.start()
-    time.sleep(seconds)
-    seen, seen_outside = with_it.stop(), without_it.stop()
-    return ratio(seen.other_cpu_ratio), ratio(seen_outside.other_cpu_ratio)
+    seen = Watched(with_it, busy, ends)
+    own, other = (ratio(each.other_cpu_ratio) for each in (seen.usage, without_it.stop()))
+    return (other - own) * seen.wall_s * len(os.sched_getaffinity(0))
 
 
 def test_a_busy_process_is_other_only_to_a_session_that_it_is_no_part_of(start: Start) -> None:
-    busy, session = start(SPIN), start(SLEEP)
-    own, other = watch_from_both_sides(busy, session, WATCHED_S)
-    # Whatever else runs on this machine is in both.
-    assert other - own > 0.2 / (os.cpu_count() or 1)
+    assert other_s(start(SPIN), start(SLEEP)) > ENOUGH_S / 2
 
 
 def test_an_own_process_that_ended_is_not_taken_for_another(start: Start) -> None:
-    session = start(SLEEP)
-    short_lived = start(child_that(SPIN_A_SECOND, SLEEP))
-    own, other = watch_from_both_sides(short_lived, session, 5.0)
-    assert other - own > 0.3 / 5.0 / (os.cpu_count() or 1)
+    session, client = start(SLEEP), start(child_that(SPIN_A_SECOND, SLEEP))
+    until(lambda: len(client.children()) == 1)
+    assert other_s(client, session, ends=lambda: not client.children()) > ENOUGH_S / 2
 
 
 @pytest.mark.parametrize(
@@ -156,7 +170,9 @@ def test_a_machine_that_does_not_tell_its_use_has_no_known_others(
 ) -> None:
     (tmp_path / "stat").write_text(content)
     monkeypatch.setattr(processors, "_PROC", tmp_path)
-    assert watch(os.getpid(), seconds=0.2) == Usage()
+    watcher = UsageWatch(os.getpid())
+    watcher.start()
+    assert watcher.stop() == Usage()
 
 
 def test_only_cores_that_the_session_may_run_on_count(
@@ -174,7 +190,9 @@ def test_only_cores_that_the_session_may_run_on_count(
 
 def test_without_proc_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processors, "_PROC", tmp_path / "missing")
-    assert watch(os.getpid(), seconds=0.2) == Usage()
+    watcher = UsageWatch(os.getpid())
+    watcher.start()
+    assert watcher.stop() == Usage()
 
 
 class Machine:
