@@ -132,7 +132,7 @@ def peer_step(
         try:
             rate = peer(passes, start, top)
         except MoreNeededError as need:
-            return probes.measurement(search, len(records), need.point, {})
+            return probes.measurement(search, len(records), need.point)
         return {"slo": Capacity("slo", "found", rate, rate, rate, "", "")}
 
     return next_measurement

@@ -35,7 +35,7 @@ def make_runs() -> ReportData:
         session.model_copy(
             update={
                 "measurements": [
-                    m.model_copy(update={"load": {**m.load, "requests": REQUESTS}})
+                    m.model_copy(update={"load": m.load.model_copy(update={"requests": REQUESTS})})
                     for m in session.measurements
                 ]
             }

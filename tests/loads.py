@@ -2,28 +2,28 @@
 
 from typing import Any
 
-from servetune.load.generator import Reply
-from servetune.study.workloads import LoadPoint, Workload
+from servetune.load.generator import Generator, Reply
+from servetune.records.loads import Load
+from servetune.study.workloads import Workload
 
 
-def load(**changes: Any) -> dict[str, Any]:
-    """The load of a measurement, as a client is told it: of eight requests one by one, changed."""
-    point = {k: v for k, v in changes.items() if k in LoadPoint.model_fields}
-    if not {"concurrency", "rate_rps", "time_scale"} & set(point):
+def load(**changes: Any) -> Load:
+    """The load of a measurement: eight requests one by one, changed."""
+    point: dict[str, Any] = {}
+    if not {"concurrency", "rate_rps", "time_scale"} & set(changes):
         point["concurrency"] = 1
-    if "requests" not in point and "duration_s" not in point:
+    if "requests" not in changes and "duration_s" not in changes:
         point["requests"] = 8
-    declared = Workload.model_validate(
-        {
-            "generator": "vllm-bench",
-            "dataset": "text",
-            "endpoint": "completions",
-            "load_points": [point],
-            **{k: v for k, v in changes.items() if k in Workload.model_fields},
-        }
+    traffic = {"generator": "vllm-bench", "dataset": "text", "endpoint": "completions", "seed": 0}
+    return Load.model_validate({**traffic, **point, **changes})
+
+
+def refusal(generator: Generator, is_token_ids: bool = False, **point: float) -> str | None:
+    """Why a generator cannot send a load point of four requests, if so."""
+    workload = Workload.model_validate(
+        {"generator": generator.name, "dataset": "text", "load_points": [{"requests": 4, **point}]}
     )
-    dumped = declared.model_dump(exclude={"load_points"})
-    return {**dumped, **declared.load_points[0].model_dump(), "seed": 0}
+    return generator.refuses(workload, workload.load_points[0], is_token_ids)
 
 
 def reply(scheduled: int, sent_s: float, **changes: Any) -> Reply:

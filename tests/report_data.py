@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import servetune.plan.checks
-from servetune.load.prepare import with_numbers
 from servetune.metrics import QUANTILE_PROBABILITIES
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Measurement, Plan, Session
@@ -74,7 +73,7 @@ def with_load(plan: Plan, workload: str, *points: str) -> Plan:
                 id=f"{session.variant}-{workload}-{point}-r{session.repeat}-x",
                 workload=workload,
                 load_point=point,
-                load={**first.load, **_load(point), "requests": 40},
+                load=first.load.model_copy(update={**_load(point), "requests": 40}),
             )
             for point in points
         ]
@@ -87,7 +86,7 @@ def _load(point: str) -> dict[str, Any]:
     told = {part[0]: part[1:] for part in point.split("-")}
     return {
         "concurrency": int(told["c"]) if "c" in told else None,
-        "rate_rps": told.get("r") if told.get("r") == "inf" else float(told.get("r", 0)) or None,
+        "rate_rps": float(told["r"]) if "r" in told else None,
         "time_scale": float(told["t"]) if "t" in told else None,
     }
 
@@ -226,15 +225,14 @@ def _record(
 def _card(measurement: Measurement, metrics: Metrics) -> Card:
     """What an undisturbed machine shows, without a GPU."""
     rng = random.Random(measurement.id.rsplit("-", 1)[0])
-    rate_rps = with_numbers(measurement.load)["rate_rps"]
-    is_open = rate_rps is not None and math.isfinite(rate_rps)
+    rate_rps = None if measurement.load.is_at_once else measurement.load.rate_rps
     return Card(
         prefix_cache_was_reset=True,
         counters_were_read=True,
         ended_early=False,
         implied_prefix_cache_hit_ratio=max(0.0, (metrics.prefix_cache_hit_ratio or 0) - 0.004),
-        offered_rate_rps=rate_rps if is_open else None,
-        sent_rate_rps=rate_rps * rng.uniform(0.985, 1.015) if is_open else None,
+        offered_rate_rps=rate_rps,
+        sent_rate_rps=rate_rps * rng.uniform(0.985, 1.015) if rate_rps else None,
         send_delay_p50_ms=rng.uniform(0.1, 0.6),
         send_delay_p99_ms=rng.uniform(0.8, 6),
         client_cpu_ratio=rng.uniform(0.08, 0.45),
@@ -326,11 +324,11 @@ def _load_command(session: Session, measurement: Measurement) -> list[str]:
         "--backend",
         "openai",
         "--max-concurrency",
-        str(measurement.load["concurrency"]),
+        str(measurement.load.concurrency),
         "--num-prompts",
-        str(measurement.load["requests"]),
+        str(measurement.load.requests),
         "--seed",
-        str(measurement.load["seed"]),
+        str(measurement.load.seed),
     ]
 
 
@@ -341,7 +339,8 @@ def _sample(session: Session, measurement: Measurement) -> dict[str, list[float]
     seed = sum(map(ord, session.variant)) % 7
     ttft, tpot = SPEED.get(session.variant, (36.0 + seed, 8.0 + seed / 3))
     load = _in_flight(measurement)
-    requests = measurement.load["requests"]
+    requests = measurement.load.requests
+    assert requests is not None
     crowd = 1 + 0.16 * (load - 1) * (1.5 if session.speculative else 1)
     ttfts = [ttft * crowd**1.3 * math.exp(rng.gauss(0, 0.22)) for _ in range(requests)]
     tpots = [tpot * crowd * math.exp(rng.gauss(0, 0.07)) for _ in range(requests)]
@@ -355,9 +354,9 @@ def _sample(session: Session, measurement: Measurement) -> dict[str, list[float]
 
 def _in_flight(measurement: Measurement) -> float:
     """About how many requests are in flight: a batch sends all at once."""
-    load = with_numbers(measurement.load)
-    in_flight: float = min(load["concurrency"] or load["rate_rps"] or 4, load["requests"])
-    return in_flight
+    load = measurement.load
+    assert load.requests is not None
+    return min(load.concurrency or load.rate_rps or 4, load.requests)
 
 
 def _quantiles(values: list[float]) -> list[float]:
@@ -375,7 +374,8 @@ def _quantile(values: list[float], probability: float) -> float:
 def _metrics(
     samples: dict[str, list[float]], measurement: Measurement, speculative: bool, one_fails: bool
 ) -> Metrics:
-    requests = measurement.load["requests"]
+    requests = measurement.load.requests
+    assert requests is not None
     duration = sum(samples["e2e_ms"]) / 1000 / _in_flight(measurement)
     latencies = {
         f"{name[:-3]}_p{p}_ms": _quantile(values, p / 100)

@@ -12,6 +12,7 @@ from servetune.engines.environments import build_engine, engine_id, read_engine
 from servetune.load.client import LoadClient, LoadError
 from servetune.load.generator import Reply, Target
 from servetune.load.guidellm.generator import GUIDELLM
+from servetune.load.job import Job
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
 from tests.loads import load
 from tests.paths import ROOT
@@ -66,8 +67,8 @@ def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
             raw=tmp_path,
         )
         write_schedule(schedule, where.schedule)
-        job = {"argv": GUIDELLM.arguments(told, where), "schedule": str(where.schedule)}
-        client.run({**job, "load": told}, 60, lambda: None)
+        argv = GUIDELLM.arguments(told, where)
+        client.run(Job(argv=argv, schedule=where.schedule, load=told), 60, lambda: None)
         return schedule, sorted(GUIDELLM.read(tmp_path), key=lambda reply: reply.scheduled)
 
     return run

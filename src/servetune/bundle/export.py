@@ -134,7 +134,7 @@ def _refuse_other_tools(sessions: list[Session]) -> None:
                 " its own, which a bundle does not include; leave it out for this host"
             )
         for measurement in session.measurements:
-            name = measurement.load["generator"]
+            name = measurement.load.generator
             if GENERATORS[name].environment is not None:
                 raise UserError(
                     f"studies/{session.study}.yaml: workloads.{measurement.workload}.generator:"

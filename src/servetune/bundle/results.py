@@ -163,7 +163,7 @@ def _write_schedule(
     session: Session, measurement: Measurement, raw: Path, root: Path, datasets: Any
 ) -> None:
     """Write the schedule that the dataset and the load decide, where the dataset is here."""
-    rows = datasets(measurement.load["dataset"])
+    rows = datasets(measurement.load.dataset)
     if rows is not None:
         model = checkpoint(session.model, root)
         write_schedule(prepare(measurement.load, rows, model).schedule, raw / SCHEDULE)

@@ -1,7 +1,7 @@
 """A load generator's process: started while the server starts, then one load point at a time.
 
-It speaks JSON, one line a message: `{"argv": [...], ...}` in, `{"ok": true}` or
-`{"ok": false, "error": "..."}` out, after a first `{"ready": true}`.
+It speaks JSON, one line a message: a `Job` in, `{"ok": true}` or `{"ok": false, "error": "..."}`
+out, after a first `{"ready": true}`.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from servetune.engines.source import environment_with_source
+from servetune.load.job import Job
 
 
 class LoadError(Exception):
@@ -41,7 +41,7 @@ class LoadClient:
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log
         self._is_ready = False
-        self._replies: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._replies: queue.Queue[dict[str, bool | str] | None] = queue.Queue()
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [str(python), "-m", module],
@@ -68,13 +68,11 @@ class LoadClient:
             self._reply(timeout_s, lambda: None, "its imports")
             self._is_ready = True
 
-    def run(
-        self, job: dict[str, Any], timeout_s: float, watch: Callable[[], None]
-    ) -> dict[str, Any]:
-        """Run one load point and return the client's reply.
+    def run(self, job: Job, timeout_s: float, watch: Callable[[], None]) -> None:
+        """Run one load point.
 
         Args:
-            job: what the generator's client takes.
+            job: the load point.
             timeout_s: how long it may take.
             watch: called every second or so; what it raises ends the wait.
 
@@ -83,11 +81,11 @@ class LoadClient:
         """
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.write(job.model_dump_json() + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise LoadError(f"the load client ended: {self._last_words()}") from None
-        return self._reply(timeout_s, watch, "the load")
+        self._reply(timeout_s, watch, "the load")
 
     def stop(self) -> None:
         """End the process and everything that it started."""
@@ -100,7 +98,7 @@ class LoadClient:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def _reply(self, timeout_s: float, watch: Callable[[], None], what: str) -> dict[str, Any]:
+    def _reply(self, timeout_s: float, watch: Callable[[], None], what: str) -> None:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             try:
@@ -112,7 +110,7 @@ class LoadClient:
                 raise LoadError(f"the load client ended: {self._last_words()}")
             if not reply.get("ok", reply.get("ready", False)):
                 raise LoadError(str(reply.get("error", "no reason given")))
-            return reply
+            return
         raise LoadError(f"{what} took longer than {timeout_s:.0f} s")
 
     def _listen(self) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from servetune.records.loads import Load
+from servetune.study.workloads import LoadPoint, Workload
 
 CUT = "cut by the end of the load"
 """The error of a request that the end of its load interrupted."""
@@ -49,13 +51,11 @@ class Generator:
     """One load generator.
 
     `environment` is the tool environment that holds it, or None for the engine's own; `client`
-    the module that runs there and takes one job after another, with the API key in the variable
-    `key_variable`. A job is `{"argv": [...], "schedule": PATH, "load": {...}}`: the words for a
-    load point, its requests, and the declared load; that of a probe has a `probe` besides
-    (`servetune.load.inside.judge`). `command` holds the words that a user would
-    type before those of `arguments`; `read` turns the raw output into replies, in any order.
-    `refuses` takes the load, and whether prompts are token ids, and says why the generator cannot
-    do it, and which one can, or None.
+    the module that runs there and takes one `servetune.load.job.Job` after another, with the API
+    key in the variable `key_variable`. `command` holds the words that a user would type before
+    those of `arguments`; `read` turns the raw output into replies, in any order. `refuses` takes a
+    workload, one of its load points, and whether prompts are token ids, and says why the generator
+    cannot do it, and which one can, or None.
     """
 
     name: str
@@ -63,6 +63,6 @@ class Generator:
     client: str
     key_variable: str
     command: tuple[str, ...]
-    arguments: Callable[[dict[str, Any], Target], list[str]]
+    arguments: Callable[[Load, Target], list[str]]
     read: Callable[[Path], list[Reply]]
-    refuses: Callable[[dict[str, Any], bool], str | None]
+    refuses: Callable[[Workload, LoadPoint, bool], str | None]

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from servetune.errors import UserError
 from servetune.load.schedule import turns_of
+from servetune.records.loads import Load
 
 
 class Encoding(Protocol):
@@ -37,11 +38,11 @@ class Resolved:
     truncated: int
 
 
-def needs_tokenizer(rows: list[dict[str, Any]], load: dict[str, Any]) -> bool:
+def needs_tokenizer(rows: list[dict[str, Any]], load: Load) -> bool:
     """Tell whether a load needs lengths that its dataset does not hold."""
     has_answers = any("output_text" in turn for row in rows for turn in turns_of(row))
     is_text = any(isinstance(turn["prompt"], str) for row in rows for turn in turns_of(row))
-    return has_answers or (load["max_input_tokens"] is not None and is_text)
+    return has_answers or (load.max_input_tokens is not None and is_text)
 
 
 def open_tokenizer(checkpoint: Path) -> Encode:
@@ -68,7 +69,7 @@ def open_tokenizer(checkpoint: Path) -> Encode:
     return encode
 
 
-def resolve(rows: list[dict[str, Any]], load: dict[str, Any], encode: Encode | None) -> Resolved:
+def resolve(rows: list[dict[str, Any]], load: Load, encode: Encode | None) -> Resolved:
     """Give every turn its `output_tokens`, and apply the maxima of a load.
 
     A row above a maximum is left out (`over_length: reject`) or cut to it (`truncate`). Of a
@@ -91,11 +92,11 @@ def resolve(rows: list[dict[str, Any]], load: dict[str, Any], encode: Encode | N
 
 
 def _resolve_turns(
-    turns: list[dict[str, Any]], load: dict[str, Any], encode: Encode | None
+    turns: list[dict[str, Any]], load: Load, encode: Encode | None
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the turns that are kept, and whether something was cut."""
-    most_input, most_output = load["max_input_tokens"], load["max_output_tokens"]
-    truncates = load["over_length"] == "truncate"
+    most_input, most_output = load.max_input_tokens, load.max_output_tokens
+    truncates = load.over_length == "truncate"
     kept: list[dict[str, Any]] = []
     history, was_cut = 0, False
     for turn in turns:

@@ -7,6 +7,7 @@ from typing import Any
 from servetune.errors import UserError
 from servetune.load.maxima import needs_tokenizer, open_tokenizer, resolve
 from servetune.load.schedule import ScheduledRequest, make_schedule
+from servetune.records.loads import Load
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Prepared:
     truncated: int
 
 
-def prepare(load: dict[str, Any], rows: list[dict[str, Any]], checkpoint: Path) -> Prepared:
+def prepare(load: Load, rows: list[dict[str, Any]], checkpoint: Path) -> Prepared:
     """Prepare a load point.
 
     Args:
@@ -34,36 +35,29 @@ def prepare(load: dict[str, Any], rows: list[dict[str, Any]], checkpoint: Path) 
     Raises:
         UserError: no request is left, or a tokenizer is needed and missing.
     """
-    load = with_numbers(load)
     encode = open_tokenizer(checkpoint) if needs_tokenizer(rows, load) else None
     resolved = resolve(rows, load, encode)
     if not resolved.rows:
         raise UserError(
-            f"{load['dataset']}: every request is above max_input_tokens"
-            f" {load['max_input_tokens']} or max_output_tokens {load['max_output_tokens']};"
+            f"{load.dataset}: every request is above max_input_tokens"
+            f" {load.max_input_tokens} or max_output_tokens {load.max_output_tokens};"
             " raise them, or set over_length: truncate"
         )
-    if load["arrivals"] == "trace" and any("arrival_s" not in row for row in rows):
+    if load.arrivals == "trace" and any("arrival_s" not in row for row in rows):
         raise UserError(
-            f"{load['dataset']}: a row has no arrival_s; a trace needs it on every line, in seconds"
+            f"{load.dataset}: a row has no arrival_s; a trace needs it on every line, in seconds"
         )
     schedule = make_schedule(resolved.rows, load)
-    asked = (load["requests"] or 0) + load["settle_requests"] + load["cooldown_requests"]
-    if load["arrivals"] == "trace" and load["duration_s"] is None and len(schedule) < asked:
+    asked = (load.requests or 0) + load.settle_requests + load.cooldown_requests
+    if load.arrivals == "trace" and load.duration_s is None and len(schedule) < asked:
         raise UserError(
-            f"{load['dataset']}: the trace has {len(schedule)} requests, but the load point asks"
+            f"{load.dataset}: the trace has {len(schedule)} requests, but the load point asks"
             f" for {asked}; lower requests, or give a duration_s"
         )
-    count = load["warmup_requests"]
+    count = load.warmup_requests
     return Prepared(
         schedule=schedule,
         warmup=resolved.rows[-count:] if count else [],
         rejected=resolved.rejected,
         truncated=resolved.truncated,
     )
-
-
-def with_numbers(load: dict[str, Any]) -> dict[str, Any]:
-    """Return a measurement's load with its rate as a number: JSON has no infinity."""
-    rate_rps = load["rate_rps"]
-    return {**load, "rate_rps": None if rate_rps is None else float(rate_rps)}

@@ -28,12 +28,13 @@ import pandas as pd
 from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
+from servetune.records.loads import Load
 from servetune.records.measurements import Metrics, TurnMetrics
 from servetune.telemetry.sampler import Counters
 
 
 def request_table(
-    replies: list[Reply], schedule: list[ScheduledRequest], load: dict[str, Any]
+    replies: list[Reply], schedule: list[ScheduledRequest], load: Load
 ) -> pd.DataFrame:
     """Make the request table of a load from its replies; the module's text describes it.
 
@@ -43,7 +44,7 @@ def request_table(
         load: the declared load of the measurement.
     """
     ordered = sorted(replies, key=lambda reply: reply.sent_s)
-    settle, cooldown = load["settle_requests"], load["cooldown_requests"]
+    settle, cooldown = load.settle_requests, load.cooldown_requests
     delays_s = send_delays(ordered, schedule, load)
     rows = []
     for place, (reply, delay_s) in enumerate(zip(ordered, delays_s, strict=True)):
@@ -92,7 +93,7 @@ def _tpot_ms(reply: Reply) -> float | None:
 
 
 def send_delays(
-    replies: list[Reply], schedule: list[ScheduledRequest], load: dict[str, Any]
+    replies: list[Reply], schedule: list[ScheduledRequest], load: Load
 ) -> list[float | None]:
     """Return how much later than it should each request was sent, in seconds, at least 0.
 
@@ -128,18 +129,18 @@ def send_delays(
     return delays
 
 
-def _places(replies: list[Reply], load: dict[str, Any]) -> list[float] | None:
+def _places(replies: list[Reply], load: Load) -> list[float] | None:
     """Return when each place of a concurrency opens, ascending; None without a concurrency.
 
     The first ones of a closed loop are taken at once, and tell nothing: minus infinity.
     """
-    if load["concurrency"] is None or not replies:
+    count = load.concurrency
+    if count is None or not replies:
         return None
-    count, is_ramp = load["concurrency"], load["ramp_up_s"] and load["rate_rps"] is None
-    if not is_ramp:
+    if not load.ramp_up_s or load.rate_rps is not None:
         return [-math.inf] * count
     began_s = replies[0].sent_s
-    return [began_s + place * load["ramp_up_s"] / count for place in range(count)]
+    return [began_s + place * load.ramp_up_s / count for place in range(count)]
 
 
 def latencies(requests: pd.DataFrame) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.load.arrivals import arrival_times, expected
+from servetune.records.loads import Load
 
 SCHEDULE = "schedule.jsonl"
 
@@ -40,7 +41,7 @@ def turns_of(row: dict[str, Any]) -> list[dict[str, Any]]:
     return turns
 
 
-def make_schedule(rows: list[dict[str, Any]], load: dict[str, Any]) -> list[ScheduledRequest]:
+def make_schedule(rows: list[dict[str, Any]], load: Load) -> list[ScheduledRequest]:
     """Schedule a load point.
 
     Args:
@@ -53,27 +54,29 @@ def make_schedule(rows: list[dict[str, Any]], load: dict[str, Any]) -> list[Sche
         The requests in the order of sending. Whole conversations, but for the last one, which
         ends where the number of requests is reached.
     """
-    extra = load["settle_requests"] + load["cooldown_requests"]
-    asked = None if load["requests"] is None else load["requests"] + extra
-    is_trace = load["arrivals"] == "trace"
-    is_open = load["rate_rps"] is not None
+    extra = load.settle_requests + load.cooldown_requests
+    asked = None if load.requests is None else load.requests + extra
+    is_trace = load.arrivals == "trace"
+    has_rate = load.rate_rps is not None
     if is_trace:
         rows = sorted(rows, key=lambda row: float(row["arrival_s"]))
-    if asked is None and is_open:
-        chosen = [_whole(row) for row in itertools.islice(itertools.cycle(rows), expected(load))]
+    if asked is None and has_rate:
+        assert load.duration_s is not None
+        count = expected(load, load.duration_s)
+        chosen = [_whole(row) for row in itertools.islice(itertools.cycle(rows), count)]
     else:
         repeats = asked is not None and not is_trace
         chosen = list(_conversations(rows, asked, repeats))
     arrivals: list[float] | None = None
-    if is_trace:
-        scale, first = load["time_scale"], rows[0]["arrival_s"]
+    if load.time_scale is not None:
+        scale, first = load.time_scale, rows[0]["arrival_s"]
         arrivals = [(row["arrival_s"] - first) * scale for row in chosen]
-    elif is_open:
+    elif has_rate:
         arrivals = arrival_times(load, len(chosen)).tolist()
     requests = []
     for number, row in enumerate(chosen):
         due_s = arrivals[number] if arrivals else None
-        if due_s is not None and load["duration_s"] is not None and due_s > load["duration_s"]:
+        if due_s is not None and load.duration_s is not None and due_s > load.duration_s:
             break
         for turn, each in enumerate(row["turns"]):
             requests.append((number, turn, each["prompt"], each["output_tokens"], due_s))

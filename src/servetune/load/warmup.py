@@ -6,11 +6,10 @@ from typing import Any
 import httpx
 
 from servetune.load.schedule import turns_of
+from servetune.records.loads import Load
 
 
-def warm_up(
-    url: str, api_key: str, model: str, rows: list[dict[str, Any]], load: dict[str, Any]
-) -> None:
+def warm_up(url: str, api_key: str, model: str, rows: list[dict[str, Any]], load: Load) -> None:
     """Send the first turns of some rows and wait for their answers, as the load will send its own.
 
     Args:
@@ -32,7 +31,7 @@ def warm_up(
             "temperature": 0,
             "ignore_eos": True,
         }
-        if load["endpoint"] == "chat":
+        if load.is_chat:
             path = "/v1/chat/completions"
             content["messages"] = [{"role": "user", "content": turn["prompt"]}]
         else:
@@ -41,7 +40,7 @@ def warm_up(
         client.post(url + path, json=content).raise_for_status()
 
     headers = {"Authorization": f"Bearer {api_key}"}
-    senders = max(1, min(len(rows), load["concurrency"] or len(rows)))
+    senders = max(1, min(len(rows), load.concurrency or len(rows)))
     with (
         httpx.Client(headers=headers, timeout=300) as client,
         ThreadPoolExecutor(senders) as pool,

@@ -11,7 +11,7 @@ from servetune.load.registry import GENERATORS
 from servetune.study.datasets import ConversationsDataset, Dataset, FileDataset, ShareGptDataset
 from servetune.study.engines import Engine
 from servetune.study.study import Params, Study, Variant
-from servetune.study.workloads import Workload
+from servetune.study.workloads import LoadPoint, Workload
 
 
 def engine_of(study: Study, variant: Variant) -> Engine:
@@ -67,18 +67,13 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         if not is_chat and _has_turns(dataset, root):
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
         if workload.capacity:
-            load = {**workload.model_dump(), "rate_rps": 1.0, "time_scale": None}
-            load["concurrency"] = None
-            if workload.capacity.over == "concurrency":
-                load |= {"rate_rps": None, "concurrency": 1}
-            refusal = GENERATORS[workload.generator].refuses(load, is_token_ids)
+            is_rate = workload.capacity.over == "rate"
+            probe = LoadPoint(**{"rate_rps" if is_rate else "concurrency": 1}, requests=1)
+        points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}
+        for key, point in ({"capacity": probe} if workload.capacity else points).items():
+            refusal = GENERATORS[workload.generator].refuses(workload, point, is_token_ids)
             if refusal:
-                raise UserError(f"{where}.capacity: {refusal}")
-        for index, point in enumerate(workload.load_points):
-            load = {**workload.model_dump(), **point.model_dump()}
-            refusal = GENERATORS[workload.generator].refuses(load, is_token_ids)
-            if refusal:
-                raise UserError(f"{where}.load_points.{index}: {refusal}")
+                raise UserError(f"{where}.{key}: {refusal}")
 
 
 def check_quality(params: Params, study: Study, names: list[str], root: Path) -> None:

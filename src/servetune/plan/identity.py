@@ -8,10 +8,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from servetune.corpus import CORPUS_VERSION
 from servetune.engines.environments import lock_file
+from servetune.records.loads import PlannedTraffic
 from servetune.study.datasets import Dataset, FromFile
 from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
+from servetune.study.server import ServerArguments
 
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""
@@ -35,6 +39,36 @@ def digest(content: Any) -> str:
 def digest_of(id: str) -> str:
     """Return the digest in which an id ends."""
     return id.rsplit("-", 1)[1]
+
+
+class Serving(BaseModel):
+    """All that decides how a variant is served; engine and models by their digests."""
+
+    model_config = ConfigDict(frozen=True)
+
+    server: ServerArguments
+    speculative: dict[str, Any] | None
+    environment: dict[str, str]
+    engine: str
+    model: str
+    draft: str | None
+    repeat: int
+    hardware: str
+
+
+class Identity(BaseModel):
+    """All that decides the numbers of a workload; `load` is what its loads have in common."""
+
+    model_config = ConfigDict(frozen=True)
+
+    protocol: int
+    serving: Serving
+    load: dict[str, Any]
+    tool: str | None
+
+    def content(self, load: PlannedTraffic) -> dict[str, Any]:
+        """Say all that decides the numbers of one load."""
+        return {**self.model_dump(), "load": load_content(load)}
 
 
 def model_content(source: ModelSource, parents: list[str], root: Path) -> dict[str, Any]:
@@ -69,6 +103,14 @@ def task_content(folder: Path | None, root: Path) -> list[tuple[str, str]]:
         return []
     files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
     return [(str(file.relative_to(root / folder)), _sha256(file)) for file in files]
+
+
+def load_content(load: PlannedTraffic) -> dict[str, Any]:
+    """Say all that decides what is sent, and when.
+
+    What is at its default is left out, so that a key that comes later changes no identity.
+    """
+    return {**load.model_dump(exclude_defaults=True), "dataset": digest_of(load.dataset)}
 
 
 def dataset_content(dataset: Dataset, seed: int, root: Path) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 Pure but for reading declared files: the same declarations give the same plan everywhere.
 """
 
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,16 @@ from servetune.plan.checks import (
     endpoint_of,
     engine_of,
 )
-from servetune.plan.identity import PROTOCOL, dataset_content, digest, digest_of, model_content
+from servetune.plan.identity import (
+    PROTOCOL,
+    Identity,
+    Serving,
+    dataset_content,
+    digest,
+    digest_of,
+    load_content,
+    model_content,
+)
 from servetune.plan.order import measuring_order
 from servetune.plan.planned import (
     Measurement,
@@ -29,13 +36,13 @@ from servetune.plan.planned import (
     Session,
 )
 from servetune.plan.quality import plan_quality
+from servetune.records.loads import PlannedTraffic
 from servetune.records.sessions import Ceilings
-from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine
 from servetune.study.reading import read_yaml, validate
 from servetune.study.study import Params, Study, read_study
-from servetune.study.workloads import LoadPoint
+from servetune.study.workloads import Traffic, Workload
 
 
 def make_plan(params: dict[str, Any], root: Path) -> Plan:
@@ -173,28 +180,17 @@ def _plan_session(
     model = models[variant.model].id
     draft = models[draft_name].id if draft_name else None
     # A model's or an engine's name may change without changing a number; its digest may not.
-    serving = {
-        "server": server,
-        "speculative": speculative,
-        "environment": environment,
-        "engine": digest_of(engine),
-        "model": digest_of(model),
-        "draft": digest_of(draft) if draft else None,
-        "repeat": repeat,
-        "hardware": study.hardware,
-    }
-    decided_by = partial(_decided_by, study, params, datasets, serving, root)
-    measurements = [
-        _plan_measurement(f"{name}-{key}", key, point, repeat, decided_by(key))
-        for key, workload in study.workloads.items()
-        if variant.workloads is None or key in variant.workloads
-        for point in workload.load_points
-    ]
-    searches = [
-        _plan_search(f"{name}-{key}-capacity-r{repeat}", key, workload.capacity, decided_by(key))
-        for key, workload in study.workloads.items()
-        if workload.capacity and (variant.workloads is None or key in variant.workloads)
-    ]
+    serving = Serving(
+        server=server,
+        speculative=speculative,
+        environment=environment,
+        engine=digest_of(engine),
+        model=digest_of(model),
+        draft=digest_of(draft) if draft else None,
+        repeat=repeat,
+        hardware=study.hardware,
+    )
+    measurements, searches = _plan_loads(study, params, name, datasets, serving, root)
     # Launches of one variant answer alike, so that the first one tells it for all.
     quality = None
     if study.quality and repeat == 1:
@@ -225,69 +221,54 @@ def _plan_session(
     return session.model_copy(update={"id": id})
 
 
-@dataclass(frozen=True)
-class _Load:
-    """What every load point of a workload is told, and what decides its numbers."""
-
-    told: dict[str, Any]
-    identity: dict[str, Any]
-
-
-def _decided_by(
+def _plan_loads(
     study: Study,
     params: Params,
+    name: str,
     datasets: dict[str, PlannedDataset],
-    serving: dict[str, Any],
+    serving: Serving,
     root: Path,
-    workload_name: str,
-) -> _Load:
-    workload = study.workloads[workload_name]
-    dataset = datasets[workload.dataset].id
-    tool = GENERATORS[workload.generator].environment
-    endpoint = endpoint_of(workload, study.datasets[workload.dataset], root)
-    own = {"load_points", "capacity"}
-    told = {
-        **workload.model_dump(exclude=own),
-        "endpoint": endpoint,
-        "dataset": dataset,
-        "seed": params.seed,
+) -> tuple[list[Measurement], list[PlannedSearch]]:
+    """Plan the load points and the searches of one launch of a variant."""
+    measurements: list[Measurement] = []
+    searches: list[PlannedSearch] = []
+    launch, chosen = f"r{serving.repeat}", study.variants[name].workloads
+    for key, workload in study.workloads.items():
+        if chosen is not None and key not in chosen:
+            continue
+        traffic = _traffic(workload, study, datasets, params.seed, root)
+        tool = GENERATORS[workload.generator].environment
+        identity = Identity(
+            protocol=PROTOCOL,
+            serving=serving,
+            load=load_content(traffic),
+            tool=digest_of(engine_id(tool, root)) if tool else None,
+        )
+        for point in workload.load_points:
+            load = traffic.at(point)
+            id = f"{name}-{key}-{point.name}-{launch}-{digest(identity.content(load))}"
+            measurements.append(Measurement(id=id, workload=key, load_point=point.name, load=load))
+        if settings := workload.capacity:
+            content = digest({**identity.model_dump(), "search": settings.model_dump(mode="json")})
+            searches.append(
+                PlannedSearch(
+                    id=f"{name}-{key}-capacity-{launch}-{content}",
+                    workload=key,
+                    load=traffic,
+                    identity=identity,
+                    settings=settings,
+                )
+            )
+    return measurements, searches
+
+
+def _traffic(
+    workload: Workload, study: Study, datasets: dict[str, PlannedDataset], seed: int, root: Path
+) -> PlannedTraffic:
+    declared = workload.model_dump(include=set(Traffic.model_fields))
+    decided = {
+        "endpoint": endpoint_of(workload, study.datasets[workload.dataset], root),
+        "dataset": datasets[workload.dataset].id,
+        "seed": seed,
     }
-    # What is at its default is left out, so that a key that comes later changes no identity.
-    decides = {
-        **workload.model_dump(exclude={*own, "dataset"}, exclude_defaults=True),
-        "endpoint": endpoint,
-        "dataset": digest_of(dataset),
-        "seed": params.seed,
-    }
-    identity = {
-        "protocol": PROTOCOL,
-        "serving": serving,
-        "load": decides,
-        "tool": digest_of(engine_id(tool, root)) if tool else None,
-    }
-    return _Load(told, identity)
-
-
-def _plan_measurement(
-    name: str, workload: str, point: LoadPoint, repeat: int, load: _Load
-) -> Measurement:
-    # JSON has no infinity.
-    at_once = {"rate_rps": "inf"} if point.is_at_once else {}
-    decides = {**load.identity["load"], **point.model_dump(exclude_defaults=True)}
-    return Measurement(
-        id=f"{name}-{point.name}-r{repeat}-{digest({**load.identity, 'load': decides})}",
-        workload=workload,
-        load_point=point.name,
-        load={**load.told, **point.model_dump(), **at_once},
-    )
-
-
-def _plan_search(name: str, workload: str, settings: Search, load: _Load) -> PlannedSearch:
-    content = {**load.identity, "search": settings.model_dump(mode="json")}
-    return PlannedSearch(
-        id=f"{name}-{digest(content)}",
-        workload=workload,
-        load=load.told,
-        identity=load.identity,
-        settings=settings,
-    )
+    return PlannedTraffic(**{**declared, **decided})

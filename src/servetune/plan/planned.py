@@ -4,8 +4,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from servetune.load.job import ProbeRule
 from servetune.load.registry import GENERATORS
+from servetune.plan.identity import Identity
 from servetune.plan.quality import LM_EVAL, PlannedQuality
+from servetune.records.loads import Load, PlannedTraffic
 from servetune.records.sessions import Ceilings
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
@@ -37,30 +40,34 @@ class PlannedDataset(_Planned):
     seed: int
 
 
-class Measurement(_Planned):
-    """One load point to measure once. `load` is all that the client is told.
+class PlannedProbe(_Planned):
+    """The place of a measurement in its search, and what ends it; nothing ends the closed loop."""
 
-    `probe` is what ends a probe of a search for the capacity, as
-    `servetune.load.inside.judge` takes it.
-    """
+    search: str
+    index: int
+    rule: ProbeRule | None = None
+
+
+class Measurement(_Planned):
+    """One load point to measure once; one of a search for the capacity has its place there."""
 
     id: str
     workload: str
     load_point: str
-    load: dict[str, Any]
-    probe: dict[str, Any] | None = None
+    load: Load
+    probe: PlannedProbe | None = None
 
 
 class PlannedSearch(_Planned):
     """A search for the capacity. Its probes are measurements that are planned one by one.
 
-    `load` is what all of them are told, `identity` what decides each beside its own load.
+    `load` is what their loads have in common, `identity` what decides each beside its own load.
     """
 
     id: str
     workload: str
-    load: dict[str, Any]
-    identity: dict[str, Any]
+    load: PlannedTraffic
+    identity: Identity
     settings: Search
 
 
@@ -104,12 +111,12 @@ class Session(_Planned):
     def datasets(self) -> list[str]:
         """The ids of the datasets that it sends, each once."""
         corpus = [self.quality.corpus] if self.quality else []
-        return list(dict.fromkeys([*(load["dataset"] for load in self._loads), *corpus]))
+        return list(dict.fromkeys([*(load.dataset for load in self._loads), *corpus]))
 
     @property
     def generators(self) -> list[str]:
         """The load generators that its measurements use, each once."""
-        return list(dict.fromkeys(load["generator"] for load in self._loads))
+        return list(dict.fromkeys(load.generator for load in self._loads))
 
     @property
     def tools(self) -> list[str]:
@@ -126,8 +133,8 @@ class Session(_Planned):
         return [*planned, *beside]
 
     @property
-    def _loads(self) -> list[dict[str, Any]]:
-        return [m.load for m in self.measurements] + [search.load for search in self.searches]
+    def _loads(self) -> list[PlannedTraffic]:
+        return [*(m.load for m in self.measurements), *(search.load for search in self.searches)]
 
 
 class Plan(_Planned):

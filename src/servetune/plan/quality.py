@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from servetune.engines.environments import engine_id
-from servetune.plan.identity import QUALITY_PROTOCOL, digest, digest_of, task_content
+from servetune.plan.identity import QUALITY_PROTOCOL, Serving, digest, digest_of, task_content
 from servetune.study.quality import LmEval, Quality
 
 LM_EVAL = "lm-eval"
@@ -28,7 +28,7 @@ class PlannedQuality(BaseModel):
 
 
 def plan_quality(
-    asked: Quality, variant: str, corpus: str, serving: dict[str, Any], root: Path
+    asked: Quality, variant: str, corpus: str, serving: Serving, root: Path
 ) -> PlannedQuality:
     """Plan the quality of a variant.
 
@@ -41,7 +41,7 @@ def plan_quality(
     """
     content: dict[str, Any] = {
         "protocol": QUALITY_PROTOCOL,
-        "serving": {name: value for name, value in serving.items() if name != "repeat"},
+        "serving": serving.model_dump(exclude={"repeat"}),
         "corpus": digest_of(corpus),
         "documents": asked.documents,
     }

@@ -5,11 +5,12 @@ Git; per-request data lives in `results/raw`.
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Judgement
 from servetune.records.base import SCHEMA_VERSION, Record
+from servetune.records.loads import Load
 
 Status = Literal["ok", "failed", "invalid"]
 
@@ -216,7 +217,7 @@ class MeasurementRecord(Record):
     log_tail: list[str] = []
     session: str
     launch: int
-    load: dict[str, Any]
+    load: Load
     server_command: list[str]
     load_command: list[str]
     started_at: str | None = None

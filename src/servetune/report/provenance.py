@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.plan.planned import Plan
+from servetune.records.loads import Load
 from servetune.records.sessions import Launch, SessionRecord
 from servetune.report.wording import plural, shell, where_of
 from servetune.study.models import ModelSource
@@ -233,15 +234,14 @@ def _workloads(plan: Plan) -> list[str]:
         text = f"{measurement.load_point} ({_extent(load)})"
         if text not in points.setdefault(name, []):
             points[name].append(text)
-        described[name] = f"{load['generator']}, dataset {load['dataset']}"
+        described[name] = f"{load.generator}, dataset {load.dataset}"
     return [f"{name}: {text}, {', '.join(points[name])}" for name, text in described.items()]
 
 
-def _extent(load: dict[str, Any]) -> str:
-    requests, duration_s = load.get("requests"), load.get("duration_s")
+def _extent(load: Load) -> str:
     parts = [
-        plural(requests, "request") if requests else "",
-        f"{duration_s:g} s" if duration_s else "",
+        plural(load.requests, "request") if load.requests else "",
+        f"{load.duration_s:g} s" if load.duration_s else "",
     ]
     return ", at most ".join(part for part in parts if part)
 

@@ -1,11 +1,10 @@
 """The validity card of a load: evidence from its requests, its server and its machine."""
 
-from typing import Any
-
 import pandas as pd
 
 from servetune.load.prefixes import implied_hit_ratio
 from servetune.load.schedule import ScheduledRequest
+from servetune.records.loads import Load
 from servetune.records.measurements import Card
 
 ENOUGH = 0.9
@@ -15,7 +14,7 @@ ENOUGH = 0.9
 def from_requests(
     requests: pd.DataFrame,
     schedule: list[ScheduledRequest],
-    load: dict[str, Any],
+    load: Load,
     block_tokens: int | None = None,
 ) -> Card:
     """Fill the part of a card that the request table and the schedule tell.
@@ -31,18 +30,18 @@ def from_requests(
         first_error=str(errors.iloc[0]) if len(errors) else None,
         ended_early=_ended_early(requests, schedule, load),
         implied_prefix_cache_hit_ratio=implied_hit_ratio(
-            schedule, requests, load["endpoint"] == "chat", block_tokens
+            schedule, requests, load.is_chat, block_tokens
         ),
         offered_rate_rps=offered_rps,
         sent_rate_rps=sent_rps,
         send_delay_p50_ms=float(delays_ms.quantile(0.5)) if len(delays_ms) else None,
         send_delay_p99_ms=float(delays_ms.quantile(0.99)) if len(delays_ms) else None,
-        wrong_length_requests=wrong if load["ignore_eos"] else None,
+        wrong_length_requests=wrong if load.ignore_eos else None,
     )
 
 
 def _rates(
-    requests: pd.DataFrame, schedule: list[ScheduledRequest], load: dict[str, Any]
+    requests: pd.DataFrame, schedule: list[ScheduledRequest], load: Load
 ) -> tuple[float | None, float | None]:
     """Return the rate at which conversations should have begun, and that at which they did.
 
@@ -51,7 +50,7 @@ def _rates(
     first = requests[requests["turn"] == 0]
     due_s = [schedule[index].arrival_s for index in first["scheduled"]]
     times_s = [each for each in due_s if each is not None]
-    if load["concurrency"] is not None or len(times_s) < 2 or max(times_s) == min(times_s):
+    if load.concurrency is not None or len(times_s) < 2 or max(times_s) == min(times_s):
         return None, None
     span_s = float(first["start_s"].max() - first["start_s"].min())
     gaps = len(times_s) - 1
@@ -59,9 +58,9 @@ def _rates(
 
 
 def _ended_early(
-    requests: pd.DataFrame, schedule: list[ScheduledRequest], load: dict[str, Any]
+    requests: pd.DataFrame, schedule: list[ScheduledRequest], load: Load
 ) -> bool | None:
-    if load["duration_s"] is None or load["requests"] is not None or load["rate_rps"] is not None:
+    if load.duration_s is None or load.requests is not None or load.rate_rps is not None:
         return None
     sent_all = len(requests) == len(schedule)
-    return bool(sent_all and requests["start_s"].max() < ENOUGH * load["duration_s"])
+    return bool(sent_all and requests["start_s"].max() < ENOUGH * load.duration_s)

@@ -224,7 +224,7 @@ class _Loads:
         """Prepare a load point, once; one that cannot be has its error."""
         if measurement.id not in self._ready:
             try:
-                rows = self._read(measurement.load["dataset"])
+                rows = self._read(measurement.load.dataset)
                 self._ready[measurement.id] = prepare(measurement.load, rows, self._model)
             except UserError as error:
                 self._ready[measurement.id] = error
@@ -244,7 +244,7 @@ def _extent(owed: list[Measurement], searches: list[PlannedSearch], has_quality:
 def _place(measurement: Measurement, count: int, owed: int) -> str:
     if measurement.probe is None:
         return f"load point {count} of {owed}"
-    index = measurement.probe["index"]
+    index = measurement.probe.index
     return f"probe {index}" if index else "a closed loop, to predict the capacity"
 
 

@@ -12,16 +12,17 @@ import httpx
 from servetune.load.client import Clients, LoadError
 from servetune.load.generator import Target
 from servetune.load.inside.judge import ended_by
-from servetune.load.prepare import Prepared, with_numbers
+from servetune.load.job import Job
+from servetune.load.prepare import Prepared
 from servetune.load.registry import GENERATORS
 from servetune.load.request_table import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.load.warmup import warm_up
 from servetune.plan.planned import Measurement, Session
 from servetune.progress import say
-from servetune.records.measurements import MeasurementRecord, ServerFacts
+from servetune.records.measurements import Card, MeasurementRecord, ServerFacts
 from servetune.records.validity import judge, limits_of
-from servetune.sessions import card
+from servetune.sessions.card import from_requests
 from servetune.sessions.probes import found_by, nothing_found
 from servetune.sessions.provenance import now
 from servetune.sessions.server.process import Server
@@ -57,8 +58,8 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     Raises:
         ServerError: the server died or hangs.
     """
-    load = with_numbers(measurement.load)
-    generator = GENERATORS[load["generator"]]
+    load, planned = measurement.load, measurement.probe
+    generator = GENERATORS[load.generator]
     raw = Path("results", "raw", bench.session.study, measurement.id)
     scratch = raw.with_name(f".{raw.name}")
     target = Target(
@@ -84,9 +85,8 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     folder.mkdir(parents=True)
     try:
         write_schedule(prepared.schedule, folder / SCHEDULE)
-        job = {"argv": arguments, "schedule": str(target.schedule), "load": load}
-        if measurement.probe and "tiers" in measurement.probe:
-            job["probe"] = measurement.probe
+        ends = planned.rule if planned else None
+        job = Job(argv=arguments, schedule=target.schedule, load=load, probe=ends)
         grown, seen = _load(bench, measurement.id, job, prepared)
         requests = request_table(generator.read(folder), prepared.schedule, load)
         bench.server.check()
@@ -99,20 +99,25 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
         bench.clients.drop(generator.name)
         shutil.rmtree(folder)
         raise
-    probe = found_by(measurement, requests, ended_by(folder)) if measurement.probe else None
+    probe = found_by(planned, load, requests, ended_by(folder)) if planned else None
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
     metrics = aggregate(requests, grown)
-    told = card.from_requests(requests, prepared.schedule, load, bench.facts.kv_cache_block_tokens)
+    told = from_requests(requests, prepared.schedule, load, bench.facts.kv_cache_block_tokens)
     ratio, reasons = throttling(bench.sampler.gpu_samples(measurement.id))
-    told = told.model_copy(update={**seen, "throttled_ratio": ratio, "throttle_reasons": reasons})
+    card = Card(
+        **seen.model_dump(exclude_unset=True),
+        **told.model_dump(exclude_unset=True),
+        throttled_ratio=ratio,
+        throttle_reasons=reasons,
+    )
     limits = limits_of(bench.session.validity, probe)
-    status, rule, reason = judge(metrics, told, limits)
+    status, rule, reason = judge(metrics, card, limits)
     sampler = bench.sampler
     samples, others = sampler.samples(measurement.id), sampler.samples("")
     signals = read_signals(samples, others, grown, requests)
-    measured: dict[str, Any] = {"card": told, "probe": probe, "signals": signals}
+    measured: dict[str, Any] = {"card": card, "probe": probe, "signals": signals}
     if status != "failed":
         measured |= {
             "metrics": metrics,
@@ -124,16 +129,14 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     )
 
 
-def _load(
-    bench: Bench, measurement: str, job: dict[str, Any], prepared: Prepared
-) -> tuple[Counters, dict[str, Any]]:
+def _load(bench: Bench, measurement: str, job: Job, prepared: Prepared) -> tuple[Counters, Card]:
     """Load the server; returns what its counters grew by, and what was seen for the card."""
-    load, server = job["load"], bench.server
-    client = bench.clients.start(load["generator"])
+    load, server = job.load, bench.server
+    client = bench.clients.start(load.generator)
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
     wait_idle(server.url)
     warm_up(server.url, server.api_key, server.name, prepared.warmup, load)
-    was_reset = server.reset_prefix_cache() if load["reset_prefix_cache"] else None
+    was_reset = server.reset_prefix_cache() if load.reset_prefix_cache else None
     before = scrape(server.url, tries=3)
     watch = _Watch(server, before, len(prepared.schedule), bench.session.stall_timeout_s)
     usage = UsageWatch(client.pid)
@@ -147,14 +150,14 @@ def _load(
         bench.sampler.client_cpu_s = None
         used = usage.stop()
     after = scrape(server.url, tries=3)
-    seen = {
-        "prefix_cache_was_reset": was_reset,
-        "counters_were_read": bool(before and after),
-        "rejected_requests": prepared.rejected or None,
-        "truncated_requests": prepared.truncated or None,
-        "other_gpu_processes": bench.neighbours(),
+    seen = Card(
+        prefix_cache_was_reset=was_reset,
+        counters_were_read=bool(before and after),
+        rejected_requests=prepared.rejected or None,
+        truncated_requests=prepared.truncated or None,
+        other_gpu_processes=bench.neighbours(),
         **asdict(used),
-    }
+    )
     return difference(before, after), seen
 
 

@@ -48,4 +48,4 @@ def _next_probes(session: Session, root: Path) -> list[Measurement]:
 def _index(probe: Measurement) -> int:
     """Return a probe's number in its search, which sent so many loads before it."""
     assert probe.probe is not None
-    return int(probe.probe["index"])
+    return probe.probe.index

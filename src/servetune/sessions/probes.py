@@ -6,7 +6,6 @@ rule to stop and its place in the search, so that a search that was interrupted 
 """
 
 from itertools import takewhile
-from typing import Any
 
 import pandas as pd
 
@@ -14,8 +13,10 @@ from servetune.capacity.boundary import predict
 from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
 from servetune.capacity.sequential import Finished, Judgement, judge_all
 from servetune.load.generator import CUT
+from servetune.load.job import ProbeRule
 from servetune.plan.identity import digest
-from servetune.plan.planned import Measurement, PlannedSearch
+from servetune.plan.planned import Measurement, PlannedProbe, PlannedSearch
+from servetune.records.loads import Load
 from servetune.records.measurements import MeasurementRecord, Probe
 from servetune.study.capacity import Slo
 from servetune.study.workloads import LoadPoint
@@ -39,7 +40,7 @@ NEIGHBOURS = ("other-processes", "other-gpu-processes")
 def scout(search: PlannedSearch) -> Measurement:
     """Return the closed loop that comes before the first probe."""
     point = LoadPoint(concurrency=SCOUT_CONCURRENCY, requests=SCOUT_REQUESTS)
-    return measurement(search, 0, point, {})
+    return measurement(search, 0, point)
 
 
 def probe(search: PlannedSearch, index: int, step: NextProbe) -> Measurement:
@@ -52,78 +53,77 @@ def probe(search: PlannedSearch, index: int, step: NextProbe) -> Measurement:
         requests=MOST_SENT * settings.probe_requests,
         duration_s=settings.probe_seconds,
     )
-    rule = {
-        "tiers": {name: slo.model_dump(exclude_none=True) for name, slo in settings.slo.items()},
-        "tier": step.tier,
-        "error": settings.probe_error,
-        "is_open_loop": is_rate,
-        "settled_requests": settings.probe_requests,
-    }
+    rule = ProbeRule(
+        tiers=settings.slo,
+        tier=step.tier,
+        error=settings.probe_error,
+        is_open_loop=is_rate,
+        settled_requests=settings.probe_requests,
+    )
     return measurement(search, index, point, rule)
 
 
 def measurement(
-    search: PlannedSearch, index: int, point: LoadPoint, rule: dict[str, Any]
+    search: PlannedSearch, index: int, point: LoadPoint, rule: ProbeRule | None = None
 ) -> Measurement:
     """Return a measurement of a search: its place, its load, and what ends it, if anything."""
     # Each probe has arrivals of its own, so that two at the same load are two pieces of evidence.
-    seed = search.load["seed"] + index
-    decides = {
-        **search.identity["load"],
-        **point.model_dump(exclude_defaults=True),
-        "seed": seed,
-    }
-    content = {**search.identity, "load": decides, "probe": {"index": index, **rule}}
+    seeded = search.load.model_copy(update={"seed": search.load.seed + index})
+    load = seeded.at(point)
+    place = {"index": index, **(rule.model_dump(exclude_none=True) if rule else {})}
+    content = {**search.identity.content(load), "probe": place}
     name = search.id.rsplit("-", 1)[0]
     return Measurement(
         id=f"{name}-{index}-{point.name}-{digest(content)}",
         workload=search.workload,
         load_point=point.name,
-        load={**search.load, **point.model_dump(), "seed": seed},
-        probe={"search": search.id, "index": index, **rule},
+        load=load,
+        probe=PlannedProbe(search=search.id, index=index, rule=rule),
     )
 
 
 def nothing_found(measurement: Measurement) -> Probe | None:
     """Return what a probe found that could not be made; None for what is no probe."""
-    rule = measurement.probe
-    if rule is None:
+    probe = measurement.probe
+    if probe is None:
         return None
-    tier = rule.get("tier", "")
-    return Probe(search=rule["search"], index=rule["index"], tier=tier, stopped="failed")
+    tier = probe.rule.tier if probe.rule else ""
+    return Probe(search=probe.search, index=probe.index, tier=tier, stopped="failed")
 
 
-def found_by(measurement: Measurement, requests: pd.DataFrame, ended_by: int | None) -> Probe:
+def found_by(
+    probe: PlannedProbe, load: Load, requests: pd.DataFrame, ended_by: int | None
+) -> Probe:
     """Judge a probe by its request table.
 
     Args:
-        measurement: what was sent.
+        probe: its place in the search, and its rule.
+        load: what was sent.
         requests: its request table.
         ended_by: the number of requests by which its judge ended it; None if its load was over.
     """
-    rule = measurement.probe
-    assert rule is not None
-    if "tiers" not in rule:
-        return Probe(search=rule["search"], index=0, tier="", stopped="requests")
+    rule = probe.rule
+    if rule is None:
+        return Probe(search=probe.search, index=probe.index, tier="", stopped="requests")
     judgements = judge_all(
-        {name: Slo(**slo).objectives for name, slo in rule["tiers"].items()},
+        {name: slo.objectives for name, slo in rule.tiers.items()},
         finished(requests)[:ended_by],
-        rule["error"],
-        is_open_loop=rule["is_open_loop"],
+        rule.error,
+        is_open_loop=rule.is_open_loop,
         is_over=True,
     )
-    if judgements[rule["tier"]].verdict != "undecided":
+    if judgements[rule.tier].verdict != "undecided":
         stopped = "decided"
     elif ended_by is not None:
         stopped = "requests"
     else:
-        sent_s = requests["start_s"].max()
-        is_long = sent_s >= NEARLY * measurement.load["duration_s"]
+        assert load.duration_s is not None
+        is_long = requests["start_s"].max() >= NEARLY * load.duration_s
         stopped = "seconds" if is_long else "requests"
     return Probe(
-        search=rule["search"],
-        index=rule["index"],
-        tier=rule["tier"],
+        search=probe.search,
+        index=probe.index,
+        tier=rule.tier,
         stopped=stopped,
         judgements=judgements,
     )
@@ -189,7 +189,8 @@ def history(search: PlannedSearch, records: list[MeasurementRecord]) -> list[Pro
     for record in records[1:]:
         if record.status == "invalid" and record.rule in NEIGHBOURS:
             continue
-        load = record.load["rate_rps" if is_rate else "concurrency"]
+        load = record.load.rate_rps if is_rate else record.load.concurrency
+        assert load is not None
         usable = record.probe is not None and record.status == "ok"
         judgements = {**nothing, **record.probe.judgements} if usable and record.probe else nothing
         found.append(Probed(float(load), judgements))

@@ -1,9 +1,9 @@
 """The workloads that a study can declare: who sends a dataset, when, and how it is sampled."""
 
 import math
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainSerializer, model_validator
 
 from servetune.study.base import Declared, Name
 from servetune.study.capacity import Search
@@ -48,6 +48,14 @@ class Sampling(Declared):
     )
 
 
+def _in_json(rate_rps: float) -> float | str:
+    return "inf" if math.isinf(rate_rps) else rate_rps
+
+
+Rate = Annotated[float, Field(gt=0), PlainSerializer(_in_json, when_used="json")]
+"""Requests per second. JSON has no infinity: "inf" there."""
+
+
 class LoadPoint(Declared):
     """One load: a closed loop (`concurrency`), an open loop (`rate_rps`), both, or a trace.
 
@@ -58,9 +66,8 @@ class LoadPoint(Declared):
     concurrency: int | None = Field(
         None, ge=1, description="requests in flight; of conversations, conversations"
     )
-    rate_rps: float | None = Field(
+    rate_rps: Rate | None = Field(
         None,
-        gt=0,
         description="requests per second; of conversations, how many begin; `.inf` sends all at"
         " once",
     )
@@ -83,6 +90,11 @@ class LoadPoint(Declared):
         return self
 
     @property
+    def is_open(self) -> bool:
+        """Whether requests come at their own times, at a rate or of a trace."""
+        return self.rate_rps is not None or self.time_scale is not None
+
+    @property
     def is_at_once(self) -> bool:
         """Whether all requests are due at the start: an offline batch."""
         return self.rate_rps is not None and math.isinf(self.rate_rps)
@@ -94,8 +106,8 @@ class LoadPoint(Declared):
         return "-".join(f"{letter}{value:g}" for letter, value in parts.items() if value)
 
 
-class Workload(Declared):
-    """What the clients send, when, and who sends it."""
+class Traffic(Declared):
+    """What is sent at any load, how, and by which generator."""
 
     generator: Literal["vllm-bench", "guidellm"] = Field(description="the load generator")
     dataset: Name = Field(description="what it sends, a dataset of the study")
@@ -112,10 +124,6 @@ class Workload(Declared):
     )
     ramp_up_s: float = Field(0, ge=0, description="how long the load rises linearly")
     burst: Burst | None = Field(None, description="extra load on top of the rate")
-    load_points: list[LoadPoint] = Field(
-        [], description="the loads to send; give these or `capacity`"
-    )
-    capacity: Search | None = Field(None, description="search for the highest load within an SLO")
     warmup_requests: int = Field(
         4, ge=0, description="sent and answered before each load point, not counted"
     )
@@ -136,6 +144,15 @@ class Workload(Declared):
     over_length: Literal["reject", "truncate"] = Field(
         "reject", description="leave out a request above a maximum, or cut it"
     )
+
+
+class Workload(Traffic):
+    """What the clients send, when, and who sends it."""
+
+    load_points: list[LoadPoint] = Field(
+        [], description="the loads to send; give these or `capacity`"
+    )
+    capacity: Search | None = Field(None, description="search for the highest load within an SLO")
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:

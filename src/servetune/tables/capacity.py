@@ -55,7 +55,8 @@ def probes(records: list[MeasurementRecord]) -> pd.DataFrame:
     for record in records:
         if record.probe is None or not record.probe.index:
             continue
-        load = record.load["rate_rps"] or record.load["concurrency"]
+        load = record.load.rate_rps or record.load.concurrency
+        assert load is not None
         columns = {
             **{name: getattr(record, name) for name in PLACE},
             **record.probe.model_dump(include={"search", "stopped"}),

@@ -17,7 +17,6 @@ import pandas as pd
 
 from servetune.errors import UserError
 from servetune.files import write_json, write_table
-from servetune.load.prepare import with_numbers
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
 from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics, read_measurement
@@ -80,9 +79,9 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "load_point": record.load_point,
         "repeat": session.repeat,
         "order": session.order,
-        "generator": load["generator"],
-        "concurrency": load["concurrency"],
-        "rate_rps": with_numbers(load)["rate_rps"],
+        "generator": load.generator,
+        "concurrency": load.concurrency,
+        "rate_rps": load.rate_rps,
         "probe": record.probe.index if record.probe else None,
         "status": status,
         "rule": rule,

@@ -11,7 +11,7 @@ from tests.loads import load, rows
 
 
 def prepared(dataset: list[dict[str, Any]], **declared: Any) -> Prepared:
-    return prepare({**load(**declared), "dataset": "some-1234"}, dataset, Path())
+    return prepare(load(dataset="some-1234", **declared), dataset, Path())
 
 
 def test_the_last_rows_warm_the_server_up() -> None:

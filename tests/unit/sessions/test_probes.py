@@ -8,7 +8,9 @@ import pytest
 from servetune.capacity.search import NextProbe
 from servetune.capacity.sequential import Evidence, Judgement
 from servetune.files import write_json
-from servetune.plan.planned import PlannedSearch, Session
+from servetune.plan.identity import Identity, Serving
+from servetune.plan.planned import Measurement, PlannedSearch, Session
+from servetune.records.loads import PlannedTraffic
 from servetune.records.measurements import MeasurementRecord, Metrics, Probe, read_search
 from servetune.records.paths import record_path, search_path
 from servetune.sessions.owed import count_owed, is_complete
@@ -23,24 +25,35 @@ from servetune.sessions.probes import (
 )
 from servetune.sessions.searches import end_finished
 from servetune.study.capacity import Search, Slo
-from tests.loads import load
 from tests.report_data import make_quickstart_plan
 
 
 def search(**settings: Any) -> PlannedSearch:
     slo = {"chat": Slo(ttft_p90_ms=500)}
     declared = {"slo": slo, "lowest": 1, "highest": 100, **settings}
-    told = {key: value for key, value in load().items() if key not in ("rate_rps", "concurrency")}
+    traffic = PlannedTraffic(
+        generator="vllm-bench", dataset="text-abc", endpoint="completions", seed=0
+    )
+    serving = Serving(
+        server={},
+        speculative=None,
+        environment={},
+        engine="e",
+        model="m",
+        draft=None,
+        repeat=1,
+        hardware="cpu",
+    )
     return PlannedSearch(
         id="bf16-chat-capacity-r1-abc",
         workload="chat",
-        load=told,
-        identity={"load": {"seed": 0}, "serving": {}},
+        load=traffic,
+        identity=Identity(protocol=2, serving=serving, load={}, tool=None),
         settings=Search.model_validate(declared),
     )
 
 
-def record(measured: Any, status: str = "ok", requests: int = 300) -> MeasurementRecord:
+def record(measured: Measurement, status: str = "ok", requests: int = 300) -> MeasurementRecord:
     metrics = Metrics(
         requests=requests,
         completed_requests=requests,
@@ -55,7 +68,8 @@ def record(measured: Any, status: str = "ok", requests: int = 300) -> Measuremen
     )
     evidence = Evidence("ttft_p90_ms", requests, 1, 0.1, 3.0, 4.0, -1.0)
     judged = {"chat": Judgement("pass", "ttft_p90_ms", (evidence,))}
-    rule = measured.probe
+    place = measured.probe
+    assert place is not None
     return MeasurementRecord(
         measurement=measured.id,
         study="s",
@@ -72,11 +86,11 @@ def record(measured: Any, status: str = "ok", requests: int = 300) -> Measuremen
         load_command=[],
         metrics=metrics,
         probe=Probe(
-            search=rule["search"],
-            index=rule["index"],
-            tier=rule.get("tier", ""),
+            search=place.search,
+            index=place.index,
+            tier=place.rule.tier if place.rule else "",
             stopped="requests",
-            judgements=judged if rule["index"] else {},
+            judgements=judged if place.index else {},
         ),
     )
 
@@ -96,7 +110,7 @@ def test_a_probe_is_named_by_its_place_its_load_and_its_rule() -> None:
 
 
 def test_probes_have_arrivals_of_their_own() -> None:
-    seeds = {probe(search(), index, NextProbe(10.0, "chat")).load["seed"] for index in (1, 2, 3)}
+    seeds = {probe(search(), index, NextProbe(10.0, "chat")).load.seed for index in (1, 2, 3)}
     assert len(seeds) == 3
 
 
@@ -107,7 +121,7 @@ def test_the_first_probe_goes_to_what_littles_law_predicts() -> None:
     second = next_measurement(here, [record(first)])
     assert not isinstance(second, dict)
     # 16 in flight for 1 s each: 16 a second, of which four fifths.
-    assert second.load["rate_rps"] == pytest.approx(0.8 * SCOUT_CONCURRENCY)
+    assert second.load.rate_rps == pytest.approx(0.8 * SCOUT_CONCURRENCY)
 
 
 def test_an_invalid_probe_is_no_evidence_and_too_many_end_the_search() -> None:
@@ -116,7 +130,7 @@ def test_an_invalid_probe_is_no_evidence_and_too_many_end_the_search() -> None:
     for index in range(1, MOST_USELESS + 1):
         following = next_measurement(here, records)
         assert not isinstance(following, dict)
-        assert following.probe is not None and following.probe["index"] == index
+        assert following.probe is not None and following.probe.index == index
         records.append(record(following, status="invalid"))
     assert all(not each.judgements["chat"].evidence for each in history(here, records))
     ended = next_measurement(here, records)
@@ -143,12 +157,12 @@ def test_a_load_that_a_neighbour_spoiled_is_sent_again() -> None:
     spoiled = record(first, status="invalid").model_copy(update={"rule": "other-processes"})
     again = next_measurement(here, [*records, spoiled])
     assert not isinstance(again, dict)
-    assert again.load["rate_rps"] == first.load["rate_rps"]
-    assert again.load["seed"] != first.load["seed"]
+    assert again.load.rate_rps == first.load.rate_rps
+    assert again.load.seed != first.load.seed
     late = spoiled.model_copy(update={"rule": "client-late"})
     lower = next_measurement(here, [*records, late])
     assert not isinstance(lower, dict)
-    assert lower.load["rate_rps"] < first.load["rate_rps"]
+    assert (lower.load.rate_rps or 0) < (first.load.rate_rps or 0)
 
 
 def test_a_probe_that_could_not_be_made_still_belongs_to_its_search() -> None:

@@ -72,7 +72,7 @@ def test_phi4_throughput_is_the_eight_experiments_under_its_stress_test(project:
         assert (session.speculative or {}).get("method") == ("suffix" if drafted else None)
         (measurement,) = session.measurements
         assert measurement.load_point == "c250-r50"
-        assert measurement.load["requests"] == 500
+        assert measurement.load.requests == 500
 
 
 CONFIGURATIONS = {
@@ -96,8 +96,8 @@ def test_llama70b_slo_is_phase_0_its_rerun_six_configurations_and_eagle3(project
         assert tuple(server[key] for key in keys) == values, name
     assert set(servers) - set(CONFIGURATIONS) == {"phase2-llama-3.3", "phase2-eagle3"}
     sweep = [m for m in plan.sessions[0].measurements if m.workload == "sweep"]
-    assert [m.load["rate_rps"] for m in sweep][0::6] == [0.25, 2, 5]
-    assert {(m.load["settle_requests"], m.load["cooldown_requests"]) for m in sweep} == {(20, 20)}
+    assert [m.load.rate_rps for m in sweep][0::6] == [0.25, 2, 5]
+    assert {(m.load.settle_requests, m.load.cooldown_requests) for m in sweep} == {(20, 20)}
     assert "turns" in {m.workload for m in plan.sessions[0].measurements}
 
 

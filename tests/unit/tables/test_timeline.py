@@ -8,6 +8,7 @@ import pytest
 
 from servetune.records.measurements import MeasurementRecord
 from servetune.tables.timeline import BINS, COLUMNS, timeline
+from tests.loads import load
 
 
 def record(measurement: str, session: str = "bf16-r1-x") -> MeasurementRecord:
@@ -21,7 +22,7 @@ def record(measurement: str, session: str = "bf16-r1-x") -> MeasurementRecord:
         status="ok",
         session=session,
         launch=1,
-        load={},
+        load=load(),
         server_command=[],
         load_command=[],
     )

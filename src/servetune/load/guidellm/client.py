@@ -1,20 +1,17 @@
 """Runs in GuideLLM's environment: `guidellm run`, without its start-up.
 
-Each job is `{"argv": [...], "schedule": PATH, ...}`: the words after `guidellm run`, and the
-requests, from which the data that the words name is written. GuideLLM starts its workers as
-processes; they fork from one that has imported it already.
+The words of a job are those after `guidellm run`; the data that they name is written from its
+schedule. GuideLLM starts its workers as processes; they fork from one that has imported it already.
 """
 
-import json
 import multiprocessing
 import os
 from multiprocessing import forkserver
-from pathlib import Path
-from typing import Any
 
 from servetune.load.guidellm import backend, loader, probe, ramp, updates
 from servetune.load.guidellm.data import data_path, write_data
 from servetune.load.inside.loop import serve_jobs
+from servetune.load.job import Job
 from servetune.load.schedule import read_schedule
 
 SETTINGS = {
@@ -51,21 +48,20 @@ def main() -> None:
     for part in parts:
         part.install()
 
-    def run_job(job: dict[str, Any]) -> None:
-        schedule = Path(job["schedule"])
-        requests = read_schedule(schedule)
-        conversations = write_data(requests, data_path(schedule))
+    def run_job(job: Job) -> None:
+        requests = read_schedule(job.schedule)
+        conversations = write_data(requests, data_path(job.schedule))
         # A task waits in a worker for each request that an open loop may have in flight.
         settings.max_concurrency = max(1, min(MOST_WAITING, conversations))
         # Without it GuideLLM notices that the data ended only when it asks for more, and waits
         # for ever if the last reply came before that.
         count = ("--constraint", f"kind=max_requests,count={len(requests)}")
         decided: tuple[str, ...] = ()
-        if job.get("probe"):
-            file = schedule.with_name(probe.JOB)
-            file.write_text(json.dumps(job["probe"]))
+        if job.probe:
+            file = job.schedule.with_name(probe.RULE)
+            file.write_text(job.probe.model_dump_json())
             decided = ("--constraint", f"kind={probe.KIND},file={file}")
-        run.main(args=[*job["argv"], *count, *decided], standalone_mode=False)
+        run.main(args=[*job.argv, *count, *decided], standalone_mode=False)
 
     serve_jobs(run_job)
 

@@ -14,26 +14,28 @@ from typing import Any
 from servetune.load.generator import CUT, Generator, Reply, Target
 from servetune.load.guidellm.data import data_path
 from servetune.load.schedule import SCHEDULE, read_schedule
+from servetune.records.loads import Load
+from servetune.study.workloads import LoadPoint, Workload
 
 REPORT = "guidellm.json"
 
 FORMATS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 
-def arguments(load: dict[str, Any], target: Target) -> list[str]:
+def arguments(load: Load, target: Target) -> list[str]:
     """Write a load point as the words after `guidellm run`."""
     words = [
         *("--backend", _words(_backend(load, target))),
         *("--profile", _words(_profile(load))),
         *("--tokenizer", _words({"kind": "hf_auto", "model": target.tokenizer})),
         *("--data", _words(_data(target))),
-        *("--seed", _words({"kind": "static", "value": load["seed"]})),
+        *("--seed", _words({"kind": "static", "value": load.seed})),
         # Prompts are in the schedule already, and would be the most of the report.
         *("--metrics", _words({"kind": "generative", "sample_size": 0})),
         *("--output", _words({"kind": "json", "path": target.raw / REPORT}), "--disable-console"),
     ]
-    if load["duration_s"] is not None:
-        words += ["--constraint", _words({"kind": "max_duration", "seconds": load["duration_s"]})]
+    if load.duration_s is not None:
+        words += ["--constraint", _words({"kind": "max_duration", "seconds": load.duration_s})]
     return words
 
 
@@ -43,15 +45,15 @@ def _data(target: Target) -> dict[str, Any]:
     return {"kind": "json_file", "path": path, "load_kwargs.streaming": True}
 
 
-def _backend(load: dict[str, Any], target: Target) -> dict[str, Any]:
-    body = {name: value for name, value in load["sampling"].items() if value is not None}
-    if not load["ignore_eos"]:
+def _backend(load: Load, target: Target) -> dict[str, Any]:
+    body = load.sampling.model_dump(exclude_none=True)
+    if not load.ignore_eos:
         body["ignore_eos"] = False
     return {
         "kind": "openai_http",
         "target": target.url,
         "model": target.served_name,
-        "request_format": FORMATS[load["endpoint"]],
+        "request_format": FORMATS[load.endpoint],
         # The server was found healthy before the load; each worker process would ask it again.
         "validate_backend": False,
         # A busy server may take longer to accept than the 5 s that GuideLLM gives it.
@@ -60,11 +62,11 @@ def _backend(load: dict[str, Any], target: Target) -> dict[str, Any]:
     }
 
 
-def _profile(load: dict[str, Any]) -> dict[str, Any]:
-    if load["rate_rps"] is not None or load["time_scale"] is not None:
+def _profile(load: Load) -> dict[str, Any]:
+    if load.is_open:
         return {"kind": "replay", "schedule_turn": "timestamp"}
-    closed = {"kind": "concurrent", "streams": load["concurrency"]}
-    return {**closed, "rampup_duration": load["ramp_up_s"]} if load["ramp_up_s"] else closed
+    closed = {"kind": "concurrent", "streams": load.concurrency}
+    return {**closed, "rampup_duration": load.ramp_up_s} if load.ramp_up_s else closed
 
 
 def _words(fields: dict[str, Any]) -> str:
@@ -137,15 +139,14 @@ def _never_sent(errored: list[Reply], raw: Path) -> list[Reply]:
     ]
 
 
-def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:
+def refuses(workload: Workload, point: LoadPoint, is_token_ids: bool) -> str | None:
     """Say why GuideLLM cannot do a load, and which generator can."""
     if is_token_ids:
         return "guidellm sends text, not token ids; vllm-bench sends both"
-    tiers = (load.get("capacity") or {}).get("slo", {}).values()
-    if any(limit and "itl" in name for slo in tiers for name, limit in slo.items()):
+    tiers = workload.capacity.slo.values() if workload.capacity else ()
+    if any("itl" in objective.limits_ms for slo in tiers for objective in slo.objectives):
         return "guidellm cannot stop a probe on ITL; use vllm-bench, or limit TPOT"
-    is_open = load["rate_rps"] is not None or load["time_scale"] is not None
-    if is_open and load["concurrency"] is not None:
+    if point.is_open and point.concurrency is not None:
         return "guidellm cannot limit the concurrency of an open loop; vllm-bench can"
     return None
 

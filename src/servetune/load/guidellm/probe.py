@@ -1,11 +1,10 @@
 """A constraint in GuideLLM's registry that ends a load once its probe has ended.
 
-`--constraint kind=capacity_probe,file=PATH` names the job's `probe` as JSON, beside the schedule.
+`--constraint kind=capacity_probe,file=PATH` names the probe's rule as JSON, beside the schedule.
 GuideLLM tells a constraint the times of a request, not those of its chunks, so that an objective on
 ITL cannot be judged here.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,17 +18,18 @@ from pydantic import Field, PrivateAttr
 
 from servetune.capacity.sequential import Finished
 from servetune.load.inside.judge import Judge
+from servetune.load.job import ProbeRule
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
 
 KIND = "capacity_probe"
-JOB = "probe-job.json"
+RULE = "probe-rule.json"
 
 
 class ProbeArgs(ConstraintArgs):  # type: ignore[misc]
     """The words of the constraint."""
 
     kind: Literal["capacity_probe"] = Field(default="capacity_probe")
-    file: Path = Field(description="the job's probe, beside its schedule")
+    file: Path = Field(description="the probe's rule, beside its schedule")
 
 
 class ProbeConstraint(PydanticConstraintInitializer):  # type: ignore[misc]
@@ -42,7 +42,7 @@ class ProbeConstraint(PydanticConstraintInitializer):  # type: ignore[misc]
 
     def create_constraint(self, **_: Any) -> Constraint:
         """Return the constraint of one load."""
-        self._judge = Judge(json.loads(self.args.file.read_bytes()))
+        self._judge = Judge(ProbeRule.model_validate_json(self.args.file.read_bytes()))
         self._schedule = read_schedule(self.args.file.with_name(SCHEDULE))
         return self
 

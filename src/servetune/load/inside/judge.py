@@ -1,18 +1,15 @@
 """A load that ends when it is decided: the judge of a probe, inside a load client.
 
-The `probe` of a job is `{"tiers": {name: SLO}, "tier": name, "error": ..., "is_open_loop": ...,
-"settled_requests": ...}`. The requests are judged as they finish, each time that there are a tenth
-more of them. When the tier is decided, or so many have settled, the client ends the load and leaves
-`probe.json` beside its raw output: `{"requests": N}`, the number of requests, in order of arrival,
-by which it ended.
+The requests are judged as they finish, each time that there are a tenth more of them. When the rule
+of the probe says so, the client ends the load and leaves `probe.json` beside its raw output:
+`{"requests": N}`, the number of requests, in order of arrival, by which it ended.
 """
 
 import json
 from pathlib import Path
-from typing import Any
 
 from servetune.capacity.sequential import LOOK_EVERY, Finished, judge_all
-from servetune.study.capacity import Slo
+from servetune.load.job import ProbeRule
 
 ENDED = "probe.json"
 
@@ -20,13 +17,10 @@ ENDED = "probe.json"
 class Judge:
     """The requests of one probe as they finish, judged until it ends."""
 
-    def __init__(self, probe: dict[str, Any]) -> None:
-        """Take the `probe` of a job."""
-        self._tiers = {name: Slo(**slo).objectives for name, slo in probe["tiers"].items()}
-        self._tier: str = probe["tier"]
-        self._error: float = probe["error"]
-        self._is_open_loop: bool = probe["is_open_loop"]
-        self._budget: int = probe["settled_requests"]
+    def __init__(self, rule: ProbeRule) -> None:
+        """Take the rule of the probe."""
+        self._rule = rule
+        self._tiers = {name: slo.objectives for name, slo in rule.tiers.items()}
         self._ahead: dict[int, Finished] = {}
         self._requests: list[Finished] = []
         self._next_look = 1
@@ -47,11 +41,11 @@ class Judge:
         judgements = judge_all(
             self._tiers,
             self._requests,
-            self._error,
-            is_open_loop=self._is_open_loop,
-            budget=self._budget,
+            self._rule.error,
+            is_open_loop=self._rule.is_open_loop,
+            budget=self._rule.settled_requests,
         )
-        if judgements[self._tier].verdict != "go on":
+        if judgements[self._rule.tier].verdict != "go on":
             self.ended_by = count
 
     def write(self, folder: Path) -> None:

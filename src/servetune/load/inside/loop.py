@@ -1,4 +1,4 @@
-"""The part that every load client shares, inside its own environment: standard library only."""
+"""The part that every load client shares, inside its own environment."""
 
 import json
 import os
@@ -7,10 +7,11 @@ import threading
 import traceback
 from collections.abc import Callable
 from queue import Queue
-from typing import Any
+
+from servetune.load.job import Job
 
 
-def serve_jobs(run: Callable[[dict[str, Any]], None]) -> None:
+def serve_jobs(run: Callable[[Job], None]) -> None:
     """Say that the imports are done, then run one job a line of standard input, and answer each.
 
     What the generator prints goes to standard error. When standard input closes, the owner is
@@ -22,20 +23,20 @@ def serve_jobs(run: Callable[[dict[str, Any]], None]) -> None:
     # for the lock that the listening thread holds.
     orders = os.fdopen(os.dup(0), "r")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    jobs: Queue[dict[str, Any]] = Queue()
+    jobs: Queue[str] = Queue()
 
     def listen() -> None:
         for line in orders:
-            jobs.put(json.loads(line))
+            jobs.put(line)
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=listen, daemon=True).start()
     answers.write(json.dumps({"ready": True}) + "\n")
     while True:
-        job = jobs.get()
+        line = jobs.get()
         try:
-            run(job)
-            reply: dict[str, Any] = {"ok": True}
+            run(Job.model_validate_json(line))
+            reply: dict[str, bool | str] = {"ok": True}
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             reply = {"ok": False, "error": f"{type(error).__name__}: {error}"}

@@ -10,9 +10,9 @@ import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Any
 
 from servetune.load.schedule import ScheduledRequest
+from servetune.records.loads import Load
 
 
 class Pacing:
@@ -22,15 +22,15 @@ class Pacing:
     requests that are given out, but cannot be sent, because a turn before them failed.
     """
 
-    def __init__(self, schedule: list[ScheduledRequest], load: dict[str, Any]) -> None:
+    def __init__(self, schedule: list[ScheduledRequest], load: Load) -> None:
         """Take a schedule and the declared load that it was made from."""
         conversations = [
             list(turns) for _, turns in itertools.groupby(schedule, lambda each: each.conversation)
         ]
         self._conversations = deque(sorted(conversations, key=lambda turns: _arrival_s(turns[0])))
-        self._concurrency: int | None = load["concurrency"]
-        self._ramp_up_s: float = load["ramp_up_s"]
-        self._ends_s: float = math.inf if load["duration_s"] is None else load["duration_s"]
+        self._concurrency = load.concurrency
+        self._ramp_up_s = load.ramp_up_s
+        self._ends_s = math.inf if load.duration_s is None else load.duration_s
         self._later: dict[int, list[ScheduledRequest]] = {}
         self._ready: deque[ScheduledRequest] = deque()
         self._in_flight = 0

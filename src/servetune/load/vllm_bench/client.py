@@ -1,10 +1,9 @@
 """Runs in the engine's environment: `vllm bench serve`'s own code, without its start-up.
 
-Each job is `{"argv": [...], "schedule": PATH, "load": {...}}`: the words after `vllm bench serve`,
-the requests, and the declared load. When a request is sent is decided here, from its schedule;
-how it is sent and measured is vLLM's code. What vLLM's result does not tell goes to a second file,
-`sent.json`: `began_s`, and for each request in the result's order its `scheduled` index,
-`arrival_s` and `cached_tokens`.
+The words of a job are those after `vllm bench serve`. When a request is sent is decided here, from
+its schedule; how it is sent and measured is vLLM's code. What vLLM's result does not tell goes to a
+second file, `sent.json`: `began_s`, and for each request in the result's order its `scheduled`
+index, `arrival_s` and `cached_tokens`.
 """
 
 import asyncio
@@ -28,8 +27,10 @@ from servetune.load.generator import CUT
 from servetune.load.inside.judge import Judge
 from servetune.load.inside.loop import serve_jobs
 from servetune.load.inside.pacing import Pacing
+from servetune.load.job import Job
 from servetune.load.schedule import ScheduledRequest, read_schedule
 from servetune.load.vllm_bench.generator import SENT, of_text
+from servetune.records.loads import Load
 
 BACKENDS = ("openai", "openai-chat")
 
@@ -54,18 +55,16 @@ class CachedTokensHandler(endpoint_request_func.StreamedResponseHandler):  # typ
         return messages
 
 
-class LoadPoint:
+class Sending:
     """The requests of one job, and what becomes of them."""
 
-    def __init__(
-        self, schedule: list[ScheduledRequest], load: dict[str, Any], judge: Judge | None
-    ) -> None:
+    def __init__(self, schedule: list[ScheduledRequest], load: Load, judge: Judge | None) -> None:
         """Take the schedule, the declared load, and the judge that ends it if it is a probe."""
         if not schedule:
             raise ValueError("the schedule holds no request")
         self._schedule = schedule
         self._pacing = Pacing(schedule, load)
-        self._is_chat = load["endpoint"] == "chat"
+        self._is_chat = load.is_chat
         self._said: dict[int, list[Message]] = {}
         self._sent: list[ScheduledRequest] = []
         self._cached_tokens: dict[int, int] = {}
@@ -177,10 +176,10 @@ def main() -> None:
     serve.get_tokenizer = functools.cache(serve.get_tokenizer)
     endpoint_request_func.StreamedResponseHandler = CachedTokensHandler
 
-    def run(job: dict[str, Any]) -> None:
-        args = parser.parse_args(job["argv"])
-        judge = Judge(job["probe"]) if job.get("probe") else None
-        point = LoadPoint(read_schedule(Path(job["schedule"])), job["load"], judge)
+    def run(job: Job) -> None:
+        args = parser.parse_args(job.argv)
+        judge = Judge(job.probe) if job.probe else None
+        point = Sending(read_schedule(job.schedule), job.load, judge)
         serve.get_samples, serve.get_request = point.samples, point.due
         for name, send in request_functions.items():
             serve.ASYNC_REQUEST_FUNCS[name] = point.measuring(send)

@@ -6,9 +6,10 @@ the schedule, and vLLM's code measures them.
 
 import json
 from pathlib import Path
-from typing import Any
 
 from servetune.load.generator import CUT, Generator, Reply, Target
+from servetune.records.loads import Load
+from servetune.study.workloads import LoadPoint, Workload
 
 RESULT = "vllm-bench.json"
 SENT = "sent.json"
@@ -18,35 +19,34 @@ ENDPOINTS = {
 }
 
 
-def arguments(load: dict[str, Any], target: Target) -> list[str]:
+def arguments(load: Load, target: Target) -> list[str]:
     """Write a load point as the words after `vllm bench serve`."""
     words = [
-        *(*ENDPOINTS[load["endpoint"]], "--base-url", target.url),
+        *(*ENDPOINTS[load.endpoint], "--base-url", target.url),
         *("--model", str(target.tokenizer), "--served-model-name", target.served_name),
         *("--dataset-name", "custom", "--dataset-path", str(target.schedule)),
         *("--custom-output-len", "-1", "--skip-chat-template", "--disable-shuffle"),
-        *("--num-warmups", "0", "--ready-check-timeout-sec", "0", "--seed", str(load["seed"])),
+        *("--num-warmups", "0", "--ready-check-timeout-sec", "0", "--seed", str(load.seed)),
         *("--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,95,99"),
         *("--save-result", "--save-detailed", "--result-dir", str(target.raw)),
         *("--result-filename", RESULT, "--disable-tqdm"),
     ]
-    if load["ignore_eos"]:
+    if load.ignore_eos:
         words.append("--ignore-eos")
-    for name, value in load["sampling"].items():
-        if value is not None:
-            # Joined: vLLM's parser takes a word that begins with a minus for an option.
-            words.append(f"--{name.replace('_', '-')}={value}")
+    for name, value in load.sampling.model_dump(exclude_none=True).items():
+        # Joined: vLLM's parser takes a word that begins with a minus for an option.
+        words.append(f"--{name.replace('_', '-')}={value}")
     return [*words, *_pace(load)]
 
 
-def _pace(load: dict[str, Any]) -> list[str]:
+def _pace(load: Load) -> list[str]:
     words: list[str] = []
-    if load["concurrency"] is not None:
-        words += ["--max-concurrency", str(load["concurrency"])]
-    if load["rate_rps"] is not None:
-        words += ["--request-rate", str(load["rate_rps"])]
+    if load.concurrency is not None:
+        words += ["--max-concurrency", str(load.concurrency)]
+    if load.rate_rps is not None:
+        words += ["--request-rate", str(load.rate_rps)]
         # An infinite burstiness makes vLLM's arrivals constant.
-        burstiness = "inf" if load["arrivals"] == "constant" else load["burstiness"]
+        burstiness = "inf" if load.arrivals == "constant" else load.burstiness
         if burstiness is not None:
             words += ["--burstiness", str(burstiness)]
     return words
@@ -107,7 +107,7 @@ def of_text(ttft_s: float, itl_s: list[float], is_chat: bool) -> tuple[float, li
     return (ttft_s + itl_s[0], itl_s[1:]) if is_chat and itl_s else (ttft_s, itl_s)
 
 
-def refuses(load: dict[str, Any], is_token_ids: bool) -> str | None:
+def refuses(workload: Workload, point: LoadPoint, is_token_ids: bool) -> str | None:
     """Say why this generator cannot do a load: it does all that a study can declare."""
     return None
 

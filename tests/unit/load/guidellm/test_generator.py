@@ -12,7 +12,7 @@ from servetune.load.generator import Target
 from servetune.load.guidellm.data import write_data
 from servetune.load.guidellm.generator import GUIDELLM, REPORT
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
-from tests.loads import load
+from tests.loads import load, refusal
 
 TARGET = Target("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))
 TALK = {"turns": [{"prompt": f"say {turn}", "output_tokens": 4 + turn} for turn in range(3)]}
@@ -149,9 +149,9 @@ def test_the_turns_after_one_that_failed_are_errors_too(tmp_path: Path) -> None:
 
 
 def test_what_guidellm_cannot_do_is_refused_and_who_can_is_named() -> None:
-    closed, opened = load(concurrency=2, requests=4), load(rate_rps=2, requests=4)
-    assert GUIDELLM.refuses(closed, False) is None
-    assert GUIDELLM.refuses(opened, False) is None
-    assert "text, not token ids; vllm-bench" in str(GUIDELLM.refuses(closed, True))
-    both = load(concurrency=2, rate_rps=2, requests=4)
-    assert "vllm-bench can" in str(GUIDELLM.refuses(both, False))
+    assert refusal(GUIDELLM, concurrency=2) is None
+    assert refusal(GUIDELLM, rate_rps=2) is None
+    ids = refusal(GUIDELLM, is_token_ids=True, concurrency=2)
+    assert "text, not token ids; vllm-bench" in str(ids)
+    both = refusal(GUIDELLM, concurrency=2, rate_rps=2)
+    assert "vllm-bench can" in str(both)

@@ -6,14 +6,16 @@ import pytest
 
 from servetune.capacity.sequential import Finished
 from servetune.load.inside.judge import Judge, ended_by
+from servetune.load.job import ProbeRule
+from servetune.study.capacity import Slo
 
-PROBE = {
-    "tiers": {"t": {"ttft_p90_ms": 100}},
-    "tier": "t",
-    "error": 0.05,
-    "is_open_loop": True,
-    "settled_requests": 5000,
-}
+RULE = ProbeRule(
+    tiers={"t": Slo(ttft_p90_ms=100)},
+    tier="t",
+    error=0.05,
+    is_open_loop=True,
+    settled_requests=5000,
+)
 
 
 def finished(index: int, ttft_ms: float = 50.0) -> Finished:
@@ -22,7 +24,7 @@ def finished(index: int, ttft_ms: float = 50.0) -> Finished:
 
 @pytest.fixture
 def judge() -> Judge:
-    return Judge(PROBE)
+    return Judge(RULE)
 
 
 def test_it_decides_once_and_says_by_how_many(judge: Judge, tmp_path: Path) -> None:
@@ -43,7 +45,7 @@ def test_nothing_counts_before_all_that_arrived_earlier(judge: Judge, tmp_path: 
 
 
 def test_an_undecided_probe_ends_after_its_settled_requests() -> None:
-    judge = Judge({**PROBE, "settled_requests": 100})
+    judge = Judge(RULE.model_copy(update={"settled_requests": 100}))
     # A tenth violates, which is what the objective allows.
     told = [judge.add(finished(index, 200 if index % 10 == 0 else 50)) for index in range(400)]
     # The first three latencies of half a second are not settled: 15 requests.

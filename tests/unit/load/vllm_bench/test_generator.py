@@ -13,9 +13,10 @@ import pytest
 from servetune.load.client import LoadClient
 from servetune.load.generator import Reply, Target
 from servetune.load.inside.pacing import Pacing
+from servetune.load.job import Job
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.vllm_bench.generator import VLLM_BENCH
-from tests.loads import load
+from tests.loads import load, refusal
 from tests.standin.serving import KEY, PYTHON, Server, serving, write_model
 
 LATE_S = 0.1
@@ -74,7 +75,7 @@ def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
         told = load(**values)
         write_schedule(make_schedule(rows, told), where.schedule)
         argv = VLLM_BENCH.arguments(told, where)
-        client.run({"argv": argv, "schedule": str(where.schedule), "load": told}, 30, lambda: None)
+        client.run(Job(argv=argv, schedule=where.schedule, load=told), 30, lambda: None)
         return sorted(VLLM_BENCH.read(where.raw), key=lambda reply: reply.scheduled)
 
     return run
@@ -146,7 +147,7 @@ def test_conversations_go_to_the_chat_endpoint() -> None:
 
 
 def test_it_refuses_no_load() -> None:
-    assert VLLM_BENCH.refuses(load(concurrency=1, requests=1), True) is None
+    assert refusal(VLLM_BENCH, is_token_ids=True, concurrency=1, rate_rps=1) is None
 
 
 def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
