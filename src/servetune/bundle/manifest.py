@@ -9,30 +9,25 @@ measured.
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from servetune.plan.planned import Session
+from servetune.study.base import Frozen
 from servetune.study.models import ModelSource
 
 MANIFEST = "bundle.json"
 FORMAT = 1
 
 
-class BundledEngine(BaseModel):
+class BundledEngine(Frozen):
     """An engine to find on the measuring host, by the version of vLLM that it must hold."""
-
-    model_config = ConfigDict(frozen=True)
 
     vllm: str | None
 
 
-class Manifest(BaseModel):
+class Manifest(Frozen):
     """The sessions that a bundle measures, and what it expects of the host.
 
     `elsewhere` names the models whose checkpoints are not in the bundle, with their source.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     format: int = FORMAT
     study: str

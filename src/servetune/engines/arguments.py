@@ -7,9 +7,8 @@ engines are also in `workflow/envs`, so that a mistake is found before anything 
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from servetune.errors import UserError, nearest
+from servetune.study.base import Frozen
 from servetune.study.server import ServerArguments
 
 OWNED = {
@@ -25,10 +24,8 @@ OWNED = {
 """Arguments that servetune sets itself, and what to do instead."""
 
 
-class Argument(BaseModel):
+class Argument(Frozen):
     """One argument of `vllm serve`: `kind` is int, float, str, flag or other (not checked)."""
-
-    model_config = ConfigDict(frozen=True)
 
     option: str
     kind: str

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict
 
 from servetune.engines.arguments import Argument, Parser
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.progress import say
+from servetune.study.base import Frozen
 from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -33,10 +33,8 @@ SERVING = ("vllm-cpu", "vllm-cuda")
 """The environments that hold vLLM; the others make checkpoints or load."""
 
 
-class BuiltEngine(BaseModel):
+class BuiltEngine(Frozen):
     """An environment that is ready: its Python, its versions, and vLLM's arguments."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     python: Path

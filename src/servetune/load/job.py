@@ -2,16 +2,13 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from servetune.records.loads import Load
+from servetune.study.base import Frozen
 from servetune.study.capacity import Slo
 
 
-class ProbeRule(BaseModel):
+class ProbeRule(Frozen):
     """What ends a probe: `tier` is decided with this error, or so many requests have settled."""
-
-    model_config = ConfigDict(frozen=True)
 
     tiers: dict[str, Slo]
     tier: str
@@ -20,10 +17,8 @@ class ProbeRule(BaseModel):
     settled_requests: int
 
 
-class Job(BaseModel):
+class Job(Frozen):
     """One load point: the generator's words for it, its requests, the load, and a probe's rule."""
-
-    model_config = ConfigDict(frozen=True)
 
     argv: list[str]
     schedule: Path

@@ -8,11 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from servetune.corpus import CORPUS_VERSION
 from servetune.engines.environments import lock_file
 from servetune.records.loads import PlannedTraffic
+from servetune.study.base import Frozen
 from servetune.study.datasets import Dataset, FromFile
 from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
 from servetune.study.server import ServerArguments
@@ -41,10 +40,8 @@ def digest_of(id: str) -> str:
     return id.rsplit("-", 1)[1]
 
 
-class Serving(BaseModel):
+class Serving(Frozen):
     """All that decides how a variant is served; engine and models by their digests."""
-
-    model_config = ConfigDict(frozen=True)
 
     server: ServerArguments
     speculative: dict[str, Any] | None
@@ -56,10 +53,8 @@ class Serving(BaseModel):
     hardware: str
 
 
-class Identity(BaseModel):
+class Identity(Frozen):
     """All that decides the numbers of a workload; `load` is what its loads have in common."""
-
-    model_config = ConfigDict(frozen=True)
 
     protocol: int
     serving: Serving

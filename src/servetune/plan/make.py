@@ -39,7 +39,6 @@ from servetune.plan.quality import plan_quality
 from servetune.records.loads import PlannedTraffic
 from servetune.records.sessions import Ceilings
 from servetune.study.datasets import Dataset
-from servetune.study.engines import Engine
 from servetune.study.reading import read_yaml, validate
 from servetune.study.study import Params, Study, read_study
 from servetune.study.workloads import Traffic, Workload
@@ -58,12 +57,16 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     chosen = validate(Params, params, Path("params.yaml"))
     study = read_study(chosen.study, root)
     names = _chosen_variants(chosen, study)
-    engines = {engine_id(e, root): e for e in _engines_of(study, names)}
+    served = [engine_of(study, study.variants[name]) for name in names]
+    engines = {engine_id(engine, root): engine for engine in served}
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
     check_quality(chosen, study, names, root)
     models = _plan_models(study, root)
-    datasets = _plan_datasets(study, chosen.seed, root)
+    datasets = {
+        name: _plan_dataset(name, dataset, chosen.seed, root)
+        for name, dataset in study.datasets.items()
+    }
 
     repeats = chosen.repeats or study.repeats
     # A part of the variants keeps the order of them all, in which they may have been measured.
@@ -117,10 +120,6 @@ def _chosen_variants(params: Params, study: Study) -> list[str]:
     return [name for name in study.variants if name in params.variants]
 
 
-def _engines_of(study: Study, names: list[str]) -> list[Engine]:
-    return [engine_of(study, study.variants[name]) for name in names]
-
-
 def _plan_models(study: Study, root: Path) -> dict[str, PlannedModel]:
     planned: dict[str, PlannedModel] = {}
 
@@ -146,10 +145,6 @@ def _with_parents(used: set[str], models: dict[str, PlannedModel]) -> set[str]:
         everything.add(id)
         ahead += by_id[id].parents.values()
     return everything
-
-
-def _plan_datasets(study: Study, seed: int, root: Path) -> dict[str, PlannedDataset]:
-    return {name: _plan_dataset(name, d, seed, root) for name, d in study.datasets.items()}
 
 
 def _plan_dataset(name: str, dataset: Dataset, seed: int, root: Path) -> PlannedDataset:

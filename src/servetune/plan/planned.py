@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from servetune.load.job import ProbeRule
 from servetune.load.registry import GENERATORS
 from servetune.plan.identity import Identity
 from servetune.plan.quality import LM_EVAL, PlannedQuality
 from servetune.records.loads import Load, PlannedTraffic
 from servetune.records.sessions import Ceilings
+from servetune.study.base import Frozen
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine
@@ -20,11 +19,7 @@ from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.validity import Limits
 
 
-class _Planned(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class PlannedModel(_Planned):
+class PlannedModel(Frozen):
     """A checkpoint to have: how it comes to be, and the ids of its parents by their names."""
 
     id: str
@@ -32,7 +27,7 @@ class PlannedModel(_Planned):
     parents: dict[str, str]
 
 
-class PlannedDataset(_Planned):
+class PlannedDataset(Frozen):
     """A request dataset to have, made from its declaration and a seed."""
 
     id: str
@@ -40,7 +35,7 @@ class PlannedDataset(_Planned):
     seed: int
 
 
-class PlannedProbe(_Planned):
+class PlannedProbe(Frozen):
     """The place of a measurement in its search, and what ends it; nothing ends the closed loop."""
 
     search: str
@@ -48,7 +43,7 @@ class PlannedProbe(_Planned):
     rule: ProbeRule | None = None
 
 
-class Measurement(_Planned):
+class Measurement(Frozen):
     """One load point to measure once; one of a search for the capacity has its place there."""
 
     id: str
@@ -58,7 +53,7 @@ class Measurement(_Planned):
     probe: PlannedProbe | None = None
 
 
-class PlannedSearch(_Planned):
+class PlannedSearch(Frozen):
     """A search for the capacity. Its probes are measurements that are planned one by one.
 
     `load` is what their loads have in common, `identity` what decides each beside its own load.
@@ -71,7 +66,7 @@ class PlannedSearch(_Planned):
     settings: Search
 
 
-class Session(_Planned):
+class Session(Frozen):
     """One server launch and the measurements that it owes, in the order of measuring.
 
     `order` is its place among the sessions of the plan, from 0.
@@ -137,7 +132,7 @@ class Session(_Planned):
         return [*(m.load for m in self.measurements), *(search.load for search in self.searches)]
 
 
-class Plan(_Planned):
+class Plan(Frozen):
     """All that a study asks for. `engines`, `models` and `datasets` are by their ids."""
 
     study: str

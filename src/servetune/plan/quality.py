@@ -3,23 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from servetune.engines.environments import engine_id
 from servetune.plan.identity import QUALITY_PROTOCOL, Serving, digest, digest_of, task_content
+from servetune.study.base import Frozen
 from servetune.study.quality import LmEval, Quality
 
 LM_EVAL = "lm-eval"
 """The environment that holds lm-evaluation-harness."""
 
 
-class PlannedQuality(BaseModel):
+class PlannedQuality(Frozen):
     """A corpus to have scored, once for a variant. `corpus` is a dataset's id.
 
     `lm_eval` are the tasks to send besides, as declared.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     corpus: str

@@ -8,7 +8,13 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$
 """A name that may stand in a path: letters, digits, and inside it `.`, `_`, `-`."""
 
 
-class Declared(BaseModel):
-    """A part of a study: frozen, and an unknown key is an error."""
+class Frozen(BaseModel):
+    """A value: nothing of it changes once it is made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
+
+
+class Declared(Frozen):
+    """A part of a study: an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid")
