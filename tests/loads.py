@@ -47,7 +47,7 @@ def failed(scheduled: int, sent_s: float) -> Reply:
     )
 
 
-def rows(count: int, turns: int = 1) -> list[dict[str, Any]]:
+def rows(count: int, turns: int = 1) -> list[Any]:
     """A dataset of conversations, or of single prompts."""
 
     def turn(row: int, number: int) -> dict[str, Any]:

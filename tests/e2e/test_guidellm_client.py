@@ -26,12 +26,12 @@ LATE_S = 0.15
 Run = Callable[..., tuple[list[ScheduledRequest], list[Reply]]]
 
 
-def prompts(count: int, output_tokens: int = 8) -> list[dict[str, Any]]:
+def prompts(count: int, output_tokens: int = 8) -> list[Any]:
     words = " ".join(f"word{i}" for i in range(40))
     return [{"prompt": f"{i} {words}", "output_tokens": output_tokens} for i in range(count)]
 
 
-def talks(count: int, turns: int = 3) -> list[dict[str, Any]]:
+def talks(count: int, turns: int = 3) -> list[Any]:
     return [{"turns": prompts(turns)} for _ in range(count)]
 
 
@@ -55,7 +55,7 @@ def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
     server, client = running
 
     def run(
-        rows: list[dict[str, Any]], server: Server = server, **values: Any
+        rows: list[Any], server: Server = server, **values: Any
     ) -> tuple[list[ScheduledRequest], list[Reply]]:
         told = load(**values)
         schedule = make_schedule(rows, told)

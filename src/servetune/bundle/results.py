@@ -18,6 +18,7 @@ from servetune.bundle.manifest import MANIFEST, Manifest, read_manifest
 from servetune.errors import UserError
 from servetune.files import whole_file
 from servetune.load.prepare import prepare
+from servetune.load.rows import Row
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Measurement, PlannedSearch, Session
@@ -169,7 +170,7 @@ def _write_schedule(
         write_schedule(prepare(measurement.load, rows, model).schedule, raw / SCHEDULE)
 
 
-def _rows(root: Path, id: str) -> list[dict[str, Any]] | None:
+def _rows(root: Path, id: str) -> list[Row] | None:
     path = root / "data" / "workloads" / f"{id}.jsonl"
     return read_requests(path) if path.is_file() else None
 

@@ -7,10 +7,10 @@ workload declares a maximum.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from servetune.errors import UserError
-from servetune.load.schedule import turns_of
+from servetune.load.rows import Row, Turn, turns_of
 from servetune.records.loads import Load
 
 
@@ -33,12 +33,12 @@ Encode = Callable[[str], Encoding]
 class Resolved:
     """Rows whose turns all have `output_tokens`, and what the maxima did to the others."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     rejected: int
     truncated: int
 
 
-def needs_tokenizer(rows: list[dict[str, Any]], load: Load) -> bool:
+def needs_tokenizer(rows: list[Row], load: Load) -> bool:
     """Tell whether a load needs lengths that its dataset does not hold."""
     has_answers = any("output_text" in turn for row in rows for turn in turns_of(row))
     is_text = any(isinstance(turn["prompt"], str) for row in rows for turn in turns_of(row))
@@ -69,7 +69,7 @@ def open_tokenizer(checkpoint: Path) -> Encode:
     return encode
 
 
-def resolve(rows: list[dict[str, Any]], load: Load, encode: Encode | None) -> Resolved:
+def resolve(rows: list[Row], load: Load, encode: Encode | None) -> Resolved:
     """Give every turn its `output_tokens`, and apply the maxima of a load.
 
     A row above a maximum is left out (`over_length: reject`) or cut to it (`truncate`). Of a
@@ -80,7 +80,8 @@ def resolve(rows: list[dict[str, Any]], load: Load, encode: Encode | None) -> Re
         load: the declared load.
         encode: the model's tokenizer; not needed where `needs_tokenizer` says so.
     """
-    found, rejected, truncated = [], 0, 0
+    found: list[Row] = []
+    rejected, truncated = 0, 0
     for row in rows:
         turns, was_cut = _resolve_turns(turns_of(row), load, encode)
         if turns:
@@ -91,13 +92,11 @@ def resolve(rows: list[dict[str, Any]], load: Load, encode: Encode | None) -> Re
     return Resolved(found, rejected, truncated)
 
 
-def _resolve_turns(
-    turns: list[dict[str, Any]], load: Load, encode: Encode | None
-) -> tuple[list[dict[str, Any]], bool]:
+def _resolve_turns(turns: list[Turn], load: Load, encode: Encode | None) -> tuple[list[Turn], bool]:
     """Return the turns that are kept, and whether something was cut."""
     most_input, most_output = load.max_input_tokens, load.max_output_tokens
     truncates = load.over_length == "truncate"
-    kept: list[dict[str, Any]] = []
+    kept: list[Turn] = []
     history, was_cut = 0, False
     for turn in turns:
         prompt, output_tokens = turn["prompt"], _output_tokens(turn, encode)
@@ -118,7 +117,7 @@ def _resolve_turns(
     return kept, was_cut
 
 
-def _output_tokens(turn: dict[str, Any], encode: Encode | None) -> int:
+def _output_tokens(turn: Turn, encode: Encode | None) -> int:
     if "output_tokens" in turn:
         return int(turn["output_tokens"])
     assert encode is not None

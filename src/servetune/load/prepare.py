@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from servetune.errors import UserError
 from servetune.load.maxima import needs_tokenizer, open_tokenizer, resolve
+from servetune.load.rows import Row
 from servetune.load.schedule import ScheduledRequest, make_schedule
 from servetune.records.loads import Load
 
@@ -19,12 +19,12 @@ class Prepared:
     """
 
     schedule: list[ScheduledRequest]
-    warmup: list[dict[str, Any]]
+    warmup: list[Row]
     rejected: int
     truncated: int
 
 
-def prepare(load: Load, rows: list[dict[str, Any]], checkpoint: Path) -> Prepared:
+def prepare(load: Load, rows: list[Row], checkpoint: Path) -> Prepared:
     """Prepare a load point.
 
     Args:

@@ -15,9 +15,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from servetune.load.arrivals import arrival_times, expected
+from servetune.load.rows import Row, turns_of
 from servetune.records.loads import Load
 
 SCHEDULE = "schedule.jsonl"
@@ -35,13 +35,7 @@ class ScheduledRequest:
     arrival_s: float | None
 
 
-def turns_of(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the turns of a dataset's row; a single prompt is a conversation of one."""
-    turns: list[dict[str, Any]] = row.get("turns") or [row]
-    return turns
-
-
-def make_schedule(rows: list[dict[str, Any]], load: Load) -> list[ScheduledRequest]:
+def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
     """Schedule a load point.
 
     Args:
@@ -83,9 +77,7 @@ def make_schedule(rows: list[dict[str, Any]], load: Load) -> list[ScheduledReque
     return [ScheduledRequest(i, *each) for i, each in enumerate(requests[:asked])]
 
 
-def _conversations(
-    rows: list[dict[str, Any]], requests: int | None, repeats: bool
-) -> Iterator[dict[str, Any]]:
+def _conversations(rows: list[Row], requests: int | None, repeats: bool) -> Iterator[Row]:
     """Yield whole rows with their turns until there are so many requests."""
     left = requests
     for row in itertools.cycle(rows) if repeats else rows:
@@ -96,7 +88,7 @@ def _conversations(
         left = None if left is None else left - len(whole["turns"])
 
 
-def _whole(row: dict[str, Any]) -> dict[str, Any]:
+def _whole(row: Row) -> Row:
     return {**row, "turns": turns_of(row)}
 
 

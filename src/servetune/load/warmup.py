@@ -1,15 +1,14 @@
 """Requests that are sent before a load point and not counted."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 
-from servetune.load.schedule import turns_of
+from servetune.load.rows import Row, turns_of
 from servetune.records.loads import Load
 
 
-def warm_up(url: str, api_key: str, model: str, rows: list[dict[str, Any]], load: Load) -> None:
+def warm_up(url: str, api_key: str, model: str, rows: list[Row], load: Load) -> None:
     """Send the first turns of some rows and wait for their answers, as the load will send its own.
 
     Args:
@@ -23,7 +22,7 @@ def warm_up(url: str, api_key: str, model: str, rows: list[dict[str, Any]], load
         httpx.HTTPError: the server did not answer one.
     """
 
-    def send(row: dict[str, Any]) -> None:
+    def send(row: Row) -> None:
         turn = turns_of(row)[0]
         content = {
             "model": model,

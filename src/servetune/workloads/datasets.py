@@ -14,9 +14,9 @@ datasets, or two seeds, are drawn independently of each other.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from servetune.files import whole_file
+from servetune.load.rows import Row
 from servetune.plan.planned import PlannedDataset
 from servetune.study.datasets import (
     ConversationsDataset,
@@ -48,13 +48,13 @@ def write_dataset(planned: PlannedDataset, out: Path, root: Path) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def read_requests(path: Path) -> list[dict[str, Any]]:
+def read_requests(path: Path) -> list[Row]:
     """Read a dataset's rows."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
-def _rows(spec: Dataset, streams: Streams, root: Path) -> Iterator[dict[str, Any]]:
+def _rows(spec: Dataset, streams: Streams, root: Path) -> Iterator[Row]:
     match spec:
         case TextDataset():
             return text_rows(spec, streams)

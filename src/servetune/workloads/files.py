@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from servetune.errors import UserError
+from servetune.load.rows import Row
 from servetune.study.datasets import TextFilesDataset
 from servetune.workloads.lengths import draw_length
 from servetune.workloads.sources import is_count, json_lines, read_source, wrong_line
@@ -14,7 +14,7 @@ from servetune.workloads.streams import Streams, below
 _REQUEST = '{"prompt": text or token ids, "output_tokens": N} or {"turns": [...]} with a list of it'
 
 
-def request_rows(path: Path) -> Iterator[dict[str, Any]]:
+def request_rows(path: Path) -> Iterator[Row]:
     """Yield the requests and conversations of a JSONL file as they are; blank lines are skipped.
 
     Raises:
@@ -29,9 +29,7 @@ def request_rows(path: Path) -> Iterator[dict[str, Any]]:
         raise UserError(f"{path}: empty; expected {_REQUEST} per line")
 
 
-def text_file_rows(
-    spec: TextFilesDataset, path: Path, streams: Streams
-) -> Iterator[dict[str, Any]]:
+def text_file_rows(spec: TextFilesDataset, path: Path, streams: Streams) -> Iterator[Row]:
     """Yield passages of the text, cut between words at random places.
 
     No two begin at the same word, as they would then share a prefix, unless there are more

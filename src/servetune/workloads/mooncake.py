@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
+from servetune.load.rows import Row
 from servetune.study.datasets import MooncakeDataset
 from servetune.workloads.sources import check_enough, is_count, json_lines, read_source, wrong_line
 from servetune.workloads.streams import Streams
@@ -19,7 +20,7 @@ from servetune.workloads.synthetic import random_tokens
 _LINE = '{"timestamp": ms, "input_length": N, "output_length": N, "hash_ids": [...]}'
 
 
-def mooncake_rows(spec: MooncakeDataset, path: Path, streams: Streams) -> Iterator[dict[str, Any]]:
+def mooncake_rows(spec: MooncakeDataset, path: Path, streams: Streams) -> Iterator[Row]:
     """Yield the prompts of a trace, each with `arrival_s` in seconds after the first.
 
     A hash id is always the same `block_tokens` random tokens, so prompts share the blocks that

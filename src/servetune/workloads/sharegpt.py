@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from servetune.errors import UserError
+from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ShareGptDataset
 from servetune.workloads.lengths import draw_length
 from servetune.workloads.sources import check_enough, json_lines, read_source
@@ -16,7 +17,7 @@ _HUMAN = {"human", "user"}
 _MODEL = {"gpt", "assistant", "chatgpt", "bard", "bing"}
 
 
-def sharegpt_rows(spec: ShareGptDataset, path: Path, streams: Streams) -> Iterator[dict[str, Any]]:
+def sharegpt_rows(spec: ShareGptDataset, path: Path, streams: Streams) -> Iterator[Row]:
     """Yield what humans said, in the order of the file, up to `turns` of each conversation.
 
     An entry in which nobody answers a human is skipped, as `vllm bench` skips those of fewer
@@ -36,13 +37,13 @@ def sharegpt_rows(spec: ShareGptDataset, path: Path, streams: Streams) -> Iterat
         if not pairs:
             continue
         random = streams.random("conversation", taken)
-        turns: list[dict[str, Any]] = []
+        turns: list[Turn] = []
         for said, answer in pairs:
-            length: dict[str, Any] = {"output_text": answer}
+            length: Turn = {"output_text": answer}
             if spec.output_tokens is not None:
                 length = {"output_tokens": draw_length(random, spec.output_tokens)}
             turns.append({"prompt": said, **length})
-        yield {"turns": turns} if spec.turns > 1 else turns[0]
+        yield {"turns": turns} if spec.turns > 1 else cast(Row, turns[0])
         taken += 1
     if taken == 0:
         raise UserError(f"{path}: no conversation with an answer; expected a list of {_ENTRY}")

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 from servetune.corpus import passage
+from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ConversationsDataset, RandomDataset, SharedWords, TextDataset
 from servetune.workloads.lengths import draw_length
 from servetune.workloads.streams import Streams, below
 
 
-def text_rows(spec: TextDataset, streams: Streams) -> Iterator[dict[str, Any]]:
+def text_rows(spec: TextDataset, streams: Streams) -> Iterator[Row]:
     """Yield prompts in the tiny model's language, after a shared passage if one is declared."""
     prefixes = _shared_passages(spec.shared_prefix, streams)
     for index in range(spec.requests):
@@ -22,7 +22,7 @@ def text_rows(spec: TextDataset, streams: Streams) -> Iterator[dict[str, Any]]:
         yield {"prompt": " ".join(parts), "output_tokens": output_tokens}
 
 
-def random_rows(spec: RandomDataset, streams: Streams) -> Iterator[dict[str, Any]]:
+def random_rows(spec: RandomDataset, streams: Streams) -> Iterator[Row]:
     """Yield prompts of random token ids, after a shared run of them if one is declared."""
     prefixes: list[list[int]] = []
     if shared := spec.shared_prefix:
@@ -39,13 +39,13 @@ def random_rows(spec: RandomDataset, streams: Streams) -> Iterator[dict[str, Any
         yield {"prompt": prompt, "output_tokens": output_tokens}
 
 
-def conversation_rows(spec: ConversationsDataset, streams: Streams) -> Iterator[dict[str, Any]]:
+def conversation_rows(spec: ConversationsDataset, streams: Streams) -> Iterator[Row]:
     """Yield conversations; the first turn is one of the shared starters and a question."""
     starters = _shared_passages(spec.starters, streams)
     for index in range(spec.conversations):
         random = streams.random("conversation", index)
         starter = starters[below(random, len(starters))]
-        turns = []
+        turns: list[Turn] = []
         for turn in range(draw_length(random, spec.turns)):
             words = draw_length(random, spec.follow_up_words)
             said = passage(streams.seed("turn", index, turn), words)

@@ -27,7 +27,7 @@ def encode(text: str) -> Words:
     return Words(list(range(len(ends))), ends)
 
 
-def resolved(rows: list[dict[str, Any]], **declared: Any) -> Resolved:
+def resolved(rows: list[Any], **declared: Any) -> Resolved:
     return resolve(rows, load(**declared), encode)
 
 
@@ -59,7 +59,7 @@ def test_a_prompt_above_the_maximum_is_cut_where_the_study_says_so() -> None:
 
 
 def test_token_ids_are_cut_without_a_tokenizer() -> None:
-    rows = [{"prompt": [1, 2, 3, 4], "output_tokens": 5}]
+    rows: list[Any] = [{"prompt": [1, 2, 3, 4], "output_tokens": 5}]
     told = load(max_input_tokens=2, over_length="truncate")
     assert not needs_tokenizer(rows, told)
     assert prompts(resolve(rows, told, None)) == [[[1, 2]]]
@@ -79,7 +79,7 @@ def test_a_conversation_ends_before_the_turn_that_makes_it_too_long() -> None:
 
 
 def test_an_answer_stands_for_its_length() -> None:
-    rows = [{"prompt": "one", "output_text": "one two three"}]
+    rows: list[Any] = [{"prompt": "one", "output_text": "one two three"}]
     assert needs_tokenizer(rows, load())
     assert resolved(rows).rows[0]["turns"] == [{"prompt": "one", "output_tokens": 3}]
 

@@ -10,7 +10,7 @@ from servetune.load.prepare import Prepared, prepare
 from tests.loads import load, rows
 
 
-def prepared(dataset: list[dict[str, Any]], **declared: Any) -> Prepared:
+def prepared(dataset: list[Any], **declared: Any) -> Prepared:
     return prepare(load(dataset="some-1234", **declared), dataset, Path())
 
 
@@ -22,7 +22,7 @@ def test_the_last_rows_warm_the_server_up() -> None:
 
 
 def test_a_trace_that_is_too_short_is_told() -> None:
-    trace = [{**row, "arrival_s": float(i)} for i, row in enumerate(rows(4))]
+    trace: list[Any] = [{**row, "arrival_s": float(i)} for i, row in enumerate(rows(4))]
     with pytest.raises(UserError, match=r"some-1234: the trace has 4 requests, .* asks for 9"):
         prepared(trace, arrivals="trace", time_scale=1, requests=9)
 
@@ -33,12 +33,12 @@ def test_a_trace_without_times_is_told() -> None:
 
 
 def test_maxima_that_leave_nothing_are_told() -> None:
-    dataset = [{"prompt": [1, 2, 3], "output_tokens": 3}]
+    dataset: list[Any] = [{"prompt": [1, 2, 3], "output_tokens": 3}]
     with pytest.raises(UserError, match=r"max_input_tokens 2 .* over_length: truncate"):
         prepared(dataset, max_input_tokens=2)
 
 
 def test_load_points_share_the_prompts_of_their_dataset() -> None:
-    dataset = [{"prompt": [1, 2, 3], "output_tokens": 3}]
+    dataset: list[Any] = [{"prompt": [1, 2, 3], "output_tokens": 3}]
     one, other = (prepared(dataset, requests=3).schedule[0].prompt for _ in range(2))
     assert one is other

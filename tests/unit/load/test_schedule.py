@@ -1,6 +1,7 @@
 """The same declaration sends the same requests, whoever sends them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,21 +56,21 @@ def test_a_rate_of_conversations_gives_all_turns_the_arrival_of_the_first() -> N
 
 
 def test_a_trace_keeps_its_times_scaled() -> None:
-    trace = [{**row, "arrival_s": 100.0 + 2 * i} for i, row in enumerate(rows(4))]
+    trace: list[Any] = [{**row, "arrival_s": 100.0 + 2 * i} for i, row in enumerate(rows(4))]
     made = make_schedule(trace, load(arrivals="trace", time_scale=0.5, requests=3))
     assert [each.arrival_s for each in made] == [0, 1, 2]
 
 
 def test_a_trace_that_is_not_in_order_is_sent_in_order() -> None:
     times_s = (4.0, 2.0, 3.0)
-    trace = [{**row, "arrival_s": at} for row, at in zip(rows(3), times_s, strict=True)]
+    trace: list[Any] = [{**row, "arrival_s": at} for row, at in zip(rows(3), times_s, strict=True)]
     made = make_schedule(trace, load(arrivals="trace", time_scale=1, requests=3))
     assert [each.prompt for each in made] == ["prompt 1 0", "prompt 2 0", "prompt 0 0"]
     assert [each.arrival_s for each in made] == [0, 1, 2]
 
 
 def test_a_trace_is_not_repeated_and_ends_with_the_duration() -> None:
-    trace = [{**row, "arrival_s": 2.0 * i} for i, row in enumerate(rows(4))]
+    trace: list[Any] = [{**row, "arrival_s": 2.0 * i} for i, row in enumerate(rows(4))]
     told = load(arrivals="trace", time_scale=1, requests=100)
     assert len(make_schedule(trace, told)) == 4
     told = load(arrivals="trace", time_scale=1, duration_s=3)

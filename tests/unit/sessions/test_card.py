@@ -13,14 +13,14 @@ from servetune.sessions.card import from_requests
 from tests.loads import load, reply, rows
 
 
-def card(replies: list[Reply], dataset: list[dict[str, Any]], **declared: Any) -> Card:
+def card(replies: list[Reply], dataset: list[Any], **declared: Any) -> Card:
     told = load(**declared)
     schedule = make_schedule(dataset, told)
     return from_requests(request_table(replies, schedule, told), schedule, told)
 
 
 def implied(
-    dataset: list[dict[str, Any]],
+    dataset: list[Any],
     replies: list[Reply],
     block_tokens: int | None = None,
     **declared: Any,
@@ -58,32 +58,32 @@ def test_a_dataset_that_ends_before_the_duration_is_told() -> None:
 
 
 def test_prompts_that_share_nothing_imply_no_hits() -> None:
-    dataset = [{"prompt": [i] * 64, "output_tokens": 3} for i in range(4)]
+    dataset: list[Any] = [{"prompt": [i] * 64, "output_tokens": 3} for i in range(4)]
     replies = [reply(i, float(i), input_tokens=64) for i in range(4)]
     assert implied(dataset, replies, requests=4) == 0
 
 
 def test_a_shared_prefix_implies_its_share_after_the_first() -> None:
-    dataset = [{"prompt": [7] * 48 + [i] * 16, "output_tokens": 3} for i in range(4)]
+    dataset: list[Any] = [{"prompt": [7] * 48 + [i] * 16, "output_tokens": 3} for i in range(4)]
     replies = [reply(i, float(i), input_tokens=64) for i in range(4)]
     assert implied(dataset, replies, requests=4) == pytest.approx(3 / 4 * 48 / 64)
 
 
 def test_a_shared_block_counts_whatever_the_length_of_the_prompt() -> None:
-    dataset = [{"prompt": [7] * 16 + [i] * 33, "output_tokens": 3} for i in range(2)]
+    dataset: list[Any] = [{"prompt": [7] * 16 + [i] * 33, "output_tokens": 3} for i in range(2)]
     replies = [reply(i, float(i), input_tokens=49) for i in range(2)]
     assert implied(dataset, replies, requests=2) == pytest.approx(1 / 2 * 16 / 49)
 
 
 def test_a_prompt_sent_again_is_implied_to_hit() -> None:
-    dataset = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
+    dataset: list[Any] = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
     replies = [reply(i, float(i), input_tokens=40) for i in range(2)]
     # Two blocks of 16 tokens; the third is not full, as the last token is never looked up.
     assert implied(dataset, replies, requests=2) == pytest.approx(32 / 80)
 
 
 def test_prompts_shorter_than_a_block_of_the_cache_imply_no_hits() -> None:
-    dataset = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
+    dataset: list[Any] = [{"prompt": "a prompt of some length, in words " * 4, "output_tokens": 3}]
     replies = [reply(i, float(i), input_tokens=120) for i in range(2)]
     assert implied(dataset, replies, requests=2, block_tokens=128) == 0
     replies = [reply(i, float(i), input_tokens=200) for i in range(2)]

@@ -24,7 +24,7 @@ def made(spec: dict[str, Any], folder: Path, seed: int = 0) -> Path:
     return out
 
 
-def turns(spec: dict[str, Any], folder: Path, seed: int = 0) -> list[list[dict[str, Any]]]:
+def turns(spec: dict[str, Any], folder: Path, seed: int = 0) -> list[list[Any]]:
     return [row["turns"] for row in read_requests(made(spec, folder, seed))]
 
 

@@ -37,7 +37,7 @@ def made(spec: dict[str, Any], seed: int, folder: Path) -> Path:
     return out
 
 
-def rows(spec: dict[str, Any], seed: int, folder: Path) -> list[dict[str, Any]]:
+def rows(spec: dict[str, Any], seed: int, folder: Path) -> list[Any]:
     return read_requests(made(spec, seed, folder))
 
 

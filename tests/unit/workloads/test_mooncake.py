@@ -11,7 +11,7 @@ from servetune.errors import UserError
 from servetune.plan.planned import PlannedDataset
 from servetune.workloads.datasets import read_requests, write_dataset
 
-TRACE: list[dict[str, Any]] = [
+TRACE: list[Any] = [
     {"timestamp": 1000, "input_length": 20, "output_length": 5, "hash_ids": [0, 1, 2]},
     {"timestamp": 1000, "input_length": 24, "output_length": 6, "hash_ids": [0, 1, 3]},
     {"timestamp": 2500, "input_length": 30, "output_length": 7, "hash_ids": [1]},
@@ -29,7 +29,7 @@ def made(folder: Path, trace: list[Any], seed: int = 0, **spec: Any) -> Path:
     return out
 
 
-def rows(folder: Path, trace: list[Any] = TRACE, **spec: Any) -> list[dict[str, Any]]:
+def rows(folder: Path, trace: list[Any] = TRACE, **spec: Any) -> list[Any]:
     return read_requests(made(folder, trace, **spec))
 
 

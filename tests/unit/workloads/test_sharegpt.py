@@ -38,7 +38,7 @@ def made(folder: Path, content: str, **spec: Any) -> Path:
     return out
 
 
-def rows(folder: Path, content: str = json.dumps(ENTRIES), **spec: Any) -> list[dict[str, Any]]:
+def rows(folder: Path, content: str = json.dumps(ENTRIES), **spec: Any) -> list[Any]:
     return read_requests(made(folder, content, **spec))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from servetune.load.rows import Row
 from servetune.records.quality import Document
 
 CONTINUED_TOKENS = 32
@@ -22,7 +23,7 @@ class RefusedError(Exception):
     """A server that does not answer what was asked; the message says why, in its own words."""
 
 
-def ask(client: httpx.Client, model: str, row: dict[str, Any]) -> Document:
+def ask(client: httpx.Client, model: str, row: Row) -> Document:
     """Score one document and have it continued greedily.
 
     Args:

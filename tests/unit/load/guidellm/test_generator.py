@@ -15,7 +15,7 @@ from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, w
 from tests.loads import load, refusal
 
 TARGET = Target("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))
-TALK = {"turns": [{"prompt": f"say {turn}", "output_tokens": 4 + turn} for turn in range(3)]}
+TALK: Any = {"turns": [{"prompt": f"say {turn}", "output_tokens": 4 + turn} for turn in range(3)]}
 
 
 def words(**values: Any) -> dict[str, dict[str, Any]]:

@@ -25,11 +25,11 @@ LATE_S = 0.1
 Run = Callable[..., list[Reply]]
 
 
-def prompts(count: int, output_tokens: int = 4) -> list[dict[str, Any]]:
+def prompts(count: int, output_tokens: int = 4) -> list[Any]:
     return [{"prompt": f"say {i} now", "output_tokens": output_tokens} for i in range(count)]
 
 
-def talks(count: int, turns: int) -> list[dict[str, Any]]:
+def talks(count: int, turns: int) -> list[Any]:
     words = " ".join(f"word{i}" for i in range(40))
     said = [[f"{talk} {words} {turn}" for turn in range(turns)] for talk in range(count)]
     return [{"turns": [{"prompt": each, "output_tokens": 8} for each in talk]} for talk in said]
@@ -70,7 +70,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
 def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
     server, client = running
 
-    def run(rows: list[dict[str, Any]], server: Server = server, **values: Any) -> list[Reply]:
+    def run(rows: list[Any], server: Server = server, **values: Any) -> list[Reply]:
         where = target(tmp_path, str(server.http.base_url).rstrip("/"))
         told = load(**values)
         write_schedule(make_schedule(rows, told), where.schedule)
@@ -184,7 +184,7 @@ def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
 
 
 def paced(
-    rows: list[dict[str, Any]], failing: tuple[int, ...] = (), **values: Any
+    rows: list[Any], failing: tuple[int, ...] = (), **values: Any
 ) -> tuple[list[int], set[int]]:
     """Return the order of a load point whose answers take 10 ms each, and what is broken of it."""
     told = load(**values)
