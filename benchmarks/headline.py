@@ -20,7 +20,7 @@ from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.report.slo import Found, found, read_searched
+from servetune.report.capacity.words import Found, found, read_searched
 from servetune.report.verdicts import interval
 from servetune.report.wording import NONE, number, percent, ratio
 from servetune.tables.frames import known, records_of

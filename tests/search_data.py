@@ -6,7 +6,7 @@ from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Evidence, Judgement, Outcome
 from servetune.plan.planned import Plan
 from servetune.records.measurements import MeasurementRecord, Probe, SearchRecord
-from servetune.report.slo import Searched
+from servetune.report.capacity.words import Searched
 from servetune.tables import capacity
 from servetune.tables.write import load_points, ok_records, quantiles
 from tests.report_data import ReportData, make_data, make_quickstart_plan, with_load

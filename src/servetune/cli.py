@@ -159,7 +159,7 @@ def show(plan: PlanFile = None) -> None:
     import pandas as pd
     from rich.console import Console
 
-    from servetune.report.slo import read_searched
+    from servetune.report.capacity.words import read_searched
     from servetune.report.terminal import render_terminal
 
     the_plan = read_plan(plan, ROOT)

@@ -96,7 +96,7 @@ def test_an_added_variant_measures_only_that_variant(measured: Workspace) -> Non
 
 
 def test_an_edited_chart_rebuilds_the_report_and_no_session(measured: Workspace) -> None:
-    with (measured.root / "src/servetune/report/charts.py").open("a") as charts:
+    with (measured.root / "src/servetune/report/answer/charts.py").open("a") as charts:
         charts.write("\n# edited\n")
     plan = measured.dry_run()
     assert "render_report" in plan

@@ -7,9 +7,9 @@ import pandas as pd
 
 from servetune.analysis.capacities import gain
 from servetune.compare.sides import Side
-from servetune.report import quality
+from servetune.report.capacity.words import Found
 from servetune.report.gfm import pipe_table, text
-from servetune.report.slo import Found
+from servetune.report.quality import words as quality
 from servetune.report.wording import NONE, number
 from servetune.tables.frames import records_of
 

@@ -13,30 +13,24 @@ from markupsafe import Markup
 from servetune.analysis.comparison import compare_kv_cache
 from servetune.metrics import PERCENTILES
 from servetune.plan.planned import Plan
-from servetune.report import (
-    answer,
-    charts,
-    context,
-    economy,
-    insight,
-    latency_charts,
-    page,
-    percentiles,
-    provenance,
-    quality,
-    slo_section,
-    speculation,
-    timeline,
-    turns,
-    validity,
-    verdicts,
-    wording,
-)
-from servetune.report import published as reference
+from servetune.report import economy, page, provenance, verdicts, wording
+from servetune.report.answer import charts
+from servetune.report.answer import words as answer
+from servetune.report.capacity import section as slo_section
+from servetune.report.context import words as context
 from servetune.report.grammar import Spec, heaviest, places_of
-from servetune.report.latency_charts import LATENCIES
+from servetune.report.latency import charts as latency_charts
+from servetune.report.latency import words as percentiles
+from servetune.report.latency.charts import LATENCIES
 from servetune.report.measured import Measured
 from servetune.report.palette import TOKENS, styles, vega_config
+from servetune.report.published import words as reference
+from servetune.report.quality import words as quality
+from servetune.report.roofline import charts as insight
+from servetune.report.speculation import words as speculation
+from servetune.report.timeline import charts as timeline
+from servetune.report.turns import charts as turns
+from servetune.report.validity import words as validity
 from servetune.tables.frames import records_of
 
 COMPARED = {
@@ -73,7 +67,7 @@ def render_html(measured: Measured) -> str:
     runs = timeline.runs(measured.over_time)
     cards = validity.cards(table)
     program, script = page.bundle(), (page.HERE / "page.js").read_text(encoding="utf-8")
-    template = page.environment().get_template("template.html.j2")
+    template = page.environment().get_template("page.html.j2")
     return template.render(
         plan=plan,
         style=Markup((page.HERE / "page.css").read_text(encoding="utf-8")),

@@ -5,21 +5,17 @@ import pandas as pd
 from servetune.analysis.comparison import compare_kv_cache
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
-from servetune.report import (
-    answer,
-    provenance,
-    quality_markdown,
-    slo_markdown,
-    validity,
-    verdicts,
-    wording,
-)
-from servetune.report import published as reference
-from servetune.report.comparison_markdown import batch_table, comparison_table, turn_table
+from servetune.report import provenance, verdicts, wording
+from servetune.report.answer import words as answer
+from servetune.report.answer.markdown import batch_table, comparison_table, turn_table
+from servetune.report.capacity import markdown as slo_markdown
+from servetune.report.findings.markdown import context_table, finding_list, payoff_list
 from servetune.report.gfm import bullets, details, fence, left, pipe_table, text
-from servetune.report.insight_markdown import context_table, finding_list, payoff_list
 from servetune.report.measured import Measured
 from servetune.report.provenance import ServerCommand
+from servetune.report.published import words as reference
+from servetune.report.quality import markdown as quality_markdown
+from servetune.report.validity import words as validity
 from servetune.report.verdicts_markdown import effect_table, verdict_table
 from servetune.tables.frames import records_of
 

@@ -13,8 +13,11 @@ from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.report import answer, provenance, quality, slo, verdicts
-from servetune.report.turns import by_turn
+from servetune.report import provenance, verdicts
+from servetune.report.answer import words as answer
+from servetune.report.capacity import words as slo
+from servetune.report.quality import words as quality
+from servetune.report.turns.charts import by_turn
 from servetune.tables.frames import declared, numbers
 from servetune.tables.published import Published, read_published
 from servetune.tables.timeline import COLUMNS

@@ -12,8 +12,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from servetune.engines.environments import cache_root
 from servetune.files import write_text
-from servetune.report import quality, speculation, turns, verdicts, wording
+from servetune.report import verdicts, wording
 from servetune.report.palette import FONT, TOKENS, Style
+from servetune.report.quality import words as quality
+from servetune.report.speculation import words as speculation
+from servetune.report.turns import charts as turns
 
 HERE = Path(__file__).parent
 CHARTS_VEGA_LITE = "6.4"

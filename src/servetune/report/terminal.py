@@ -8,7 +8,10 @@ from rich.text import Text
 
 from servetune.analysis.comparison import compare
 from servetune.plan.planned import Plan
-from servetune.report import answer, quality, slo, wording
+from servetune.report import wording
+from servetune.report.answer import words as answer
+from servetune.report.capacity import words as slo
+from servetune.report.quality import words as quality
 from servetune.tables.frames import declared, records_of
 
 STATUS_STYLE = {"ok": "green", "partial": "yellow", "invalid": "yellow", "failed": "red"}

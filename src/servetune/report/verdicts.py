@@ -12,7 +12,7 @@ from servetune.analysis.resolution import DIFFERENCE, MOST_TOLD
 from servetune.analysis.verdicts import FEWEST, count_judged
 from servetune.metrics import JUDGED, METRIC
 from servetune.plan.planned import Plan
-from servetune.report.charts import place_axis, ratio_axis
+from servetune.report.answer.charts import place_axis, ratio_axis
 from servetune.report.grammar import (
     Spec,
     data,

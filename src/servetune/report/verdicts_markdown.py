@@ -5,7 +5,7 @@ from typing import Any
 
 from servetune.analysis.judgement import Judgement
 from servetune.report import verdicts, wording
-from servetune.report.answer import marked
+from servetune.report.answer.words import marked
 from servetune.report.gfm import details, left, pipe_table, text
 from servetune.tables.frames import records_of
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from servetune.analysis.context_growth import break_even, fieller, fit_line, growths, slope_ratio
-from servetune.report.context import rows
+from servetune.report.context.words import rows
+from servetune.report.findings.markdown import context_table
 from servetune.report.gfm import text
-from servetune.report.insight_markdown import context_table
 from servetune.report.wording import NONE
 from tests.paths import ROOT
 from tests.report_data import make_data, make_quickstart_plan

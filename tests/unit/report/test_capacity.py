@@ -8,7 +8,9 @@ import pytest
 from rich.console import Console
 
 from servetune.analysis.capacities import gain
-from servetune.report import render_html, render_markdown, render_terminal, slo, slo_charts
+from servetune.report import render_html, render_markdown, render_terminal
+from servetune.report.capacity import charts as slo_charts
+from servetune.report.capacity import words as slo
 from tests.search_data import SearchData, make_searches
 
 Results = dict[str, slo.Found]

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from servetune.plan.planned import Plan
-from servetune.report import quality, render_html, render_markdown, render_terminal
+from servetune.report import render_html, render_markdown, render_terminal
+from servetune.report.quality import words as quality
 from servetune.report.wording import first_sentence
 from servetune.tables.quality import metrics, qualities
 from tests.quality_data import BOUNDS, make_failed, make_quality, make_record

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from servetune.analysis.judgement import judge_study
-from servetune.report import percentiles, render_html, render_markdown, verdicts
+from servetune.report import render_html, render_markdown, verdicts
+from servetune.report.latency import words as percentiles
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan, rename_variants
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from servetune.errors import UserError
 from servetune.report import render_html, render_markdown
-from servetune.report.published import beside
+from servetune.report.published.words import beside
 from servetune.tables.published import COLUMNS, Published, Source, read_published
 from tests.paths import ROOT
 from tests.report_data import ReportData, make_data

@@ -12,7 +12,7 @@ from servetune.analysis.roofline.speculation import LARGEST_BATCH, speculate, st
 from servetune.records.sessions import Ceilings
 from servetune.report import render_html, render_markdown
 from servetune.report.gfm import text
-from servetune.report.speculation import sentences, synthetic
+from servetune.report.speculation.words import sentences, synthetic
 from tests.report_data import make_data, make_quickstart_plan
 from tests.unit.analysis.architectures import EAGLE3, H200, LLAMA_8B
 

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from servetune.report import slo, slo_charts
+from servetune.report.capacity import charts as slo_charts
+from servetune.report.capacity import words as slo
 from servetune.report.grammar import Spec, distinct
 from servetune.report.measured import Measured
 
 
 @dataclass(frozen=True)
 class Section:
-    """What `slo.html.j2` takes: results by workload and tier, and the choices of its charts."""
+    """What `section.html.j2` takes: results by workload and tier, and the choices of its charts."""
 
     sentences: list[slo.Sentence]
     tiers: dict[str, list[slo.Found]]

@@ -6,7 +6,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.report.charts import place_axis
+from servetune.report.answer.charts import place_axis
+from servetune.report.capacity.words import UNITS, Found, Searched, objective
 from servetune.report.grammar import (
     Spec,
     data,
@@ -20,7 +21,6 @@ from servetune.report.grammar import (
     spec,
     tooltip,
 )
-from servetune.report.slo import UNITS, Found, Searched, objective
 from servetune.report.wording import number, share
 from servetune.study.capacity import Slo
 from servetune.tables.frames import known, records_of

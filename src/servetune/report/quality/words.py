@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 
 from servetune.plan.planned import Plan
-from servetune.report.answer import POOR
+from servetune.report.answer.words import POOR
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
 from servetune.report.wording import NONE, TIMES, first_sentence, listed, ratio
 from servetune.tables.frames import known, records_of

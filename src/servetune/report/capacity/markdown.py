@@ -1,8 +1,8 @@
 """The capacity within the SLO as Markdown."""
 
 from servetune.plan.planned import Plan
-from servetune.report import slo
-from servetune.report.answer import marked
+from servetune.report.answer.words import marked
+from servetune.report.capacity import words as slo
 from servetune.report.gfm import bullets, left, pipe_table, text
 from servetune.report.wording import number, percent, whole
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from servetune.report import answer, economy, turns, wording
+from servetune.report import economy, wording
+from servetune.report.answer import words as answer
 from servetune.report.gfm import left, pipe_table, text
 from servetune.report.measured import Measured
+from servetune.report.turns import charts as turns
 from servetune.tables.frames import known, records_of
 
 

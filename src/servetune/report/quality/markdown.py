@@ -3,8 +3,8 @@
 import pandas as pd
 
 from servetune.plan.planned import Plan
-from servetune.report import quality
 from servetune.report.gfm import pipe_table, text
+from servetune.report.quality import words as quality
 from servetune.report.wording import NONE, number, percent, whole
 from servetune.tables.frames import records_of
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from servetune.plan.planned import Plan
-from servetune.report import context
+from servetune.report.context import words as context
 from servetune.report.wording import number, ratio
 from servetune.tables.frames import known, numbers
 from servetune.tables.published import Published

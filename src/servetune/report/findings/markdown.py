@@ -2,9 +2,11 @@
 
 from servetune.analysis.findings.cases import cases
 from servetune.analysis.findings.gather import findings
-from servetune.report import answer, context, speculation
+from servetune.report.answer import words as answer
+from servetune.report.context import words as context
 from servetune.report.gfm import bullets, pipe_table, text
 from servetune.report.measured import Measured
+from servetune.report.speculation import words as speculation
 from servetune.report.wording import plural
 
 MOST_FINDINGS = 8

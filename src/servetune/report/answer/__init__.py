@@ -1,0 +1,1 @@
+"""The answer: verdicts, what is highest and lowest, and the table of variants."""

@@ -1,0 +1,1 @@
+"""The capacity within the SLO."""

@@ -1,0 +1,1 @@
+"""TPOT over context."""

@@ -1,0 +1,1 @@
+"""Why the numbers are as they are, and what to try."""

@@ -1,0 +1,1 @@
+"""Distributions and percentiles of latency."""

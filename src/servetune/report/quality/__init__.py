@@ -1,0 +1,1 @@
+"""What the variants answer: perplexity, agreement and tasks."""

@@ -1,0 +1,1 @@
+"""What was achieved of what the device allows."""

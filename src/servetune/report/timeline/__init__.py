@@ -1,0 +1,1 @@
+"""What the server told over time."""
