@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from servetune.analysis.judgement import judge_study
 from servetune.analysis.percentiles import percentile_intervals
-from servetune.report import render_html
+from servetune.report.html import render_html
 from servetune.tables.write import load_points, ok_records, quantiles
 from tests.report_data import ReportData, make_data, make_quickstart_plan
 

@@ -46,7 +46,7 @@ DRAFT = TINY.model_copy(update={"layers": 1, "kv_values_per_token": 256, "linear
 CPU = Ceilings(memory_bandwidth_gb_s=23.0, bf16_tflop_s=0.22, source="measured")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReportData(Measured):
     """What the renderers take, and the records that it is made from."""
 

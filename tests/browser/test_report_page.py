@@ -16,7 +16,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, FloatRect, Locator, Page, expect, sync_playwright
 
-from servetune.report import render_html
+from servetune.report.html import render_html
 from tests.quality_data import make_quality
 from tests.report_data import (
     HOSTILE,
@@ -166,7 +166,7 @@ def test_the_charts_follow_when_the_reader_changes_the_theme(
     browser: Browser, report: Path
 ) -> None:
     with _opened(browser, report) as page:
-        fill = f"() => document.querySelector(\"[data-chart='capacity'] {MARKS}\")"
+        fill = f"() => document.querySelector(\"[data-chart='kv-cache'] {MARKS}\")"
         before = page.evaluate(fill + ".getAttribute('fill')")
         page.select_option("#latency select", "text · c4")
         page.emulate_media(color_scheme="dark")
@@ -346,13 +346,13 @@ def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(
     browser: Browser, tmp_path: Path, width: int
 ) -> None:
     with _opened(browser, _write(make_searches().measured, tmp_path), width) as page:
-        names = ("capacity-rate", "violations", "latency", "goodput")
-        charts = {name: page.locator(f"#slo [data-chart='slo-{name}']") for name in names}
+        names = ("rate", "violations", "latency", "goodput")
+        charts = {name: page.locator(f"#capacity [data-chart='capacity-{name}']") for name in names}
         for name, chart in charts.items():
             assert chart.locator(MARKS).count() > 0, name
             assert len(attribute(chart, "aria-label")) > 20, name
         expect(charts["latency"]).to_contain_text("at most 100 ms")
-        page.select_option("#slo select", "live · strict · TPOT p99")
+        page.select_option("#capacity select", "live · strict · TPOT p99")
         expect(charts["latency"]).to_contain_text("at most 12.0 ms")
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
 

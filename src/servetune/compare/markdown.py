@@ -7,8 +7,7 @@ from servetune.compare.sides import Side
 from servetune.metrics import JUDGED, METRIC
 from servetune.report import wording
 from servetune.report.gfm import bullets, details, pipe_table, text
-from servetune.report.verdicts import resolved
-from servetune.report.verdicts_markdown import verdict_cell
+from servetune.report.verdicts import resolved, verdict_cell
 from servetune.tables.frames import known, records_of
 
 MOST_RESOLVED = 25

@@ -1,15 +1,41 @@
 """GitHub-flavoured Markdown, in which nothing that users wrote formats or links."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from servetune.report.wording import plural
+from servetune.report.marks import marked
+from servetune.report.measured import Measured
+from servetune.report.table import Cell, Name, Styled, Table
+from servetune.report.wording import NONE, plural
 
 
 def pipe_table(heads: list[str], rows: list[list[str]], numeric_from: int) -> str:
     """Write a table of cells that are Markdown already; numbers stand at the right."""
     rule = ["---" if i < numeric_from else "--:" for i in range(len(heads))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, rule, *rows])
+
+
+def table_of(measured: Measured, table: Table, most: int | None = None, after: str = "") -> str:
+    """Write a table, at most so many rows of it, and a text after it."""
+
+    def write(cell: Cell) -> str:
+        if isinstance(cell, Name):
+            return text(marked(cell.variant, measured.dummies, measured.failing))
+        plain = escaped(cell.text if isinstance(cell, Styled) else cell)
+        return f"**{plain}**" if isinstance(cell, Styled) and cell.is_bold else plain
+
+    width = len(table.heads)
+    cells = [[*map(write, row), *[NONE] * (width - len(row))] for row in table.rows[:most]]
+    rule = ["---" if head in table.texts else "--:" for head in table.heads]
+    lines = "\n".join(f"| {' | '.join(row)} |" for row in [table.heads, rule, *cells])
+    told = f"\n\n{after}" if after else ""
+    return f"{lines}{told}{left(table.rows, cells)}"
+
+
+def escaped(cell: str) -> str:
+    """Escape the text of a cell; its no-break spaces stay."""
+    return "\N{NO-BREAK SPACE}".join(map(text, cell.split("\N{NO-BREAK SPACE}")))
 
 
 def bullets(items: list[str]) -> str:
@@ -39,7 +65,7 @@ def text(plain: str) -> str:
     return marked.replace("@", "@\N{ZERO WIDTH SPACE}")
 
 
-def left(rows: list[Any], cells: list[Any]) -> str:
+def left(rows: Sequence[Any], cells: Sequence[Any]) -> str:
     """Say how many rows of a shortened table are not shown."""
     left = len(rows) - len(cells)
     return f"\n\n{plural(left, 'more row')} in summary.html." if left else ""

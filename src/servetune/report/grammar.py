@@ -1,13 +1,20 @@
-"""What all charts share: how a variant looks, what the reader may select, how a chart ends."""
+"""What all charts share: how a variant looks, what the reader may select, how a chart ends.
+
+Charts are Vega-Lite specifications made with Altair. They name no colour: colours come from the
+theme that the page picks (see `palette`). What the reader selects are parameters that the page
+sets: `hidden` (variants not shown), `where` (workload and load point), `workload` and
+`percentile`. Names that users gave occur as data only, never inside an expression.
+"""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from servetune.report.wording import listed, where_of
-from servetune.tables.frames import records_of
+from servetune.tables.frames import known, records_of
 
 Spec = dict[str, Any]
 
@@ -31,6 +38,25 @@ def positions_of(row: dict[str, Any]) -> list[float]:
     return [float(value) for value in values]
 
 
+@dataclass(frozen=True)
+class Places:
+    """The places to select from, as the charts name them, and the one that is shown first."""
+
+    names: list[str]
+    chosen: str | None
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> "Places":
+        """Take the places of a table."""
+        names = places_of(table)
+        return cls(names, heaviest(table) if names else None)
+
+
+def short(value: Any) -> float:
+    """Round a number to four digits, as a chart shows no more; 0 for none."""
+    return float(f"{known(value) or 0.0:.4g}")
+
+
 def look(variants: list[str]) -> tuple[alt.Color, alt.Shape]:
     """Encode a variant by colour and shape."""
     # The domain is given, so that a variant looks the same in every chart, whatever it lacks.
@@ -38,6 +64,16 @@ def look(variants: list[str]) -> tuple[alt.Color, alt.Shape]:
     return (
         alt.Color("variant:N", scale=scale, legend=None),
         alt.Shape("variant:N", scale=scale, legend=None),
+    )
+
+
+def place_axis(places: list[str]) -> alt.Y:
+    """Make the axis of load points, a band each."""
+    return alt.Y(
+        "where:N",
+        sort=places,
+        scale=alt.Scale(paddingInner=0.45, paddingOuter=0.25),
+        axis=alt.Axis(title=None, ticks=False, domain=False),
     )
 
 

@@ -3,27 +3,31 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from servetune.analysis.comparison import compare
 from servetune.analysis.context_growth import Growth, growths
+from servetune.analysis.findings.cases import cases
+from servetune.analysis.findings.gather import Case
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
+from servetune.metrics import COSTS
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.report import provenance, verdicts
-from servetune.report.answer import words as answer
-from servetune.report.capacity import words as slo
-from servetune.report.quality import words as quality
-from servetune.report.turns.charts import by_turn
-from servetune.tables.frames import declared, numbers
+from servetune.report.capacity import words as capacity
+from servetune.report.marks import dummies
+from servetune.report.quality.words import failing
+from servetune.report.turns.words import by_turn
+from servetune.report.wording import place_of
+from servetune.tables.frames import declared, known, numbers, records_of
 from servetune.tables.published import Published, read_published
 from servetune.tables.timeline import COLUMNS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measured:
     """The tables of a study with their sessions.
 
@@ -46,7 +50,7 @@ class Measured:
     turns: pd.DataFrame
     over_time: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(COLUMNS)))
     published: Published | None = None
-    searched: slo.Searched | None = None
+    searched: capacity.Searched | None = None
     answers: pd.DataFrame | None = None
 
     @cached_property
@@ -63,6 +67,43 @@ class Measured:
     def comparison(self) -> pd.DataFrame:
         """A row a (workload, load point, variant), beside the baseline's."""
         return compare(self.points, self.plan.baseline)
+
+    @cached_property
+    def compared(self) -> list[dict[str, Any]]:
+        """The rows of the comparison by load point, the baseline first in each."""
+        rows = records_of(self.comparison)
+        order = {place: index for index, place in enumerate(dict.fromkeys(map(place_of, rows)))}
+        rows.sort(key=lambda row: (order[place_of(row)], row["variant"] != self.plan.baseline))
+        return rows
+
+    @cached_property
+    def costs(self) -> dict[str, str]:
+        """The costs that are known, with their heads: none without a declared price."""
+        return {
+            cost.name: cost.column
+            for cost in COSTS
+            if any(known(row.get(cost.name)) is not None for row in self.compared)
+        }
+
+    @cached_property
+    def variants(self) -> list[str]:
+        """The variants as charts show them, the baseline first."""
+        return sorted(self.plan.variants, key=lambda variant: variant != self.plan.baseline)
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The load points, each with the engine that served it."""
+        return self._cases(self.points)
+
+    @cached_property
+    def loaded(self) -> list[Case]:
+        """The load points that have numbers."""
+        return [case for case in self.cases if case.has_numbers]
+
+    @cached_property
+    def served(self) -> list[Case]:
+        """All that has numbers, probes too: a start is one whatever was sent after it."""
+        return [case for case in self._cases(self.table) if case.has_numbers]
 
     @cached_property
     def judgement(self) -> Judgement:
@@ -96,30 +137,22 @@ class Measured:
         return by_turn(self._of_points(self.turns))
 
     @cached_property
-    def found(self) -> list[slo.Found]:
+    def found(self) -> list[capacity.Found]:
         """What each search found for each tier."""
-        return slo.found(self.plan, self.searched) if self.searched else []
+        return capacity.found(self.plan, self.searched) if self.searched else []
 
     @cached_property
     def dummies(self) -> set[str]:
         """The variants whose weights are dummy."""
-        return answer.dummies(self.table)
+        return dummies(self.table)
 
     @cached_property
     def failing(self) -> dict[str, str]:
         """The variants that break a bound of quality, with what they break."""
-        return quality.failing(self.plan, self.answers)
+        return failing(self.plan, self.answers)
 
-    @cached_property
-    def notes(self) -> list[str]:
-        """What a reader has to know before reading any number."""
-        return [
-            *quality.warnings(self.plan, self.answers),
-            *verdicts.cautions(self.plan, self.judgement),
-            *([answer.DUMMY] if self.dummies else []),
-            *answer.no_ratios(self.plan, self.comparison),
-            *provenance.mixed(self.table, self.sessions),
-        ]
+    def _cases(self, table: pd.DataFrame) -> list[Case]:
+        return cases(table, self.sessions, self.plan.ceilings)
 
     def _of_points(self, rows: pd.DataFrame) -> pd.DataFrame:
         return rows[rows["measurement"].isin(self.points["measurement"])]
@@ -138,6 +171,6 @@ def read_measured(plan: Plan, root: Path) -> Measured:
         turns=pd.read_parquet(results / "turns.parquet"),
         over_time=pd.read_parquet(results / "timeline.parquet"),
         published=read_published(plan.published, root) if plan.published else None,
-        searched=slo.read_searched(results),
+        searched=capacity.read_searched(results),
         answers=pd.read_parquet(results / "quality.parquet"),
     )

@@ -15,8 +15,6 @@ from servetune.files import write_text
 from servetune.report import verdicts, wording
 from servetune.report.palette import FONT, TOKENS, Style
 from servetune.report.quality import words as quality
-from servetune.report.speculation import words as speculation
-from servetune.report.turns import charts as turns
 
 HERE = Path(__file__).parent
 CHARTS_VEGA_LITE = "6.4"
@@ -40,13 +38,10 @@ def environment() -> Environment:
         "share": wording.share,
         "whole": wording.whole,
         "estimate": quality.estimate,
-        "text": lambda value: value if isinstance(value, str) else "",
+        "text": wording.text_of,
         "where": wording.where_of,
-        "load": wording.load_of,
-        "from_to": turns.from_to,
         "interval": verdicts.interval,
         "wanting": verdicts.wanting,
-        "speedup": speculation.interval,
     }
     return made
 

@@ -9,8 +9,9 @@ from rich.text import Text
 from servetune.analysis.comparison import compare
 from servetune.plan.planned import Plan
 from servetune.report import wording
-from servetune.report.answer import words as answer
 from servetune.report.capacity import words as slo
+from servetune.report.marks import DUMMY, marked
+from servetune.report.marks import dummies as dummies_of
 from servetune.report.quality import words as quality
 from servetune.tables.frames import declared, records_of
 
@@ -28,12 +29,12 @@ def render_terminal(
     Below them stands why a search failed, and what is wrong with the quality of a variant.
     """
     found = slo.found(plan, searched) if searched else []
-    points, dummies = declared(table), answer.dummies(table)
+    points, dummies = declared(table), dummies_of(table)
     tables = [
         *([_load_points(plan, points, dummies)] if len(points) else []),
         *([_capacities(found, dummies)] if found else []),
     ]
-    note = [Text(answer.DUMMY)] if dummies else []
+    note = [Text(DUMMY)] if dummies else []
     note += [Text(failure) for failure in slo.failures(found)]
     note += [Text(warning) for warning in quality.warnings(plan, answers)]
     return Group(Text(f"{plan.study}: {plan.question}", style="italic"), *tables, *note)
@@ -47,7 +48,7 @@ def _capacities(found: list[slo.Found], dummies: set[str]) -> Table:
         rendered.add_column(head, justify="right", no_wrap=True)
     for each, after in zip(found, [*found[1:], None], strict=True):
         rendered.add_row(
-            Text(answer.marked(each.row["variant"], dummies)),
+            Text(marked(each.row["variant"], dummies)),
             Text(each.place),
             Text(slo.ENDED[each.row["ended"]]),
             f"{each.capacity}\n{each.unit}",
@@ -76,7 +77,7 @@ def _load_points(plan: Plan, table: pd.DataFrame, dummies: set[str]) -> Table:
     rows.sort(key=lambda row: order[_place(row)])
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         cells: tuple[str | Text, ...] = (
-            Text(answer.marked(row["variant"], dummies)),
+            Text(marked(row["variant"], dummies)),
             *(Text(str(row[key])) for key in ("workload", "load_point")),
             Text(row["status"], style=STATUS_STYLE[row["status"]]),
             wording.number(row["ttft_p50_ms"]),

@@ -1,8 +1,7 @@
-"""Verdicts as a reader sees them: words, cells and the forest plot."""
+"""Verdicts as a reader sees them, in words and cells."""
 
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
@@ -12,18 +11,7 @@ from servetune.analysis.resolution import DIFFERENCE, MOST_TOLD
 from servetune.analysis.verdicts import FEWEST, count_judged
 from servetune.metrics import JUDGED, METRIC
 from servetune.plan.planned import Plan
-from servetune.report.answer.charts import place_axis, ratio_axis
-from servetune.report.grammar import (
-    Spec,
-    data,
-    layered,
-    look,
-    places_of,
-    says,
-    shown,
-    spec,
-    tooltip,
-)
+from servetune.report.gfm import escaped
 from servetune.report.wording import listed, number, plural, ratio, share, where_of
 from servetune.tables.frames import known, records_of
 
@@ -160,72 +148,10 @@ def _few(names: list[str]) -> list[str]:
     return [*different[:6], f"{more} more"] if more > 0 else different
 
 
-def forest(judgement: Judgement, variants: list[str], metric: str, title: str) -> Spec | None:
-    """Draw each ratio with its interval, and the runs behind it as dots; None without intervals.
-
-    A run's ratio is to the baseline's geometric mean at the same load point, so that the
-    baseline's own dots show how much its launches vary.
-    """
-    judged = judgement.verdicts[judgement.verdicts["metric"] == metric]
-    judged = judged[judged["ratio_low"].notna()]
-    if judged.empty:
-        return None
-    intervals = [
-        {
-            "variant": row["variant"],
-            "where": where_of(row),
-            "value": row["ratio"],
-            "low": row["ratio_low"],
-            "high": row["ratio_high"],
-            "shown": f"{interval(row)}, {row['verdict']}",
-        }
-        for row in records_of(judged)
-    ]
-    launches = _run_ratios(judgement.launches, metric, variants[0])
-    places = [p for p in places_of(judgement.launches) if p in {r["where"] for r in intervals}]
-    runs = [row for row in launches if row["where"] in places]
-    # An interval of two launches may be so wide that it would press all else together.
-    values = [row["value"] for row in [*intervals, *runs]]
-    limit = max(2.0, *values, *(1 / value for value in values)) ** 1.5
-    ends = [np.clip(row[end], 1 / limit, limit) for row in intervals for end in ("low", "high")]
-    x = ratio_axis([*values, *map(float, ends)], metric)
-    y = place_axis(places)
-    offset = alt.YOffset("variant:N", sort=variants, scale=alt.Scale(domain=variants))
-    colour, shape = look(variants)
-    dots = (
-        alt.Chart(data("runs"))
-        .mark_point(filled=True, opacity=0.35, size=22)
-        .encode(x, y, offset, colour, tooltip=tooltip(title, "shown"))
-    )
-    base = alt.Chart(data()).encode(y, offset, colour, tooltip=tooltip(title, "shown"))
-    spans = base.mark_rule(strokeWidth=2, clip=True).encode(
-        alt.X("low:Q", scale=x["scale"], axis=x["axis"]), alt.X2("high:Q")
-    )
-    points = base.mark_point(filled=True, opacity=1, size=80).encode(x, shape)
-    one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
-    height = len(places) * max(34, 15 * len(variants) + 14)
-    facts = [f"{row['variant']} at {row['where']} {row['shown']}" for row in intervals]
-    return spec(
-        shown(layered(one, dots, spans, points)),
-        f"{title} as a ratio to the baseline, with 95 % intervals. {says(facts)}",
-        height,
-        rows=intervals,
-        runs=runs,
-        baseline=[{"value": 1}],
-    )
-
-
-def _run_ratios(launches: pd.DataFrame, metric: str, baseline: str) -> list[dict[str, Any]]:
-    here = launches[launches["metric"] == metric]
-    of_baseline = here[here["variant"] == baseline]
-    means = of_baseline.groupby(["workload", "load_point"])["log_value"].mean()
-    found = []
-    for row in records_of(here):
-        mean = means.get((row["workload"], row["load_point"]))
-        if mean is not None:
-            value = float(np.exp(row["log_value"] - mean))
-            told = f"{ratio(value)} in repeat {row['repeat']}"
-            found.append(
-                {"variant": row["variant"], "where": where_of(row), "value": value, "shown": told}
-            )
-    return found
+def verdict_cell(row: dict[str, Any] | None) -> str:
+    """Write a verdict as Markdown, with its ratio and interval, and what would decide it."""
+    if row is None:
+        return "no ok measurement"
+    word = "no verdict" if row["verdict"] == "none" else f"**{row['verdict']}**"
+    more = f"; {told}" if (told := wanting(row)) else ""
+    return f"{word} {escaped(interval(row))}{more}"

@@ -5,56 +5,12 @@ import re
 import shlex
 from typing import Any
 
+import pandas as pd
+
 from servetune.tables.frames import known
 
 NONE = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
-
-GLOSSARY = (
-    ("TTFT", "time to first token: from sending a request to its first token, queueing included"),
-    ("TPOT", "time per output token: the rest of a request, divided by its tokens after the first"),
-    (
-        "ITL",
-        "inter-token latency: the gap between streamed chunks, several tokens with speculation",
-    ),
-    ("E2E", "end-to-end latency: from sending a request to its last token"),
-    ("p50, p99", "percentiles over requests; with fewer than 100 requests p99 is near the maximum"),
-    ("output tok/s", "output throughput: tokens generated per second, over all requests in flight"),
-    (
-        "load point",
-        "c8: eight requests in flight (closed loop); r2.5: 2.5 requests/s (open loop); c8-r2.5:"
-        " that rate, at most eight in flight; rinf: a batch, all at once; t1: a trace as recorded",
-    ),
-    (
-        "ratio",
-        f"variant / baseline: 0.84{TIMES} of a latency is faster, 1.2{TIMES} of a throughput is",
-    ),
-    (
-        "acceptance length",
-        "tokens emitted per verification step of speculative decoding: 1 is no gain at all",
-    ),
-    (
-        "acceptance ratio",
-        "accepted over drafted tokens; by position: of the 1st, 2nd … draft token",
-    ),
-    (
-        "prefix-cache hits",
-        "share of the prompt tokens whose KV cache was there already, so that prefill skipped them",
-    ),
-    ("capacity", "the highest load that meets an SLO, by a search; a probe is one load of it"),
-    ("turn", "a prompt and its answer in a conversation; each prompt repeats the turns before it"),
-    (
-        "perplexity",
-        "how unsure a model is of a text: that of a uniform guess among so many tokens; 1 is never",
-    ),
-    (
-        "top-1 agreement",
-        "share of positions of a text where both variants hold the same token to be most likely",
-    ),
-    ("send delay", "how long after its due time the load generator sent a request"),
-    ("invalid", "measured, but a validity rule is broken: it enters no average and no ratio"),
-)
-"""Term and definition, for the one glossary that the report has."""
 
 
 def number(value: Any) -> str:
@@ -119,6 +75,11 @@ def load_of(row: dict[str, Any]) -> str:
     return f"trace, its times {TIMES} {scale[1]}{cap}" if scale[1] != "1" else f"trace{cap}"
 
 
+def place_of(row: dict[str, Any]) -> tuple[str, str]:
+    """Return the workload and the load point of a row."""
+    return row["workload"], row["load_point"]
+
+
 def is_batch(row: dict[str, Any]) -> bool:
     """Tell whether a load point sends all of its requests at once: it has no rate to draw."""
     rate = known(row["rate_rps"])
@@ -145,6 +106,30 @@ def first_sentence(reason: str) -> str:
     return re.split(r"\.(?:\s+(?=[A-Z])|$)", reason, maxsplit=1)[0]
 
 
+def text_of(value: Any) -> str:
+    """Return the text of a column; empty where it has none."""
+    return value if isinstance(value, str) else ""
+
+
+def valued(row: dict[str, Any], metric: str, baseline: str) -> str:
+    """Write a value of the comparison with its ratio to the baseline: 4.95 (0.84 times)."""
+    value, of = number(row[metric]), known(row[f"{metric}_ratio"])
+    return value if row["variant"] == baseline or of is None else f"{value} ({ratio(of)})"
+
+
 def listed(words: list[str]) -> str:
     """Join words as a sentence does: a, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def state(table: pd.DataFrame) -> str:
+    """Count the measurements that are ok, failed and invalid, in one sentence."""
+    total, ok = len(table), int((table["status"] == "ok").sum())
+    if ok == total:
+        return "The one measurement is ok." if total == 1 else f"All {total:,} measurements are ok."
+    counts = [
+        f"{count:,} {status}"
+        for status in ("failed", "invalid")
+        if (count := int((table["status"] == status).sum()))
+    ]
+    return f"{ok:,} of {plural(total, 'measurement')} are ok, {listed(counts)}."

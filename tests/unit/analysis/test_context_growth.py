@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from servetune.analysis.context_growth import break_even, fieller, fit_line, growths, slope_ratio
-from servetune.report.context.words import rows
-from servetune.report.findings.markdown import context_table
+from servetune.report.context.words import cells
 from servetune.report.gfm import text
+from servetune.report.markdown import render_markdown
 from servetune.report.wording import NONE
 from tests.paths import ROOT
 from tests.report_data import make_data, make_quickstart_plan
@@ -74,7 +74,7 @@ def test_the_recorded_study_has_both_lines() -> None:
     assert base.slope_ratio is None
     assert own.slope_ratio is not None and own.break_even_tokens is not None
     assert own.slope_ratio.low is not None and own.slope_ratio.high is not None
-    (_, base_cells), (_, own_cells) = rows([base, own])
+    base_cells, own_cells = cells(base), cells(own)
     assert base_cells[-2:] == [NONE, NONE]
     assert all("[" in cell for cell in own_cells[-3:])
     assert 0.5 < own.slope_ratio.low < own.slope_ratio.high < 1
@@ -82,9 +82,8 @@ def test_the_recorded_study_has_both_lines() -> None:
 
 def test_the_markdown_holds_the_lines_that_the_page_holds() -> None:
     data = replace(make_data(make_quickstart_plan()), table=pd.read_parquet(RECORDED))
-    told = context_table(data)
-    assert told is not None
-    for variant, cells in rows(data.growing):
-        (line,) = [line for line in told.splitlines() if line.startswith(f"| {variant}")]
-        assert text(cells[3]) in line and text(cells[4]) in line
-    assert context_table(make_data(make_quickstart_plan())) is None
+    told = render_markdown(data).split("### TPOT over context")[1]
+    for each in data.growing:
+        line = next(line for line in told.splitlines() if line.startswith(f"| {each.variant}"))
+        assert all(text(cell) in line for cell in cells(each)[3:5])
+    assert "TPOT over context" not in render_markdown(make_data(make_quickstart_plan()))

@@ -8,12 +8,13 @@ import pytest
 from rich.console import Console
 
 from servetune.analysis.capacities import gain
-from servetune.report import render_html, render_markdown, render_terminal
-from servetune.report.capacity import charts as slo_charts
-from servetune.report.capacity import words as slo
+from servetune.report.capacity import charts, words
+from servetune.report.html import render_html
+from servetune.report.markdown import render_markdown
+from servetune.report.terminal import render_terminal
 from tests.search_data import SearchData, make_searches
 
-Results = dict[str, slo.Found]
+Results = dict[str, words.Found]
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +24,11 @@ def data() -> SearchData:
 
 @pytest.fixture(scope="module")
 def results(data: SearchData) -> Results:
-    return {each.row["variant"]: each for each in slo.found(data.report.plan, data.searched)}
+    return {each.row["variant"]: each for each in words.found(data.report.plan, data.searched)}
 
 
 def test_the_answer_says_what_each_variant_takes(data: SearchData, results: Results) -> None:
-    (told,) = slo.sentences(data.report.plan, list(results.values()))
+    (told,) = words.sentences(data.report.plan, list(results.values()))
     assert told.place == "live, strict"
     assert told.within == "TTFT p99 ≤ 100 ms and TPOT p99 ≤ 12 ms"
     bf16, w8a8, fp8, eagle3 = told.said.replace("\N{NO-BREAK SPACE}", " ").split("; ")[:4]
@@ -60,7 +61,7 @@ def test_a_gain_is_the_same_from_either_side() -> None:
 def test_probes_are_no_load_points(with_points: bool) -> None:
     data = make_searches(with_points=with_points)
     page, text = render_html(data.measured), render_markdown(data.measured)
-    assert page.index("live, strict") < page.index('id="slo"')
+    assert page.index("live, strict") < page.index('id="capacity"')
     assert "no answer yet" not in page + text
     comparison = re.search(r'<table class="comparison">.*?</table>', page, re.DOTALL)
     assert bool(comparison) == with_points
@@ -78,8 +79,8 @@ def test_a_probe_of_which_no_request_settled_is_in_no_chart(data: SearchData) ->
         data.searched,
         probes=probes.assign(objective=probes["objective"].where(probes["probe"] != 1)),
     )
-    seen = slo_charts.observations(data.searched, data.report.table)
-    assert 0 < len(slo_charts.observations(bare, data.report.table)) < len(seen)
+    seen = charts.observations(data.searched, data.report.table)
+    assert 0 < len(charts.observations(bare, data.report.table)) < len(seen)
 
 
 def test_every_end_of_a_search_has_its_row_in_the_markdown(data: SearchData) -> None:
@@ -118,19 +119,21 @@ def test_the_terminal_tells_below_the_capacities_why_a_search_failed(
 def test_the_charts_show_every_probe_and_limit_and_say_so(
     data: SearchData, results: Results
 ) -> None:
-    seen = slo_charts.observations(data.searched, data.report.table)
-    charts = slo_charts.drawn(list(results.values()), seen, data.report.plan.variants)
-    assert set(charts) == {"slo-capacity-rate", "slo-violations", "slo-latency", "slo-goodput"}
-    rows = charts["slo-violations"]["datasets"]["rows"]
+    seen = charts.observations(data.searched, data.report.table)
+    made = charts.drawn(list(results.values()), seen, data.report.plan.variants)
+    drawn = {name: chart for name, chart in made.items() if chart}
+    assert set(drawn) == {f"capacity-{of}" for of in ("rate", "violations", "latency", "goodput")}
+    rows = drawn["capacity-violations"]["datasets"]["rows"]
     assert len(rows) == 3 * 3 * 2, "variants, probes, objectives"
     assert {row["value"] for row in rows} == {0.5 / 400, 8 / 400, 300 / 400}
-    assert {row["value"] for row in charts["slo-latency"]["datasets"]["limits"]} == {100.0, 12.0}
-    for chart in charts.values():
+    limits = drawn["capacity-latency"]["datasets"]["limits"]
+    assert {row["value"] for row in limits} == {100.0, 12.0}
+    for chart in drawn.values():
         assert "bf16" in chart["description"]
 
 
 def test_the_table_of_probes_tells_loads_verdicts_and_why_they_stopped(data: SearchData) -> None:
-    told = slo.sent(data.report.table, data.searched)
+    told = words.sent(data.report.table, data.searched)
     mine = [each for each in told if each.row["variant"] == "bf16"]
     assert [each.load for each in mine] == [4, 20, 50, 80]
     assert mine[0].verdicts == []
@@ -143,12 +146,12 @@ def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_pr
 ) -> None:
     assert {each.cost for each in results.values()} == {"\N{EN DASH}"}, "without a price"
     plan = data.report.plan.model_copy(update={"price_usd_per_hour": 3.6})
-    priced = {each.row["variant"]: each.cost for each in slo.found(plan, data.searched)}
+    priced = {each.row["variant"]: each.cost for each in words.found(plan, data.searched)}
     # 3.60 an hour is 0.001 a second, in which the capacity is 50 requests, or 62.5 to 40.
     assert priced["bf16"] == "0.02 [0.016, 0.025]"
     assert priced["w8a8"] == "at most 0.005"
     assert priced["fp8-kv"] == priced["eagle3"] == "\N{EN DASH}"
     priced_report = replace(data.measured, plan=plan)
-    for text in (render_html(priced_report), render_markdown(priced_report)):
+    for text in (render_html(priced_report), render_markdown(priced_report).replace("\\", "")):
         assert "USD/1k requests" in text and "0.02 [0.016, 0.025]" in text
     assert "USD/1k requests" not in render_html(data.measured)

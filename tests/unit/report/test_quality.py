@@ -10,8 +10,11 @@ import pytest
 from rich.console import Console
 
 from servetune.plan.planned import Plan
-from servetune.report import render_html, render_markdown, render_terminal
+from servetune.report.html import render_html
+from servetune.report.markdown import render_markdown
 from servetune.report.quality import words as quality
+from servetune.report.quality.section import section as quality_section
+from servetune.report.terminal import render_terminal
 from servetune.report.wording import first_sentence
 from servetune.tables.quality import metrics, qualities
 from tests.quality_data import BOUNDS, make_failed, make_quality, make_record
@@ -97,10 +100,10 @@ def test_a_variant_without_answers_is_told_with_its_reason(made: Any) -> None:
 
 
 def test_the_charts_show_interval_and_bound_and_say_so(made: Any) -> None:
-    _, plan, table = made
-    found = quality.section(plan, table, plan.variants)
+    data, _, table = made
+    found = quality_section(replace(data, answers=table))
     assert found is not None
-    charts = found.charts
+    charts = {name: chart for name, chart in found.charts.items() if chart}
     assert set(charts) == {"quality-perplexity", "quality-top1"}
     for chart in charts.values():
         assert [row["variant"] for row in chart["datasets"]["rows"]] == ["w8a8", "fp8-kv"]
@@ -114,8 +117,8 @@ def test_a_perplexity_beyond_all_numbers_fails_and_breaks_no_chart() -> None:
     broken = make_record("w8a8", 9999)
     table = qualities(plan, {"bf16": make_record("bf16", 0), "w8a8": broken})
     assert table.set_index("variant").loc["w8a8", "verdict"] == "fails"
-    found = quality.section(plan, table, plan.variants)
-    assert found is not None and "quality-perplexity" not in found.charts
+    found = quality_section(replace(make_data(plan), answers=table))
+    assert found is not None and found.charts["quality-perplexity"] is None
     assert "perplexity_ratio" not in metrics(table)["w8a8"]
 
 

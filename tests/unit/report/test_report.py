@@ -15,8 +15,11 @@ import vl_convert
 from rich.console import Console
 
 from servetune.records.sessions import Ceilings
-from servetune.report import provenance, render_html, render_markdown, render_terminal
+from servetune.report import provenance
+from servetune.report.html import render_html
+from servetune.report.markdown import render_markdown
 from servetune.report.page import bundle
+from servetune.report.terminal import render_terminal
 from servetune.study.validity import Limits
 from tests.report_data import (
     HOSTILE,
@@ -82,7 +85,7 @@ def page() -> Page:
 def test_the_page_answers_first_and_holds_every_part(page: Page) -> None:
     sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
     assert " ".join(sections) == (
-        "answer latency tradeoff findings timeline roofline speculation capacity startup"
+        "answer latency tradeoff findings timeline roofline speculation kv-cache startup"
         " problems validity"
         " measurements commands setup reproduce glossary"
     )

@@ -5,8 +5,10 @@ import re
 import pytest
 
 from servetune.analysis.judgement import judge_study
-from servetune.report import render_html, render_markdown, verdicts
-from servetune.report.latency import words as percentiles
+from servetune.report.answer.charts import forest
+from servetune.report.html import render_html
+from servetune.report.latency.words import percentile_table
+from servetune.report.markdown import render_markdown
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan, rename_variants
 
 
@@ -43,7 +45,7 @@ def test_what_the_repeats_can_call_is_said_in_every_report(data: ReportData) -> 
 
 def test_the_forest_shows_every_interval_and_every_run(data: ReportData) -> None:
     judgement = judge_study(data.plan, data.table, data.quantiles)
-    spec = verdicts.forest(judgement, data.plan.variants, "tpot_p50_ms", "TPOT p50")
+    spec = forest(judgement, data.plan.variants, "tpot_p50_ms", "TPOT p50")
     assert spec is not None
     places, variants, repeats = 5, 4, 4
     assert len(spec["datasets"]["rows"]) == places * (variants - 1)
@@ -53,20 +55,21 @@ def test_the_forest_shows_every_interval_and_every_run(data: ReportData) -> None
 
 
 def test_percentiles_are_shown_with_their_intervals_and_launches(data: ReportData) -> None:
-    rows = percentiles.rows(data.table, data.quantiles, data.plan.variants)
-    assert len(rows) == 5 * 4 and all(row["launches"] == 4 for row in rows)
-    first = rows[0]
-    value, low, high = map(float, re.findall(r"[\d.]+", first["told"]["ttft_p50_ms"]))
+    table = percentile_table(data.table, data.quantiles, data.plan.variants)
+    assert len(table.rows) == 5 * 4 and all(row[2] == "4" for row in table.rows)
+    ttft_p50 = str(table.rows[0][3])
+    value, low, high = map(float, re.findall(r"[\d.]+", ttft_p50))
     assert low < value < high
     page = render_html(data)
-    assert "Percentiles with intervals" in page and first["told"]["ttft_p50_ms"] in page
+    assert "Percentiles with intervals" in page and ttft_p50 in page
 
 
 def test_a_percentile_of_too_few_requests_is_shown_without_an_interval() -> None:
     data = make_data()
-    rows = percentiles.rows(data.table, data.quantiles, data.plan.variants)
-    told = next(row["told"] for row in rows if row["load_point"] == "c8")
-    assert "[" in told["ttft_p50_ms"] and told["ttft_p99_ms"].endswith(" \N{EN DASH}")
+    table = percentile_table(data.table, data.quantiles, data.plan.variants)
+    row = next(row for row in table.rows if "c8" in str(row[1]))
+    told = {head: str(cell) for head, cell in zip(table.heads, row, strict=True)}
+    assert "[" in told["TTFT p50"] and told["TTFT p99"].endswith(" \N{EN DASH}")
 
 
 def test_a_baseline_that_failed_is_told_and_nothing_is_compared() -> None:

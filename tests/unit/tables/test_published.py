@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from servetune.errors import UserError
-from servetune.report import render_html, render_markdown
+from servetune.report.html import render_html
+from servetune.report.markdown import render_markdown
 from servetune.report.published.words import beside
 from servetune.tables.published import COLUMNS, Published, Source, read_published
 from tests.paths import ROOT

@@ -1,33 +1,27 @@
-"""The charts, as Vega-Lite specifications made with Altair.
-
-A chart names no colour: colours come from the theme that the page picks (see `palette`). What
-the reader selects are parameters that the page sets: `hidden` (variants not shown), `where`
-(workload and load point), `workload` and `percentile`. Names that users gave occur as data only,
-never inside an expression.
-"""
+"""Ratios to the baseline, with their intervals where there are some."""
 
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
+from servetune.analysis.judgement import Judgement
 from servetune.metrics import METRIC
 from servetune.report.grammar import (
     Spec,
     data,
-    distinct,
-    heaviest,
-    hiding,
     layered,
     log_ticks,
     look,
+    place_axis,
     places_of,
-    positions_of,
     says,
     shown,
     spec,
     tooltip,
 )
+from servetune.report.verdicts import interval
 from servetune.report.wording import TIMES, number, ratio, where_of
 from servetune.tables.frames import known, records_of
 
@@ -83,92 +77,78 @@ def ratio_axis(values: list[float], metric: str) -> alt.X:
     )
 
 
-def place_axis(places: list[str]) -> alt.Y:
-    """Make the axis of load points, a band each."""
-    return alt.Y(
-        "where:N",
-        sort=places,
-        scale=alt.Scale(paddingInner=0.45, paddingOuter=0.25),
-        axis=alt.Axis(title=None, ticks=False, domain=False),
-    )
-
-
-def acceptance(table: pd.DataFrame, variants: list[str]) -> Spec | None:
-    """Draw the share of draft tokens accepted at each position; None without speculation."""
-    ok = table[table["status"] == "ok"]
-    speculating = ok[[bool(positions_of(row)) for row in records_of(ok)]]
-    rows = [
-        {
-            "variant": row["variant"],
-            "where": where_of(row),
-            "measurement": row["measurement"],
-            "position": position,
-            "value": known(value),
-            "shown": f"{value:.0%} of draft token {position}",
-        }
-        for row in records_of(speculating)
-        for position, value in enumerate(positions_of(row), start=1)
-    ]
-    if not rows:
-        return None
-    where = heaviest(speculating)
-    base = (
-        alt.Chart(data())
-        .transform_filter("datum.where === where && indexof(hidden, datum.variant) < 0")
-        .encode(
-            alt.X("position:O", axis=alt.Axis(title="position in the draft", labelAngle=0)),
-            alt.Y(
-                "value:Q",
-                scale=alt.Scale(domain=[0, 1]),
-                axis=alt.Axis(title="accepted", format=".0%", tickCount=5),
-            ),
-            detail="measurement:N",
-        )
-    )
-    colour, shape = look(variants)
-    points = base.mark_point(filled=True, opacity=1, size=80)
-    layers = (
-        base.mark_line().encode(colour),
-        points.encode(colour, shape, tooltip=tooltip("Accepted", "shown")),
-    )
-    facts = [f"{row['variant']} {row['shown']}" for row in rows if row["where"] == where]
-    description = f"Acceptance by position in the draft, {where}. {says(facts)}"
-    chart = hiding(layered(*layers)).add_params(alt.param(name="where", value=where))
-    return spec(chart, description, 220, rows=rows)
-
-
-def kv_cache(kv_caches: pd.DataFrame, variants: list[str]) -> Spec | None:
-    """Draw the size of each variant's KV cache in tokens; None if no server told it."""
-    rows = [
-        {"variant": row["variant"], "tokens": tokens, "shown": f"{tokens:,.0f}"}
-        for row in records_of(kv_caches)
-        if (tokens := known(row["kv_cache_tokens"])) is not None
-    ]
-    if not rows:
-        return None
-    most = max(row["tokens"] for row in rows)
-    base = alt.Chart(data()).encode(
-        alt.X(
-            "tokens:Q",
-            scale=alt.Scale(domain=[0, most * 1.25], nice=False),
-            axis=None,
-        ),
-        alt.Y(
-            "variant:N",
-            sort=distinct(rows, "variant"),
-            axis=alt.Axis(title=None, ticks=False, labelLimit=140),
-        ),
-    )
-    bars = base.mark_bar(height=14).encode(
-        look(variants)[0], tooltip=tooltip("KV-cache tokens", "shown")
-    )
-    text = base.mark_text(align="left", dx=6).encode(text="shown:N")
-    facts = [f"{row['variant']} {row['shown']}" for row in rows]
-    chart = shown(layered(bars, text))
-    return spec(chart, f"Size of the KV cache in tokens. {says(facts)}", 30 * len(rows), rows=rows)
-
-
 def _arrow(metric: str) -> str:
     return {"lower": "\N{LEFTWARDS ARROW} better", "higher": "better \N{RIGHTWARDS ARROW}"}[
         METRIC[metric].better or ""
     ]
+
+
+def forest(judgement: Judgement, variants: list[str], metric: str, title: str) -> Spec | None:
+    """Draw each ratio with its interval, and the runs behind it as dots; None without intervals.
+
+    A run's ratio is to the baseline's geometric mean at the same load point, so that the
+    baseline's own dots show how much its launches vary.
+    """
+    judged = judgement.verdicts[judgement.verdicts["metric"] == metric]
+    judged = judged[judged["ratio_low"].notna()]
+    if judged.empty:
+        return None
+    intervals = [
+        {
+            "variant": row["variant"],
+            "where": where_of(row),
+            "value": row["ratio"],
+            "low": row["ratio_low"],
+            "high": row["ratio_high"],
+            "shown": f"{interval(row)}, {row['verdict']}",
+        }
+        for row in records_of(judged)
+    ]
+    launches = _run_ratios(judgement.launches, metric, variants[0])
+    places = [p for p in places_of(judgement.launches) if p in {r["where"] for r in intervals}]
+    runs = [row for row in launches if row["where"] in places]
+    # An interval of two launches may be so wide that it would press all else together.
+    values = [row["value"] for row in [*intervals, *runs]]
+    limit = max(2.0, *values, *(1 / value for value in values)) ** 1.5
+    ends = [np.clip(row[end], 1 / limit, limit) for row in intervals for end in ("low", "high")]
+    x = ratio_axis([*values, *map(float, ends)], metric)
+    y = place_axis(places)
+    offset = alt.YOffset("variant:N", sort=variants, scale=alt.Scale(domain=variants))
+    colour, shape = look(variants)
+    dots = (
+        alt.Chart(data("runs"))
+        .mark_point(filled=True, opacity=0.35, size=22)
+        .encode(x, y, offset, colour, tooltip=tooltip(title, "shown"))
+    )
+    base = alt.Chart(data()).encode(y, offset, colour, tooltip=tooltip(title, "shown"))
+    spans = base.mark_rule(strokeWidth=2, clip=True).encode(
+        alt.X("low:Q", scale=x["scale"], axis=x["axis"]), alt.X2("high:Q")
+    )
+    points = base.mark_point(filled=True, opacity=1, size=80).encode(x, shape)
+    one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
+    height = len(places) * max(34, 15 * len(variants) + 14)
+    facts = [f"{row['variant']} at {row['where']} {row['shown']}" for row in intervals]
+    return spec(
+        shown(layered(one, dots, spans, points)),
+        f"{title} as a ratio to the baseline, with 95 % intervals. {says(facts)}",
+        height,
+        rows=intervals,
+        runs=runs,
+        baseline=[{"value": 1}],
+    )
+
+
+def _run_ratios(launches: pd.DataFrame, metric: str, baseline: str) -> list[dict[str, Any]]:
+    here = launches[launches["metric"] == metric]
+    of_baseline = here[here["variant"] == baseline]
+    means = of_baseline.groupby(["workload", "load_point"])["log_value"].mean()
+    found = []
+    for row in records_of(here):
+        mean = means.get((row["workload"], row["load_point"]))
+        if mean is not None:
+            value = float(np.exp(row["log_value"] - mean))
+            told = f"{ratio(value)} in repeat {row['repeat']}"
+            found.append(
+                {"variant": row["variant"], "where": where_of(row), "value": value, "shown": told}
+            )
+    return found

@@ -1,118 +1,90 @@
-"""The tables of load points for a pull request: the comparison, batches, conversations."""
+"""The answer as Markdown."""
 
 from typing import Any
 
-from servetune.report import economy, wording
-from servetune.report.answer import words as answer
-from servetune.report.gfm import left, pipe_table, text
+from servetune.report import verdicts
+from servetune.report.answer.words import EXPLAINED, Answer
+from servetune.report.gfm import bullets, left, pipe_table, text
+from servetune.report.marks import marked
 from servetune.report.measured import Measured
-from servetune.report.turns import charts as turns
-from servetune.tables.frames import known, records_of
+from servetune.report.section import Fit
+from servetune.report.wording import NONE, number, valued, where_of
+from servetune.tables.frames import known
 
 
-def comparison_table(measured: Measured, most: int | None) -> str | None:
-    """Each variant at each load point, with ratios to the baseline; None without any."""
-    plan, comparison = measured.plan, measured.comparison
-    if not len(comparison):
-        return None
-    heads = [
-        "Workload",
-        "Load point",
-        "Variant",
-        "Status",
-        "Requests",
-        "TTFT p50, ms",
-        "TPOT p50, ms",
-        "E2E p50, ms",
-        "Output, tok/s",
-        "Acceptance length",
+def markdown(measured: Measured, words: Answer, fit: Fit) -> str:
+    """Write it, at most so many rows of each table."""
+    headline = [f"**{text(place)}:** {text(sentence)}" for place, sentence in words.headline]
+    if not headline and not words.capacities:
+        headline = ["No measurement is ok, so there is no answer yet."]
+    state = [words.state, *([words.method, *words.remarks] if words.groups else [])]
+    blocks = [
+        bullets(
+            [
+                f"**{text(each.place)}** ({text(each.within)}): {text(each.said)}"
+                for each in words.capacities
+            ]
+        ),
+        _verdicts(measured, words, fit.rows),
+        bullets(headline) if words.headline else "".join(headline),
+        " ".join(text(each) for each in state if each),
+        bullets([text(why) for why in words.without]),
+        _comparison(measured, words, fit.rows),
     ]
-    rows = records_of(comparison)
-    order = {place: i for i, place in enumerate(dict.fromkeys(map(_place, rows)))}
-    rows.sort(key=lambda row: (order[_place(row)], row["variant"] != plan.baseline))
-    if all(known(row["acceptance_length"]) is None for row in rows):
-        heads.pop()
-    costs = economy.costs(comparison)
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _verdicts(measured: Measured, words: Answer, most: int | None) -> str:
+    if not words.judged:
+        return ""
     cells = [
-        _cells(measured, row)[: len(heads)] + [wording.number(row[column]) for column in costs]
+        [
+            text(where_of(row)),
+            text(marked(row["variant"], set(), measured.failing)),
+            *(verdicts.verdict_cell(row["cells"].get(metric)) for metric in words.heads),
+        ]
+        for row in words.judged[:most]
+    ]
+    heads = ["Load point", "Variant", *words.heads.values()]
+    return f"{pipe_table(heads, cells, numeric_from=len(heads))}{left(words.judged, cells)}"
+
+
+def _comparison(measured: Measured, words: Answer, most: int | None) -> str:
+    """Each variant at each load point, with ratios to the baseline."""
+    plan, costs = measured.plan, words.costs
+    rows = measured.compared
+    if not rows:
+        return ""
+    drafted = any(known(row["acceptance_length"]) is not None for row in rows)
+    cells = [
+        [
+            *_place(measured, row),
+            *(valued(row, metric.name, plan.baseline) for metric in words.columns),
+            *([number(row["acceptance_length"])] if drafted else []),
+            *(number(row[column]) for column in costs),
+        ]
         for row in rows[:most]
     ]
+    heads = ["Workload", "Load point", "Variant", "Status", "Requests"]
+    heads += [metric.column for metric in words.columns]
+    heads += ["Acceptance length"] if drafted else []
     note = (
         f"In brackets: ratio to {text(plan.baseline)} at the same load point"
         " (of a latency lower is better, of a throughput higher)."
     )
     if costs and plan.price_usd_per_hour:
-        note += f" {economy.EXPLAINED} {wording.number(plan.price_usd_per_hour)} USD an hour."
+        note += f" {EXPLAINED} {number(plan.price_usd_per_hour)} USD an hour."
     shown = pipe_table([*heads, *costs.values()], cells, numeric_from=4)
     return f"{shown}\n\n{note}{left(rows, cells)}"
 
 
-def _cells(measured: Measured, row: dict[str, Any]) -> list[str]:
-    metrics = ("ttft_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "output_throughput_tok_s")
+def _place(measured: Measured, row: dict[str, Any]) -> list[str]:
+    name = marked(row["variant"], measured.dummies, measured.failing)
     is_baseline = row["variant"] == measured.plan.baseline
-    status = row["status"]
-    if row["measurements"] > 1:
-        status += f", {row['ok']} of {row['measurements']}"
+    several = f", {row['ok']} of {row['measurements']}" if row["measurements"] > 1 else ""
     return [
-        text(row["workload"]),
-        text(row["load_point"]),
-        text(answer.marked(row["variant"], measured.dummies, measured.failing))
-        + (" (baseline)" if is_baseline else ""),
-        status,
-        f"{row['requests']:,}" if row["ok"] else wording.NONE,
-        *(_valued(row, metric, is_baseline) for metric in metrics),
-        wording.number(row["acceptance_length"]),
+        *(text(row["workload"]), text(row["load_point"])),
+        text(name) + (" (baseline)" if is_baseline else ""),
+        row["status"] + several,
+        f"{row['requests']:,}" if row["ok"] else NONE,
     ]
-
-
-def batch_table(measured: Measured, most: int | None) -> str | None:
-    """How long each variant takes for each offline batch; None without one."""
-    baseline = measured.plan.baseline
-    rows = economy.batches(measured.comparison, baseline)
-    if not rows:
-        return None
-    metrics = ("duration_s", "request_throughput_rps", "output_throughput_tok_s")
-    cells = [
-        [
-            text(wording.where_of(row)),
-            text(answer.marked(row["variant"], measured.dummies)),
-            *(_valued(row, metric, row["variant"] == baseline) for metric in metrics),
-        ]
-        for row in rows[:most]
-    ]
-    heads = ["Batch", "Variant", "Time to finish, s", "Requests/s", "Output, tok/s"]
-    return f"### Offline batch\n\n{pipe_table(heads, cells, numeric_from=2)}{left(rows, cells)}"
-
-
-def turn_table(measured: Measured, most: int | None) -> str | None:
-    """The first and the last turn of conversations; None without one."""
-    rows = turns.first_and_last(measured.by_turn)
-    if not rows:
-        return None
-    metrics = {
-        "prefix_cache_hit_ratio": "Prefix-cache hits",
-        "ttft_p50_ms": "TTFT p50, ms",
-        "input_tokens_mean": "Input tokens, mean",
-    }
-    cells = [
-        [
-            text(wording.where_of(row)),
-            text(answer.marked(row["variant"], measured.dummies)),
-            f"{row['turns']}",
-            *(turns.from_to(row, metric) for metric in metrics),
-        ]
-        for row in rows[:most]
-    ]
-    heads = ["Load point", "Variant", "Turns", *metrics.values()]
-    told = "Values in the first and in the last turn."
-    shown = pipe_table(heads, cells, numeric_from=2)
-    return f"### Conversations by turn\n\n{told}\n\n{shown}{left(rows, cells)}"
-
-
-def _valued(row: dict[str, Any], metric: str, is_baseline: bool) -> str:
-    value, ratio = wording.number(row[metric]), known(row[f"{metric}_ratio"])
-    return value if is_baseline or ratio is None else f"{value} ({wording.ratio(ratio)})"
-
-
-def _place(row: dict[str, Any]) -> tuple[str, str]:
-    return row["workload"], row["load_point"]

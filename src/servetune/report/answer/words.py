@@ -1,15 +1,16 @@
-"""The answer in a few sentences, derived from the comparison; and what went wrong.
+"""The answer in a few sentences, derived from the comparison.
 
 Sentences describe what was measured. They call nothing faster or slower: that takes an interval.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from servetune.metrics import Metric
 from servetune.plan.planned import Plan
+from servetune.report.capacity.words import Sentence
 from servetune.report.wording import (
     first_sentence,
     listed,
@@ -18,44 +19,58 @@ from servetune.report.wording import (
     plural,
     ratio,
     span,
-    where_of,
+    text_of,
 )
 from servetune.tables.frames import known, numbers, records_of
 
-DUMMY = (
-    "\N{DAGGER} Weights are dummy (random, from the architecture's shape alone). Speed is real;"
-    " text, quality and acceptance of draft tokens are not."
+EXPLAINED = (
+    "USD/1M: per million tokens generated, and per million of input and output; USD/1k: per"
+    " thousand requests; at"
 )
 
 
-POOR = "\N{DOUBLE DAGGER}"
-"""Stands behind a variant that fails a bound of quality, wherever it is named."""
+@dataclass(frozen=True)
+class Group:
+    """The rows of the comparison at one load point, the baseline first."""
 
-
-def dummies(table: pd.DataFrame) -> set[str]:
-    """Return the variants whose weights are dummy; each is marked wherever it is named."""
-    return set(table.loc[table["is_dummy"].astype(bool), "variant"])
-
-
-def marked(variant: str, dummies: set[str], failing: Collection[str] = ()) -> str:
-    """Return a variant's name, with its marks: of dummy weights, and of poor quality.
-
-    `failing` are the variants that fail a bound of quality.
-    """
-    dagger = " \N{DAGGER}" if variant in dummies else ""
-    return f"{variant}{dagger}{f' {POOR}' if variant in failing else ''}"
+    place: str
+    rows: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Measurements that are not ok for one and the same reason."""
+class Answer:
+    """What the template takes.
 
-    variant: str
-    status: str
-    rule: str | None
-    reason: str
-    log_tail: str
-    places: list[str]
+    Attributes:
+        notes: what a reader has to know before reading any number.
+        capacities: a sentence a tier of an SLO.
+        judged: the verdicts by workload, load point and variant; `heads` are those of `metrics`.
+        remarks: what qualifies the verdicts.
+        without: why comparisons have no verdict.
+        headline: place and sentence.
+        by_variant: variant and sentence.
+        figures: the captions of the charts of ratios.
+        groups: the comparison; `columns` are its metrics, `costs` the heads of what has a cost.
+        idle_power_w: of a server without load, by variant.
+    """
+
+    notes: list[str]
+    capacities: list[Sentence]
+    judged: list[dict[str, Any]]
+    heads: dict[str, str]
+    method: str
+    remarks: list[str]
+    without: list[str]
+    headline: list[tuple[str, str]]
+    by_variant: list[tuple[str, str]]
+    state: str
+    has_problems: bool
+    figures: dict[str, str]
+    columns: tuple[Metric, ...]
+    groups: list[Group]
+    costs: dict[str, str]
+    idle_power_w: dict[str, float]
+    explained: str = EXPLAINED
 
 
 def headline(
@@ -138,54 +153,12 @@ def _ranges(rows: list[dict[str, Any]]) -> str:
         values = [v for row in rows if (v := known(row[f"{metric}_ratio"])) is not None]
         if values:
             parts.append(f"{words} {span(values)}")
-    compared = [row for row in rows if not _text(row["no_ratio"])]
+    compared = [row for row in rows if not text_of(row["no_ratio"])]
     if not parts:
         key = "no_ratio" if any(row["ok"] for row in rows) else "reason"
-        why = dict.fromkeys(first_sentence(text) for row in rows if (text := _text(row[key])))
+        why = dict.fromkeys(first_sentence(text) for row in rows if (text := text_of(row[key])))
         return f"no ratio: {'; '.join(why) or 'nothing to divide'}."
     missing = len(rows) - len(compared)
     left = f"; {missing} of {plural(len(rows), 'load point')} without a ratio" if missing else ""
     over = plural(len(compared), "load point")
     return f"{', '.join(parts)} over {over}{left}."
-
-
-def state(table: pd.DataFrame) -> str:
-    """Count the measurements that are ok, failed and invalid, in one sentence."""
-    total, ok = len(table), int((table["status"] == "ok").sum())
-    if ok == total:
-        return "The one measurement is ok." if total == 1 else f"All {total:,} measurements are ok."
-    counts = [
-        f"{count:,} {status}"
-        for status in ("failed", "invalid")
-        if (count := int((table["status"] == status).sum()))
-    ]
-    return f"{ok:,} of {plural(total, 'measurement')} are ok, {listed(counts)}."
-
-
-def no_ratios(plan: Plan, comparison: pd.DataFrame) -> list[str]:
-    """Say why ratios are absent where the variant itself was measured."""
-    rows = [row for row in records_of(comparison) if row["ok"] and _text(row["no_ratio"])]
-    places: dict[str, list[str]] = {}
-    for row in rows:
-        known_places = places.setdefault(row["no_ratio"], [])
-        if where_of(row) not in known_places:
-            known_places.append(where_of(row))
-    return [f"No ratios at {listed(names)}: {why}." for why, names in places.items()]
-
-
-def problems(table: pd.DataFrame) -> list[Problem]:
-    """Gather the failed and invalid measurements by variant and reason."""
-    gathered: dict[tuple[str, ...], list[str]] = {}
-    for row in records_of(table[table["status"] != "ok"]):
-        reason = _text(row["reason"]) or "The record gives no reason."
-        key = (row["variant"], row["status"], _text(row["rule"]), reason, _text(row["log_tail"]))
-        place = f"{where_of(row)} · repeat {row['repeat']}"
-        gathered.setdefault(key, []).append(place)
-    return [
-        Problem(variant, status, rule or None, reason, log_tail, places)
-        for (variant, status, rule, reason, log_tail), places in gathered.items()
-    ]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

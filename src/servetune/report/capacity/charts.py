@@ -6,7 +6,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.report.answer.charts import place_axis
 from servetune.report.capacity.words import UNITS, Found, Searched, objective
 from servetune.report.grammar import (
     Spec,
@@ -16,7 +15,9 @@ from servetune.report.grammar import (
     layered,
     log_ticks,
     look,
+    place_axis,
     says,
+    short,
     shown,
     spec,
     tooltip,
@@ -28,15 +29,16 @@ from servetune.tables.frames import known, records_of
 SELECTED = "datum.where === objective && indexof(hidden, datum.variant) < 0"
 
 
-def drawn(results: list[Found], seen: list[dict[str, Any]], variants: list[str]) -> dict[str, Spec]:
-    """Draw all charts of the section that have something to show; `seen` is of `observations`."""
-    charts = {
-        **{f"slo-capacity-{over}": capacity(results, variants, over) for over in UNITS},
-        "slo-violations": violations(seen, variants),
-        "slo-latency": latency(seen, variants),
-        "slo-goodput": goodput(seen, variants),
+def drawn(
+    results: list[Found], seen: list[dict[str, Any]], variants: list[str]
+) -> dict[str, Spec | None]:
+    """Draw all charts of the section; `seen` is of `observations`."""
+    return {
+        **{f"capacity-{over}": capacity(results, variants, over) for over in UNITS},
+        "capacity-violations": violations(seen, variants),
+        "capacity-latency": latency(seen, variants),
+        "capacity-goodput": goodput(seen, variants),
     }
-    return {name: chart for name, chart in charts.items() if chart is not None}
 
 
 def capacity(results: list[Found], variants: list[str], over: str) -> Spec | None:
@@ -52,10 +54,10 @@ def capacity(results: list[Found], variants: list[str], over: str) -> Spec | Non
             "variant": r.row["variant"],
             "lane": _lane(r.row["variant"], r.row["repeat"]),
             "where": r.place,
-            "value": _short(r.row["capacity"]),
-            "low": _short(r.row["lower"]),
+            "value": short(r.row["capacity"]),
+            "low": short(r.row["lower"]),
             # Not known how far up: drawn to the edge, and told.
-            "high": _short(known(r.row["upper"]) or top),
+            "high": short(known(r.row["upper"]) or top),
             "bound": "at least" if r.is_lower_bound else "",
             "shown": f"{r.capacity} ({r.interval}), {r.ended}"
             + (f", repeat {r.row['repeat']}" if len(repeats) > 1 else ""),
@@ -203,7 +205,7 @@ def _point(row: dict[str, Any], value: float, told: str) -> dict[str, Any]:
     return {
         **{key: row[key] for key in ("variant", "where", "lane", "load", "verdict")},
         "label": "" if row["verdict"] == "undecided" else row["verdict"],
-        "value": _short(value),
+        "value": short(value),
         "shown": f"{told} at {number(row['load'])} {row['unit']}, {row['verdict']}",
         "unit": row["unit"],
     }
@@ -257,7 +259,3 @@ def _against_load(
 
 def _lane(variant: str, repeat: int) -> str:
     return f"{repeat} {variant}"
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")

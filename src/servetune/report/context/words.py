@@ -1,4 +1,4 @@
-"""TPOT over context as a table: a line a variant, its slope and where it crosses the baseline's."""
+"""Lines of TPOT over context in words: the slope, and where a line crosses the baseline's."""
 
 from collections.abc import Callable
 
@@ -26,21 +26,15 @@ PUBLISHED: dict[str, Callable[[Growth], Interval | None]] = {
 """What a line tells, by the name that published numbers have for it."""
 
 
-def rows(growing: list[Growth]) -> list[tuple[str, list[str]]]:
-    """Return variant and cells, in the order of HEADS."""
+def cells(each: Growth) -> list[str]:
+    """Write a line as the cells of a row, in the order of HEADS."""
     return [
-        (
-            each.variant,
-            [
-                str(each.concurrency),
-                f"{each.lengths} lengths, {whole(each.shortest)} to {whole(each.longest)}",
-                number(each.line.intercept),
-                _with_interval(_per_thousand(each.line.slope_interval()), _precise),
-                _with_interval(each.slope_ratio, ratio),
-                _with_interval(each.break_even_tokens, whole),
-            ],
-        )
-        for each in growing
+        str(each.concurrency),
+        f"{each.lengths} lengths, {whole(each.shortest)} to {whole(each.longest)}",
+        number(each.line.intercept),
+        _with_interval(_per_thousand(each.line.slope_interval()), _precise),
+        _with_interval(each.slope_ratio, ratio),
+        _with_interval(each.break_even_tokens, whole),
     ]
 
 

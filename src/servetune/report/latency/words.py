@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.percentiles import INTERVALS, percentile_intervals
-from servetune.report.wording import NONE, number
+from servetune.report.table import Cell, Name, Table
+from servetune.report.wording import NONE, number, where_of, whole
 from servetune.tables.frames import known, records_of
 
 HEADS = {
@@ -16,17 +17,25 @@ HEADS = {
 """The percentiles by column, with the head of each."""
 
 
-def rows(table: pd.DataFrame, quantiles: pd.DataFrame, variants: list[str]) -> list[dict[str, Any]]:
-    """Return a row a (workload, load point, variant) in the table's order, told by metric."""
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+def percentile_table(table: pd.DataFrame, quantiles: pd.DataFrame, variants: list[str]) -> Table:
+    """Make a row a (workload, load point, variant), in the table's order."""
+    found: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {}
     for row in records_of(percentile_intervals(table, quantiles)):
         key = (row["workload"], row["load_point"], row["variant"])
-        names = ("workload", "load_point", "variant", "launches")
-        made = found.setdefault(key, {**{name: row[name] for name in names}, "told": {}})
-        made["told"][row["metric"]] = _told(row)
+        found.setdefault(key, {})[row["metric"]] = row
     places = table[["workload", "load_point"]].drop_duplicates().itertuples(index=False, name=None)
     keys = [(*place, variant) for place in places for variant in variants]
-    return [found[key] for key in keys if key in found]
+    rows: list[list[Cell]] = [
+        [
+            *(Name(first["variant"]), where_of(first), whole(first["launches"])),
+            *(_told(found[key][name]) if name in found[key] else NONE for name in HEADS),
+        ]
+        for key in keys
+        if key in found
+        for first in [next(iter(found[key].values()))]
+    ]
+    heads = ("Variant", "Load point", "Launches", *HEADS.values())
+    return Table("Percentiles with intervals", heads, rows, heads[:2], ("tall", "figures"))
 
 
 def _told(row: dict[str, Any]) -> str:

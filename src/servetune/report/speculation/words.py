@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-import pandas as pd
-
 from servetune.analysis.payoff import Payoff, Place, Speedup, is_synthetic
-from servetune.analysis.roofline.speculation import Speculation
+from servetune.analysis.roofline.speculation import speculate
 from servetune.plan.planned import Plan
-from servetune.report.grammar import positions_of
-from servetune.report.wording import listed, ratio, where_of
+from servetune.report.measured import Measured
+from servetune.report.wording import NONE, listed, ratio, where_of
 from servetune.tables.frames import known, records_of
 
 
@@ -34,19 +32,16 @@ class Drafted:
         return self.length / self.measured.value if self.measured else None
 
 
-def drafted(
-    table: pd.DataFrame, gains: dict[str, Speculation | None], speedups: dict[Place, Speedup]
-) -> list[Drafted]:
-    """Return a row a load point that speculated.
-
-    Args:
-        table: the rows with an acceptance length.
-        gains: what the roofline says of each measurement.
-        speedups: what was measured, by place.
-    """
+def drafted(measured: Measured) -> list[Drafted]:
+    """Return a row a load point that speculated."""
+    gains = {
+        case.row["measurement"]: speculate(case.row, case.engine)
+        for case in measured.loaded
+        if case.engine
+    }
     found = []
     places: dict[Place, list[dict[str, Any]]] = {}
-    for row in records_of(table):
+    for row in records_of(measured.speculating):
         places.setdefault((row["variant"], row["workload"], row["load_point"]), []).append(row)
     for place, rows in places.items():
         told = [gain for row in rows if (gain := gains.get(row["measurement"]))]
@@ -59,11 +54,19 @@ def drafted(
                 positions=[fmean(each) for each in zip(*map(positions_of, rows), strict=False)],
                 step_cost=fmean(gain.step_cost for gain in told) if told else None,
                 predicted=fmean(gain.predicted_speedup for gain in told) if told else None,
-                measured=speedups.get(place),
-                pays_until=_until(told[0].pays_until) if told else "\N{EN DASH}",
+                measured=measured.speedups.get(place),
+                pays_until=_until(told[0].pays_until) if told else NONE,
             )
         )
     return found
+
+
+def positions_of(row: dict[str, Any]) -> list[float]:
+    """Read the acceptance by position of a row: a list, an array of a Parquet file, or none."""
+    values = row["acceptance_by_position"]
+    if values is None or isinstance(values, float):
+        return []
+    return [float(value) for value in values]
 
 
 def _until(batch: int | None) -> str:

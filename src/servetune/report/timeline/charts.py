@@ -8,9 +8,9 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.report.grammar import Spec, data, distinct, hiding, layered, says, spec
+from servetune.report.grammar import Spec, data, distinct, hiding, layered, says, short, spec
 from servetune.report.wording import number, share, where_of
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 RUN = ["session", "launch"]
 MOST_ROWS = 10_000
@@ -194,8 +194,8 @@ def _lines(run: str, rows: pd.DataFrame, column: str, kind: str) -> list[dict[st
                 "run": run,
                 "place": part["place"].iat[0],
                 "kind": kind,
-                "time": [_short(value) for value in part["time_s"]],
-                "value": [_short(value) for value in part[column]],
+                "time": [short(value) for value in part["time_s"]],
+                "value": [short(value) for value in part[column]],
             }
         )
     return found
@@ -204,7 +204,7 @@ def _lines(run: str, rows: pd.DataFrame, column: str, kind: str) -> list[dict[st
 def _nothing(run: str, rows: pd.DataFrame, columns: dict[str, str]) -> dict[str, Any]:
     """A line that is not drawn, but gives the chart of a run its time."""
     kind = next(iter(columns.values()))
-    time = [_short(rows["time_s"].min()), _short(rows["time_s"].max())]
+    time = [short(rows["time_s"].min()), short(rows["time_s"].max())]
     return {"run": run, "place": "", "kind": kind, "time": time, "value": [None, None]}
 
 
@@ -216,16 +216,12 @@ def _bands(of: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
                 {
                     "run": run,
                     "name": part["place"].iat[0],
-                    "time": _short(part["time_s"].min()),
-                    "end": _short(part["time_s"].max()),
+                    "time": short(part["time_s"].min()),
+                    "end": short(part["time_s"].max()),
                     "is_odd": i % 2 == 0,
                 }
             )
     return bands
-
-
-def _short(value: Any) -> float:
-    return float(f"{known(value) or 0.0:.4g}")
 
 
 def _at(values: list[float], position: int) -> float | None:

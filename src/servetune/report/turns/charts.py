@@ -1,4 +1,4 @@
-"""Conversations by turn: what each turn costs, and how much of it the prefix cache saves."""
+"""Charts over the turns of conversations."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +17,9 @@ from servetune.report.grammar import (
     spec,
     tooltip,
 )
-from servetune.report.wording import number, share, where_of, whole
-from servetune.tables.frames import first_of, known, numbers, records_of
-
-KEY = ["variant", "workload", "load_point", "turn"]
+from servetune.report.turns.words import KEY, told
+from servetune.report.wording import where_of
+from servetune.tables.frames import first_of, known
 
 
 @dataclass(frozen=True)
@@ -44,21 +43,6 @@ DRAWN = {
 }
 """The metrics that are drawn over the turn."""
 
-METRICS = (*DRAWN, "tpot_p50_ms")
-
-
-def by_turn(turns: pd.DataFrame) -> pd.DataFrame:
-    """Reduce the repeats: a row a (variant, workload, load point, turn), in the table's order.
-
-    Metrics are means over the repeats, and `requests` their sum.
-    """
-    if turns.empty:
-        return pd.DataFrame(columns=[*KEY, "requests", *METRICS])
-    typed = turns.assign(**{metric: numbers(turns[metric]) for metric in METRICS})
-    how = {"requests": "sum", **dict.fromkeys(METRICS, "mean")}
-    reduced = typed.groupby(KEY, sort=False).agg(how).reset_index()
-    return reduced.astype({"turn": int, "requests": int})
-
 
 def over_turns(reduced: pd.DataFrame, variants: list[str], metric: str) -> Spec | None:
     """Draw a metric over the turn of the conversations, a line a variant; None if not known."""
@@ -80,9 +64,9 @@ def over_turns(reduced: pd.DataFrame, variants: list[str], metric: str) -> Spec 
             colour,
         )
     )
-    told = f"'{drawn.unit} in turn ' + datum.turn"
+    ending = f"'{drawn.unit} in turn ' + datum.turn"
     points = (
-        base.transform_calculate(shown=f"format(datum.value, '{drawn.tell}') + {told}")
+        base.transform_calculate(shown=f"format(datum.value, '{drawn.tell}') + {ending}")
         .mark_point(filled=True, opacity=1, size=60)
         .encode(shape, tooltip=tooltip(drawn.title, "shown"))
     )
@@ -90,32 +74,13 @@ def over_turns(reduced: pd.DataFrame, variants: list[str], metric: str) -> Spec 
         alt.param(name="where", value=where)
     )
     facts = [
-        f"{line['variant']} from {_told(metric, line['value'][0])}"
-        f" to {_told(metric, line['value'][-1])}"
+        f"{line['variant']} from {told(metric, line['value'][0])}"
+        f" to {told(metric, line['value'][-1])}"
         for line in lines
         if line["where"] == where
     ]
     description = f"{drawn.title} over the turns of a conversation, {where}. {says(facts)}"
     return spec(chart, description, 220, rows=lines)
-
-
-def first_and_last(reduced: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a row a (variant, load point): its number of turns, and its first and last turn."""
-    found = []
-    for _, group in reduced.groupby(KEY[:3], sort=False):
-        rows = records_of(group.sort_values("turn"))
-        found.append({**rows[0], "turns": rows[-1]["turn"], "first": rows[0], "last": rows[-1]})
-    return found
-
-
-def from_to(row: dict[str, Any], metric: str) -> str:
-    """Write a metric in the first turn and in the last."""
-    texts = [_told(metric, row[at][metric]) for at in ("first", "last")]
-    return texts[0] if row["turns"] == 1 else " \N{RIGHTWARDS ARROW} ".join(texts)
-
-
-def _told(metric: str, value: Any) -> str:
-    return {"prefix_cache_hit_ratio": share, "requests": whole}.get(metric, number)(value)
 
 
 def _line(group: pd.DataFrame, metric: str) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from servetune.analysis.payoff import Payoff, Speedup, counterparts, payoffs, sp
 from servetune.analysis.roofline.attained import Engine
 from servetune.analysis.roofline.speculation import LARGEST_BATCH, speculate, step_cost
 from servetune.records.sessions import Ceilings
-from servetune.report import render_html, render_markdown
 from servetune.report.gfm import text
+from servetune.report.html import render_html
+from servetune.report.markdown import render_markdown
 from servetune.report.speculation.words import sentences, synthetic
 from tests.report_data import make_data, make_quickstart_plan
 from tests.unit.analysis.architectures import EAGLE3, H200, LLAMA_8B

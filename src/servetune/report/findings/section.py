@@ -1,0 +1,34 @@
+"""Why the numbers are as they are, and what to try."""
+
+from servetune.analysis.findings.gather import Told, findings
+from servetune.report.gfm import bullets, text
+from servetune.report.measured import Measured
+from servetune.report.section import Section
+from servetune.report.wording import plural
+
+MOST_FINDINGS = 8
+"""Findings that the Markdown tells, those with the most to gain."""
+
+
+def section(measured: Measured) -> Section | None:
+    """Make the section; None where no rule found anything."""
+    told = findings(measured.cases)
+    if not told:
+        return None
+    return Section("findings", "Findings", told, markdown=lambda fit: _markdown(told))
+
+
+def _markdown(told: list[Told]) -> str:
+    lines = []
+    for each in told[:MOST_FINDINGS]:
+        seen = "; ".join(f"{name} {value}" for name, value in each.finding.evidence)
+        tries = "; ".join(each.finding.attempts)
+        others = ", ".join(list(each.places)[1:])
+        also = f" Also of {text(others)}." if others else ""
+        lines.append(
+            f"**{text(each.finding.title)}** {text(each.seen_at)}: {text(seen)}."
+            f" Try: {text(tries)}.{also}"
+        )
+    left = len(told) - len(lines)
+    more = f"\n\n_{plural(left, 'finding')} more in summary.html._" if left else ""
+    return f"### Findings\n\n{bullets(lines)}{more}"

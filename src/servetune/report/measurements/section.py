@@ -1,0 +1,46 @@
+"""All measurements, a row each, whatever became of them."""
+
+from servetune.report.latency.charts import LATENCIES
+from servetune.report.measured import Measured
+from servetune.report.section import Plain, Section
+from servetune.report.table import Name, Styled, Table
+from servetune.report.wording import number, percent, whole
+from servetune.tables.frames import records_of
+
+SAID = "Latencies in milliseconds; invalid rows show what was measured, and count nowhere else."
+
+COLUMNS = {
+    "completed_requests": ("Requests", whole),
+    "failed_requests": ("Failed", whole),
+    "duration_s": ("Duration, s", number),
+    **{
+        f"{latency}_p{percentile}_ms": (f"{title.split(' ')[0]} p{percentile}", number)
+        for latency, title in LATENCIES.items()
+        for percentile in (50, 90, 99)
+    },
+    "itl_p50_ms": ("ITL p50", number),
+    "output_throughput_tok_s": ("Output, tok/s", number),
+    "request_throughput_rps": ("Requests/s", number),
+    "prefix_cache_hit_ratio": ("Prefix-cache hits", percent),
+    "preemptions": ("Preemptions", whole),
+}
+"""The numbers of a measurement by column: the head, and how they are written."""
+
+
+def section(measured: Measured) -> Section:
+    """Make the section."""
+    spent = measured.costs
+    columns = {**COLUMNS, **{name: (head, number) for name, head in spent.items()}}
+    rows = [
+        [
+            *(Name(row["variant"]), row["workload"], row["load_point"], str(row["repeat"])),
+            Styled(row["status"], f"status {row['status']}"),
+            *(write(row[name]) for name, (_, write) in columns.items()),
+            row["measurement"],
+        ]
+        for row in records_of(measured.table)
+    ]
+    texts = ("Variant", "Workload", "Load point", "Repeat", "Status", "Measurement")
+    heads = (*texts[:5], *(head for head, _ in columns.values()), texts[5])
+    table = Table("All measurements", heads, rows, texts, css=("tall", "dense figures"))
+    return Section("measurements", "All measurements", Plain(SAID, table), link="Measurements")

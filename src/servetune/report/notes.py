@@ -1,0 +1,34 @@
+"""What a reader has to know before reading any number."""
+
+from typing import Any
+
+from servetune.report import provenance, verdicts
+from servetune.report.marks import DUMMY
+from servetune.report.measured import Measured
+from servetune.report.quality.words import warnings
+from servetune.report.wording import listed, text_of, where_of
+
+
+def notes(measured: Measured) -> list[str]:
+    """Say it, a sentence each."""
+    table, sessions = measured.table, measured.sessions
+    missing = provenance.missing_sessions(table, sessions)
+    return [
+        *warnings(measured.plan, measured.answers),
+        *verdicts.cautions(measured.plan, measured.judgement),
+        *([DUMMY] if measured.dummies else []),
+        *no_ratios(measured.compared),
+        *provenance.mixed(table, sessions),
+        *([missing] if missing else []),
+    ]
+
+
+def no_ratios(compared: list[dict[str, Any]]) -> list[str]:
+    """Say why ratios are absent where the variant itself was measured."""
+    rows = [row for row in compared if row["ok"] and text_of(row["no_ratio"])]
+    places: dict[str, list[str]] = {}
+    for row in rows:
+        known_places = places.setdefault(row["no_ratio"], [])
+        if where_of(row) not in known_places:
+            known_places.append(where_of(row))
+    return [f"No ratios at {listed(names)}: {why}." for why, names in places.items()]

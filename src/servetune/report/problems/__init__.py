@@ -1,0 +1,1 @@
+"""Failed and invalid measurements."""

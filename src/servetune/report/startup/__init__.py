@@ -1,0 +1,1 @@
+"""Where the start of a server goes."""
