@@ -8,6 +8,16 @@ import yaml
 
 from tests.paths import ROOT
 
+PARAMS = """\
+study: {study}
+variants: all
+repeats:
+seed: 0
+max_num_seqs:
+max_model_len:
+"""
+"""A params.yaml of the tests' own: the project's is for its users to edit."""
+
 
 class Project:
     """A copy of the project's declarations that a test may edit."""
@@ -16,7 +26,7 @@ class Project:
         self.root = root
         for name in ("studies", "workflow", "data/published"):
             shutil.copytree(ROOT / name, root / name)
-        shutil.copy(ROOT / "params.yaml", root)
+        (root / "params.yaml").write_text(PARAMS.format(study="quickstart"))
 
     @property
     def params(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import yaml
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.paths import ROOT
+from tests.project import PARAMS
 from tests.warm import commands
 
 COPIED = (
@@ -52,7 +53,7 @@ STUDY: dict[str, Any] = {
             ],
         }
     },
-    "startup_timeout_s": 20,
+    "startup_timeout_s": 300,
     "validity": QUIET,
 }
 
@@ -176,8 +177,7 @@ def make_workspace(root: Path, engine_cache: Path) -> Workspace:
             shutil.copy(ROOT / name, root / name)
     (root / "model").mkdir()
     (root / "model/config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
-    params = (ROOT / "params.yaml").read_text()
-    (root / "params.yaml").write_text(params.replace("study: quickstart", "study: standin"))
+    (root / "params.yaml").write_text(PARAMS.format(study="standin"))
 
     made = Workspace(root, engine_cache)
     made.write_study(STUDY)
