@@ -14,6 +14,7 @@ from servetune.analysis.findings.cases import cases
 from servetune.analysis.findings.gather import Finding, find
 from servetune.records.sessions import read_session
 from tests.paths import ROOT
+from tests.project import PARAMS
 from tests.workspace import QUIET
 
 
@@ -45,14 +46,14 @@ class Clone:
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
         return done.stdout
 
-    def measure(self) -> str:
-        return self.run("snakemake", "--cores", "1", "reports/summary.html")
+    def measure(self, *more: str) -> str:
+        return self.run("snakemake", "--cores", "1", "reports/summary.html", *more)
 
     def table(self, study: str = "quickstart") -> pd.DataFrame:
         return pd.read_parquet(self.root / "results" / study / "load_points.parquet")
 
-    def launches(self) -> int:
-        return len(list((self.root / "results/raw/quickstart").glob("*/launch-*.json")))
+    def launches(self, study: str = "quickstart") -> int:
+        return len(list((self.root / "results/raw" / study).glob("*/launch-*.json")))
 
     def findings(self, variant: str, workload: str, load_point: str) -> dict[str, Finding]:
         """Find what there is to say of one measurement, by rule."""
@@ -64,9 +65,8 @@ class Clone:
         (case,) = cases(row, sessions, None)
         return find(case)
 
-    def edit_params(self, **values: Any) -> None:
-        path = self.root / "params.yaml"
-        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **values}))
+    def choose(self, study: str) -> None:
+        (self.root / "params.yaml").write_text(PARAMS.format(study=study))
 
     def study(self) -> dict[str, Any]:
         path = self.root / "studies/quickstart.yaml"
@@ -78,10 +78,6 @@ class Clone:
         quiet = {**study, "validity": QUIET}
         path = self.root / "studies" / f"{name}.yaml"
         path.write_text(yaml.safe_dump(quiet, sort_keys=False))
-
-    def commit(self, message: str) -> None:
-        self.run("git", "add", "-A")
-        self.run("git", "commit", "-qm", message)
 
 
 def make_clone(root: Path) -> Clone:
@@ -99,7 +95,8 @@ def make_clone(root: Path) -> Clone:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, root / name)
     made = Clone(root)
-    made.write_study(made.study())
+    made.choose("quickstart")
     made.run("git", "init", "-q", "-b", "main")
-    made.commit("A clone")
+    made.run("git", "add", "-A")
+    made.run("git", "commit", "-qm", "A clone")
     return made

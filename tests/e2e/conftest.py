@@ -1,11 +1,33 @@
 import pytest
 
 from tests.e2e.clone import Clone, make_clone
+from tests.e2e.studies import (
+    double_scales,
+    one_server_for_all_loads,
+    with_unfit_servers,
+    write_task,
+)
 
 
 @pytest.fixture(scope="session")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """A clone in which the quickstart study was measured once."""
+    """A clone in which the quickstart was measured once, unfit servers beside its own."""
     made = make_clone(tmp_path_factory.mktemp("quickstart") / "servetune")
+    print(made.measure("--until", "make_model"))
+    (w8a8,) = (made.root / "data/models").glob("tiny-w8a8-*")
+    double_scales(w8a8, made.root / "broken")
+    made.write_study(with_unfit_servers(made.study()))
+    print(made.measure())
+    return made
+
+
+@pytest.fixture(scope="session")
+def loaded(tmp_path_factory: pytest.TempPathFactory, quickstart: Clone) -> Clone:
+    """A clone in which one server of the quickstart's baseline took loads of every kind."""
+    made = make_clone(tmp_path_factory.mktemp("loaded") / "servetune")
+    # Trained once for both clones.
+    (made.root / "data/models").symlink_to(quickstart.root / "data/models")
+    write_task(made.root / "evaluation")
+    made.write_study(one_server_for_all_loads(made.study()))
     print(made.measure())
     return made

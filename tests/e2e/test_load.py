@@ -1,7 +1,6 @@
 """What is measured of a load on real vLLM: that generators agree, and that caches are told."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,136 +8,32 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
-from servetune.corpus import passage
 from servetune.tables.frames import records_of
-from tests.e2e.clone import Clone, make_clone
+from tests.e2e.clone import Clone
+from tests.e2e.studies import MOST_REQUESTS, ROUNDS
 
 pytestmark = pytest.mark.e2e
 
-# Slow enough that a busy machine keeps up: else its own speed at the time is the throughput.
-ALIKE = {"dataset": "text", "load_points": [{"rate_rps": 2, "requests": 24}]}
-ROUNDS = 6
-MOST_REQUESTS = 1000
-EXAMPLES = 20
-TASK = {
-    "task": "endings",
-    "dataset_path": "json",
-    "dataset_kwargs": {"data_files": {"test": "evaluation/endings.jsonl"}},
-    "test_split": "test",
-    "output_type": "multiple_choice",
-    "doc_to_text": "{{question}}",
-    "doc_to_choice": "{{choices}}",
-    "doc_to_target": "{{answer}}",
-    "metric_list": [{"metric": "acc"}],
-}
-LONG = {
-    "generator": "vllm-bench",
-    "dataset": "long",
-    "warmup_requests": 0,
-    "load_points": [{"concurrency": 2, "requests": 12}],
-}
 
-
-def write_task(folder: Path) -> None:
-    """Write a task that asks for the right order of the words that end a story."""
-    folder.mkdir()
-    (folder / "endings.yaml").write_text(yaml.safe_dump(TASK))
-    with (folder / "endings.jsonl").open("w") as file:
-        for seed in range(2 * EXAMPLES):
-            words = passage(90_000 + seed, 40).split()
-            endings = [" ".join(words[34:]), " ".join(reversed(words[34:]))]
-            question, right = " ".join(words[:34]), seed % 2
-            choices = endings[::-1] if right else endings
-            row = {"question": question, "choices": choices, "answer": right}
-            file.write(json.dumps(row) + "\n")
-
-
-@pytest.fixture(scope="module")
-def clone(quickstart: Clone, tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """A clone in which one server of the quickstart's baseline took all loads of this file."""
-    made = make_clone(tmp_path_factory.mktemp("load") / "servetune")
-    # Trained once for both clones.
-    shutil.copytree(quickstart.root / "data/models", made.root / "data/models")
-    study = made.study()
-    study["variants"] = {"bf16": {"model": "tiny"}}
-    tasks = {"tasks": ["endings"], "folder": "evaluation", "limit": EXAMPLES}
-    study["quality"] = {"corpus": "short", "documents": 4, "lm_eval": tasks}
-    write_task(made.root / "evaluation")
-    study["datasets"] = {
-        "text": study["datasets"]["text"],
-        "long": {"kind": "text", "requests": 12, "input_words": 300, "output_tokens": 8},
-        "short": {"kind": "text", "requests": 256, "input_words": 32, "output_tokens": 8},
-        "dialogues": {
-            "kind": "conversations",
-            "conversations": 8,
-            "turns": 4,
-            "starters": {"count": 4, "words": 120},
-            "follow_up_words": 50,
-            "output_tokens": 64,
-        },
-    }
-    # Small blocks, so that a turn's share of whole blocks is close to that of its tokens.
-    study["server"]["block_size"] = 32
-    study["workloads"] = {
-        # Alternating, so that a drift of the machine does not look like a difference.
-        **{
-            f"{generator}-{n}": {"generator": generator, **ALIKE}
-            for n in range(ROUNDS)
-            for generator in _order(n)
-        },
-        "cold": LONG,
-        "again-cold": LONG,
-        "again-warm": {**LONG, "reset_prefix_cache": False},
-        "dialogues": {
-            "generator": "vllm-bench",
-            "dataset": "dialogues",
-            "load_points": [{"concurrency": 2, "requests": 32}],
-        },
-        "hopeless": {
-            "generator": "guidellm",
-            "dataset": "short",
-            "capacity": {
-                "slo": {"impossible": {"tpot_p90_ms": 0.01}},
-                "lowest": 20,
-                "highest": 40,
-                "probe_requests": MOST_REQUESTS,
-            },
-        },
-        "dialogues-guidellm": {
-            "generator": "guidellm",
-            "dataset": "dialogues",
-            "load_points": [{"concurrency": 2, "requests": 32}],
-        },
-    }
-    made.write_study(study)
-    print(made.measure())
-    return made
-
-
-def _order(round: int) -> tuple[str, str]:
-    return ("guidellm", "vllm-bench") if round % 2 else ("vllm-bench", "guidellm")
-
-
-def rows(clone: Clone) -> dict[str, dict[str, Any]]:
-    table = clone.table()
+def rows(loaded: Clone) -> dict[str, dict[str, Any]]:
+    table = loaded.table()
     return {row["workload"]: row for row in records_of(table)}
 
 
-def raw(clone: Clone, workload: str) -> Path:
-    (folder,) = (clone.root / "results/raw/quickstart").glob(f"bf16-{workload}-[cr]*")
+def raw(loaded: Clone, workload: str) -> Path:
+    (folder,) = (loaded.root / "results/raw/quickstart").glob(f"bf16-{workload}-[cr]*")
     return folder
 
 
-def test_both_generators_agree_on_the_same_load(clone: Clone) -> None:
+def test_both_generators_agree_on_the_same_load(loaded: Clone) -> None:
     """Throughput within 5 % and median TPOT within 10 %, as the median over neighbouring pairs.
 
     An open loop, whose arrivals are the same for both. The machine's own speed moves by more than
     that between two runs, so that a TPOT is taken over the one that the server timed in the same
     run: what is left is what a client adds, or defines differently.
     """
-    found = rows(clone)
+    found = rows(loaded)
 
     def ratio(value: Callable[[dict[str, Any]], float]) -> tuple[float, list[float]]:
         pairs = [
@@ -152,18 +47,18 @@ def test_both_generators_agree_on_the_same_load(clone: Clone) -> None:
     assert tpot == pytest.approx(1, abs=0.10), pairs
 
 
-def test_both_generators_send_the_same_requests(clone: Clone) -> None:
+def test_both_generators_send_the_same_requests(loaded: Clone) -> None:
     one, other = (
-        pd.read_parquet(raw(clone, f"{name}-1") / "requests.parquet").sort_values("scheduled")
+        pd.read_parquet(raw(loaded, f"{name}-1") / "requests.parquet").sort_values("scheduled")
         for name in ("vllm-bench", "guidellm")
     )
     for column in ("scheduled", "input_tokens", "output_tokens"):
         assert one[column].tolist() == other[column].tolist(), column
 
 
-def test_the_summary_of_vllm_bench_follows_from_the_requests(clone: Clone) -> None:
-    told = json.loads((raw(clone, "vllm-bench-1") / "vllm-bench.json").read_text())
-    requests = pd.read_parquet(raw(clone, "vllm-bench-1") / "requests.parquet")
+def test_the_summary_of_vllm_bench_follows_from_the_requests(loaded: Clone) -> None:
+    told = json.loads((raw(loaded, "vllm-bench-1") / "vllm-bench.json").read_text())
+    requests = pd.read_parquet(raw(loaded, "vllm-bench-1") / "requests.parquet")
     assert told["completed"] == len(requests)
     assert told["total_output_tokens"] == requests["output_tokens"].sum()
     assert told["output_throughput"] == pytest.approx(
@@ -178,15 +73,15 @@ def test_the_summary_of_vllm_bench_follows_from_the_requests(clone: Clone) -> No
         assert told[f"p99_{name}_ms"] == pytest.approx(np.percentile(each, 99), rel=1e-6), name
 
 
-def test_the_summary_of_guidellm_follows_from_the_requests(clone: Clone) -> None:
+def test_the_summary_of_guidellm_follows_from_the_requests(loaded: Clone) -> None:
     """Its inter-token latency is our TPOT, weighted by the tokens of each request."""
-    report = json.loads((raw(clone, "guidellm-1") / "guidellm.json").read_text())
+    report = json.loads((raw(loaded, "guidellm-1") / "guidellm.json").read_text())
     told = {
         name: each["successful"]
         for name, each in report["benchmarks"][0]["metrics"].items()
         if isinstance(each, dict) and "successful" in each
     }
-    requests = pd.read_parquet(raw(clone, "guidellm-1") / "requests.parquet")
+    requests = pd.read_parquet(raw(loaded, "guidellm-1") / "requests.parquet")
     tokens, later = requests["output_tokens"], requests["output_tokens"] - 1
     assert told["request_latency"]["count"] == len(requests)
     assert told["output_token_count"]["total_sum"] == tokens.sum()
@@ -201,38 +96,38 @@ def test_the_summary_of_guidellm_follows_from_the_requests(clone: Clone) -> None
     )
 
 
-def test_a_repeat_with_the_prefix_cache_reset_is_valid(clone: Clone) -> None:
-    again = rows(clone)["again-cold"]
+def test_a_repeat_with_the_prefix_cache_reset_is_valid(loaded: Clone) -> None:
+    again = rows(loaded)["again-cold"]
     assert again["status"] == "ok", again["reason"]
     assert again["prefix_cache_hit_ratio"] < 0.05
 
 
-def test_a_repeat_without_the_reset_is_flagged_invalid(clone: Clone) -> None:
-    again = rows(clone)["again-warm"]
+def test_a_repeat_without_the_reset_is_flagged_invalid(loaded: Clone) -> None:
+    again = rows(loaded)["again-warm"]
     assert (again["status"], again["rule"]) == ("invalid", "warm-prefix-cache")
     assert again["prefix_cache_hit_ratio"] > 0.5
-    assert "bf16.again-warm" not in clone.run("servetune", "show")
+    assert "bf16.again-warm" not in loaded.run("servetune", "show")
 
 
 @pytest.mark.parametrize("workload", ["dialogues", "dialogues-guidellm"])
-def test_the_prefix_cache_hit_rate_rises_with_the_turn(clone: Clone, workload: str) -> None:
-    turns = pd.read_parquet(clone.root / "results/quickstart/turns.parquet")
+def test_the_prefix_cache_hit_rate_rises_with_the_turn(loaded: Clone, workload: str) -> None:
+    turns = pd.read_parquet(loaded.root / "results/quickstart/turns.parquet")
     turns = turns[turns["workload"] == workload].set_index("turn")
     assert list(turns.index) == [1, 2, 3, 4]
     ratios = turns["prefix_cache_hit_ratio"]
     assert ratios.is_monotonic_increasing, ratios.to_string()
     assert ratios[4] > 0.6
     assert turns["input_tokens_mean"].is_monotonic_increasing
-    row = rows(clone)[workload]
+    row = rows(loaded)[workload]
     assert row["status"] == "ok", row["reason"]
-    page = (clone.root / "reports/summary.html").read_text()
+    page = (loaded.root / "reports/summary.html").read_text()
     assert "Conversations by turn" in page
     assert f"{100 * ratios[1]:.0f}\u00a0% → {100 * ratios[4]:.0f}\u00a0%" in page
 
 
-def test_guidellm_ends_a_probe_as_soon_as_it_is_decided(clone: Clone) -> None:
+def test_guidellm_ends_a_probe_as_soon_as_it_is_decided(loaded: Clone) -> None:
     """Its own scheduler stops the load, by a constraint in its registry."""
-    results = clone.root / "results/quickstart"
+    results = loaded.root / "results/quickstart"
     capacities = pd.read_parquet(results / "capacities.parquet").to_dict("records")
     assert [(row["ended"], row["capacity"]) for row in capacities] == [("zero", 0)]
     probes = pd.read_parquet(results / "probes.parquet").to_dict("records")
@@ -241,8 +136,8 @@ def test_guidellm_ends_a_probe_as_soon_as_it_is_decided(clone: Clone) -> None:
     assert all(row["requests"] < MOST_REQUESTS / 2 for row in probes)
 
 
-def test_a_task_of_ones_own_is_run_by_lm_evaluation_harness_without_network(clone: Clone) -> None:
-    (path,) = (clone.root / "results/quickstart/quality").glob("*.json")
+def test_a_task_of_ones_own_is_run_by_lm_evaluation_harness_without_network(loaded: Clone) -> None:
+    (path,) = (loaded.root / "results/quickstart/quality").glob("*.json")
     record = json.loads(path.read_text())
     assert (record["status"], record["tasks_failed"]) == ("ok", None)
     assert len(record["documents"]) == 4
@@ -250,4 +145,4 @@ def test_a_task_of_ones_own_is_run_by_lm_evaluation_harness_without_network(clon
     assert accuracy["task"] == "endings" and accuracy["standard_error"] < 0.2
     # The model knows its language: half of the endings would be right by chance.
     assert accuracy["value"] > 0.8
-    assert "lm-evaluation-harness" in (clone.root / "reports/summary.html").read_text()
+    assert "lm-evaluation-harness" in (loaded.root / "reports/summary.html").read_text()

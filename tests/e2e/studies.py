@@ -1,0 +1,147 @@
+"""What real vLLM serves in these tests: the quickstart and unfit servers, and one for all loads."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from servetune.corpus import passage
+
+EXAMPLES = 20
+ROUNDS = 4
+MOST_REQUESTS = 1000
+
+# Slow enough that a busy machine keeps up: else its own speed at the time is the throughput.
+ALIKE = {"dataset": "alike", "load_points": [{"rate_rps": 2.5, "requests": 20}]}
+LONG = {
+    "generator": "vllm-bench",
+    "dataset": "long",
+    "warmup_requests": 0,
+    "load_points": [{"concurrency": 2, "requests": 12}],
+}
+TASK = {
+    "task": "endings",
+    "dataset_path": "json",
+    "dataset_kwargs": {"data_files": {"test": "evaluation/endings.jsonl"}},
+    "test_split": "test",
+    "output_type": "multiple_choice",
+    "doc_to_text": "{{question}}",
+    "doc_to_choice": "{{choices}}",
+    "doc_to_target": "{{answer}}",
+    "metric_list": [{"metric": "acc"}],
+}
+
+
+def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
+    """The quickstart with four more variants, each unfit in its way, under loads of their own."""
+    study = {**quickstart, "workloads": dict(quickstart["workloads"])}
+    text = study["workloads"]["text"]
+    study["workloads"]["eight"] = {**text, "load_points": [{"concurrency": 8, "requests": 32}]}
+    study["models"] = {**study["models"], "broken": {"source": "path", "path": "broken"}}
+    declared = {
+        name: {**variant, "workloads": list(quickstart["workloads"])}
+        for name, variant in quickstart["variants"].items()
+    }
+    # 640 tokens, for eight requests of about 120.
+    small = {"num_gpu_blocks_override": 20, "block_size": 32, "max_model_len": 512}
+    study["variants"] = {
+        **declared,
+        "throttled": {"model": "tiny", "server": {"max_num_seqs": 1}, "workloads": ["eight"]},
+        "broken": {"model": "broken", "workloads": ["eight"]},
+        "small-kv": {"model": "tiny", "server": small, "workloads": ["eight"]},
+        "too-long": {
+            "model": "tiny",
+            "server": {"max_model_len": 10_000_000},
+            "environment": {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"},
+            "workloads": ["eight"],
+        },
+    }
+    return study
+
+
+def one_server_for_all_loads(quickstart: dict[str, Any]) -> dict[str, Any]:
+    """A study whose one server, the quickstart's baseline, takes loads of every kind."""
+    tasks = {"tasks": ["endings"], "folder": "evaluation", "limit": EXAMPLES}
+    dialogues = {"dataset": "dialogues", "load_points": [{"concurrency": 2, "requests": 24}]}
+    return {
+        **quickstart,
+        "variants": {"bf16": {"model": "tiny"}},
+        "quality": {"corpus": "short", "documents": 4, "lm_eval": tasks},
+        # Small blocks, so that a turn's share of whole blocks is close to that of its tokens.
+        "server": {**quickstart["server"], "block_size": 32},
+        "datasets": {
+            "alike": {"kind": "text", "requests": 20, "input_words": 48, "output_tokens": 16},
+            "long": {"kind": "text", "requests": 12, "input_words": 300, "output_tokens": 8},
+            "short": {"kind": "text", "requests": 256, "input_words": 32, "output_tokens": 8},
+            "dialogues": {
+                "kind": "conversations",
+                "conversations": 6,
+                "turns": 4,
+                "starters": {"count": 3, "words": 120},
+                "follow_up_words": 50,
+                "output_tokens": 32,
+            },
+        },
+        "workloads": {
+            # Alternating, so that a drift of the machine does not look like a difference.
+            **{
+                f"{generator}-{n}": {"generator": generator, **ALIKE}
+                for n in range(ROUNDS)
+                for generator in _order(n)
+            },
+            "cold": LONG,
+            "again-cold": LONG,
+            "again-warm": {**LONG, "reset_prefix_cache": False},
+            "dialogues": {"generator": "vllm-bench", **dialogues},
+            "dialogues-guidellm": {"generator": "guidellm", **dialogues},
+            "hopeless": {
+                "generator": "guidellm",
+                "dataset": "short",
+                "capacity": {
+                    "slo": {"impossible": {"tpot_p90_ms": 0.01}},
+                    "lowest": 20,
+                    "highest": 40,
+                    "probe_requests": MOST_REQUESTS,
+                },
+            },
+        },
+    }
+
+
+def _order(round: int) -> tuple[str, str]:
+    return ("guidellm", "vllm-bench") if round % 2 else ("vllm-bench", "guidellm")
+
+
+def write_task(folder: Path) -> None:
+    """Write a task that asks for the right order of the words that end a story."""
+    folder.mkdir()
+    (folder / "endings.yaml").write_text(yaml.safe_dump(TASK))
+    with (folder / "endings.jsonl").open("w") as file:
+        for seed in range(2 * EXAMPLES):
+            words = passage(90_000 + seed, 40).split()
+            endings = [" ".join(words[34:]), " ".join(reversed(words[34:]))]
+            question, right = " ".join(words[:34]), seed % 2
+            choices = endings[::-1] if right else endings
+            row = {"question": question, "choices": choices, "answer": right}
+            file.write(json.dumps(row) + "\n")
+
+
+def double_scales(checkpoint: Path, out: Path) -> None:
+    """Copy a w8a8 checkpoint, and double the scale of every other channel of its weights."""
+    shutil.copytree(checkpoint, out)
+    (out / "servetune.json").unlink()
+    file = out / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    length = int.from_bytes(content[:8], "little")
+    for name, told in json.loads(content[8 : 8 + length]).items():
+        if name.endswith("weight_scale"):
+            assert told["dtype"] == "BF16"
+            begin, end = (8 + length + offset for offset in told["data_offsets"])
+            scales = np.frombuffer(content[begin:end], "<u2").copy()
+            # One more in the exponent of a bfloat16, which is above its seven bits of mantissa.
+            scales[::2] += 1 << 7
+            content[begin:end] = scales.tobytes()
+    file.write_bytes(content)
