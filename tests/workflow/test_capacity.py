@@ -10,8 +10,6 @@ import pytest
 from servetune.tables.frames import records_of
 from tests.workspace import Workspace, make_workspace
 
-pytestmark = pytest.mark.alone
-
 SETTINGS = {
     "lowest": 5,
     "highest": 400,
@@ -53,7 +51,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Wo
         "hopeless": workload(slo={"tight": {"tpot_p90_ms": 1}}, lowest=50),
         "easy": workload(slo={"loose": {"ttft_p90_ms": 5000}}, lowest=2, highest=20),
         "in-flight": workload(
-            slo={"queued": {"goodput_ratio": 0.9, "ttft_ms": 200}},
+            slo={"queued": {"goodput_ratio": 0.9, "ttft_ms": 300}},
             over="concurrency",
             lowest=1,
             highest=64,
@@ -93,8 +91,15 @@ def test_the_capacity_lies_where_the_server_saturates(searched: Workspace) -> No
     loose, tight = found["chat", "loose"], found["chat", "tight"]
     assert loose["ended"] in ("found", "budget")
     assert loose["lower"] < loose["capacity"] < loose["upper"]
-    # The ideal is 100; the stand-in and its client share two cores with whatever else runs.
-    assert 30 < loose["capacity"] < 120
+    # The ideal is 100 requests of 8 tokens. What a busy machine
+    # serves is seen in the closed loop.
+    (closed,) = (
+        record["metrics"]["output_throughput_tok_s"]
+        for record in searched.records().values()
+        if (record["variant"], record["workload"]) == ("plain", "chat")
+        and record["probe"]["index"] == 0
+    )
+    assert 0.3 * closed / 8 < loose["capacity"] < 120
     assert tight["capacity"] <= 1.05 * loose["capacity"]
 
 
@@ -127,7 +132,7 @@ def test_an_slo_that_is_never_violated_gives_a_lower_bound(searched: Workspace) 
 def test_a_search_over_concurrency_ends_in_requests_in_flight(searched: Workspace) -> None:
     in_flight = capacities(searched)["in-flight", "queued"]
     assert in_flight["over"] == "concurrency"
-    # Up to the 8 that run at once, none waits; of 40, each waits for four others, 320 ms.
+    # Up to the 8 that run at once, none waits; of 40, each waits for four others, 400 ms.
     assert 8 <= in_flight["capacity"] <= 40
 
 

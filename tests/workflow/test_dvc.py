@@ -38,6 +38,8 @@ def one_at_a_time_once(
 ) -> Workspace:
     """The baseline after `dvc exp run -S max_num_seqs=1`, applied but not committed."""
     made = _copy(baseline_once, tmp_path_factory.mktemp("experiment") / "workspace")
+    # Once with the commands as a user starts them.
+    made.environment = made.cold
     made.first_output = made.check("dvc", "exp", "run", "-n", "one", "-S", "max_num_seqs=1")
     return made
 

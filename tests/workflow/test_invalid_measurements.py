@@ -137,14 +137,6 @@ def test_another_limit_is_another_verdict_and_no_measurement(judged: Workspace) 
     assert judged.launches() == launches
 
 
-GENEROUS = {
-    "client_cpu_ratio": None,
-    "client_wait_ratio": 0.75,
-    "send_delay_p99_ms": 500,
-    "other_cpu_ratio": None,
-}
-"""Limits within which a client with a core of its own stays on a test machine too."""
-
 BUSY_LOOPS = 3
 
 
@@ -200,7 +192,7 @@ def measure_apart(workspace: Workspace, session: str) -> None:
         try:
             while running.poll() is None and not move_client(workspace, client_core):
                 time.sleep(0.05)
-            running.wait(180)
+            running.wait(600)
         finally:
             running.kill()
             running.wait()
@@ -211,11 +203,7 @@ def measure_apart(workspace: Workspace, session: str) -> None:
 def streaming(workspace: Workspace) -> Workspace:
     """A study whose load needs a good part of a core at the client, for some seconds."""
     study = workspace.study
-    study["variants"] = {
-        "free": {"model": "standin"},
-        "starved": {"model": "standin", "server": {"max_model_len": 2048}},
-    }
-    study["baseline"] = "free"
+    study["variants"] = {"plain": {"model": "standin"}}
     study["server"] = {"max_num_seqs": 48, "max_model_len": 1024, "standin_step_ms": 1}
     study["datasets"]["random"] = {
         "kind": "random",
@@ -229,27 +217,19 @@ def streaming(workspace: Workspace) -> Workspace:
     return workspace
 
 
-@pytest.mark.alone
 def test_a_client_that_is_starved_of_its_core_is_told_to_be_the_limit(
     streaming: Workspace,
 ) -> None:
     client_core, _ = two_cores()
     streaming.collect("--until", "make_model", "make_workload", "build_engine")
     plan = streaming.check("servetune", "plan").splitlines()
-    ids = [line.split()[1] for line in plan if "session " in line]
-    free, starved = sorted(ids, key=lambda id: "starved" in id)
-    measure_apart(streaming, free)
+    (session,) = [line.split()[1] for line in plan if "session " in line]
     with busy(client_core):
-        measure_apart(streaming, starved)
+        measure_apart(streaming, session)
     streaming.collect()
 
-    row = table(streaming)["starved", "random"]
+    row = table(streaming)["plain", "random"]
     assert row["status"] == "invalid"
     assert "client-bound" in row["reason"]
     assert row["rule"] in ("client-late", "client-cpu", "client-starved")
-    assert streaming.metrics()["starved"]["random"]["c48"] == {"ok": 0}
-
-    streaming.write_study({**streaming.study, "validity": GENEROUS})
-    streaming.collect()
-    row = table(streaming)["free", "random"]
-    assert row["status"] == "ok", row["reason"]
+    assert streaming.metrics()["plain"]["random"]["c48"] == {"ok": 0}
