@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servetune.analysis.comparison import compare
+from servetune.metrics import METRICS
 from servetune.plan.planned import Plan
 from servetune.report import wording
 from servetune.report.capacity import words as slo
@@ -65,11 +66,14 @@ def _load_points(plan: Plan, table: pd.DataFrame, dummies: set[str]) -> Table:
     The last column is output throughput as a ratio to the baseline's.
     """
     heads = ("variant", "workload", "load", "status")
-    measured = ("TTFT p50\nms", "TPOT p50\nms", "output\ntok/s", f"{wording.TIMES} baseline\ntok/s")
+    judged = [metric for metric in METRICS if metric.judged]
+    measured = [
+        f"{wording.inside(metric.head or metric.title)}\n{metric.unit}" for metric in judged
+    ]
     rendered = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for head in heads:
         rendered.add_column(head, overflow="fold", min_width=len(head))
-    for head in measured:
+    for head in (*measured, f"{wording.TIMES} baseline\ntok/s"):
         rendered.add_column(head, justify="right", no_wrap=True)
 
     rows = records_of(compare(table, plan.baseline))
@@ -80,9 +84,7 @@ def _load_points(plan: Plan, table: pd.DataFrame, dummies: set[str]) -> Table:
             Text(marked(row["variant"], dummies)),
             *(Text(str(row[key])) for key in ("workload", "load_point")),
             Text(row["status"], style=STATUS_STYLE[row["status"]]),
-            wording.number(row["ttft_p50_ms"]),
-            wording.number(row["tpot_p50_ms"]),
-            wording.number(row["output_throughput_tok_s"]),
+            *(wording.number(row[metric.name]) for metric in judged),
             wording.ratio(row["output_throughput_tok_s_ratio"]),
         )
         rendered.add_row(*cells, end_section=after is None or _place(after) != _place(row))

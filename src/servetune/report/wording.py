@@ -96,6 +96,11 @@ def shell(command: list[str]) -> str:
     return shlex.join(str(word) for word in command)
 
 
+def inside(title: str) -> str:
+    """Write a title as it stands inside a sentence: `Output throughput`, but `TTFT p50`."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
+
+
 def plural(count: int, noun: str) -> str:
     """Count a noun: 1 repeat, 2 repeats."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.metrics import Metric
+from servetune.metrics import JUDGED, METRIC, Metric
 from servetune.plan.planned import Plan
 from servetune.report.capacity.words import Sentence
 from servetune.report.wording import (
     first_sentence,
+    inside,
     listed,
     load_of,
     number,
@@ -145,14 +146,10 @@ def by_variant(plan: Plan, comparison: pd.DataFrame) -> list[tuple[str, str]]:
 
 def _ranges(rows: list[dict[str, Any]]) -> str:
     parts = []
-    for metric, words in (
-        ("output_throughput_tok_s", "output throughput"),
-        ("ttft_p50_ms", "TTFT p50"),
-        ("tpot_p50_ms", "TPOT p50"),
-    ):
+    for metric in JUDGED:
         values = [v for row in rows if (v := known(row[f"{metric}_ratio"])) is not None]
         if values:
-            parts.append(f"{words} {span(values)}")
+            parts.append(f"{inside(METRIC[metric].title)} {span(values)}")
     compared = [row for row in rows if not text_of(row["no_ratio"])]
     if not parts:
         key = "no_ratio" if any(row["ok"] for row in rows) else "reason"

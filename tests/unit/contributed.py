@@ -1,0 +1,104 @@
+"""What the examples of CONTRIBUTING.md add, one test each; run on a copy that has them.
+
+`tests/unit/test_contributing.py` runs it.
+"""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import servetune
+from servetune.analysis.findings.gather import Case, find
+from servetune.errors import UserError
+from servetune.metrics import JUDGED
+from servetune.models.make import checkpoint, make_model
+from servetune.plan.make import make_plan
+from servetune.records.measurements import Card
+from servetune.records.validity import judge
+from servetune.report.html import render_html
+from servetune.report.markdown import render_markdown
+from servetune.report.terminal import render_terminal
+from servetune.study.validity import Limits
+from servetune.tables.write import reviewed_metrics
+from servetune.telemetry.sampler import read_metrics
+from tests.paths import ROOT
+from tests.project import Project
+from tests.report_data import ReportData, make_data, make_quickstart_plan
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_a_copy() -> None:
+    assert not Path(servetune.__file__).is_relative_to(ROOT)
+
+
+@pytest.fixture(scope="module")
+def data() -> ReportData:
+    return make_data(make_quickstart_plan(repeats=3))
+
+
+def test_the_metric_is_reviewed_judged_drawn_and_shown(data: ReportData) -> None:
+    name, title = "e2e_p90_ms", "E2E p90"
+    assert name in data.table
+    assert name in reviewed_metrics(data.table)["bf16"]["text"]["c8"]
+    assert name in JUDGED and name in set(data.judgement.verdicts["metric"])
+    page, markdown = render_html(data), render_markdown(data)
+    assert page.count(f'data-chart="ratio-{name}"') == 1
+    assert f"{title}, ms" in page and f"{title}, ms" in markdown
+    console = Console(width=200, record=True)
+    console.print(render_terminal(data.plan, data.table))
+    assert title in console.export_text()
+
+
+def test_the_section_stands_on_the_page_and_in_the_markdown(data: ReportData) -> None:
+    page, markdown = render_html(data), render_markdown(data)
+    assert '<section id="starts">' in page and '<a href="#starts">' in page
+    assert "Start, s" in page and "Start, s" in markdown
+
+
+def test_the_rule_judges_once_a_study_sets_its_limit(data: ReportData) -> None:
+    metrics = next(record.metrics for record in data.records.values() if record.metrics)
+    card, limits = Card(rejected_requests=3), Limits.model_validate({"rejected_requests": 2})
+    assert judge(metrics, card, limits)[:2] == ("invalid", "rejected-requests")
+    assert judge(metrics, card, Limits())[0] == "ok"
+    assert "Rejected requests" in render_html(data)
+
+
+def test_the_finding_is_found() -> None:
+    row = {"status": "ok", "context_max_tokens": 100.0, "max_model_len": 131_072.0}
+    assert "context-unused" in find(Case(row))
+
+
+def test_the_server_metric_is_read() -> None:
+    page = 'vllm:corrupted_requests_total{engine="0",model_name="it"} 3.0\n'
+    assert read_metrics(page)["corrupted_requests"] == 3
+
+
+def test_the_model_source_makes_a_checkpoint(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with tarfile.open(tmp_path / "model.tar", "w") as archive:
+        archive.add(tmp_path / "config.json", "config.json")
+    study = project.study()
+    study["models"]["packed"] = {"source": "archive", "path": "model.tar"}
+    study["variants"]["bf16"]["model"] = "packed"
+    project.write_study(study)
+    plan = make_plan({"study": "quickstart", "variants": ["bf16"]}, tmp_path)
+    (model,) = plan.models.values()
+    make_model(model, tmp_path)
+    assert json.loads((checkpoint(model.id, tmp_path) / "config.json").read_text()) == {}
+
+
+def test_the_generator_is_planned_and_refuses_what_it_cannot_send(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    study = project.study()
+    study["workloads"] = {"text": {**study["workloads"]["text"], "generator": "steady"}}
+    project.write_study(study)
+    plan = make_plan({"study": "quickstart"}, tmp_path)
+    assert {session.generators[0] for session in plan.sessions} == {"steady"}
+    study["workloads"]["text"]["load_points"] = [{"rate_rps": 2, "requests": 4}]
+    project.write_study(study)
+    with pytest.raises(UserError, match=r"workloads\.text\.load_points\.0: steady"):
+        make_plan({"study": "quickstart"}, tmp_path)

@@ -1,0 +1,76 @@
+"""The worked examples of CONTRIBUTING.md: applied to a copy of the code, each does what it says."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+
+EXAMPLE = re.compile(r"^```(\w+) title=\"([^\"]+)\"\n(.*?)^```$", re.M | re.S)
+CHECKS = ROOT / "tests/unit/contributed.py"
+
+
+def apply(example: re.Match[str], root: Path) -> None:
+    """Write a file, or change one as a diff says: each of its lines stands in the file once."""
+    kind, path, text = example.groups()
+    file = root / path
+    if kind != "diff":
+        assert not file.exists()
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        return
+    lines = text.splitlines()
+    before = "\n".join(line[1:] for line in lines if not line.startswith("+"))
+    after = "\n".join(line[1:] for line in lines if not line.startswith("-"))
+    content = file.read_text()
+    assert content.count(before) == 1, f"{path} does not hold, once:\n{before}"
+    file.write_text(content.replace(before, after))
+
+
+@pytest.fixture(scope="module")
+def contributed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of src/ with all examples applied."""
+    root = tmp_path_factory.mktemp("contributed")
+    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for example in EXAMPLE.finditer((ROOT / "CONTRIBUTING.md").read_text()):
+        apply(example, root)
+    return root
+
+
+def test_the_examples_do_what_they_say(contributed: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", str(CHECKS)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(contributed / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "7 passed" in done.stdout
+
+
+def test_an_import_that_goes_up_breaks_a_contract(contributed: Path, tmp_path: Path) -> None:
+    """With the examples the contracts hold; an upward import breaks the first of them."""
+
+    def lint(source: Path) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+        environment = {**os.environ, "PYTHONPATH": str(source)}
+        words = [*command, "--config", str(ROOT / "pyproject.toml")]
+        return subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    kept = lint(contributed / "src")
+    assert kept.returncode == 0, kept.stdout
+    shutil.copytree(contributed / "src", tmp_path / "src")
+    with (tmp_path / "src/servetune/records/base.py").open("a") as file:
+        file.write("\nimport servetune.analysis.comparison\n")
+    broken = lint(tmp_path / "src")
+    assert broken.returncode == 1
+    assert "imports only go down BROKEN" in broken.stdout
