@@ -8,7 +8,6 @@ import multiprocessing
 import os
 from multiprocessing import forkserver
 
-from servetune.load.guidellm import backend, loader, probe, ramp, updates
 from servetune.load.guidellm.data import data_path, write_data
 from servetune.load.inside.loop import serve_jobs
 from servetune.load.job import Job
@@ -34,7 +33,10 @@ MOST_WAITING = 10_240
 
 
 def main() -> None:
-    """Import GuideLLM once, here and in the process that its workers fork from."""
+    """Import GuideLLM once, here and in the process that its workers fork from.
+
+    Only here: it reads its settings from the environment as it is imported.
+    """
     os.environ.update(SETTINGS)
     multiprocessing.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
@@ -43,6 +45,8 @@ def main() -> None:
     import guidellm.data  # noqa: F401
     from guidellm.cli.run import run
     from guidellm.settings import settings
+
+    from servetune.load.guidellm import backend, loader, probe, ramp, updates
 
     parts = (backend, loader, probe, ramp, updates)
     for part in parts:
