@@ -46,8 +46,8 @@ class Clone:
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
         return done.stdout
 
-    def measure(self, *more: str) -> str:
-        return self.run("snakemake", "--cores", "1", "reports/summary.html", *more)
+    def measure(self) -> str:
+        return self.run("snakemake", "--cores", "1", "reports/summary.html")
 
     def table(self, study: str = "quickstart") -> pd.DataFrame:
         return pd.read_parquet(self.root / "results" / study / "load_points.parquet")

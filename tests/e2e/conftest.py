@@ -1,5 +1,6 @@
 import pytest
 
+from servetune.plan.make import make_plan
 from tests.e2e.clone import Clone, make_clone
 from tests.e2e.studies import (
     double_scales,
@@ -13,9 +14,10 @@ from tests.e2e.studies import (
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     """A clone in which the quickstart was measured once, unfit servers beside its own."""
     made = make_clone(tmp_path_factory.mktemp("quickstart") / "servetune")
-    print(made.measure("--until", "make_model"))
-    (w8a8,) = (made.root / "data/models").glob("tiny-w8a8-*")
-    double_scales(w8a8, made.root / "broken")
+    models = make_plan({"study": "quickstart"}, made.root).models
+    (w8a8,) = (f"data/models/{id}" for id in models if id.startswith("tiny-w8a8"))
+    print(made.run("snakemake", "--cores", "1", f"{w8a8}/servetune.json"))
+    double_scales(made.root / w8a8, made.root / "broken")
     made.write_study(with_unfit_servers(made.study()))
     print(made.measure())
     return made

@@ -19,9 +19,10 @@ def workspace(tmp_path: Path, engine_cache: Path) -> Workspace:
 
 
 @pytest.fixture(scope="session")
-def measured_once(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Workspace:
-    """A workspace after its first run; `measured` gives each test a copy of it."""
-    made = make_workspace(tmp_path_factory.mktemp("measured") / "workspace", engine_cache)
+def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A workspace after the first run with its cache; `measured` gives each test a copy of it."""
+    folder = tmp_path_factory.mktemp("measured")
+    made = make_workspace(folder / "workspace", folder / "cache")
     made.first_output = made.measure()
     return made
 
