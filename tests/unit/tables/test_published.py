@@ -103,6 +103,12 @@ def test_both_reports_show_them_with_their_source_and_what_differs(data: ReportD
     assert page.count("123,456") == 1
 
 
+def test_a_variant_that_only_the_publication_has_is_shown_by_its_name(data: ReportData) -> None:
+    told = published(("len-4096", "text", "c8", "ttft_p50_ms", 1, 123456.0))
+    for shown in (render_html, render_markdown):
+        assert "len-4096" in shown(replace(data, published=told))
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
