@@ -10,6 +10,8 @@ PROGRAM = """
 import signal, subprocess, sys
 from pathlib import Path
 from servetune.progress import copy_to, say
+# Ignored where the tests run in the background of a shell.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 copy_to(Path(sys.argv[1]))
 try:
