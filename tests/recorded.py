@@ -4,10 +4,11 @@ After a change of what tables are made with: `uv run python tests/recorded.py` m
 """
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from servetune.plan.make import make_plan
+from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.tables.freshness import tables_digest, write_stamp
 from servetune.tables.write import write_tables
@@ -16,17 +17,18 @@ ROOT = Path(__file__).parents[1]
 RECORDED = sorted(path.parent.name for path in (ROOT / "results").glob("*/load_points.parquet"))
 
 
-def plan_of(study: str) -> Plan:
+def plan_of(study: str, params: dict[str, Any] | None = None) -> Plan:
     """Plan a recorded study with as many repeats as were measured."""
     table = pd.read_parquet(ROOT / "results" / study / "load_points.parquet")
     repeats = int(table["repeat"].max())
-    params = {"study": study, "variants": "all", "seed": 0}
+    params = {**(params or {}), "study": study, "variants": "all", "seed": 0}
     return make_plan({**params, **({"repeats": repeats} if repeats > 1 else {})}, ROOT)
 
 
 if __name__ == "__main__":
     for study in RECORDED:
-        plan = plan_of(study)
+        # The stamp is over all of the parameters, those that are not set too.
+        plan = plan_of(study, read_params(ROOT))
         results = ROOT / "results" / study
         write_tables(plan, results)
         write_stamp(results / "tables.sha256", tables_digest(plan, ROOT))
