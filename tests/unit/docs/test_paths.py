@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
+
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
 NAMED = re.compile(r"`((?:\.ci|benchmarks|data/published|docs|src|studies|tests|workflow)/[^` ]*)`")
 

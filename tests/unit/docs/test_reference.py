@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
+
 SCHEMA = ROOT / "studies/study.schema.json"
 STUDIES = sorted((ROOT / "studies").glob("*.yaml"))
 REFERENCE = runpy.run_path(str(ROOT / "docs/reference.py"))
