@@ -8,7 +8,7 @@ TESTS = Path(__file__).parent
 FOLDERS = ("e2e", "workflow", "browser", "unit")
 """The longest first, so that the short ones fill up the end."""
 
-SERVED_ONCE = ("test_quickstart.py", "test_load.py", "test_unfit_servers.py")
+SERVED_ONCE = ("test_quickstart.py", "test_unfit_servers.py")
 """The files of e2e that read one set of launches."""
 
 

@@ -24,11 +24,12 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 
 @pytest.fixture(scope="session")
-def loaded(tmp_path_factory: pytest.TempPathFactory, quickstart: Clone) -> Clone:
-    """A clone in which one server of the quickstart's baseline took loads of every kind."""
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A clone in which one server of the quickstart's baseline took loads of every kind.
+
+    It serves while models are made for the other clone, with which it takes turns on the machine.
+    """
     made = make_clone(tmp_path_factory.mktemp("loaded") / "servetune")
-    # Trained once for both clones.
-    (made.root / "data/models").symlink_to(quickstart.root / "data/models")
     write_task(made.root / "evaluation")
     made.write_study(one_server_for_all_loads(made.study()))
     print(made.measure())

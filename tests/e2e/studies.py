@@ -11,7 +11,7 @@ import yaml
 from servetune.corpus import passage
 
 EXAMPLES = 20
-ROUNDS = 4
+ROUNDS = 3
 MOST_REQUESTS = 1000
 
 # Slow enough that a busy machine keeps up: else its own speed at the time is the throughput.
@@ -36,27 +36,42 @@ TASK = {
 
 
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
-    """The quickstart with four more variants, each unfit in its way, under loads of their own."""
-    study = {**quickstart, "workloads": dict(quickstart["workloads"])}
-    text = study["workloads"]["text"]
-    study["workloads"]["eight"] = {**text, "load_points": [{"concurrency": 8, "requests": 32}]}
+    """The quickstart with two more variants, unfit in several ways, under loads of their own.
+
+    Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
+    too small for two long ones.
+    """
+    study = {**quickstart}
+    many = {"dataset": "text", "load_points": [{"concurrency": 8, "requests": 32}]}
+    long = {"dataset": "growing", "load_points": [{"concurrency": 2, "requests": 8}]}
+    study["datasets"] = {
+        **quickstart["datasets"],
+        "growing": {"kind": "text", "requests": 8, "input_words": 220, "output_tokens": 128},
+    }
+    study["workloads"] = {
+        **quickstart["workloads"],
+        "many": {"generator": "vllm-bench", **many},
+        "long": {"generator": "vllm-bench", **long},
+    }
     study["models"] = {**study["models"], "broken": {"source": "path", "path": "broken"}}
     declared = {
         name: {**variant, "workloads": list(quickstart["workloads"])}
         for name, variant in quickstart["variants"].items()
     }
-    # 640 tokens, for eight requests of about 120.
-    small = {"num_gpu_blocks_override": 20, "block_size": 32, "max_model_len": 512}
+    small = {
+        "max_num_seqs": 2,
+        "num_gpu_blocks_override": 20,
+        "block_size": 32,
+        "max_model_len": 512,
+    }
     study["variants"] = {
         **declared,
-        "throttled": {"model": "tiny", "server": {"max_num_seqs": 1}, "workloads": ["eight"]},
-        "broken": {"model": "broken", "workloads": ["eight"]},
-        "small-kv": {"model": "tiny", "server": small, "workloads": ["eight"]},
+        "unfit": {"model": "broken", "server": small, "workloads": ["many", "long"]},
         "too-long": {
             "model": "tiny",
             "server": {"max_model_len": 10_000_000},
             "environment": {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"},
-            "workloads": ["eight"],
+            "workloads": ["many"],
         },
     }
     return study

@@ -86,7 +86,7 @@ def test_the_summary_of_guidellm_follows_from_the_requests(loaded: Clone) -> Non
     assert told["request_latency"]["count"] == len(requests)
     assert told["output_token_count"]["total_sum"] == tokens.sum()
     assert told["time_to_first_token_ms"]["mean"] == pytest.approx(
-        requests["ttft_ms"].mean(), rel=1e-3
+        requests["ttft_ms"].mean(), rel=1e-2
     )
     assert told["inter_token_latency_ms"]["mean"] == pytest.approx(
         (requests["tpot_ms"] * later).sum() / later.sum(), rel=1e-3

@@ -31,19 +31,23 @@ def test_every_variant_is_measured_on_real_vllm(quickstart: Clone) -> None:
     for name in ("ttft_p50_ms", "tpot_p50_ms", "e2e_p50_ms"):
         assert (table[name] > 0).all()
     assert (table["e2e_p50_ms"] > table["ttft_p50_ms"]).all()
-    # The four, and as many unfit ones.
-    assert quickstart.launches() == 8
+    # The four, and two unfit ones.
+    assert quickstart.launches() == 6
 
 
 def test_tokens_are_streamed_one_after_another_and_not_in_one_burst(quickstart: Clone) -> None:
-    """TPOT accounts for most of the time after the first token, as 63 tokens follow it."""
+    """The mean TPOT of the client is that of the server, which a burst would bring to nothing.
+
+    As the median over a variant's load points: other work of the machine comes between the two.
+    """
     table = declared(quickstart.table())
-    decode_ms = table["e2e_p50_ms"] - table["ttft_p50_ms"]
-    share = 63 * table["tpot_p50_ms"] / decode_ms
-    assert share.between(0.5, 2).all(), table[["variant", "load_point", "tpot_p50_ms"]].to_string()
+    ratio = table["tpot_mean_ms"] / table["server_tpot_mean_ms"]
+    shown = table[["variant", "load_point", "tpot_mean_ms", "server_tpot_mean_ms"]].to_string()
+    assert ratio.groupby(table["variant"]).median().between(0.8, 1.25).all(), shown
     # At a rate that a slow machine cannot keep up with, requests wait, and TTFT may be most.
     closed = table[table["workload"] == "text"]
-    assert (closed["ttft_p50_ms"] < 0.5 * closed["e2e_p50_ms"]).all()
+    share = closed["ttft_p50_ms"] / closed["e2e_p50_ms"]
+    assert (share.groupby(closed["variant"]).median() < 0.5).all(), share.to_string()
 
 
 def test_more_clients_get_more_tokens_a_second(quickstart: Clone) -> None:

@@ -1,5 +1,8 @@
 """Servers that are unfit on purpose, on real vLLM: the report says how."""
 
+from collections.abc import Hashable
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -8,29 +11,30 @@ from tests.e2e.clone import Clone
 pytestmark = pytest.mark.e2e
 
 
-def rows(quickstart: Clone, variant: str) -> pd.DataFrame:
+def row(quickstart: Clone, workload: str) -> dict[Hashable, Any]:
     table = quickstart.table()
-    return table[table["variant"] == variant]
+    (found,) = table[(table["variant"] == "unfit") & (table["workload"] == workload)].to_dict(
+        "records"
+    )
+    return found
 
 
 def test_a_broken_quantization_fails_the_bounds_of_quality(quickstart: Clone) -> None:
     quality = pd.read_parquet(quickstart.root / "results/quickstart/quality.parquet")
-    found = quality.set_index("variant").loc["broken"]
+    found = quality.set_index("variant").loc["unfit"]
     assert (found["status"], found["verdict"]) == ("ok", "fails"), found.to_string()
     assert found["perplexity_ratio"] > 1.1
     for report in ("summary.html", "summary.md"):
-        assert (
-            "broken fails the bounds of quality"
-            in (quickstart.root / "reports" / report).read_text()
-        )
+        text = (quickstart.root / "reports" / report).read_text()
+        assert "unfit fails the bounds of quality" in text
 
 
 def test_a_kv_cache_made_too_small_is_told_with_its_preemptions(quickstart: Clone) -> None:
-    found = quickstart.findings("small-kv", "eight", "c8")
-    (seen,) = rows(quickstart, "small-kv").to_dict("records")
-    assert seen["preemptions"] > 0
+    found = quickstart.findings("unfit", "long", "c2")
+    preemptions = row(quickstart, "long")["preemptions"]
+    assert preemptions > 0
     evidence = dict(found["kv-bound"].evidence)
-    assert evidence["preemptions"] == f"{seen['preemptions']:,.0f}"
+    assert evidence["preemptions"] == f"{preemptions:,.0f}"
     assert evidence["KV cache"] == "640 tokens"
     assert "throttled-by-max-num-seqs" not in found
     page = (quickstart.root / "reports/summary.html").read_text()
@@ -38,8 +42,8 @@ def test_a_kv_cache_made_too_small_is_told_with_its_preemptions(quickstart: Clon
 
 
 def test_a_context_beyond_the_kv_cache_is_a_row_that_says_why(quickstart: Clone) -> None:
-    assert set(rows(quickstart, "bf16")["status"]) == {"ok"}
-    failed = rows(quickstart, "too-long")
+    table = quickstart.table()
+    failed = table[table["variant"] == "too-long"]
     assert set(failed["status"]) == {"failed"}
     for reason in failed["reason"]:
         assert "max seq len" in reason and "KV cache" in reason
@@ -49,15 +53,17 @@ def test_a_context_beyond_the_kv_cache_is_a_row_that_says_why(quickstart: Clone)
 def test_a_server_with_too_few_sequences_is_told_to_be_throttled_with_its_queue_time(
     quickstart: Clone,
 ) -> None:
-    found = quickstart.findings("throttled", "eight", "c8")
+    found = quickstart.findings("unfit", "many", "c8")
     assert "kv-bound" not in found
-    told = found["throttled-by-max-num-seqs"]
-    evidence = dict(told.evidence)
-    (seen,) = rows(quickstart, "throttled").to_dict("records")
-    assert evidence["max_num_seqs"] == "1"
-    # With seven ahead of it, a request waits for most of the load.
-    assert seen["queue_time_s"] > 3 * seen["duration_s"]
-    assert evidence["queue time, all requests"] == f"{seen['queue_time_s']:.3g} s"
-    assert told.attempts == ("raise max_num_seqs to 8 or more",)
+    throttled = found["throttled-by-max-num-seqs"]
+    evidence = dict(throttled.evidence)
+    load = row(quickstart, "many")
+    assert evidence["max_num_seqs"] == "2"
+    # With six ahead of it, a request waits for most of the load.
+    assert load["queue_time_s"] > 3 * load["duration_s"]
+    assert evidence["queue time, all requests"] == f"{load['queue_time_s']:.3g} s"
+    (attempt,) = throttled.attempts
+    # No more than this KV cache has room for.
+    assert 2 < int(attempt.removeprefix("raise max_num_seqs to ").split()[0]) < 8
     page = (quickstart.root / "reports/summary.html").read_text()
-    assert "The server is throttled: max_num_seqs 1 keeps requests waiting." in page
+    assert "The server is throttled: max_num_seqs 2 keeps requests waiting." in page
