@@ -12,27 +12,29 @@ datasets, or two seeds, are drawn independently of each other.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from servetune.files import whole_file
 from servetune.load.rows import Row
 from servetune.plan.planned import PlannedDataset
-from servetune.study.datasets import (
-    ConversationsDataset,
-    Dataset,
-    FileDataset,
-    MooncakeDataset,
-    RandomDataset,
-    ShareGptDataset,
-    TextDataset,
-    TextFilesDataset,
-)
+from servetune.study.datasets import FromFile
+from servetune.workloads.draws import Streams
 from servetune.workloads.files import request_rows, text_file_rows
 from servetune.workloads.mooncake import mooncake_rows
 from servetune.workloads.sharegpt import sharegpt_rows
-from servetune.workloads.streams import Streams
 from servetune.workloads.synthetic import conversation_rows, random_rows, text_rows
+
+_ROWS: dict[str, Callable[[Any, Streams], Iterator[Row]]] = {
+    "text": text_rows,
+    "random": random_rows,
+    "conversations": conversation_rows,
+    "file": request_rows,
+    "text-files": text_file_rows,
+    "sharegpt": sharegpt_rows,
+    "mooncake": mooncake_rows,
+}
 
 
 def write_dataset(planned: PlannedDataset, out: Path, root: Path) -> None:
@@ -43,8 +45,11 @@ def write_dataset(planned: PlannedDataset, out: Path, root: Path) -> None:
     Raises:
         UserError: a file that the dataset is made from is not as it should be.
     """
+    spec = planned.spec
+    if isinstance(spec, FromFile):
+        spec = spec.model_copy(update={"path": root / spec.path})
     with whole_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-        for row in _rows(planned.spec, Streams.of(planned.spec, planned.seed), root):
+        for row in _ROWS[spec.kind](spec, Streams.of(spec, planned.seed)):
             file.write(json.dumps(row) + "\n")
 
 
@@ -52,21 +57,3 @@ def read_requests(path: Path) -> list[Row]:
     """Read a dataset's rows."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
-
-
-def _rows(spec: Dataset, streams: Streams, root: Path) -> Iterator[Row]:
-    match spec:
-        case TextDataset():
-            return text_rows(spec, streams)
-        case RandomDataset():
-            return random_rows(spec, streams)
-        case ConversationsDataset():
-            return conversation_rows(spec, streams)
-        case FileDataset():
-            return request_rows(root / spec.path)
-        case TextFilesDataset():
-            return text_file_rows(spec, root / spec.path, streams)
-        case ShareGptDataset():
-            return sharegpt_rows(spec, root / spec.path, streams)
-        case MooncakeDataset():
-            return mooncake_rows(spec, root / spec.path, streams)

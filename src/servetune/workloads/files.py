@@ -4,32 +4,45 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, TypeAdapter
+
 from servetune.errors import UserError
 from servetune.load.rows import Row
-from servetune.study.datasets import TextFilesDataset
-from servetune.workloads.lengths import draw_length
-from servetune.workloads.sources import is_count, json_lines, read_source, wrong_line
-from servetune.workloads.streams import Streams, below
+from servetune.study.datasets import FileDataset, TextFilesDataset
+from servetune.workloads.draws import Streams, below, draw_length
+from servetune.workloads.sources import json_lines, read_source, take
 
-_REQUEST = '{"prompt": text or token ids, "output_tokens": N} or {"turns": [...]} with a list of it'
+_EXPECTED = (
+    '{"prompt": text or token ids, "output_tokens": N} or {"turns": [...]} with a list of it'
+)
 
 
-def request_rows(path: Path) -> Iterator[Row]:
+class _Turn(BaseModel, strict=True):
+    prompt: str | list[NonNegativeInt] = Field(min_length=1)
+    output_tokens: PositiveInt
+    turns: None = None
+
+
+class _Conversation(BaseModel, strict=True):
+    turns: list[_Turn] = Field(min_length=1)
+    prompt: None = None
+
+
+_REQUEST = TypeAdapter(_Turn | _Conversation)
+
+
+def request_rows(spec: FileDataset, streams: Streams) -> Iterator[Row]:
     """Yield the requests and conversations of a JSONL file as they are; blank lines are skipped.
 
     Raises:
         UserError: the first line that is neither, or there is none.
     """
-    number = 0
-    for number, row in json_lines(path, read_source(path), _REQUEST):
-        if not _is_row(row):
-            raise wrong_line(path, number, _REQUEST, row)
-        yield row
-    if number == 0:
-        raise UserError(f"{path}: empty; expected {_REQUEST} per line")
+    lines = json_lines(spec.path, read_source(spec.path), _REQUEST, _EXPECTED)
+    none = f"empty; expected {_EXPECTED} per line"
+    yield from take(spec.path, (row for _, row in lines), None, none, "lines")
 
 
-def text_file_rows(spec: TextFilesDataset, path: Path, streams: Streams) -> Iterator[Row]:
+def text_file_rows(spec: TextFilesDataset, streams: Streams) -> Iterator[Row]:
     """Yield passages of the text, cut between words at random places.
 
     No two begin at the same word, as they would then share a prefix, unless there are more
@@ -40,7 +53,7 @@ def text_file_rows(spec: TextFilesDataset, path: Path, streams: Streams) -> Iter
     Raises:
         UserError: no text, or fewer words than a prompt is to have.
     """
-    text = _read_texts(path)
+    text = _read_texts(spec.path)
     streams = streams.within(text)
     words = [match.span() for match in re.finditer(r"\S+", text)]
     begun: set[int] = set()
@@ -50,30 +63,14 @@ def text_file_rows(spec: TextFilesDataset, path: Path, streams: Streams) -> Iter
         output_tokens = draw_length(random, spec.output_tokens)
         places = len(words) - count + 1
         if places < 1:
-            raise UserError(f"{path}: has {len(words)} words, but a prompt needs {count}")
-        first = _free_place(below(random, places), places, begun)
+            raise UserError(f"{spec.path}: has {len(words)} words, but a prompt needs {count}")
+        drawn = below(random, places)
+        # The first place from the drawn one on where no passage begins yet.
+        following = ((drawn + step) % places for step in range(places))
+        first = next((place for place in following if place not in begun), drawn)
         begun.add(first)
         passage = text[words[first][0] : words[first + count - 1][1]]
         yield {"prompt": passage, "output_tokens": output_tokens}
-
-
-def _is_row(row: object) -> bool:
-    if not isinstance(row, dict):
-        return False
-    if "turns" not in row:
-        return _is_turn(row)
-    turns = row["turns"]
-    is_list = "prompt" not in row and isinstance(turns, list) and turns != []
-    return is_list and all(map(_is_turn, turns))
-
-
-def _is_turn(turn: object) -> bool:
-    if not isinstance(turn, dict) or not is_count(turn.get("output_tokens")):
-        return False
-    prompt = turn.get("prompt")
-    if isinstance(prompt, list):
-        return prompt != [] and all(type(token) is int and token >= 0 for token in prompt)
-    return isinstance(prompt, str) and prompt != ""
 
 
 def _read_texts(path: Path) -> str:
@@ -83,9 +80,3 @@ def _read_texts(path: Path) -> str:
     if not files:
         raise UserError(f"{path}: no .txt file in this folder")
     return "\n".join(read_source(file) for file in files)
-
-
-def _free_place(drawn: int, places: int, begun: set[int]) -> int:
-    """Return the first place from the drawn one on where no passage begins yet."""
-    following = ((drawn + step) % places for step in range(places))
-    return next((place for place in following if place not in begun), drawn)

@@ -2,22 +2,24 @@
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, cast
+
+from pydantic import TypeAdapter
 
 from servetune.errors import UserError
 from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ShareGptDataset
-from servetune.workloads.lengths import draw_length
-from servetune.workloads.sources import check_enough, json_lines, read_source
-from servetune.workloads.streams import Streams
+from servetune.workloads.draws import Streams, draw_length
+from servetune.workloads.sources import json_lines, read_source, take
 
 _ENTRY = '{"conversations": [{"from": "human", "value": ...}, {"from": "gpt", "value": ...}]}'
 _HUMAN = {"human", "user"}
 _MODEL = {"gpt", "assistant", "chatgpt", "bard", "bing"}
 
 
-def sharegpt_rows(spec: ShareGptDataset, path: Path, streams: Streams) -> Iterator[Row]:
+def sharegpt_rows(spec: ShareGptDataset, streams: Streams) -> Iterator[Row]:
     """Yield what humans said, in the order of the file, up to `turns` of each conversation.
 
     An entry in which nobody answers a human is skipped, as `vllm bench` skips those of fewer
@@ -29,31 +31,24 @@ def sharegpt_rows(spec: ShareGptDataset, path: Path, streams: Streams) -> Iterat
     Raises:
         UserError: not JSON, or fewer conversations than asked for.
     """
-    taken = 0
-    for entry in _entries(path):
-        if taken == spec.requests:
-            return
-        pairs = _pairs(entry)[: spec.turns]
-        if not pairs:
-            continue
-        random = streams.random("conversation", taken)
+    answered = filter(None, map(_pairs, _entries(spec.path)))
+    none = f"no conversation with an answer; expected a list of {_ENTRY}"
+    what = "conversations with an answer"
+    for index, pairs in enumerate(take(spec.path, answered, spec.requests, none, what)):
+        random = streams.random("conversation", index)
         turns: list[Turn] = []
-        for said, answer in pairs:
+        for said, answer in pairs[: spec.turns]:
             length: Turn = {"output_text": answer}
             if spec.output_tokens is not None:
                 length = {"output_tokens": draw_length(random, spec.output_tokens)}
             turns.append({"prompt": said, **length})
         yield {"turns": turns} if spec.turns > 1 else cast(Row, turns[0])
-        taken += 1
-    if taken == 0:
-        raise UserError(f"{path}: no conversation with an answer; expected a list of {_ENTRY}")
-    check_enough(path, taken, spec.requests, "conversations with an answer")
 
 
 def _entries(path: Path) -> Iterator[Any]:
     text = read_source(path)
     if not text.lstrip().startswith("["):
-        yield from (entry for _, entry in json_lines(path, text, _ENTRY))
+        yield from (entry for _, entry in json_lines(path, text, TypeAdapter(Any), _ENTRY))
         return
     try:
         entries = json.loads(text)
@@ -63,27 +58,21 @@ def _entries(path: Path) -> Iterator[Any]:
 
 
 def _pairs(entry: Any) -> list[tuple[str, str]]:
-    """Return what humans said with the answers to it."""
+    """Return what humans said with the answers to it, from the first that was answered on."""
     messages = entry.get("conversations") if isinstance(entry, dict) else None
     if not isinstance(messages, list):
         return []
-    pairs: list[tuple[str, str]] = []
-    place = 0
-    while place + 1 < len(messages):
-        said, answer = _said_by(messages[place], _HUMAN), _said_by(messages[place + 1], _MODEL)
-        if said and answer:
-            pairs.append((said, answer))
-            place += 2
-        elif pairs:
-            break
-        else:
-            place += 1
-    return pairs
+    pairs = [
+        (_said_by(_HUMAN, message), _said_by(_MODEL, following))
+        for message, following in pairwise(messages)
+    ]
+    first = next((place for place, pair in enumerate(pairs) if all(pair)), len(pairs))
+    return list(takewhile(all, pairs[first::2]))
 
 
-def _said_by(message: Any, speakers: set[str]) -> str | None:
-    """Return the text of a message by one of the speakers, unless it is blank."""
+def _said_by(speakers: set[str], message: Any) -> str:
+    """Return the text of a message by one of the speakers, empty if it is blank or another's."""
     if not isinstance(message, dict) or message.get("from") not in speakers:
-        return None
+        return ""
     value = message.get("value")
-    return value if isinstance(value, str) and value.strip() else None
+    return value if isinstance(value, str) and value.strip() else ""

@@ -2,10 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from servetune.errors import UserError
+
+T = TypeVar("T")
 
 
 def read_source(path: Path) -> str:
@@ -22,19 +27,23 @@ def read_source(path: Path) -> str:
         raise UserError(f"{path}: not text in UTF-8 (byte {error.start})") from None
 
 
-def json_lines(path: Path, text: str, expected: str) -> Iterator[tuple[int, Any]]:
+def json_lines(
+    path: Path, text: str, shape: TypeAdapter[Any], expected: str
+) -> Iterator[tuple[int, Any]]:
     """Yield the number and the value of each line that is not blank.
 
     Raises:
-        UserError: the first line that is not JSON, and so not as `expected` says.
+        UserError: the first line that is not JSON of that shape, and so not as `expected` says.
     """
     # Not splitlines, which also splits at characters that JSON allows inside strings.
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
+        value: Any = line.strip()
+        if value:
             try:
                 value = json.loads(line)
+                shape.validate_python(value)
             except ValueError:
-                raise wrong_line(path, number, expected, line.strip()) from None
+                raise wrong_line(path, number, expected, value) from None
             yield number, value
 
 
@@ -45,12 +54,17 @@ def wrong_line(path: Path, number: int, expected: str, value: object) -> UserErr
     return UserError(f"{path}: line {number}: expected {expected}, not {shown}")
 
 
-def check_enough(path: Path, rows: int, wanted: int | None, what: str) -> None:
-    """Raise a UserError for a file of fewer rows than asked for."""
-    if wanted is not None and rows < wanted:
-        raise UserError(f"{path}: has {rows} {what}, but requests is {wanted}")
+def take(path: Path, rows: Iterator[T], wanted: int | None, none: str, what: str) -> Iterator[T]:
+    """Yield as many rows as wanted, or all.
 
-
-def is_count(value: object) -> bool:
-    """Tell whether a JSON value is a whole number of at least 1."""
-    return type(value) is int and value >= 1
+    Raises:
+        UserError: there are `none`, or fewer of `what` than wanted.
+    """
+    taken = 0
+    for row in islice(rows, wanted):
+        yield row
+        taken += 1
+    if taken == 0:
+        raise UserError(f"{path}: {none}")
+    if wanted is not None and taken < wanted:
+        raise UserError(f"{path}: has {taken} {what}, but requests is {wanted}")

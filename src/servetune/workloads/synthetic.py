@@ -6,8 +6,7 @@ from random import Random
 from servetune.corpus import passage
 from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ConversationsDataset, RandomDataset, SharedWords, TextDataset
-from servetune.workloads.lengths import draw_length
-from servetune.workloads.streams import Streams, below
+from servetune.workloads.draws import Streams, below, draw_length
 
 
 def text_rows(spec: TextDataset, streams: Streams) -> Iterator[Row]:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from servetune.study.datasets import Lengths
-from servetune.workloads.lengths import draw_length, standard_normal
+from servetune.workloads.draws import draw_length, standard_normal
 
 
 def drawn(lengths: object, count: int = 4000) -> list[int]:
