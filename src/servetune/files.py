@@ -1,5 +1,6 @@
 """Files that are whole or not there."""
 
+import hashlib
 import json
 import os
 import re
@@ -27,6 +28,12 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    """Return the digest of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -67,10 +67,10 @@ def _tensors(folder: Path) -> Iterator[tuple[str, str, list[int], int]]:
         with file.open("rb") as stream:
             (length,) = struct.unpack("<Q", stream.read(8))
             header = json.loads(stream.read(length))
-        for name, told in header.items():
+        for name, tensor in header.items():
             if name != "__metadata__":
-                begin, end = told["data_offsets"]
-                yield name, told["dtype"], told["shape"], end - begin
+                begin, end = tensor["data_offsets"]
+                yield name, tensor["dtype"], tensor["shape"], end - begin
 
 
 def _from_tensors(
@@ -78,17 +78,23 @@ def _from_tensors(
 ) -> dict[str, int]:
     kinds = ("linear", "head", "expert", "embedding")
     sums = {f"{kind}_{what}": 0 for kind in kinds for what in ("parameters", "bytes")}
+    bits = _weight_bits(config)
     for name, dtype, shape, size in tensors:
         if any(word in name for word in _TABLES):
             continue
         kind = _kind(name)
         sums[f"{kind}_bytes"] += size
         if len(shape) >= 2 and not name.endswith(_SCALES):
-            sums[f"{kind}_parameters"] += _parameters(config, dtype, shape, size)
+            # Several weights of few bits are packed into one integer.
+            if bits and bits < 8 and dtype in ("I32", "U8"):
+                sums[f"{kind}_parameters"] += size * 8 // bits
+            else:
+                sums[f"{kind}_parameters"] += math.prod(shape)
     if not sums["head_bytes"]:  # the embedding is the head too
         sums |= {f"head_{what}": sums[f"embedding_{what}"] for what in ("parameters", "bytes")}
-    stored = sum(size for *_, size in tensors)
-    return {**_without_embedding(sums), "stored_bytes": stored}
+    # A pass reads of the embedding only the rows of its tokens.
+    streamed = {name: value for name, value in sums.items() if not name.startswith("embedding")}
+    return {**streamed, "stored_bytes": sum(size for *_, size in tensors)}
 
 
 def _from_config(text: dict[str, Any]) -> dict[str, int]:
@@ -99,11 +105,11 @@ def _from_config(text: dict[str, Any]) -> dict[str, int]:
     head_dim = text.get("head_dim") or hidden // heads
     kv_heads = text.get("num_key_value_heads", heads)
     is_eagle3 = any("Eagle3" in name for name in text.get("architectures") or [])
-    seen = 2 * hidden if is_eagle3 else hidden
-    attention = seen * (heads + 2 * kv_heads) * head_dim + heads * head_dim * hidden
+    width_in = 2 * hidden if is_eagle3 else hidden
+    attention = width_in * (heads + 2 * kv_heads) * head_dim + heads * head_dim * hidden
     experts = _first(text, "num_local_experts", "num_experts", "n_routed_experts") or 0
     gated = 3 * hidden * text["intermediate_size"]
-    each = 3 * hidden * (text.get("moe_intermediate_size") or text["intermediate_size"])
+    expert = 3 * hidden * (text.get("moe_intermediate_size") or text["intermediate_size"])
     router = hidden * experts
     linear = layers * (attention + (router if experts else gated)) + 3 * hidden**2 * is_eagle3
     vocabulary = text.get("draft_vocab_size") or text["vocab_size"]
@@ -116,17 +122,12 @@ def _from_config(text: dict[str, Any]) -> dict[str, int]:
         "linear_bytes": linear * bits // 8 + norms * width,
         "head_parameters": head,
         "head_bytes": head * width,
-        "expert_parameters": layers * experts * each,
-        "expert_bytes": layers * experts * each * bits // 8,
+        "expert_parameters": layers * experts * expert,
+        "expert_bytes": layers * experts * expert * bits // 8,
     }
     embedding = 0 if is_eagle3 or text.get("tie_word_embeddings") else head * width
     stored = sums["linear_bytes"] + sums["head_bytes"] + sums["expert_bytes"] + embedding
     return {**sums, "stored_bytes": stored}
-
-
-def _without_embedding(sums: dict[str, int]) -> dict[str, int]:
-    """A pass reads of the embedding only the rows of its tokens."""
-    return {name: value for name, value in sums.items() if not name.startswith("embedding")}
 
 
 def _kind(name: str) -> str:
@@ -137,37 +138,28 @@ def _kind(name: str) -> str:
     return "expert" if ".experts." in name and "shared" not in name else "linear"
 
 
-def _parameters(config: dict[str, Any], dtype: str, shape: list[int], size: int) -> int:
-    bits = _weight_bits(config)
-    # Several weights of few bits are packed into one integer.
-    if dtype in ("I32", "U8") and bits and bits < 8:
-        return size * 8 // bits
-    return math.prod(shape)
-
-
-def _quantization(config: dict[str, Any]) -> dict[str, Any]:
-    told = config.get("quantization_config")
-    return told if isinstance(told, dict) else {}
-
-
-def _groups(config: dict[str, Any], part: str) -> dict[str, Any]:
-    groups = _quantization(config).get("config_groups") or {}
-    found = next((group for group in groups.values() if isinstance(group, dict)), {})
-    return found.get(part) or {}
+def _quantization(config: dict[str, Any], part: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return how a checkpoint is quantized, and what its first group says of a part."""
+    quantization = config.get("quantization_config")
+    if not isinstance(quantization, dict):
+        return {}, {}
+    groups = (quantization.get("config_groups") or {}).values()
+    group = next((group for group in groups if isinstance(group, dict)), {})
+    return quantization, group.get(part) or {}
 
 
 def _weight_bits(config: dict[str, Any]) -> int | None:
-    told = _quantization(config)
-    bits = _groups(config, "weights").get("num_bits") or told.get("bits") or told.get("w_bit")
-    return 8 if not bits and told.get("quant_method") == "fp8" else bits
+    quantization, weights = _quantization(config, "weights")
+    bits = weights.get("num_bits") or quantization.get("bits") or quantization.get("w_bit")
+    return 8 if not bits and quantization.get("quant_method") == "fp8" else bits
 
 
 def _compute(config: dict[str, Any]) -> str:
     """The type of the matrix multiplications: that of the activations, if they are quantized."""
-    activations = _groups(config, "input_activations")
+    quantization, activations = _quantization(config, "input_activations")
     if activations.get("num_bits") == 8:
         return "fp8" if activations.get("type") == "float" else "int8"
-    return "fp8" if _quantization(config).get("quant_method") == "fp8" else "bf16"
+    return "fp8" if quantization.get("quant_method") == "fp8" else "bf16"
 
 
 def _first(config: dict[str, Any], *names: str) -> Any:

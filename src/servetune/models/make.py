@@ -1,6 +1,5 @@
 """How a planned checkpoint comes to be: made, fetched, or found on this host."""
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -13,19 +12,10 @@ from filelock import FileLock
 from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
-from servetune.files import write_json
+from servetune.files import sha256, write_json
 from servetune.plan.planned import PlannedModel
 from servetune.progress import say
-from servetune.study.models import (
-    MAKER,
-    Eagle3,
-    HuggingFace,
-    LocalPath,
-    ModelSource,
-    Quantized,
-    Shape,
-    Tiny,
-)
+from servetune.study.models import MAKER, HuggingFace, LocalPath, Made, ModelSource, Shape
 
 MANIFEST = "servetune.json"
 """Stands in each model's folder: where the checkpoint is, and what it holds."""
@@ -68,42 +58,34 @@ def make_model(planned: PlannedModel, root: Path) -> None:
     folder = model_folder(planned.id, root)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f".{folder.name}.lock")):
-        if not (folder / MANIFEST).is_file():
-            _make(planned, folder, root)
-
-
-def _make(planned: PlannedModel, folder: Path, root: Path) -> None:
-    began = time.monotonic()
-    shutil.rmtree(folder, ignore_errors=True)
-    where = _bring(planned.source, planned.parents, folder, root)
-    folder.mkdir(parents=True, exist_ok=True)
-    manifest: dict[str, Any] = {
-        "id": planned.id,
-        "source": planned.source.model_dump(mode="json"),
-        "checkpoint": where,
-        "seconds": round(time.monotonic() - began, 1),
-    }
-    if where == ".":
-        manifest["sha256"] = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
-    write_json(folder / MANIFEST, manifest)
+        if (folder / MANIFEST).is_file():
+            return
+        began = time.monotonic()
+        shutil.rmtree(folder, ignore_errors=True)
+        where = _bring(planned.source, planned.parents, folder, root)
+        folder.mkdir(parents=True, exist_ok=True)
+        manifest: dict[str, Any] = {
+            "id": planned.id,
+            "source": planned.source.model_dump(mode="json"),
+            "checkpoint": where,
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        if where == ".":
+            manifest["sha256"] = {file.name: sha256(file) for file in sorted(folder.iterdir())}
+        write_json(folder / MANIFEST, manifest)
 
 
 def _bring(source: ModelSource, parents: dict[str, str], folder: Path, root: Path) -> str:
     """Make or find a checkpoint; returns where it is, `.` for the folder itself."""
     match source:
-        case Tiny():
-            return _run_maker("tiny", ["--out", str(folder), "--seed", str(source.seed)], root)
-        case Eagle3():
-            target = str(checkpoint(parents[source.target], root))
-            words = ["--target", target, "--out", str(folder), "--seed", str(source.seed)]
-            return _run_maker("eagle3", words, root)
-        case Quantized():
-            base = str(checkpoint(parents[source.base], root))
-            words = ["--base", base, "--out", str(folder), "--scheme", source.scheme]
-            words += ["--seed", str(source.seed)]
-            if source.calibration:
-                words += ["--calibration", str(root / source.calibration)]
-            return _run_maker("quantize", words, root)
+        case Made():
+            options = source.model_dump(exclude={"source"}, exclude_none=True)
+            options |= {
+                key: checkpoint(parents[name], root) for key, name in source.parents.items()
+            }
+            options |= {key: root / file for key, file in source.files.items()}
+            _run_maker(source.source, {**options, "out": folder}, root)
+            return "."
         case HuggingFace():
             return _fetch(source, root)
         case LocalPath():
@@ -146,23 +128,19 @@ def _copy_shape(source: Shape, parents: dict[str, str], folder: Path, root: Path
                 shutil.copyfile(file, folder / file.name)
 
 
-def _run_maker(module: str, words: list[str], root: Path) -> str:
+def _run_maker(maker: str, options: dict[str, Any], root: Path) -> None:
+    """Run a program of `models/inside`, each option as `--name=value`."""
     python = read_engine(engine_id(MAKER, root)).python
-    log = root / "logs" / f"{module}.log"
+    log = root / "logs" / f"{maker}.log"
+    module = f"servetune.models.inside.{maker}"
     log.parent.mkdir(exist_ok=True)
     with log.open("w") as output:
         done = subprocess.run(
-            [python, "-m", f"servetune.models.inside.{module}", *words],
+            [python, "-m", module, *(f"--{name}={value}" for name, value in options.items())],
             # Threads that wait by spinning starve each other on two cores.
             env={"OMP_WAIT_POLICY": "passive", **environment_with_source()},
             stdout=output,
             check=False,
         )
     if done.returncode:
-        raise UserError(f"models: servetune.models.inside.{module} failed; see above, and {log}")
-    return "."
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+        raise UserError(f"models: {module} failed; see above, and {log}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from servetune.corpus import CORPUS_VERSION
 from servetune.engines.environments import lock_file
+from servetune.files import sha256
 from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Frozen
 from servetune.study.datasets import Dataset, FromFile
@@ -72,12 +73,12 @@ def model_content(source: ModelSource, parents: list[str], root: Path) -> dict[s
     declared = source.model_dump(mode="json", exclude={*PARENTS, *FILES})
     content = {"recipe": MODEL_RECIPES, "declared": declared, "parents": parents}
     if isinstance(source, Made):
-        content |= {"maker": _sha256(lock_file(source.made_by, root)), "corpus": CORPUS_VERSION}
+        content |= {"maker": sha256(lock_file(source.made_by, root)), "corpus": CORPUS_VERSION}
     if isinstance(source, LocalPath):
         folder = root / source.path
         content["files"] = [(f.name, f.stat().st_size, _small(f)) for f in sorted(folder.iterdir())]
         return content
-    hashes = {key: _sha256(root / file) for key, file in source.files.items()}
+    hashes = {key: sha256(root / file) for key, file in source.files.items()}
     return {**content, **hashes}
 
 
@@ -85,11 +86,7 @@ def _small(file: Path) -> str | None:
     """Hash a small file; a checkpoint's shards are told by their name and size."""
     if not file.is_file() or file.stat().st_size > 8_000_000:
         return None
-    return _sha256(file)
-
-
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    return sha256(file)
 
 
 def task_content(folder: Path | None, root: Path) -> list[tuple[str, str]]:
@@ -97,7 +94,7 @@ def task_content(folder: Path | None, root: Path) -> list[tuple[str, str]]:
     if folder is None:
         return []
     files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
-    return [(str(file.relative_to(root / folder)), _sha256(file)) for file in files]
+    return [(str(file.relative_to(root / folder)), sha256(file)) for file in files]
 
 
 def load_content(load: PlannedTraffic) -> dict[str, Any]:
@@ -122,4 +119,4 @@ def dataset_content(dataset: Dataset, seed: int, root: Path) -> dict[str, Any]:
 def _hash_files(path: Path) -> list[str]:
     """Hash a file, or the text files of a folder in their order."""
     files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
-    return [_sha256(file) for file in files]
+    return [sha256(file) for file in files]

@@ -8,11 +8,8 @@ the keys that exist when it is served.
     python -m servetune.models.inside.eagle3 --target DIR --out DIR --seed N
 """
 
-from __future__ import annotations
-
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +20,9 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 from transformers.utils import logging
 
-from servetune.models.inside.tiny import batches, schedule, token_stream
-from servetune.models.inside.writing import Progress, refuse, whole_directory
+from servetune.models.inside.tiny import fit, token_stream
+from servetune.models.inside.writing import Progress, read_options, refuse, whole_directory
 
-CHARACTERS = 800_000
 STEPS = 120
 LEARNING_RATE = 2e-3
 DRAFT_STEPS = 3
@@ -165,22 +161,17 @@ def chain_loss(draft: Draft, target: Any, ids: Tensor) -> tuple[Tensor, list[flo
     return loss, right
 
 
-def train(target: Any, stream: Tensor, steps: int = STEPS) -> Draft:
-    """A head trained for a fixed number of steps, in float32."""
+def train(target: Any, stream: Tensor) -> Draft:
+    """A head trained for a fixed number of steps."""
     draft = Draft(target)
-    optimizer = torch.optim.AdamW(draft.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95))
-    progress = Progress("train draft", steps)
-    for step, ids in enumerate(batches(stream, steps), start=1):
-        for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * schedule(step - 1, steps)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss, right = chain_loss(draft, target, ids)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(draft.parameters(), 1.0)
-        optimizer.step()
+
+    def loss_of(ids: Tensor) -> tuple[Tensor, str]:
+        loss, right = chain_loss(draft, target, ids)
         shares = " ".join(f"{share:.2f}" for share in right)
-        progress.show(step, f"loss {loss.item():.3f}, right by draft step {shares}")
+        return loss, f", right by draft step {shares}"
+
+    optimizer = torch.optim.AdamW(draft.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95))
+    fit(optimizer, loss_of, stream, Progress("train draft", STEPS))
     return draft
 
 
@@ -203,6 +194,9 @@ def draft_config(target: Any) -> dict[str, Any]:
 
 def make(target_directory: Path, out: Path, seed: int) -> None:
     """Write the head for a target to `out`, which appears only when it is complete."""
+    kind = AutoConfig.from_pretrained(target_directory).model_type
+    if kind != "llama":
+        refuse(f"--target {target_directory} is a {kind} model; only llama is supported")
     torch.set_num_threads(2)
     torch.manual_seed(seed)
     logging.disable_progress_bar()
@@ -211,7 +205,7 @@ def make(target_directory: Path, out: Path, seed: int) -> None:
             target_directory, dtype=torch.float32, attn_implementation="eager"
         )
         tokenizer: Any = AutoTokenizer.from_pretrained(target_directory)
-        draft = train(target, token_stream(tokenizer, seed, CHARACTERS))
+        draft = train(target, token_stream(tokenizer, seed))
         weights = {
             name: tensor.to(torch.bfloat16).contiguous()
             for name, tensor in draft.state_dict().items()
@@ -220,23 +214,6 @@ def make(target_directory: Path, out: Path, seed: int) -> None:
         (scratch / "config.json").write_text(json.dumps(draft_config(target), indent=2) + "\n")
 
 
-def main() -> int:
-    """Read the command line and write the head; bad input exits with code 2."""
-    parser = argparse.ArgumentParser(prog="servetune.models.inside.eagle3", description=__doc__)
-    parser.add_argument("--target", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    if not (arguments.target / "config.json").is_file():
-        refuse(f"--target {arguments.target} is no checkpoint directory: it has no config.json")
-    kind = AutoConfig.from_pretrained(arguments.target).model_type
-    if kind != "llama":
-        refuse(f"--target {arguments.target} is a {kind} model; only llama is supported")
-    if arguments.seed < 0:
-        refuse(f"--seed must be 0 or more, got {arguments.seed}")
-    make(arguments.target, arguments.out, arguments.seed)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    options = read_options(argparse.ArgumentParser(description=__doc__), "target")
+    make(options.target, options.out, options.seed)

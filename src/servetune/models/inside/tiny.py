@@ -7,12 +7,9 @@ something to guess and something to lose.
     python -m servetune.models.inside.tiny --out DIR --seed N
 """
 
-from __future__ import annotations
-
 import argparse
 import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +21,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 from transformers.utils import logging
 
 from servetune.corpus import training_text
-from servetune.models.inside.writing import Progress, refuse, say, whole_directory
+from servetune.models.inside.writing import Progress, read_options, say, whole_directory
 
 VOCABULARY = 2048
 SPECIAL_TOKENS = ("<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|system|>")
@@ -83,9 +80,9 @@ def documents(text: str, seed: int) -> Iterator[str]:
         begin += size
 
 
-def token_stream(tokenizer: PreTrainedTokenizerFast, seed: int, characters: int) -> torch.Tensor:
+def token_stream(tokenizer: PreTrainedTokenizerFast, seed: int) -> torch.Tensor:
     """All documents of a training text as one row of token ids, shape (tokens,), int64."""
-    texts = list(documents(training_text(seed, characters), seed))
+    texts = list(documents(training_text(seed, CHARACTERS), seed))
     return torch.tensor([token for ids in tokenizer(texts)["input_ids"] for token in ids])
 
 
@@ -127,24 +124,43 @@ def config() -> LlamaConfig:
     )
 
 
-def train(stream: torch.Tensor, steps: int = STEPS) -> Any:
-    """A `LlamaForCausalLM` trained for a fixed number of steps, in float32."""
+def fit(
+    optimizer: torch.optim.Optimizer,
+    loss_of: Callable[[torch.Tensor], tuple[torch.Tensor, str]],
+    stream: torch.Tensor,
+    progress: Progress,
+) -> None:
+    """Train for the steps of `progress` in float32, its products in bfloat16.
+
+    `loss_of` a batch of token ids is its loss, and what else to say of it. The optimizer's
+    learning rate is the peak.
+    """
+    steps = progress.steps
+    (group,) = optimizer.param_groups
+    peak = group["lr"]
+    for step, ids in enumerate(batches(stream, steps)):
+        group["lr"] = peak * schedule(step, steps)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss, detail = loss_of(ids)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(group["params"], 1.0)
+        optimizer.step()
+        progress.show(step + 1, f"loss {loss.item():.3f}{detail}")
+
+
+def train(stream: torch.Tensor) -> Any:
+    """A `LlamaForCausalLM` trained for a fixed number of steps."""
     model: Any = LlamaForCausalLM(config())
+
+    def loss_of(ids: torch.Tensor) -> tuple[torch.Tensor, str]:
+        logits = model(ids, use_cache=False).logits[:, :-1]
+        return functional.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten()), ""
+
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.05
     )
-    progress = Progress("train target", steps)
-    for step, ids in enumerate(batches(stream, steps), start=1):
-        for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * schedule(step - 1, steps)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = model(ids, use_cache=False).logits
-        loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        progress.show(step, f"loss {loss.item():.3f}")
+    fit(optimizer, loss_of, stream, Progress("train target", STEPS))
     return model
 
 
@@ -156,23 +172,12 @@ def make(out: Path, seed: int) -> None:
     with whole_directory(out) as scratch:
         say("train tokenizer")
         tokenizer = train_tokenizer(training_text(seed, CHARACTERS))
-        model = train(token_stream(tokenizer, seed, CHARACTERS))
+        model = train(token_stream(tokenizer, seed))
         model.generation_config = GenerationConfig(bos_token_id=0, eos_token_id=1, pad_token_id=2)
         model.to(torch.bfloat16).save_pretrained(scratch)
         tokenizer.save_pretrained(scratch)
 
 
-def main() -> int:
-    """Read the command line and write the model; bad input exits with code 2."""
-    parser = argparse.ArgumentParser(prog="servetune.models.inside.tiny", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    if arguments.seed < 0:
-        refuse(f"--seed must be 0 or more, got {arguments.seed}")
-    make(arguments.out, arguments.seed)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    options = read_options(argparse.ArgumentParser(description=__doc__))
+    make(options.out, options.seed)

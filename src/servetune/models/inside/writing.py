@@ -1,4 +1,4 @@
-"""What the makers of checkpoints share: progress, one-line refusals, nothing half-written.
+"""What the makers of checkpoints share: options, progress, one-line refusals, nothing half-written.
 
 It runs in their environment and needs the standard library alone.
 """
@@ -7,10 +7,28 @@ import os
 import shutil
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
+
+
+def read_options(parser: ArgumentParser, parent: str | None = None) -> Namespace:
+    """Read a maker's own options and those of all: where to write, the seed, and from what.
+
+    `parent` names the option that takes the checkpoint to begin from.
+    """
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    if parent:
+        parser.add_argument(f"--{parent}", type=Path, required=True)
+    options = parser.parse_args()
+    if parent and not (folder := getattr(options, parent) / "config.json").is_file():
+        refuse(f"--{parent} {folder.parent} is no checkpoint directory: it has no config.json")
+    if options.seed < 0:
+        refuse(f"--seed must be 0 or more, got {options.seed}")
+    return options
 
 
 class Progress:
