@@ -1,12 +1,12 @@
 """The `servetune` command: a subcommand per step, so that you can run each by hand."""
 
 import sys
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from servetune.errors import UserError
 from servetune.files import write_text
@@ -16,13 +16,28 @@ from servetune.plan.planned import Session
 from servetune.progress import copy_to
 from servetune.records.paths import quality_path, record_path, search_path
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-
 ROOT = Path()
 PlanFile = Annotated[
     Path | None,
     typer.Option("--plan", help="A plan file of the workflow; by default params.yaml decides."),
 ]
+
+
+class _OneLineErrors(TyperGroup):
+    def invoke(self, context: Any) -> Any:
+        try:
+            return super().invoke(context)
+        except UserError as error:
+            print(f"servetune: {error}", file=sys.stderr)
+            raise SystemExit(2) from None
+
+
+app = typer.Typer(
+    cls=_OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 
 
 @app.callback()
@@ -36,20 +51,7 @@ def main(
         copy_to(log)
 
 
-def _one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except UserError as error:
-            print(f"servetune: {error}", file=sys.stderr)
-            raise SystemExit(2) from None
-
-    return run
-
-
 @app.command("plan")
-@_one_line_errors
 def plan_command() -> None:
     """Check params.yaml and its study, and list what a run would measure."""
     plan = make_plan(read_params(ROOT), ROOT)
@@ -72,7 +74,6 @@ def _owed_by(session: Session) -> Iterator[tuple[str, Path]]:
 
 
 @app.command()
-@_one_line_errors
 def engine(
     name: Annotated[
         str, typer.Argument(help="An environment of workflow/envs, a Python, or vllm==VERSION.")
@@ -82,19 +83,12 @@ def engine(
     ] = None,
 ) -> None:
     """Install a pinned environment by name, or describe a Python on this host by its path."""
-    from servetune.engines.environments import build_engine, describe_host_engine, find_version
-    from servetune.study.engines import EnginePython
+    from servetune.engines.environments import make_ready
 
-    if name.startswith("vllm=="):
-        print(find_version(name.removeprefix("vllm=="), python, ROOT))
-    elif "/" in name:
-        print(describe_host_engine(EnginePython(python=Path(name)), ROOT))
-    else:
-        print(build_engine(name, ROOT))
+    print(make_ready(name, python, ROOT))
 
 
 @app.command()
-@_one_line_errors
 def model(id: str, plan: PlanFile = None) -> None:
     """Fetch, make or quantize one model of the plan into data/models."""
     from servetune.models.make import make_model
@@ -103,7 +97,6 @@ def model(id: str, plan: PlanFile = None) -> None:
 
 
 @app.command()
-@_one_line_errors
 def workload(id: str, plan: PlanFile = None) -> None:
     """Write one request dataset of the plan to data/workloads."""
     from servetune.workloads.datasets import write_dataset
@@ -113,7 +106,6 @@ def workload(id: str, plan: PlanFile = None) -> None:
 
 
 @app.command()
-@_one_line_errors
 def session(id: str, plan: PlanFile = None) -> None:
     """Serve one variant and measure every load point that is still missing."""
     from servetune.sessions.lifetime import end_with_pipeline
@@ -124,7 +116,6 @@ def session(id: str, plan: PlanFile = None) -> None:
 
 
 @app.command()
-@_one_line_errors
 def tables(plan: PlanFile = None) -> None:
     """Turn the plan's records into tables and metrics.json."""
     from servetune.tables.freshness import tables_digest, write_stamp
@@ -137,7 +128,6 @@ def tables(plan: PlanFile = None) -> None:
 
 
 @app.command()
-@_one_line_errors
 def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
     """Render summary.html and summary.md from the plan's tables."""
     from servetune.report.html import render_html
@@ -153,7 +143,6 @@ def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
 
 
 @app.command()
-@_one_line_errors
 def show(plan: PlanFile = None) -> None:
     """Print the plan's results as a short table, and where the report is."""
     import pandas as pd
@@ -174,7 +163,6 @@ def show(plan: PlanFile = None) -> None:
 
 
 @app.command()
-@_one_line_errors
 def compare(
     revision: Annotated[str, typer.Argument(help="A Git branch, tag or commit.")],
     out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
@@ -204,7 +192,6 @@ def compare(
 
 
 @app.command()
-@_one_line_errors
 def retry(
     study: Annotated[str | None, typer.Argument(help="By default that of params.yaml.")] = None,
 ) -> None:
@@ -225,7 +212,6 @@ app.add_typer(bundle, name="bundle")
 
 
 @bundle.command("export")
-@_one_line_errors
 def export_command(
     out: Annotated[Path | None, typer.Option(help="By default bundles/<study>.pyz.")] = None,
     config: Annotated[
@@ -247,7 +233,6 @@ def export_command(
 
 
 @bundle.command("import")
-@_one_line_errors
 def import_command(results: list[Path]) -> None:
     """Import a bundle's results, as if they had been measured here."""
     from servetune.bundle.results import take_results
@@ -264,11 +249,13 @@ def _values(pairs: list[str]) -> dict[str, Any]:
     """Read key=value pairs, the values as YAML."""
     from servetune.study.reading import parse_yaml
 
+    values = {}
     for pair in pairs:
-        if "=" not in pair:
+        key, is_pair, value = pair.partition("=")
+        if not is_pair:
             raise UserError(f"--config {pair}: expected key=value, such as study=mine")
-    split = (pair.split("=", 1) for pair in pairs)
-    return {key: parse_yaml(value, f"--config {key}") for key, value in split}
+        values[key] = parse_yaml(value, f"--config {key}")
+    return values
 
 
 def _known(content: dict[str, Any], id: str, what: str) -> Any:

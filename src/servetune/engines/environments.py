@@ -15,11 +15,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
+from pydantic import TypeAdapter
 
-from servetune.engines.arguments import Argument, Parser
+from servetune.engines.arguments import Parser
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import write_json
@@ -29,8 +29,6 @@ from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYTHON_VERSION = "3.11"
-SERVING = ("vllm-cpu", "vllm-cuda")
-"""The environments that hold vLLM; the others make checkpoints or load."""
 
 
 class BuiltEngine(Frozen):
@@ -39,7 +37,7 @@ class BuiltEngine(Frozen):
     name: str
     python: Path
     versions: dict[str, str]
-    arguments: dict[str, Argument] = {}
+    arguments: Parser = {}
 
 
 def cache_root() -> Path:
@@ -56,11 +54,12 @@ def engine_id(engine: Engine | str, root: Path) -> str:
     """
     if isinstance(engine, EnginePython):
         python = (root / engine.python).absolute()
-        identity = f"{python} {_host_vllm_version(python)}"
-        return f"host-{_digest(identity.encode())}"
-    if isinstance(engine, EngineVersion):
-        return f"vllm-{engine.vllm}-{_digest(engine.vllm.encode())}"
-    return f"{engine}-{_digest(lock_file(engine, root).read_bytes())}"
+        name, identity = "host", f"{python} {_host_vllm_version(python)}".encode()
+    elif isinstance(engine, EngineVersion):
+        name, identity = f"vllm-{engine.vllm}", engine.vllm.encode()
+    else:
+        name, identity = engine, lock_file(engine, root).read_bytes()
+    return f"{name}-{hashlib.sha256(identity).hexdigest()[:12]}"
 
 
 def lock_file(name: str, root: Path) -> Path:
@@ -96,26 +95,42 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
         return BuiltEngine.model_validate_json(path.read_bytes()).arguments
     if isinstance(engine, EnginePython):
         return None
-    is_other = isinstance(engine, EngineVersion) and engine.vllm != vllm_version("vllm-cuda", root)
-    version = f"-{engine.vllm}" if isinstance(engine, EngineVersion) and is_other else ""
-    recorded = root / "workflow" / "envs" / f"vllm{version}.arguments.json"
-    return parser_from(json.loads(recorded.read_bytes())) if recorded.is_file() else None
+    name = "vllm"
+    if isinstance(engine, EngineVersion) and engine.vllm != vllm_version("vllm-cuda", root):
+        name = f"vllm-{engine.vllm}"
+    recorded = root / "workflow" / "envs" / f"{name}.arguments.json"
+    return TypeAdapter(Parser).validate_json(recorded.read_bytes()) if recorded.is_file() else None
 
 
-def parser_from(dump: dict[str, Any]) -> Parser:
-    """Read what `inside_probe` printed."""
-    return {name: Argument.model_validate(argument) for name, argument in dump.items()}
+def make_ready(word: str, python: Path | None, root: Path) -> Path:
+    """Install an environment, or ask a Python on this host; returns the description file.
+
+    Args:
+        word: as `word_of` gives it for an engine, or another environment of `workflow/envs`.
+        python: holds the version that `vllm==VERSION` names.
+
+    Raises:
+        UserError: it cannot be had; the message says why.
+    """
+    if word.startswith("vllm=="):
+        version = word.removeprefix("vllm==")
+        if python is None:
+            raise UserError(
+                f"engine: no Python with vllm {version} is known on this host; measure on another"
+                " with `servetune bundle export`, or name the Python here:"
+                f" servetune engine vllm=={version} --python PATH"
+            )
+        return adopt_engine(
+            engine_id(EngineVersion(vllm=version), root), python.absolute(), version
+        )
+    if "/" in word:
+        host = EnginePython(python=Path(word))
+        return adopt_engine(engine_id(host, root), (root / word).absolute(), None)
+    return build_engine(word, root)
 
 
 def build_engine(name: str, root: Path) -> Path:
-    """Install the environment of a lock, unless it is there, and describe it.
-
-    Args:
-        name: `vllm-cpu`, `vllm-cuda`, `llmcompressor`, `guidellm` or `lm-eval`.
-        root: the project, which holds the lock.
-
-    Returns:
-        The description file.
+    """Install the environment of a lock, unless it is there; returns the description file.
 
     Raises:
         UserError: no such lock, or it cannot be installed here.
@@ -130,7 +145,8 @@ def build_engine(name: str, root: Path) -> Path:
         if description.is_file():
             return description
         began = time.monotonic()
-        say(f"{name}: installing {_count(lock)} packages into {home}")
+        packages = lock.read_text().count("==")
+        say(f"{name}: installing {packages} packages into {home}")
         environment = home / "venv"
         shutil.rmtree(environment, ignore_errors=True)
         _uv("venv", "--quiet", "--python", PYTHON_VERSION, str(environment))
@@ -144,19 +160,6 @@ def build_engine(name: str, root: Path) -> Path:
             _name_the_distribution(environment)
         _describe(name, python, description)
         say(f"{name}: ready after {time.monotonic() - began:.0f} s")
-    return description
-
-
-def describe_host_engine(engine: EnginePython, root: Path) -> Path:
-    """Describe an engine that is already on the host; returns the description file.
-
-    Raises:
-        UserError: its Python cannot import vLLM.
-    """
-    description = description_file(engine_id(engine, root))
-    if not description.is_file():
-        say(f"asking {engine.python} for its vllm serve arguments")
-        _describe("host", (root / engine.python).absolute(), description)
     return description
 
 
@@ -176,44 +179,24 @@ def adopt_engine(id: str, python: Path, vllm: str | None) -> Path:
     It is asked for its arguments, which imports vLLM: an engine that lacks a library is refused
     before a server of it is started.
 
-    Args:
-        id: of the engine, as the plan has it.
-        python: imports vLLM.
-        vllm: the version that it must hold.
-
     Raises:
-        UserError: it does not hold vLLM, or another version, or cannot import it.
+        UserError: it does not hold vLLM, or not the version `vllm`, or cannot import it.
     """
     description = description_file(id)
     if description.is_file() and read_engine(id).python == python:
         return description
-    found = _host_vllm_version(python)
+    version = _host_vllm_version(python)
     # The part after a plus names a build, such as +cpu.
-    if vllm is not None and found.split("+")[0] != vllm.split("+")[0]:
-        raise UserError(f"{python}: has vllm {found}, but the study asks for {vllm}")
+    if vllm is not None and version.split("+")[0] != vllm.split("+")[0]:
+        raise UserError(f"{python}: has vllm {version}, but the study asks for {vllm}")
     say(f"asking {python} for its vllm serve arguments")
     _describe("host", python, description)
     return description
 
 
-def find_version(version: str, python: Path | None, root: Path) -> Path:
-    """Describe the engine that a study declares by its version; returns the description file.
-
-    Raises:
-        UserError: no Python is named, or it does not hold that version.
-    """
-    engine = EngineVersion(vllm=version)
-    if python is None:
-        raise UserError(
-            f"engine: no Python with vllm {version} is known on this host; measure on another with"
-            " `servetune bundle export`, or name the Python here:"
-            f" servetune engine vllm=={version} --python PATH"
-        )
-    return adopt_engine(engine_id(engine, root), python.absolute(), version)
-
-
 def _describe(name: str, python: Path, description: Path) -> None:
-    arguments = ["--serve"] if name in (*SERVING, "host") else []
+    # The other environments make checkpoints or load.
+    arguments = ["--serve"] if name in ("vllm-cpu", "vllm-cuda", "host") else []
     answer = subprocess.run(
         [python, "-m", "servetune.engines.inside_probe", *arguments],
         env=environment_with_source(),
@@ -224,8 +207,8 @@ def _describe(name: str, python: Path, description: Path) -> None:
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
         raise UserError(f"{python}: the environment does not work: {last}")
-    found = json.loads(answer.stdout.splitlines()[-1])
-    write_json(description, BuiltEngine(name=name, python=python, **found))
+    probed = json.loads(answer.stdout.splitlines()[-1])
+    write_json(description, BuiltEngine(name=name, python=python, **probed))
 
 
 def _name_the_distribution(environment: Path) -> None:
@@ -264,8 +247,8 @@ def _uv(*arguments: str) -> None:
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if uv is None:
         raise UserError("uv: not found; install this project with: python3 -m pip install uv")
-    environment = {k: v for k, v in os.environ.items() if k != "UV_FIND_LINKS"}
-    environment.pop("VIRTUAL_ENV", None)
+    hidden = ("UV_FIND_LINKS", "VIRTUAL_ENV")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
     done = subprocess.run([uv, *arguments], env=environment, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
@@ -280,11 +263,3 @@ def _host_vllm_version(python: Path) -> str:
     except (OSError, subprocess.CalledProcessError):
         raise UserError(f"engine: {python}: cannot import vllm; name a Python that can") from None
     return answer.stdout.strip()
-
-
-def _count(lock: Path) -> int:
-    return sum("==" in line for line in lock.read_text().splitlines())
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:12]
