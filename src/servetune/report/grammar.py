@@ -7,7 +7,6 @@ sets: `hidden` (variants not shown), `where` (workload and load point), `workloa
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -17,6 +16,9 @@ from servetune.report.wording import listed, where_of
 from servetune.tables.frames import known, records_of
 
 Spec = dict[str, Any]
+
+SELECTED = "datum.where === where && indexof(hidden, datum.variant) < 0"
+"""Keeps the rows of the place that the reader selects, of the variants shown."""
 
 
 def places_of(table: pd.DataFrame) -> list[str]:
@@ -30,26 +32,9 @@ def heaviest(table: pd.DataFrame) -> str:
     return places_of(table[table["workload"] == table["workload"].iloc[0]])[-1]
 
 
-def positions_of(row: dict[str, Any]) -> list[float]:
-    """Read the acceptance by position of a row: a list, an array of a Parquet file, or none."""
-    values = row["acceptance_by_position"]
-    if values is None or isinstance(values, float):
-        return []
-    return [float(value) for value in values]
-
-
-@dataclass(frozen=True)
-class Places:
-    """The places to select from, as the charts name them, and the one that is shown first."""
-
-    names: list[str]
-    chosen: str | None
-
-    @classmethod
-    def of(cls, table: pd.DataFrame) -> "Places":
-        """Take the places of a table."""
-        names = places_of(table)
-        return cls(names, heaviest(table) if names else None)
+def positions_of(values: Any) -> list[float]:
+    """Read the acceptance by position: a list, an array of a Parquet file, or none."""
+    return [] if values is None or isinstance(values, float) else [float(v) for v in values]
 
 
 def short(value: Any) -> float:
@@ -90,6 +75,13 @@ def tooltip(title: str, field: str) -> list[alt.Tooltip]:
     return [alt.Tooltip("variant:N", title="variant"), alt.Tooltip(f"{field}:N", title=title)]
 
 
+def points(base: alt.Chart, variants: list[str], title: str, size: int = 80) -> alt.Chart:
+    """Mark rows by points, each with the look of its variant and the text of its field `shown`."""
+    colour, shape = look(variants)
+    marked = base.mark_point(filled=True, opacity=1, size=size)
+    return marked.encode(colour, shape, tooltip=tooltip(title, "shown"))
+
+
 def shown(chart: alt.LayerChart) -> alt.LayerChart:
     """Leave out the variants that the reader hides, in a chart without another selection."""
     return hiding(chart.transform_filter("indexof(hidden, datum.variant) < 0"))
@@ -101,9 +93,10 @@ def layered(*layers: alt.Chart | alt.LayerChart) -> alt.LayerChart:
     return alt.LayerChart(layer=list(layers))
 
 
-def hiding(chart: alt.LayerChart) -> alt.LayerChart:
-    """Give a chart the parameter that holds the variants not shown."""
-    return chart.add_params(alt.param(name="hidden", value=[]))
+def hiding(chart: alt.LayerChart, **chosen: Any) -> alt.LayerChart:
+    """Give a chart its parameters: the variants not shown, and others with their first values."""
+    params = {"hidden": [], **chosen}
+    return chart.add_params(*(alt.param(name=name, value=value) for name, value in params.items()))
 
 
 def distinct(rows: list[dict[str, Any]], key: str) -> list[str]:

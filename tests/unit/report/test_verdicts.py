@@ -7,7 +7,7 @@ import pytest
 from servetune.analysis.judgement import judge_study
 from servetune.report.answer.charts import forest
 from servetune.report.html import render_html
-from servetune.report.latency.words import percentile_table
+from servetune.report.latency.section import percentile_table
 from servetune.report.markdown import render_markdown
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan, rename_variants
 

@@ -1,11 +1,13 @@
-"""Latency: its distributions, and what throughput costs of it. See `charts` for the rules."""
+"""Distributions of latency."""
 
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from servetune.report.grammar import (
+    SELECTED,
     Spec,
     data,
     heaviest,
@@ -13,9 +15,10 @@ from servetune.report.grammar import (
     layered,
     log_ticks,
     look,
+    points,
     says,
+    short,
     spec,
-    tooltip,
 )
 from servetune.report.wording import number, where_of
 from servetune.tables.frames import first_of
@@ -50,7 +53,7 @@ def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> 
     title = LATENCIES[latency]
     base = (
         alt.Chart(data())
-        .transform_filter("datum.where === where && indexof(hidden, datum.variant) < 0")
+        .transform_filter(SELECTED)
         .transform_flatten(["probability", "value"])
         .encode(
             alt.X(
@@ -63,47 +66,37 @@ def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> 
                 scale=alt.Scale(domain=[0, 1]),
                 axis=alt.Axis(title="requests at or below", format=".0%", values=_SHARES),
             ),
-            *look(variants)[:1],
+            look(variants)[0],
             detail="measurement:N",
         )
     )
-    marked = " || ".join(f"datum.probability === {p}" for p in MARKED)
-    points = (
-        base.transform_filter(marked)
-        .transform_calculate(
-            shown="format(datum.value, '.3s') + ' ms at p' + format(datum.probability * 100, 'd')"
-            " + ', repeat ' + datum.repeat"
-        )
-        .mark_point(filled=True, opacity=1, size=60)
-        .encode(*look(variants)[1:], tooltip=tooltip(title, "shown"))
+    marked = base.transform_filter(
+        " || ".join(f"datum.probability === {p}" for p in MARKED)
+    ).transform_calculate(
+        shown="format(datum.value, '.3s') + ' ms at p' + format(datum.probability * 100, 'd')"
+        " + ', repeat ' + datum.repeat"
     )
     where = heaviest(of_latency)
-    medians = [f"{c['variant']} {number(_median(c))} ms" for c in curves if c["where"] == where]
+    medians = [
+        f"{curve['variant']} {number(dict(values).get(0.5))} ms"
+        for curve in curves
+        if curve["where"] == where
+        for values in [zip(curve["probability"], curve["value"], strict=True)]
+    ]
     description = f"Distribution of {title} over requests. Medians at {where}: {says(medians)}"
-    chart = hiding(layered(base.mark_line(), points)).add_params(
-        alt.param(name="where", value=where)
-    )
-    return spec(chart, description, 230, rows=curves)
+    lines = layered(base.mark_line(), points(marked, variants, title, size=60))
+    return spec(hiding(lines, where=where), description, 230, rows=curves)
 
 
 def _curve(index: int, group: pd.DataFrame, every: int) -> dict[str, Any]:
-    first = first_of(group)
-    probabilities = [float(p) for p in group["probability"]]
-    kept = [
-        i
-        for i, p in enumerate(probabilities)
-        if i % every == 0 or p in MARKED or i == len(probabilities) - 1
-    ]
-    values = group["value_ms"].tolist()
+    first, count = first_of(group), np.arange(len(group))
+    is_kept = (count % every == 0) | group["probability"].isin(MARKED) | (count == len(group) - 1)
+    kept = group[is_kept]
     return {
         "variant": first["variant"],
         "where": where_of(first),
         "measurement": index,
         "repeat": int(first["repeat"]),
-        "probability": [probabilities[i] for i in kept],
-        "value": [float(f"{values[i]:.4g}") for i in kept],
+        "probability": [float(p) for p in kept["probability"]],
+        "value": [short(value) for value in kept["value_ms"]],
     }
-
-
-def _median(curve: dict[str, Any]) -> float | None:
-    return dict(zip(curve["probability"], curve["value"], strict=True)).get(0.5)

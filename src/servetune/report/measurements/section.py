@@ -1,6 +1,6 @@
 """All measurements, a row each, whatever became of them."""
 
-from servetune.report.latency.charts import LATENCIES
+from servetune.metrics import METRIC
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Name, Styled, Table
@@ -9,15 +9,13 @@ from servetune.tables.frames import records_of
 
 SAID = "Latencies in milliseconds; invalid rows show what was measured, and count nowhere else."
 
+PERCENTILES = [f"{name}_p{p}_ms" for name in ("ttft", "tpot", "e2e") for p in (50, 90, 99)]
+
 COLUMNS = {
     "completed_requests": ("Requests", whole),
     "failed_requests": ("Failed", whole),
     "duration_s": ("Duration, s", number),
-    **{
-        f"{latency}_p{percentile}_ms": (f"{title.split(' ')[0]} p{percentile}", number)
-        for latency, title in LATENCIES.items()
-        for percentile in (50, 90, 99)
-    },
+    **{name: (METRIC[name].title, number) for name in PERCENTILES},
     "itl_p50_ms": ("ITL p50", number),
     "output_throughput_tok_s": ("Output, tok/s", number),
     "request_throughput_rps": ("Requests/s", number),
@@ -29,8 +27,7 @@ COLUMNS = {
 
 def section(measured: Measured) -> Section:
     """Make the section."""
-    spent = measured.costs
-    columns = {**COLUMNS, **{name: (head, number) for name, head in spent.items()}}
+    columns = {**COLUMNS, **{name: (head, number) for name, head in measured.costs.items()}}
     rows = [
         [
             *(Name(row["variant"]), row["workload"], row["load_point"], str(row["repeat"])),

@@ -1,24 +1,15 @@
 """Roofline: what decode and prefill achieved of what the device allows."""
 
-from dataclasses import dataclass
+import math
+
+import altair as alt
 
 from servetune.analysis.findings.gather import Case
+from servetune.records.sessions import Ceilings
+from servetune.report.grammar import Spec, data, layered, points, says, short, shown, spec
 from servetune.report.measured import Measured
-from servetune.report.roofline.charts import roofline
 from servetune.report.section import Section
-from servetune.report.wording import number, where_of
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """What the template takes.
-
-    `ceilings` says what was held against; `impossible` where more was achieved than is possible.
-    """
-
-    placed: list[Case]
-    ceilings: list[str]
-    impossible: list[str]
+from servetune.report.wording import number, share, where_of
 
 
 def section(measured: Measured) -> Section | None:
@@ -26,24 +17,70 @@ def section(measured: Measured) -> Section | None:
     placed = [case for case in measured.loaded if case.attained]
     if not placed:
         return None
-    impossible = [
-        f"{case.row['variant']} at {where_of(case.row)}"
-        for case in placed
-        if case.attained and not case.attained.is_possible
-    ]
-    words = Roofline(placed, _ceilings(measured.loaded), impossible)
-    return Section("roofline", "Roofline", words, {"roofline": roofline(placed, measured.variants)})
+    words = {
+        "placed": placed,
+        "ceilings": _ceilings(measured.loaded),
+        "impossible": [
+            f"{case.row['variant']} at {where_of(case.row)}"
+            for case in placed
+            if case.attained and not case.attained.is_possible
+        ],
+    }
+    return Section("roofline", "Roofline", words, {"roofline": _chart(placed, measured.variants)})
 
 
 def _ceilings(cases: list[Case]) -> list[str]:
     """Say what the rooflines were held against, each once."""
-    found = []
-    for case in cases:
-        if case.engine is None:
-            continue
-        of = case.engine.ceilings
+    told = []
+    for of in (case.engine.ceilings for case in cases if case.engine):
         kinds = (("bf16", of.bf16_tflop_s), ("fp8", of.fp8_tflop_s), ("int8", of.int8_tflop_s))
-        told = [f"{number(value)} TFLOP/s in {name}" for name, value in kinds if value]
-        parts = [f"{number(of.memory_bandwidth_gb_s)} GB/s", *told]
-        found.append(f"{', '.join(parts)} ({of.source})")
-    return list(dict.fromkeys(found))
+        peaks = [f"{number(value)} TFLOP/s in {name}" for name, value in kinds if value]
+        parts = [f"{number(of.memory_bandwidth_gb_s)} GB/s", *peaks]
+        told.append(f"{', '.join(parts)} ({of.source})")
+    return list(dict.fromkeys(told))
+
+
+def _chart(placed: list[Case], variants: list[str]) -> Spec:
+    """Draw achieved against possible FLOPs a second over FLOPs a byte, of decode."""
+    rows = [
+        {
+            "variant": case.row["variant"],
+            "intensity": short(attained.intensity),
+            "value": short(attained.work.flops / (attained.step_ms / 1e3) / 1e12),
+            "shown": f"{where_of(case.row)}: MBU {share(attained.decode.mbu)}"
+            f", MFU {share(attained.decode.mfu)}",
+        }
+        for case in placed
+        if (attained := case.attained)
+    ]
+    low = min(row["intensity"] for row in rows) / 2
+    high = max(row["intensity"] for row in rows) * 4
+    roofs = ((case.engine.ceilings, case.engine.model.compute) for case in placed if case.engine)
+    roof = [
+        {"roof": i, "intensity": short(at), "value": short(top)}
+        for i, (ceilings, compute) in enumerate(dict.fromkeys(roofs))
+        for at, top in _roof(ceilings, compute, low, high)
+    ]
+    x = alt.X(
+        "intensity:Q",
+        scale=alt.Scale(type="log", nice=False),
+        axis=alt.Axis(title="FLOPs a byte (log scale)", tickCount=5, format="~s", grid=False),
+    )
+    y = alt.Y(
+        "value:Q",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(title="TFLOP/s (log scale)", tickCount=5, format="~g", grid=False),
+    )
+    lines = alt.Chart(data("roof")).mark_line(strokeDash=[5, 3]).encode(x, y, detail="roof:N")
+    dots = points(alt.Chart(data()).encode(x, y), variants, "Decode")
+    facts = [f"{row['variant']} at {row['shown']}" for row in rows]
+    text = f"Decode on the roofline: dashed is what the device allows. {says(facts)}"
+    return spec(shown(layered(lines, dots)), text, 260, rows=rows, roof=roof)
+
+
+def _roof(ceilings: Ceilings, compute: str, low: float, high: float) -> list[tuple[float, float]]:
+    """Return the corners of a roof: intensity, and TFLOPs a second that it allows."""
+    peak = ceilings.flop_s(compute) or math.inf
+    corner = min(max(peak / ceilings.bandwidth_byte_s, low), high)
+    ends = sorted({low, corner, high})
+    return [(at, min(at * ceilings.bandwidth_byte_s, peak) / 1e12) for at in ends]

@@ -1,72 +1,136 @@
 """Speculative decoding: acceptance, and up to which load it pays."""
 
-from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
 
+import altair as alt
+import pandas as pd
+
+from servetune.analysis.payoff import Place
+from servetune.analysis.roofline.speculation import speculate
 from servetune.report.gfm import bullets, text
-from servetune.report.grammar import Places
+from servetune.report.grammar import (
+    SELECTED,
+    Spec,
+    data,
+    heaviest,
+    hiding,
+    layered,
+    look,
+    places_of,
+    points,
+    positions_of,
+    says,
+    spec,
+)
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.speculation.charts import acceptance
-from servetune.report.speculation.words import drafted, interval, sentences, synthetic
+from servetune.report.speculation.words import interval, sentences, synthetic
 from servetune.report.table import Cell, Name, Table
-from servetune.report.wording import NONE, TIMES, number, percent, ratio
+from servetune.report.wording import NONE, TIMES, number, percent, ratio, where_of
+from servetune.tables.frames import grouped, known, records_of
 
-
-@dataclass(frozen=True)
-class Speculation:
-    """What the template takes; `synthetic` names variants whose acceptance is set."""
-
-    table: Table
-    sentences: list[str]
-    synthetic: str
-    places: Places
+HEADS = (
+    *("Variant", "Load point", "Length", "Ratio", "By position", f"Step, {TIMES} plain"),
+    *("measured", "Speed-up, predicted", "measured", "Pays until"),
+)
 
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no variant speculates."""
-    rows: list[list[Cell]] = [
-        [
-            *(Name(each.variant), each.where, number(each.length), percent(each.acceptance)),
-            ", ".join(map(percent, each.positions)),
-            *(number(each.step_cost), number(each.measured_step_cost), ratio(each.predicted)),
-            interval(each.measured) if each.measured else NONE,
-            each.pays_until,
-        ]
-        for each in drafted(measured)
-    ]
+    rows = _rows(measured)
     if not rows:
         return None
-    heads = (
-        *(
-            "Variant",
-            "Load point",
-            "Length",
-            "Ratio",
-            "By position",
-            f"Step, {TIMES} plain",
-            "measured",
-        ),
-        *("Speed-up, predicted", "measured", "Pays until"),
-    )
     texts = ("Variant", "Load point", "By position")
-    words = Speculation(
-        Table("Acceptance", heads, rows, texts, css=("tall after", "dense")),
-        sentences(measured.payoffs),
-        synthetic(measured.plan),
-        Places.of(measured.speculating),
-    )
+    said, remark = sentences(measured.payoffs), synthetic(measured.plan)
+    blocks = ["### Speculation", text(remark), bullets(list(map(text, said)))]
     return Section(
         "speculation",
         "Speculative decoding",
-        words,
-        {"acceptance": acceptance(measured.points, measured.variants)},
-        lambda fit: _markdown(words),
+        {
+            "table": Table("Acceptance", HEADS, rows, texts, css=("tall after", "dense")),
+            "sentences": said,
+            "synthetic": remark,
+            "places": places_of(measured.speculating),
+            "place": heaviest(measured.speculating),
+        },
+        {"acceptance": _chart(measured.points, measured.variants)},
+        lambda fit: "\n\n".join(filter(None, blocks)) if said else None,
         link="Speculation",
     )
 
 
-def _markdown(words: Speculation) -> str | None:
-    if not words.sentences:
+def _rows(measured: Measured) -> list[list[Cell]]:
+    """Make a row a load point that speculated, of means over its ok repeats."""
+    predicted = {
+        case.row["measurement"]: speculate(case.row, case.engine)
+        for case in measured.loaded
+        if case.engine
+    }
+    places: dict[Place, list[dict[str, Any]]] = grouped(
+        records_of(measured.speculating),
+        lambda row: (row["variant"], row["workload"], row["load_point"]),
+    )
+    cells: list[list[Cell]] = []
+    for place, rows in places.items():
+        length = fmean(row["acceptance_length"] for row in rows)
+        positions = (positions_of(row["acceptance_by_position"]) for row in rows)
+        gains = [gain for row in rows if (gain := predicted.get(row["measurement"]))]
+        speedup = measured.speedups.get(place)
+        cells.append(
+            [
+                *(Name(place[0]), where_of(rows[0]), number(length)),
+                percent(fmean(known(row["acceptance_ratio"]) or 0.0 for row in rows)),
+                ", ".join(percent(fmean(shares)) for shares in zip(*positions, strict=False)),
+                number(fmean(gain.step_cost for gain in gains) if gains else None),
+                # The cost of a step that the measured speed-up implies.
+                number(length / speedup.value if speedup else None),
+                ratio(fmean(gain.predicted_speedup for gain in gains) if gains else None),
+                interval(speedup) if speedup else NONE,
+                _until(gains[0].pays_until) if gains else NONE,
+            ]
+        )
+    return cells
+
+
+def _until(batch: int | None) -> str:
+    return "always" if batch is None else "never" if batch == 1 else f"batch {batch - 1}"
+
+
+def _chart(table: pd.DataFrame, variants: list[str]) -> Spec | None:
+    """Draw the share of draft tokens accepted at each position; None where none was told."""
+    ok = table[table["status"] == "ok"]
+    speculating = ok[[bool(positions_of(values)) for values in ok["acceptance_by_position"]]]
+    rows = [
+        {
+            "variant": row["variant"],
+            "where": where_of(row),
+            "measurement": row["measurement"],
+            "position": position,
+            "value": value,
+            "shown": f"{value:.0%} of draft token {position}",
+        }
+        for row in records_of(speculating)
+        for position, value in enumerate(positions_of(row["acceptance_by_position"]), start=1)
+    ]
+    if not rows:
         return None
-    told = [text(words.synthetic)] if words.synthetic else []
-    return "\n\n".join(["### Speculation", *told, bullets(list(map(text, words.sentences)))])
+    where = heaviest(speculating)
+    base = (
+        alt.Chart(data())
+        .transform_filter(SELECTED)
+        .encode(
+            alt.X("position:O", axis=alt.Axis(title="position in the draft", labelAngle=0)),
+            alt.Y(
+                "value:Q",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(title="accepted", format=".0%", tickCount=5),
+            ),
+            look(variants)[0],
+            detail="measurement:N",
+        )
+    )
+    facts = [f"{row['variant']} {row['shown']}" for row in rows if row["where"] == where]
+    description = f"Acceptance by position in the draft, {where}. {says(facts)}"
+    chart = layered(base.mark_line(), points(base, variants, "Accepted"))
+    return spec(hiding(chart, where=where), description, 220, rows=rows)

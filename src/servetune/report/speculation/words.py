@@ -1,95 +1,27 @@
-"""Speculation in the report: a row a load point, and up to which load it pays."""
+"""Speculation in words: up to which load it pays."""
 
-from dataclasses import dataclass
-from statistics import fmean
-from typing import Any
-
-from servetune.analysis.payoff import Payoff, Place, Speedup, is_synthetic
-from servetune.analysis.roofline.speculation import speculate
+from servetune.analysis.payoff import Payoff, Speedup, is_synthetic
 from servetune.plan.planned import Plan
-from servetune.report.measured import Measured
-from servetune.report.wording import NONE, listed, ratio, where_of
-from servetune.tables.frames import known, records_of
+from servetune.report.wording import listed, ratio
 
 
-@dataclass(frozen=True)
-class Drafted:
-    """Speculation at one load point, means over its ok repeats."""
-
-    variant: str
-    where: str
-    length: float
-    acceptance: float
-    positions: list[float]
-    step_cost: float | None
-    predicted: float | None
-    measured: Speedup | None
-    pays_until: str
-
-    @property
-    def measured_step_cost(self) -> float | None:
-        """The cost of a step that the measured speed-up implies."""
-        return self.length / self.measured.value if self.measured else None
-
-
-def drafted(measured: Measured) -> list[Drafted]:
-    """Return a row a load point that speculated."""
-    gains = {
-        case.row["measurement"]: speculate(case.row, case.engine)
-        for case in measured.loaded
-        if case.engine
-    }
-    found = []
-    places: dict[Place, list[dict[str, Any]]] = {}
-    for row in records_of(measured.speculating):
-        places.setdefault((row["variant"], row["workload"], row["load_point"]), []).append(row)
-    for place, rows in places.items():
-        told = [gain for row in rows if (gain := gains.get(row["measurement"]))]
-        found.append(
-            Drafted(
-                variant=place[0],
-                where=where_of(rows[0]),
-                length=fmean(row["acceptance_length"] for row in rows),
-                acceptance=fmean(known(row["acceptance_ratio"]) or 0.0 for row in rows),
-                positions=[fmean(each) for each in zip(*map(positions_of, rows), strict=False)],
-                step_cost=fmean(gain.step_cost for gain in told) if told else None,
-                predicted=fmean(gain.predicted_speedup for gain in told) if told else None,
-                measured=measured.speedups.get(place),
-                pays_until=_until(told[0].pays_until) if told else NONE,
-            )
-        )
-    return found
-
-
-def positions_of(row: dict[str, Any]) -> list[float]:
-    """Read the acceptance by position of a row: a list, an array of a Parquet file, or none."""
-    values = row["acceptance_by_position"]
-    if values is None or isinstance(values, float):
-        return []
-    return [float(value) for value in values]
-
-
-def _until(batch: int | None) -> str:
-    return "always" if batch is None else "never" if batch == 1 else f"batch {batch - 1}"
-
-
-def sentences(found: list[Payoff]) -> list[str]:
+def sentences(payoffs: list[Payoff]) -> list[str]:
     """Say of each variant and workload up to which concurrency it was measured to pay."""
-    return [_sentence(each) for each in found]
+    return [_sentence(payoff) for payoff in payoffs]
 
 
-def _sentence(found: Payoff) -> str:
-    pays, stops = found.pays_at, found.stops_at
-    who = f"{found.variant} against {found.plain}, {found.workload}"
+def _sentence(payoff: Payoff) -> str:
+    pays, stops = payoff.pays_at, payoff.stops_at
+    who = f"{payoff.variant} against {payoff.plain}, {payoff.workload}"
     if pays is None:
-        said = f"it is not proven to pay even at concurrency {_at(found.points[0])}"
-    elif pays == found.points[-1]:
+        said = f"it is not proven to pay even at concurrency {_at(payoff.points[0])}"
+    elif pays == payoff.points[-1]:
         said = f"it pays at every concurrency measured, up to {_at(pays)}"
     elif stops is None:
         said = f"it pays up to concurrency {_at(pays)}; above, it is undecided"
     else:
         said = f"it pays up to concurrency {_at(pays)}, and no longer at {_at(stops)}"
-    unsure = "" if found.has_intervals else " A single launch has no interval."
+    unsure = "" if payoff.has_intervals else " A single launch has no interval."
     return f"{who}: {said}.{unsure}"
 
 

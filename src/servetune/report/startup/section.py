@@ -2,15 +2,26 @@
 
 from typing import Any
 
+import altair as alt
+
 from servetune.analysis.findings.gather import Case
+from servetune.report.grammar import Spec, data, distinct, layered, points, says, shown, spec
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
-from servetune.report.startup.charts import PHASES, phases
 from servetune.report.table import Cell, Name, Table
 from servetune.report.wording import number, whole
 from servetune.tables.frames import known
 
 GIB = 2**30
+
+PHASES = {
+    "startup_imports_s": "imports and the rest",
+    "startup_weights_s": "weights",
+    "startup_compilation_s": "compilation",
+    "startup_capture_s": "graph capture",
+    "startup_profiling_s": "profiling and warm-up",
+}
+"""The parts of a start, with their names for readers."""
 
 SAID = (
     "Where the time from launch to ready went, and what the server then has room for. Weights are"
@@ -21,13 +32,13 @@ SAID = (
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no server told the phases of its start."""
     starts = _starts(measured.served)
-    chart = phases(starts, measured.variants)
+    chart = _chart(starts, measured.variants)
     if chart is None:
         return None
     rows: list[list[Cell]] = [
         [
-            *(Name(row["variant"]), str(row["repeat"]), number(row["startup_s"])),
-            *(number(row[column]) for column in PHASES),
+            *(Name(row["variant"]), str(row["repeat"])),
+            *(number(row[column]) for column in ("startup_s", *PHASES)),
             *(number(row[name]) for name in ("weights_gib", "kv_cache_gib")),
             whole(row["kv_cache_tokens"]),
             number(row["kv_cache_max_concurrency"]),
@@ -45,15 +56,35 @@ def section(measured: Measured) -> Section | None:
 
 def _starts(served: list[Case]) -> list[dict[str, Any]]:
     """One row a start: the facts of its server, and the memory of its KV cache and weights."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    starts: dict[tuple[str, int], dict[str, Any]] = {}
     for case in served:
-        row = dict(case.row)
-        tokens, engine = known(row.get("kv_cache_tokens")), case.engine
-        if known(row.get("weights_gib")) is None and engine:
+        row, engine, tokens = dict(case.row), case.engine, case.value("kv_cache_tokens")
+        if case.value("weights_gib") is None and engine:
             row["weights_gib"] = engine.model.stored_bytes / GIB
-        if known(row.get("kv_cache_gib")) is None and engine and tokens:
+        if case.value("kv_cache_gib") is None and engine and tokens:
             kept = 1 if str(row.get("kv_cache_dtype")).startswith(("fp8", "int8")) else 2
             row["kv_cache_gib"] = tokens * engine.model.kv_values_per_token * kept / GIB
-        if known(row.get("startup_s")) is not None:
-            found.setdefault((row["session"], row["launch"]), row)
-    return list(found.values())
+        if case.value("startup_s") is not None:
+            starts.setdefault((row["session"], row["launch"]), row)
+    return list(starts.values())
+
+
+def _chart(starts: list[dict[str, Any]], variants: list[str]) -> Spec | None:
+    """Draw where the time of each start went; None where no server told it."""
+    rows = [
+        {"variant": row["variant"], "phase": name, "value": value, "shown": f"{number(value)} s"}
+        for row in starts
+        for column, name in PHASES.items()
+        if (value := known(row.get(column))) is not None
+    ]
+    if not rows:
+        return None
+    phases = [name for name in PHASES.values() if name in distinct(rows, "phase")]
+    base = alt.Chart(data()).encode(
+        alt.X("value:Q", scale=alt.Scale(zero=True), axis=alt.Axis(title="time (s)")),
+        alt.Y("phase:N", sort=phases, axis=alt.Axis(title=None, ticks=False, labelLimit=160)),
+    )
+    facts = [f"{row['variant']} {row['phase']} {row['shown']}" for row in rows]
+    description = f"Where the start of each server went. {says(facts)}"
+    dots = points(base, variants, "Time")
+    return spec(shown(layered(dots)), description, 34 * len(phases) + 20, rows=rows)

@@ -1,38 +1,129 @@
 """Throughput against latency: a line a variant through its load points."""
 
-from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import pandas as pd
 
 from servetune.metrics import PERCENTILES
+from servetune.report.grammar import Spec, data, distinct, hiding, layered, look, points, says, spec
 from servetune.report.latency.charts import LATENCIES
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.tradeoff.charts import tradeoff
-from servetune.report.wording import is_batch
-from servetune.tables.frames import records_of
+from servetune.report.wording import is_batch, number
+from servetune.tables.frames import known, records_of
 
-
-@dataclass(frozen=True)
-class Tradeoff:
-    """What the template takes: the captions of its charts, and what a reader selects."""
-
-    captions: dict[str, str]
-    workloads: list[str]
-    percentiles: list[str]
-    has_batches: bool
+SELECTED = (
+    "datum.workload === workload && datum.percentile === percentile"
+    " && indexof(hidden, datum.variant) < 0"
+)
 
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no load point has a line to draw."""
-    rows = [row for row in records_of(measured.comparison) if row["ok"]]
-    drawn = [row for row in rows if not is_batch(row)]
-    of = measured.points, records_of(measured.comparison), measured.variants
-    charts = {f"tradeoff-{latency}": tradeoff(*of, latency) for latency in LATENCIES}
+    rows = records_of(measured.comparison)
+    charts = {
+        f"tradeoff-{latency}": _chart(measured.points, rows, measured.variants, latency)
+        for latency in LATENCIES
+    }
     if not (charts["tradeoff-ttft"] or charts["tradeoff-e2e"]):
         return None
-    words = Tradeoff(
-        {f"tradeoff-{latency}": title for latency, title in LATENCIES.items()},
-        list(dict.fromkeys(row["workload"] for row in drawn)),
-        [f"p{percentile}" for percentile in PERCENTILES],
-        has_batches=len(drawn) < len(rows),
-    )
+    words = {
+        "captions": {f"tradeoff-{latency}": title for latency, title in LATENCIES.items()},
+        "workloads": distinct([r for r in rows if r["ok"] and not is_batch(r)], "workload"),
+        "percentiles": [f"p{percentile}" for percentile in PERCENTILES],
+        "has_batches": any(row["ok"] and is_batch(row) for row in rows),
+    }
     return Section("tradeoff", "Throughput against latency", words, charts)
+
+
+def _chart(
+    table: pd.DataFrame, compared: list[dict[str, Any]], variants: list[str], latency: str
+) -> Spec | None:
+    """Draw a latency against output throughput: a line a variant through its load points.
+
+    Lines join the means over ok repeats; the faint points are the repeats. A batch is left out:
+    its latencies are the place of a request in the queue.
+    """
+    means = _means(compared, latency, variants)
+    if not means:
+        return None
+    ok = table[table["status"] == "ok"] if table["repeat"].nunique() > 1 else table[:0]
+    repeats = [point for row in records_of(ok) if (point := _point(row, latency))]
+    workload, title = means[0]["workload"], LATENCIES[latency]
+    axes = (
+        alt.X(
+            "throughput:Q",
+            scale=alt.Scale(zero=False, padding=22),
+            axis=alt.Axis(title="output tok/s", tickCount=5),
+        ),
+        alt.Y(
+            "value:Q",
+            scale=alt.Scale(zero=False, padding=14),
+            axis=alt.Axis(title=f"{title} (ms)", tickCount=5),
+        ),
+    )
+    base = (
+        alt.Chart(data())
+        .transform_flatten(["percentile", "value", "told"])
+        .transform_filter(SELECTED)
+        .transform_calculate(shown="datum.told + ' ms at ' + datum.at + ' tok/s'")
+        .encode(*axes)
+    )
+    colour, shape = look(variants)
+    layers = [
+        base.mark_line(opacity=0.75).encode(colour, order="order:Q"),
+        points(base, variants, title),
+        # Above for one variant and below for the next, since their lines run close.
+        base.mark_text(align="left", dx=7, dy=alt.expr("datum.lane % 2 ? 11 : -8")).encode(
+            text="load_point:N"
+        ),
+    ]
+    if repeats:
+        faint = (
+            alt.Chart(data("repeats"))
+            .transform_flatten(["percentile", "value"])
+            .transform_filter(SELECTED)
+            .encode(*axes)
+        )
+        layers.insert(0, faint.mark_point(filled=True, opacity=0.35, size=30).encode(colour, shape))
+    facts = [
+        f"{row['variant']} {row['load_point']} {row['told'][0]} ms at {row['at']} tok/s"
+        for row in means
+        if row["workload"] == workload and row["percentile"][0] == "p50"
+    ]
+    description = f"{title} p50 against output throughput, {workload}. {says(facts)}"
+    chart = hiding(layered(*layers), workload=workload, percentile="p50")
+    return spec(chart, description, 250, rows=means, repeats=repeats)
+
+
+def _means(rows: list[dict[str, Any]], latency: str, variants: list[str]) -> list[dict[str, Any]]:
+    """Return a row a load point, with its percentiles in lists: a large study has many."""
+    return [
+        {
+            **point,
+            "load_point": row["load_point"],
+            "order": order,
+            "lane": variants.index(row["variant"]),
+            "at": number(row["output_throughput_tok_s"]),
+            "told": [number(value) for value in point["value"]],
+        }
+        for order, row in enumerate(rows)
+        if (point := _point(row, latency))
+    ]
+
+
+def _point(row: dict[str, Any], latency: str) -> dict[str, Any] | None:
+    """Return what is drawn of a row: None of a batch, and where a number is missing."""
+    throughput = known(row["output_throughput_tok_s"])
+    values = {f"p{p}": known(row[f"{latency}_p{p}_ms"]) for p in PERCENTILES}
+    measured = {name: float(f"{v:.5g}") for name, v in values.items() if v is not None}
+    if is_batch(row) or throughput is None or not measured:
+        return None
+    return {
+        "variant": row["variant"],
+        "workload": row["workload"],
+        "throughput": float(f"{throughput:.5g}"),
+        "percentile": list(measured),
+        "value": list(measured.values()),
+    }

@@ -1,27 +1,45 @@
 """Conversations by turn: what each turn costs, and how much of it the prefix cache saves."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import pandas as pd
 
 from servetune.report.gfm import table_of
-from servetune.report.grammar import Places
+from servetune.report.grammar import (
+    SELECTED,
+    Spec,
+    data,
+    heaviest,
+    hiding,
+    layered,
+    look,
+    places_of,
+    points,
+    says,
+    short,
+    spec,
+)
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
-from servetune.report.turns.charts import DRAWN, over_turns
-from servetune.report.turns.words import first_and_last, from_to
-from servetune.report.wording import where_of
+from servetune.report.turns.words import KEY
+from servetune.report.wording import number, share, where_of, whole
+from servetune.tables.frames import first_of, records_of
 
 TITLE = "Conversations by turn"
 
-HEADS = {
-    "prefix_cache_hit_ratio": "Prefix-cache hits",
-    "ttft_p50_ms": "TTFT p50, ms",
-    "tpot_p50_ms": "TPOT p50, ms",
-    "input_tokens_mean": "Input tokens",
-    "requests": "Requests",
-}
-
 COLUMNS = {
+    "prefix_cache_hit_ratio": ("Prefix-cache hits", share),
+    "ttft_p50_ms": ("TTFT p50, ms", number),
+    "tpot_p50_ms": ("TPOT p50, ms", number),
+    "input_tokens_mean": ("Input tokens", number),
+    "requests": ("Requests", whole),
+}
+"""The metrics of a turn: the head, and how they are written."""
+
+IN_MARKDOWN = {
     **{head: head for head in ("Load point", "Variant", "Turns", "Prefix-cache hits")},
     "TTFT p50, ms": "TTFT p50, ms",
     "Input tokens, mean": "Input tokens",
@@ -30,32 +48,96 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Turns:
-    """What the template takes."""
+class Drawn:
+    """A metric over the turn: its chart, and `d3` formats of its axis and of what a point says."""
 
-    table: Table
-    places: Places
+    title: str
+    axis: str
+    form: str
+    tell: str
+    unit: str = ""
+    top: float | None = None
+
+
+DRAWN = {
+    "prefix_cache_hit_ratio": Drawn(
+        "Prefix-cache hits", "prompt tokens from the cache", ".0%", ".1%", top=1
+    ),
+    "ttft_p50_ms": Drawn("TTFT p50", "TTFT p50 (ms)", ",~f", ".3~r", " ms"),
+    "input_tokens_mean": Drawn("Input tokens", "input tokens, mean", ",~f", ",.0f"),
+}
+"""The metrics that are drawn over the turn."""
 
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None without a conversation."""
-    rows: list[list[Cell]] = [
-        [
-            *(Name(row["variant"]), where_of(row), str(row["turns"])),
-            *(from_to(row, metric) for metric in HEADS),
-        ]
-        for row in first_and_last(measured.by_turn)
-    ]
-    if not rows:
+    by_turn = measured.by_turn
+    if by_turn.empty:
         return None
-    heads = ("Variant", "Load point", "Turns", *HEADS.values())
+    rows = [_first_and_last(group) for _, group in by_turn.groupby(KEY[:3], sort=False)]
+    heads = ("Variant", "Load point", "Turns", *(head for head, _ in COLUMNS.values()))
     table = Table("First and last turn", heads, rows, texts=heads[:2], css=("tall", ""))
-    told = f"### {TITLE}\n\nValues in the first and in the last turn."
+    said = f"### {TITLE}\n\nValues in the first and in the last turn."
     return Section(
         "turns",
         TITLE,
-        Turns(table, Places.of(measured.by_turn)),
-        {f"turn-{m}": over_turns(measured.by_turn, measured.variants, m) for m in DRAWN},
-        lambda fit: f"{told}\n\n{table_of(measured, table.pick(COLUMNS), fit.rows)}",
+        {"table": table, "places": places_of(by_turn), "place": heaviest(by_turn)},
+        {f"turn-{metric}": _chart(by_turn, measured.variants, metric) for metric in DRAWN},
+        lambda fit: f"{said}\n\n{table_of(measured, table.pick(IN_MARKDOWN), fit.rows)}",
         link="By turn",
     )
+
+
+def _first_and_last(group: pd.DataFrame) -> list[Cell]:
+    turns = records_of(group.sort_values("turn"))
+    last = turns[-1]["turn"]
+    ends = turns[:1] if last == 1 else [turns[0], turns[-1]]
+    return [
+        *(Name(turns[0]["variant"]), where_of(turns[0]), str(last)),
+        *(
+            " \N{RIGHTWARDS ARROW} ".join(write(row[metric]) for row in ends)
+            for metric, (_, write) in COLUMNS.items()
+        ),
+    ]
+
+
+def _chart(by_turn: pd.DataFrame, variants: list[str], metric: str) -> Spec | None:
+    """Draw a metric over the turn of the conversations, a line a variant; None if not known."""
+    known_rows = by_turn[by_turn[metric].notna()]
+    if known_rows.empty:
+        return None
+    drawn, write = DRAWN[metric], COLUMNS[metric][1]
+    lines = [_line(group, metric) for _, group in known_rows.groupby(KEY[:3], sort=False)]
+    where = heaviest(known_rows)
+    scale = alt.Scale(zero=True) if drawn.top is None else alt.Scale(domain=[0, drawn.top])
+    base = (
+        alt.Chart(data())
+        .transform_filter(SELECTED)
+        .transform_flatten(["turn", "value"])
+        .encode(
+            alt.X("turn:O", axis=alt.Axis(title="turn", labelAngle=0)),
+            alt.Y("value:Q", scale=scale, axis=alt.Axis(title=drawn.axis, format=drawn.form)),
+            look(variants)[0],
+        )
+    )
+    told = f"format(datum.value, '{drawn.tell}') + '{drawn.unit} in turn ' + datum.turn"
+    marks = points(base.transform_calculate(shown=told), variants, drawn.title, size=60)
+    facts = [
+        f"{line['variant']} from {write(line['value'][0])} to {write(line['value'][-1])}"
+        for line in lines
+        if line["where"] == where
+    ]
+    description = f"{drawn.title} over the turns of a conversation, {where}. {says(facts)}"
+    chart = hiding(layered(base.mark_line(), marks), where=where)
+    return spec(chart, description, 220, rows=lines)
+
+
+def _line(group: pd.DataFrame, metric: str) -> dict[str, Any]:
+    ordered = group.sort_values("turn")
+    first = first_of(ordered)
+    return {
+        "variant": first["variant"],
+        "where": where_of(first),
+        "turn": [int(turn) for turn in ordered["turn"]],
+        "value": [short(value) for value in ordered[metric]],
+    }
