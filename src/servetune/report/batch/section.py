@@ -1,6 +1,5 @@
 """Offline batches: how long each variant takes for all requests at once."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from servetune.report.gfm import table_of
@@ -17,36 +16,28 @@ METRICS = {
 }
 
 
-@dataclass(frozen=True)
-class Batches:
-    """What the template takes: rows of the comparison, and the heads of their costs."""
-
-    rows: list[dict[str, Any]]
-    costs: dict[str, str]
-
-
 def section(measured: Measured) -> Section | None:
     """Make the section; None without a batch."""
     baseline = measured.plan.baseline
-    found = batches(measured)
-    if not found:
+    batches = _batches(measured)
+    if not batches:
         return None
     rows: list[list[Cell]] = [
         [where_of(row), Name(row["variant"]), *(valued(row, m, baseline) for m in METRICS)]
-        for row in found
+        for row in batches
     ]
     heads = ("Batch", "Variant", *METRICS.values())
     table = Table("Offline batch", heads, rows, texts=heads[:2])
     return Section(
         "batch",
         "Offline batch",
-        Batches(found, measured.costs),
+        {"rows": batches, "metrics": METRICS, "costs": measured.costs},
         markdown=lambda fit: f"### Offline batch\n\n{table_of(measured, table, fit.rows)}",
         link="Batch",
     )
 
 
-def batches(measured: Measured) -> list[dict[str, Any]]:
+def _batches(measured: Measured) -> list[dict[str, Any]]:
     """Return the rows of batches, by load point, the baseline first.
 
     `duration_s_ratio` is that of the mean times to finish, variant / baseline.
