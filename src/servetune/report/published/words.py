@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from servetune.plan.planned import Plan
-from servetune.report.context import words as context
+from servetune.report.context.section import published_metrics
 from servetune.report.wording import number, ratio
 from servetune.tables.frames import known, numbers
 from servetune.tables.published import Published
@@ -68,7 +68,7 @@ def beside(plan: Plan, table: pd.DataFrame, published: Published) -> list[Beside
     ok = table[table["status"] == "ok"]
     groups = published.numbers.groupby(["variant", "workload", "load_point", "metric"], sort=False)
     values = {tuple(map(str, key)): rows["value"] for key, rows in groups}
-    lines = context.measured(ok, plan.baseline)
+    lines = published_metrics(ok, plan.baseline)
     measured = {key: lines.get((key[0], key[3]), _measured(ok, *key)) for key in values}
     found = []
     for key, runs in values.items():
