@@ -78,8 +78,10 @@ def tooltip(title: str, field: str) -> list[alt.Tooltip]:
 def points(base: alt.Chart, variants: list[str], title: str, size: int = 80) -> alt.Chart:
     """Mark rows by points, each with the look of its variant and the text of its field `shown`."""
     colour, shape = look(variants)
-    marked = base.mark_point(filled=True, opacity=1, size=size)
-    return marked.encode(colour, shape, tooltip=tooltip(title, "shown"))
+    marks: alt.Chart = base.mark_point(filled=True, opacity=1, size=size).encode(
+        colour, shape, tooltip=tooltip(title, "shown")
+    )
+    return marks
 
 
 def shown(chart: alt.LayerChart) -> alt.LayerChart:
