@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from servetune.analysis.judgement import judge_study
-from servetune.analysis.percentiles import percentile_intervals
+from servetune.analysis.launches import percentile_intervals
 from servetune.report.html import render_html
 from servetune.tables.write import load_points, ok_records, quantiles
 from tests.report_data import ReportData, make_data, make_quickstart_plan

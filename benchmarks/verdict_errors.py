@@ -85,8 +85,8 @@ def false_shares(one: Group, other: Group) -> list[float]:
     low, high = found.interval()
     shares = [float(np.mean((low > 0) | (high < 0)))]
     for margin in (1e-9, MARGIN):
-        told = three_sided(found, margin)
-        is_false = (told.p_value <= 0.05) & (told.claim != 0) & (one.launches >= FEWEST)
+        claim, p_value = three_sided(found, margin)
+        is_false = (p_value <= 0.05) & (claim != 0) & (one.launches >= FEWEST)
         shares.append(float(np.mean(is_false)))
     return shares
 
@@ -152,8 +152,7 @@ def print_adaptive(name: str, spread: float, comparisons: int, pilot: int) -> No
     variance = cautious_variance((first[0].variance + first[1].variance) / 2, 2 * (pilot - 1))
     wanted = repeats_to_decide(shift, variance, MARGIN, comparisons, most=MANY)
     right, wrong = judged(first, np.maximum(wanted, FEWEST), spread, shift, comparisons)
-    seen = difference(*first)
-    near = cautious_size(seen.log_ratio, seen.standard_error, seen.degrees, MARGIN)
+    near = cautious_size(difference(*first), MARGIN)
     wanted_as_seen = repeats_to_decide(near, variance, MARGIN, comparisons)
     told = np.isfinite(wanted_as_seen)
     count = np.where(told, np.maximum(wanted_as_seen, FEWEST), FEWEST)
@@ -172,9 +171,9 @@ def judged(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Add launches to a pilot until there are so many; tell which verdicts are right and wrong."""
     one, other = (grown(g, count, spread, s) for g, s in zip(first, (shift, 0.0), strict=True))
-    told = three_sided(difference(one, other), MARGIN)
-    is_proven = told.p_value <= 0.05 / comparisons
-    return is_proven & (told.claim == 1), is_proven & (told.claim != 1)
+    claim, p_value = three_sided(difference(one, other), MARGIN)
+    is_proven = p_value <= 0.05 / comparisons
+    return is_proven & (claim == 1), is_proven & (claim != 1)
 
 
 def grown(group: Group, count: Floats, spread: float, shift: float) -> Group:

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
-from servetune.analysis.welch import CONFIDENCE, Floats
+from servetune.analysis.welch import Floats, t_quantile
 from servetune.tables.frames import numbers
 
 FEWEST_LENGTHS = 3
@@ -48,7 +47,7 @@ class Line:
 
     def slope_interval(self) -> Interval:
         """Return the slope with its interval."""
-        half = _t(self.degrees) * math.sqrt(self.covariance[0, 0])
+        half = _t(self) * math.sqrt(self.covariance[0, 0])
         return Interval(self.slope, self.slope - half, self.slope + half)
 
 
@@ -124,7 +123,7 @@ def fit_line(context: Floats, tpot_ms: Floats) -> Line:
 def slope_ratio(own: Line, base: Line) -> Interval:
     """Return one slope over another."""
     variances = (own.covariance[0, 0], base.covariance[0, 0], 0.0)
-    return fieller(own.slope, base.slope, variances, _t(min(own.degrees, base.degrees)))
+    return fieller(own.slope, base.slope, variances, _t(own, base))
 
 
 def break_even(own: Line, base: Line) -> Interval | None:
@@ -134,7 +133,7 @@ def break_even(own: Line, base: Line) -> Interval | None:
         return None
     both = own.covariance + base.covariance
     variances = (both[1, 1], both[0, 0], -both[0, 1])
-    return fieller(higher, flatter, variances, _t(min(own.degrees, base.degrees)))
+    return fieller(higher, flatter, variances, _t(own, base))
 
 
 def fieller(over: float, under: float, variances: tuple[float, float, float], t: float) -> Interval:
@@ -160,5 +159,5 @@ def _is_enough(contexts: "pd.Series[float]") -> bool:
     return contexts.nunique() >= FEWEST_LENGTHS and bool(is_wide)
 
 
-def _t(degrees: int) -> float:
-    return float(special.stdtrit(degrees, 0.5 + CONFIDENCE / 2))
+def _t(*lines: Line) -> float:
+    return float(t_quantile(min(line.degrees for line in lines)))

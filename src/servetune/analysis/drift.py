@@ -10,8 +10,6 @@ PERMUTATIONS = 4999
 FEWEST = 4
 """Sessions beyond one a variant, below which no order can be told from chance."""
 
-COLUMNS = ["metric", "sessions", "change_ratio", "changed_at", "p_value", "has_drifted"]
-
 
 def drift(values: pd.DataFrame) -> pd.DataFrame:
     """Test each metric for a level that changes over the order of the sessions.
@@ -26,13 +24,15 @@ def drift(values: pd.DataFrame) -> pd.DataFrame:
         values: a row a launch and metric, of `servetune.analysis.launches.launch_values`.
 
     Returns:
-        One row a metric, `COLUMNS`: `change_ratio` is the level after `changed_at` (when the
-        first session after the change began) over the level before; `p_value` is corrected for
-        the metrics (Holm), and NaN with too few sessions.
+        One row a metric, with its number of sessions: `change_ratio` is the level after
+        `changed_at` (when the first session after the change began) over the level before;
+        `p_value` is corrected for the metrics (Holm), and NaN with too few sessions.
     """
     rows = [_drift(str(metric), of) for metric, of in values.groupby("metric", sort=False)]
-    tests = pd.DataFrame(rows, columns=COLUMNS[:-1])
-    tests["p_value"] = holm(tests["p_value"].to_numpy(dtype=float))
+    tests = pd.DataFrame(
+        rows, columns=["metric", "sessions", "change_ratio", "changed_at", "p_value"]
+    )
+    tests["p_value"] = holm(tests["p_value"])
     return tests.assign(has_drifted=tests["p_value"] <= 1 - CONFIDENCE)
 
 

@@ -12,8 +12,6 @@ from servetune.analysis.welch import CONFIDENCE, combination, holm
 
 MOST_FACTORS = 5
 
-COLUMNS = ["effect", *PLACE, "ratio", "ratio_low", "ratio_high", "p_value", "is_proven"]
-
 
 @dataclass(frozen=True)
 class Factorial:
@@ -86,37 +84,34 @@ def effects(values: pd.DataFrame, factorial: Factorial) -> pd.DataFrame:
         factorial: the cells.
 
     Returns:
-        Columns `COLUMNS`; `p_value` is of no effect, corrected for all rows (Holm). No row where a
-        cell has fewer than two launches.
+        Columns workload, load_point, metric, effect, ratio, ratio_low, ratio_high, is_proven and
+        p_value: of no effect, corrected for all rows (Holm). No row where a cell has fewer than
+        two launches.
     """
     groups = group_launches(values)
-    cells = list(factorial.cells)
-    of_cell = [groups[groups["variant"] == factorial.cells[c]].set_index(PLACE) for c in cells]
-    common = [
-        place
-        for place in of_cell[0].index
-        if all(place in g.index and g.loc[place, "launches"] > 1 for g in of_cell)
+    repeated = groups[groups["launches"] > 1]
+    of_cells = [
+        repeated[repeated["variant"] == variant].set_index(PLACE)
+        for variant in factorial.cells.values()
     ]
-    if not common:
-        return pd.DataFrame(columns=COLUMNS)
-    ordered = [as_group(group.loc[common]) for group in of_cell]
+    common = [place for place in of_cells[0].index if all(place in g.index for g in of_cells)]
+    launches = [as_group(group.loc[common]) for group in of_cells]
     count = len(factorial.factors)
     parts = []
     for size in range(1, count + 1):
         for effect in combinations(factorial.factors, size):
-            signs = [(-1.0) ** len(set(effect) - cell) for cell in cells]
-            found = combination(ordered, [sign / 2 ** (count - size) for sign in signs])
-            low, high = found.interval()
-            part = pd.DataFrame(common, columns=PLACE)
-            part.insert(0, "effect", " \N{MULTIPLICATION SIGN} ".join(effect))
+            signs = [(-1.0) ** len(set(effect) - cell) for cell in factorial.cells]
+            estimate = combination(launches, [sign / 2 ** (count - size) for sign in signs])
+            low, high = estimate.interval()
             parts.append(
-                part.assign(
-                    ratio=np.exp(found.log_ratio),
+                pd.DataFrame(common, columns=PLACE).assign(
+                    effect=" \N{MULTIPLICATION SIGN} ".join(effect),
+                    ratio=np.exp(estimate.log_ratio),
                     ratio_low=np.exp(low),
                     ratio_high=np.exp(high),
-                    p_value=found.p_value_of_none(),
+                    p_value=estimate.p_value_of_none(),
                 )
             )
     every = pd.concat(parts, ignore_index=True)
-    every["p_value"] = holm(every["p_value"].to_numpy(dtype=float))
-    return every.assign(is_proven=every["p_value"] <= 1 - CONFIDENCE)[COLUMNS]
+    every["p_value"] = holm(every["p_value"])
+    return every.assign(is_proven=every["p_value"] <= 1 - CONFIDENCE)

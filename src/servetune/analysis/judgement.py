@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.drift import drift, order_was_kept
-from servetune.analysis.factorial import COLUMNS, Factorial, effects, find_factorial
+from servetune.analysis.factorial import Factorial, effects, find_factorial
 from servetune.analysis.launches import launch_values
-from servetune.analysis.resolution import resolution
-from servetune.analysis.verdicts import count_judged, judge
+from servetune.analysis.planning import resolution
+from servetune.analysis.verdicts import judge
 from servetune.plan.planned import Plan, Session
 
 
@@ -42,10 +42,10 @@ def judge_study(plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame) -> Jud
         verdicts=verdicts,
         launches=launches,
         drift=drift(launches),
-        resolution=resolution(launches, plan.equivalence, count_judged(verdicts)),
+        resolution=resolution(launches, plan.equivalence, verdicts["p_value"].count()),
         order_was_kept=order_was_kept(table),
         factorial=factorial,
-        effects=effects(launches, factorial) if factorial else pd.DataFrame(columns=COLUMNS),
+        effects=effects(launches, factorial) if factorial else pd.DataFrame(),
     )
 
 

@@ -4,11 +4,15 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from servetune.analysis.welch import CONFIDENCE, Floats, Group
-from servetune.metrics import JUDGED, METRIC
+from servetune.analysis.welch import CONFIDENCE, Floats, Group, t_quantile
+from servetune.metrics import JUDGED
 from servetune.tables.frames import numbers
 
 PLACE = ["workload", "load_point", "metric"]
+
+INTERVALS = tuple(f"{latency}_p{p}_ms" for latency in ("ttft", "tpot", "e2e") for p in (50, 99))
+
+_NORMAL = special.ndtri(0.5 + CONFIDENCE / 2)
 
 
 def launch_values(
@@ -43,7 +47,7 @@ def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:
         return variances
     for metric in long["metric"].unique():
         latency, _, rest = str(metric).partition("_p")
-        if latency not in ("ttft", "tpot", "e2e") or not rest:
+        if latency not in ("ttft", "tpot", "e2e"):
             continue
         rows = np.flatnonzero(long["metric"] == metric)
         wide = quantiles[quantiles["latency"] == latency].pivot_table(
@@ -58,7 +62,7 @@ def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:
             here["completed_requests"].to_numpy(dtype=float),
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            variances[rows] = (np.log(high / low) / (2 * special.ndtri(0.5 + CONFIDENCE / 2))) ** 2
+            variances[rows] = (np.log(high / low) / (2 * _NORMAL)) ** 2
     return np.where(np.isfinite(variances), variances, np.nan)
 
 
@@ -81,19 +85,17 @@ def quantile_interval(
     Returns:
         The ends at 95 %, [samples]; NaN where the sample is too small to have one.
     """
-    half = special.ndtri(0.5 + CONFIDENCE / 2) * np.sqrt(at * (1 - at) / requests)
+    half = _NORMAL * np.sqrt(at * (1 - at) / requests)
     return _read(curves, probabilities, at - half), _read(curves, probabilities, at + half)
 
 
 def _read(curves: Floats, probabilities: Floats, at: Floats) -> Floats:
     """Interpolate each curve at a probability of its own; NaN outside of [0, 1]."""
-    places = np.interp(at, probabilities, np.arange(len(probabilities)))
-    below = np.floor(places).astype(int)
+    places = np.interp(at, probabilities, np.arange(len(probabilities)), np.nan, np.nan)
+    below = np.nan_to_num(np.floor(places)).astype(int)
     above = np.minimum(below + 1, len(probabilities) - 1)
-    rows = np.arange(len(curves))
-    share = places - below
-    read = curves[rows, below] * (1 - share) + curves[rows, above] * share
-    return np.where((at >= 0) & (at <= 1), read, np.nan)
+    rows, share = np.arange(len(curves)), places - below
+    return np.asarray(curves[rows, below] * (1 - share) + curves[rows, above] * share)
 
 
 def group_launches(values: pd.DataFrame) -> pd.DataFrame:
@@ -119,6 +121,22 @@ def as_group(rows: pd.DataFrame, suffix: str = "") -> Group:
     return Group(*(rows[f"{name}{suffix}"].to_numpy(dtype=float) for name in names))
 
 
-def is_better(metric: str) -> int:
-    """Return 1 where a higher value of the metric is better, and -1 where a lower one is."""
-    return 1 if METRIC[metric].better == "higher" else -1
+def percentile_intervals(table: pd.DataFrame, quantiles: pd.DataFrame) -> pd.DataFrame:
+    """Give each of the percentiles INTERVALS its interval: one row a (variant, place, metric).
+
+    Returns:
+        Columns variant, workload, load_point, metric, launches, value (geometric mean over the
+        launches), low and high. With several launches the interval is Student's, of the launches'
+        log values; with one it covers that launch's requests alone, and another launch may well
+        lie outside. NaN where the requests are too few for an interval.
+    """
+    groups = group_launches(launch_values(table, quantiles, INTERVALS))
+    group = as_group(groups)
+    of_launches = t_quantile(np.maximum(group.launches - 1, 1)) * np.sqrt(
+        group.total_variance / group.launches
+    )
+    of_requests = _NORMAL * np.sqrt(group.request_variance)
+    half = np.where(group.launches > 1, of_launches, of_requests)
+    return groups[["variant", *PLACE, "launches"]].assign(
+        value=np.exp(group.mean), low=np.exp(group.mean - half), high=np.exp(group.mean + half)
+    )

@@ -1,34 +1,38 @@
-"""How many repeats it takes to decide a comparison."""
+"""How many repeats it takes to decide a comparison, and what the repeats at hand can tell apart."""
+
+import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+import pandas as pd
 from scipy import special
 
-from servetune.analysis.welch import CONFIDENCE, Floats
+from servetune.analysis.launches import as_group, group_launches
+from servetune.analysis.welch import CONFIDENCE, Difference, Floats
 
 POWER = 0.9
 MOST = 200
 """Repeats beyond which a comparison is not worth deciding."""
+
+DIFFERENCE = 0.10
+"""The difference for which a study's resolution gives the repeats, up to MOST_TOLD."""
+
+MOST_TOLD = 10_000
 
 CAUTION = 0.85
 """The confidence with which the spread is not underestimated, nor how far a difference lies from
 the edge of the margin."""
 
 
-def cautious_variance(variance: ArrayLike, degrees: ArrayLike) -> Floats:
+def cautious_variance(variance: Floats | float, degrees: Floats | float) -> Floats:
     """Return an upper bound of a variance that few launches told.
 
     With the estimate itself half of all plans would be too small (Browne, On the use of a pilot
     sample for sample size determination, Statistics in Medicine 14, 1995).
     """
-    d: Floats = np.asarray(degrees, dtype=float)
-    lowest: Floats = np.asarray(special.chdtri(d, CAUTION))
-    return np.asarray(np.asarray(variance, dtype=float) * d / lowest)
+    return np.asarray(variance * degrees / special.chdtri(degrees, CAUTION))
 
 
-def cautious_size(
-    log_ratio: ArrayLike, standard_error: ArrayLike, degrees: ArrayLike, margin: float
-) -> Floats:
+def cautious_size(measured: Difference, margin: float) -> Floats:
     """Return the size of a difference, moved towards the edge of the margin by what is uncertain.
 
     The difference that a pilot saw is a poor guide to the repeats that it takes: one that looks
@@ -36,15 +40,14 @@ def cautious_size(
     are biased, Journal of Experimental Social Psychology 74, 2018). At the edge itself no number
     of launches decides.
     """
-    away = np.abs(np.asarray(log_ratio, dtype=float)) - margin
-    d: Floats = np.asarray(degrees, dtype=float)
-    uncertain = np.asarray(special.stdtrit(d, CAUTION)) * np.asarray(standard_error, dtype=float)
+    away = np.abs(measured.log_ratio) - margin
+    uncertain = special.stdtrit(measured.degrees, CAUTION) * measured.standard_error
     return np.asarray(margin + np.sign(away) * np.maximum(np.abs(away) - uncertain, 0))
 
 
 def repeats_to_decide(
-    log_ratio: ArrayLike,
-    variance: ArrayLike,
+    log_ratio: Floats | float,
+    variance: Floats | float,
     margin: float,
     comparisons: int = 1,
     most: int = MOST,
@@ -62,11 +65,9 @@ def repeats_to_decide(
         A number of launches, at least 2; infinite if `most` do not decide, as of a difference
         that is about the margin.
     """
-    size = np.abs(np.asarray(log_ratio, dtype=float))
-    spread = np.sqrt(np.asarray(variance, dtype=float))
+    size, spread = np.broadcast_arrays(np.abs(log_ratio), np.sqrt(variance))
     level = (1 - CONFIDENCE) / comparisons
-    shape = np.broadcast(size, spread).shape
-    few, enough = np.ones(shape), np.full(shape, most + 1.0)
+    few, enough = np.ones(size.shape), np.full(size.shape, most + 1.0)
     while np.any(enough - few > 1):
         middle = np.maximum(np.floor((few + enough) / 2), 2)
         is_enough = _power(size, spread, margin, middle, level) >= POWER
@@ -79,16 +80,18 @@ def smallest_to_call(variance: float, margin: float, launches: int, comparisons:
 
     Takes what `repeats_to_decide` does, and is its inverse; infinite beyond a factor of 100.
     """
-    few, enough = margin, float(np.log(100))
+    from scipy import optimize
+
     spread, level = np.asarray(np.sqrt(variance)), (1 - CONFIDENCE) / comparisons
-    count = np.asarray(float(launches))
-    if _power(np.asarray(enough), spread, margin, count, level) < POWER:
-        return float("inf")
-    while enough - few > 1e-4:
-        middle = (few + enough) / 2
-        is_enough = _power(np.asarray(middle), spread, margin, count, level) >= POWER
-        few, enough = (few, middle) if is_enough else (middle, enough)
-    return enough
+
+    def power(log_ratio: float) -> float:
+        size, count = np.asarray(log_ratio), np.asarray(float(launches))
+        return float(_power(size, spread, margin, count, level))
+
+    largest = math.log(100)
+    if power(largest) < POWER:
+        return math.inf
+    return float(optimize.brentq(lambda size: power(size) - POWER, margin, largest))
 
 
 def _power(size: Floats, spread: Floats, margin: float, launches: Floats, level: float) -> Floats:
@@ -109,3 +112,34 @@ def _power(size: Floats, spread: Floats, margin: float, launches: Floats, level:
     outside = exceeds(size - margin, level / 2)
     inside = exceeds(margin - size, level) + exceeds(margin + size, level) - 1
     return np.where(size > margin, outside, inside)
+
+
+def resolution(launches: pd.DataFrame, equivalence: float, comparisons: int) -> pd.DataFrame:
+    """Tell for each metric which difference the launches at hand would call, with a power of 90 %.
+
+    Args:
+        launches: a row a launch and metric, of `servetune.analysis.launches.launch_values`.
+        equivalence: the smallest relative difference of interest, such as 0.03.
+        comparisons: verdicts of the table, which share the level.
+
+    Returns:
+        A row a metric with at least two launches of a variant, of which the spread is told by all
+        variants together. `spread_ratio` is the standard deviation of a launch's log value.
+        `repeats` are the fewest of any variant that has two, `smallest_difference` is what they
+        would call (relative, 0.2 for 20 %; infinite if nothing), and `repeats_for_difference`
+        what a difference of `DIFFERENCE` takes. Both plan with an upper bound of the spread.
+    """
+    groups = group_launches(launches)
+    margin, comparisons, rows = float(np.log1p(equivalence)), max(1, comparisons), []
+    for metric, repeated in groups[groups["launches"] > 1].groupby("metric", sort=False):
+        degrees = repeated["launches"] - 1.0
+        variance = float(np.average(as_group(repeated).total_variance, weights=degrees))
+        # Load points of one launch move together, so that they add no degrees of freedom.
+        of_places = degrees.groupby([repeated["workload"], repeated["load_point"]]).sum()
+        planned = float(cautious_variance(variance, float(of_places.max())))
+        repeats = int(repeated["launches"].min())
+        smallest = smallest_to_call(planned, margin, repeats, comparisons)
+        wanted = repeats_to_decide(np.log1p(DIFFERENCE), planned, margin, comparisons, MOST_TOLD)
+        rows.append([metric, np.sqrt(variance), repeats, float(np.expm1(smallest)), float(wanted)])
+    names = ["metric", "spread_ratio", "repeats", "smallest_difference", "repeats_for_difference"]
+    return pd.DataFrame(rows, columns=names)

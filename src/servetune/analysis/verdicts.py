@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.analysis.launches import PLACE, as_group, group_launches, is_better
+from servetune.analysis.launches import PLACE, as_group, group_launches
 from servetune.analysis.planning import cautious_size, cautious_variance, repeats_to_decide
-from servetune.analysis.welch import CONFIDENCE, Floats, Group, difference, holm, three_sided
+from servetune.analysis.welch import CONFIDENCE, Floats, difference, holm, three_sided
+from servetune.metrics import METRIC
+from servetune.tables.frames import records_of
 
 WORDS = ("slower", "indistinguishable", "faster")
 """By claim: a better value is below the margin, within it, or above it."""
@@ -21,20 +23,6 @@ FEWEST = 3
 """Launches of each variant that a proof takes. Where launches come in two speeds, two of one and
 two of the other look like a difference, whatever the test; `benchmarks/verdict_errors.py` shows
 it."""
-
-COLUMNS = [
-    "variant",
-    *PLACE,
-    "launches",
-    "baseline_launches",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "p_value",
-    "verdict",
-    "further_repeats",
-    "reason",
-]
 
 
 def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFrame:
@@ -46,12 +34,13 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         equivalence: the smallest relative difference of interest, such as 0.03.
 
     Returns:
-        Columns `COLUMNS`, in the order of the values. `ratio` is variant / baseline, of geometric
-        means, with its own interval at 95 %. `p_value` is of the claim that fits best, corrected
-        for all comparisons of the table (Holm). `verdict` is `none` where there are too few
-        launches, and `reason` says why. `further_repeats` would decide an undecided comparison
-        with a probability of 90 %, cautiously: it is infinite if no reasonable number does, or
-        if the launches so far do not tell.
+        A row a (variant, workload, load_point, metric), in the order of the values, with the
+        `launches` and `baseline_launches`. `ratio` is variant / baseline, of geometric means, with
+        its own interval at 95 % (`ratio_low`, `ratio_high`). `p_value` is of the claim that fits
+        best, corrected for all comparisons of the table (Holm). `verdict` is `none` where there
+        are too few launches, and `reason` says why. `further_repeats` would decide an undecided
+        comparison with a probability of 90 %, cautiously: it is infinite if no reasonable number
+        does, or if the launches so far do not tell.
     """
     groups = group_launches(values)
     pairs = groups[groups["variant"] != baseline].merge(
@@ -60,9 +49,7 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         how="left",
         suffixes=("", "_base"),
     )
-    return _judge_pairs(
-        pairs, [*pairs["variant"]], [f"the baseline {baseline}"] * len(pairs), equivalence
-    )
+    return _judge_pairs(pairs, list(pairs["variant"]), f"the baseline {baseline}", equivalence)
 
 
 def judge_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float) -> pd.DataFrame:
@@ -71,87 +58,71 @@ def judge_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float
     Takes and returns what `judge` does, with the launches of the other revision as `base`.
     Measurements that both revisions share are no comparison, and left out.
     """
-    shared = set(values["measurement"]) & set(base["measurement"])
-    one, other = (each[~each["measurement"].isin(shared)] for each in (values, base))
-    pairs = group_launches(one).merge(
-        group_launches(other), on=["variant", *PLACE], suffixes=("", "_base")
+    here, there = (
+        group_launches(one[~one["measurement"].isin(other["measurement"])])
+        for one, other in ((values, base), (base, values))
     )
-    count = len(pairs)
-    return _judge_pairs(pairs, ["this revision"] * count, ["the base"] * count, equivalence)
-
-
-def count_judged(verdicts: pd.DataFrame) -> int:
-    """Count the comparisons of a table of verdicts that share the level."""
-    return int(verdicts["p_value"].notna().sum())
+    pairs = here.merge(there, on=["variant", *PLACE], suffixes=("", "_base"))
+    return _judge_pairs(pairs, ["this revision"] * len(pairs), "the base", equivalence)
 
 
 def _judge_pairs(
-    pairs: pd.DataFrame, names: list[str], base_names: list[str], equivalence: float
+    pairs: pd.DataFrame, names: list[str], base_name: str, equivalence: float
 ) -> pd.DataFrame:
     """Judge groups of launches side by side, those of the baseline with the suffix `_base`."""
-    if pairs.empty:
-        return pd.DataFrame(columns=COLUMNS)
     variant, base = as_group(pairs), as_group(pairs, "_base")
-    found = difference(variant, base)
-    sign = np.array([is_better(metric) for metric in pairs["metric"]])
+    measured = difference(variant, base)
+    low, high = measured.interval()
     margin = float(np.log1p(equivalence))
-    claims = three_sided(found, margin)
-    p_value = holm(claims.p_value)
+    claim, p_value = three_sided(measured, margin)
+    p_value = holm(p_value)
     launches, base_launches = variant.launches, np.nan_to_num(base.launches)
-    at_hand = np.minimum(launches, base_launches)
-    is_proven = (p_value <= 1 - CONFIDENCE) & (at_hand >= FEWEST)
-    low, high = found.interval()
-    claimed = np.where(is_proven, np.array(WORDS)[claims.claim * sign + 1], "undecided")
-    verdicts = np.where(np.isnan(p_value), "none", claimed).astype(object)
-    needed = np.full(len(pairs), np.nan)
-    undecided = verdicts == "undecided"
-    if undecided.any():
-        pooled = _pooled_variance(variant, base)
-        degrees = (launches + base_launches - 2)[undecided]
-        needed[undecided] = repeats_to_decide(
-            cautious_size(
-                found.log_ratio[undecided],
-                found.standard_error[undecided],
-                found.degrees[undecided],
-                margin,
-            ),
-            cautious_variance(pooled[undecided], degrees),
-            margin,
-            int(np.sum(~np.isnan(p_value))),
-        )
-        # What the launches at hand did not decide takes at least one more.
-        further = np.maximum(needed[undecided], FEWEST) - at_hand[undecided]
-        needed[undecided] = np.maximum(further, 1)
-    reasons: list[Any] = [
-        _reason(name, int(own), base_name, int(other), metric) if word == "none" else None
-        for name, own, base_name, other, metric, word in zip(
-            names, launches, base_names, base_launches, pairs["metric"], verdicts, strict=True
-        )
-    ]
-    return pairs[["variant", *PLACE]].assign(
+    is_proven = (p_value <= 1 - CONFIDENCE) & (np.minimum(launches, base_launches) >= FEWEST)
+    sign = np.where([METRIC[metric].better == "higher" for metric in pairs["metric"]], 1, -1)
+    claimed = np.where(is_proven, np.array(WORDS)[claim * sign + 1], "undecided")
+    table = pairs[["variant", *PLACE]].assign(
         launches=launches.astype(int),
         baseline_launches=base_launches.astype(int),
-        ratio=np.exp(found.log_ratio),
+        ratio=np.exp(measured.log_ratio),
         ratio_low=np.exp(low),
         ratio_high=np.exp(high),
         p_value=p_value,
-        verdict=verdicts,
-        further_repeats=needed,
-        reason=reasons,
-    )[COLUMNS]
+        verdict=np.where(np.isnan(p_value), "none", claimed).astype(object),
+        further_repeats=np.nan,
+    )
+    undecided = table["verdict"] == "undecided"
+    if undecided.any():
+        comparisons = int(table["p_value"].count())
+        further = _further_repeats(pairs[undecided], margin, comparisons)
+        table.loc[undecided, "further_repeats"] = further
+    table["reason"] = [
+        _reason(row, name, base_name) if row["verdict"] == "none" else None
+        for row, name in zip(records_of(table), names, strict=True)
+    ]
+    return table
 
 
-def _pooled_variance(one: Group, other: Group) -> Floats:
-    """The variance of one launch, of variant and baseline together."""
-    weights = np.stack([one.launches - 1, other.launches - 1])
-    variances = np.stack([one.total_variance, other.total_variance])
-    return np.asarray((weights * variances).sum(axis=0) / weights.sum(axis=0))
+def _further_repeats(pairs: pd.DataFrame, margin: float, comparisons: int) -> Floats:
+    """How many launches more would decide, at least one."""
+    variant, base = as_group(pairs), as_group(pairs, "_base")
+    degrees = [variant.launches - 1, base.launches - 1]
+    variances = [variant.total_variance, base.total_variance]
+    pooled = np.average(variances, axis=0, weights=degrees)
+    needed = repeats_to_decide(
+        cautious_size(difference(variant, base), margin),
+        cautious_variance(pooled, sum(degrees)),
+        margin,
+        comparisons,
+    )
+    at_hand = np.minimum(variant.launches, base.launches)
+    return np.asarray(np.maximum(np.maximum(needed, FEWEST) - at_hand, 1))
 
 
-def _reason(name: str, launches: int, base_name: str, base: int, metric: str) -> str:
-    if base == 0:
-        return f"{base_name} has no ok measurement of {metric} at this load point"
-    few = [f"{who} has one" for who, n in ((name, launches), (base_name, base)) if n < 2]
+def _reason(row: dict[str, Any], name: str, base_name: str) -> str:
+    if row["baseline_launches"] == 0:
+        return f"{base_name} has no ok measurement of {row['metric']} at this load point"
+    launches = ((name, row["launches"]), (base_name, row["baseline_launches"]))
+    few = [f"{who} has one" for who, count in launches if count < 2]
     return (
         "an interval takes at least two ok repeats of each, as one launch does not tell how much"
         f" launches vary; {' and '.join(few)}"

@@ -22,6 +22,11 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 
 
+def t_quantile(degrees: Floats | int) -> Floats:
+    """Return the two-sided quantile of Student's t."""
+    return np.asarray(special.stdtrit(degrees, 0.5 + CONFIDENCE / 2), dtype=float)
+
+
 @dataclass(frozen=True)
 class Group:
     """Launches of one variant: their number, and mean and variance of the log values.
@@ -51,7 +56,7 @@ class Difference:
 
     def interval(self) -> tuple[Floats, Floats]:
         """Return the two-sided interval of the log ratio."""
-        half = special.stdtrit(self.degrees, 0.5 + CONFIDENCE / 2) * self.standard_error
+        half = t_quantile(self.degrees) * self.standard_error
         return self.log_ratio - half, self.log_ratio + half
 
     def p_value_of_none(self) -> Floats:
@@ -85,19 +90,10 @@ def combination(groups: list[Group], weights: list[float]) -> Difference:
     )
 
 
-@dataclass(frozen=True)
-class Claims:
-    """Which of three claims the data support best, and its p-value; elementwise.
+def three_sided(measured: Difference, margin: float) -> tuple[NDArray[Any], Floats]:
+    """Return the claim that the data support best, and its p-value.
 
     The claims are that the log ratio lies above the margin (1), within it (0), or below it (-1).
-    """
-
-    claim: NDArray[Any]
-    p_value: Floats
-
-
-def three_sided(found: Difference, margin: float) -> Claims:
-    """Test at once for superiority, equivalence and inferiority.
 
     The three claims divide all values of the log ratio between them, so that testing each needs
     no correction for the others (Goeman, Solari and Stijnen, Three-sided hypothesis testing,
@@ -105,18 +101,17 @@ def three_sided(found: Difference, margin: float) -> Claims:
     with half the level; within is the pair of one-sided tests of Schuirmann (1987). The margin is
     the smallest difference of interest, a positive log ratio.
     """
-    se = np.maximum(found.standard_error, 1e-12)
+    ratio, se = measured.log_ratio, np.maximum(measured.standard_error, 1e-12)
 
     def tail(statistic: Floats) -> Floats:
-        return np.asarray(special.stdtr(found.degrees, -statistic / se))
+        return np.asarray(special.stdtr(measured.degrees, -statistic / se))
 
-    above = 2 * tail(found.log_ratio - margin)
-    below = 2 * tail(-found.log_ratio - margin)
-    within = np.maximum(tail(found.log_ratio + margin), tail(margin - found.log_ratio))
+    above, below = 2 * tail(ratio - margin), 2 * tail(-ratio - margin)
+    within = np.maximum(tail(ratio + margin), tail(margin - ratio))
     values = np.stack([below, within, above])
     best = np.argmin(np.nan_to_num(values, nan=2.0), axis=0)
     p_value = np.take_along_axis(values, best[None, ...], axis=0)[0]
-    return Claims(claim=best - 1, p_value=np.minimum(p_value, 1.0))
+    return best - 1, np.minimum(p_value, 1.0)
 
 
 def holm(p_values: ArrayLike) -> Floats:
@@ -126,12 +121,8 @@ def holm(p_values: ArrayLike) -> Floats:
     Statistics 6, 1979). NaN is no comparison, and stays.
     """
     p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p)  # NaN last
-    count = int(np.sum(~np.isnan(p)))
-    factors = np.maximum(count - np.arange(len(p)), 1)
-    adjusted = np.empty_like(p)
-    ordered = np.where(np.isnan(p[order]), np.nan, np.minimum(p[order] * factors, 1.0))
-    adjusted[order] = np.where(
-        np.isnan(ordered), np.nan, np.maximum.accumulate(np.nan_to_num(ordered))
-    )
+    order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]  # NaN last
+    factors = np.arange(len(order), 0, -1)
+    adjusted = np.full_like(p, np.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
     return adjusted

@@ -8,8 +8,8 @@ import pandas as pd
 from servetune.analysis.comparison import KEY, compare
 from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import launch_values
-from servetune.analysis.resolution import resolution
-from servetune.analysis.verdicts import count_judged, judge_revisions
+from servetune.analysis.planning import resolution
+from servetune.analysis.verdicts import judge_revisions
 from servetune.compare.changes import Change, declared_changes, installed_changes, resolved_changes
 from servetune.compare.sides import Side
 from servetune.tables.frames import records_of
@@ -80,7 +80,7 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
         installed=installed_changes(base, here),
         rows=_rows(base, here, verdicts),
         verdicts=verdicts,
-        resolution=resolution(pd.concat(sides), equivalence, count_judged(verdicts)),
+        resolution=resolution(pd.concat(sides), equivalence, verdicts["p_value"].count()),
         drifted=list(drifts.loc[drifts["has_drifted"], "metric"]),
         order_was_kept=order_was_kept(here.table),
     )

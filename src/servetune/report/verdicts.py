@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 
 from servetune.analysis.judgement import Judgement
-from servetune.analysis.planning import MOST, POWER
-from servetune.analysis.resolution import DIFFERENCE, MOST_TOLD
-from servetune.analysis.verdicts import FEWEST, count_judged
+from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER
+from servetune.analysis.verdicts import FEWEST
 from servetune.metrics import JUDGED, METRIC
 from servetune.plan.planned import Plan
 from servetune.report.gfm import escaped
@@ -54,7 +53,7 @@ def method(plan: Plan, judgement: Judgement) -> str:
             "One repeat gives no verdict: a launch does not tell how much launches vary, so that a"
             " difference of a few percent may be noise. Set repeats to 3 or more."
         )
-    count = count_judged(judgement.verdicts)
+    count = int(judgement.verdicts["p_value"].count())
     told = (
         f"A verdict is proven at the 95{NBSP}% level, over {plural(count, 'comparison')} together,"
         f" against a smallest difference of interest of {share(plan.equivalence)}: faster and"

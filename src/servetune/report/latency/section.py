@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.percentiles import INTERVALS, percentile_intervals
+from servetune.analysis.launches import INTERVALS, percentile_intervals
 from servetune.metrics import METRIC
 from servetune.report.grammar import heaviest, places_of
 from servetune.report.latency.charts import LATENCIES, distribution
