@@ -10,9 +10,8 @@ import pytest
 
 from servetune.engines.environments import build_engine, engine_id, read_engine
 from servetune.load.client import LoadClient, LoadError
-from servetune.load.generator import Reply, Target
+from servetune.load.generator import Job, Reply, Target
 from servetune.load.guidellm.generator import GUIDELLM
-from servetune.load.job import Job
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
 from tests.loads import load
 from tests.paths import ROOT

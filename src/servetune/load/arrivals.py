@@ -7,36 +7,29 @@ Vere-Jones, An Introduction to the Theory of Point Processes, vol. 1, 7.4).
 """
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from servetune.records.loads import Load
 
-Times = np.ndarray[Any, np.dtype[np.float64]]
+Times = NDArray[np.float64]
 
 STEP_S = 0.01
 """The grid on which a changing rate is integrated."""
 
 
 def arrival_times(load: Load, count: int) -> Times:
-    """Return when each of `count` requests is due, in seconds after the load began, ascending.
-
-    Args:
-        load: of a measurement; at an infinite rate all are due at once.
-        count: how many; shape (count,) is returned.
-    """
-    rate_rps = _rate_rps(load)
+    """Return when each of `count` requests is due, in seconds after the load began, ascending."""
+    assert load.rate_rps is not None
     if count == 0 or load.is_at_once:
         return np.zeros(count)
     gaps = _unit_gaps(load, count)
     units: Times = np.cumsum(gaps) * count / gaps.sum()
     if not load.ramp_up_s and not load.burst:
-        constant: Times = units / rate_rps
-        return constant
-    times_s, sums = _cumulative((count + 1) / rate_rps + load.ramp_up_s, load)
-    changing: Times = np.interp(units, sums, times_s)
-    return changing
+        return units / load.rate_rps
+    times_s, arrivals = _cumulative((count + 1) / load.rate_rps + load.ramp_up_s, load)
+    return np.interp(units, arrivals, times_s)
 
 
 def expected(load: Load, duration_s: float) -> int:
@@ -47,33 +40,20 @@ def expected(load: Load, duration_s: float) -> int:
 def _cumulative(until_s: float, load: Load) -> tuple[Times, Times]:
     """Integrate the rate over time by the trapezoid rule: times, and arrivals expected by then."""
     times_s = np.linspace(0, until_s, math.ceil(until_s / STEP_S) + 1)
-    rates = np.array([rate_at(float(each), load) for each in times_s])
-    steps = (rates[1:] + rates[:-1]) / 2 * np.diff(times_s)
-    return times_s, np.concatenate([[0.0], np.cumsum(steps)])
-
-
-def rate_at(time_s: float, load: Load) -> float:
-    """Return the rate that is asked for at a time, in requests a second."""
-    rate_rps, burst = _rate_rps(load), load.burst
+    rates_rps = np.full(len(times_s), load.rate_rps)
     if load.ramp_up_s:
-        rate_rps *= min(1.0, time_s / load.ramp_up_s)
-    if burst and time_s >= burst.start_s:
-        since_s = time_s - burst.start_s
+        rates_rps *= np.minimum(1, times_s / load.ramp_up_s)
+    if burst := load.burst:
+        since_s = times_s - burst.start_s
         if burst.every_s:
-            since_s %= burst.every_s
-        if since_s < burst.duration_s:
-            rate_rps += burst.rate_rps
-    return rate_rps
-
-
-def _rate_rps(load: Load) -> float:
-    assert load.rate_rps is not None
-    return load.rate_rps
+            since_s = np.where(since_s < 0, since_s, since_s % burst.every_s)
+        rates_rps[(since_s >= 0) & (since_s < burst.duration_s)] += burst.rate_rps
+    steps = (rates_rps[1:] + rates_rps[:-1]) / 2 * np.diff(times_s)
+    return times_s, np.concatenate([[0.0], np.cumsum(steps)])
 
 
 def _unit_gaps(load: Load, count: int) -> Times:
     if load.arrivals == "constant":
         return np.ones(count)
     shape = load.burstiness or 1.0
-    drawn = np.random.Generator(np.random.PCG64(load.seed))
-    return drawn.gamma(shape, 1 / shape, count)
+    return np.random.Generator(np.random.PCG64(load.seed)).gamma(shape, 1 / shape, count)

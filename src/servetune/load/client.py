@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from servetune.engines.source import environment_with_source
-from servetune.load.job import Job
+from servetune.load.generator import Job
 
 
 class LoadError(Exception):

@@ -1,14 +1,19 @@
 """What servetune asks of a load generator. A new kind is one file and a line in `registry`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from servetune.records.loads import Load
+from servetune.study.base import Frozen
+from servetune.study.capacity import Slo
 from servetune.study.workloads import LoadPoint, Workload
 
 CUT = "cut by the end of the load"
 """The error of a request that the end of its load interrupted."""
+
+NOT_SENT = "not sent: an earlier turn failed"
+"""The error of a later turn whose conversation ended before it."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,25 @@ class Target:
     """The folder that takes the generator's own output, untouched."""
 
 
+class ProbeRule(Frozen):
+    """What ends a probe: `tier` is decided with this error, or so many requests have settled."""
+
+    tiers: dict[str, Slo]
+    tier: str
+    error: float
+    is_open_loop: bool
+    settled_requests: int
+
+
+class Job(Frozen):
+    """What a client is told: the generator's words for a load point, and what ends a probe."""
+
+    argv: list[str]
+    schedule: Path
+    load: Load
+    probe: ProbeRule | None = None
+
+
 @dataclass(frozen=True)
 class Reply:
     """What became of one request, on the generator's own clock.
@@ -36,13 +60,13 @@ class Reply:
     scheduled: int
     error: str | None
     sent_s: float
-    due_s: float | None
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int | None
-    ttft_s: float | None
-    e2e_s: float | None
-    itl_s: list[float]
+    due_s: float | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int | None = None
+    ttft_s: float | None = None
+    e2e_s: float | None = None
+    itl_s: list[float] = field(default_factory=list)
     is_cut: bool = False
 
 
@@ -51,11 +75,11 @@ class Generator:
     """One load generator.
 
     `environment` is the tool environment that holds it, or None for the engine's own; `client`
-    the module that runs there and takes one `servetune.load.job.Job` after another, with the API
-    key in the variable `key_variable`. `command` holds the words that a user would type before
-    those of `arguments`; `read` turns the raw output into replies, in any order. `refuses` takes a
-    workload, one of its load points, and whether prompts are token ids, and says why the generator
-    cannot do it, and which one can, or None.
+    the module that runs there and takes one `Job` after another, with the API key in the variable
+    `key_variable`. `command` holds the words that a user would type before those of `arguments`;
+    `read` turns the raw output into replies, in any order. `refuses` takes a workload, one of its
+    load points, and whether prompts are token ids, and says why the generator cannot do it, and
+    which one can, or None.
     """
 
     name: str

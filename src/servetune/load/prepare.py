@@ -1,13 +1,21 @@
-"""What a load point needs before its server is ready: rows of known length, and a schedule."""
+"""What a load point needs before its server is ready: rows of known length, and a schedule.
 
+Where a dataset holds answers in place of their lengths, or a workload declares a maximum, only the
+model's tokenizer can tell the lengths.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from servetune.errors import UserError
-from servetune.load.maxima import needs_tokenizer, open_tokenizer, resolve
-from servetune.load.rows import Row
+from servetune.load.rows import Row, Turn, turns_of
 from servetune.load.schedule import ScheduledRequest, make_schedule
 from servetune.records.loads import Load
+
+Encode = Callable[[str], Any]
+"""A tokenizer; its encodings have the token `ids` and their `offsets` in the text."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +33,14 @@ class Prepared:
 
 
 def prepare(load: Load, rows: list[Row], checkpoint: Path) -> Prepared:
-    """Prepare a load point.
-
-    Args:
-        load: the declared load of a measurement.
-        rows: of its dataset; the schedule refers to their prompts and copies none.
-        checkpoint: the model, whose tokenizer counts what the dataset does not say.
+    """Prepare a load point; its schedule refers to the prompts of the dataset's rows.
 
     Raises:
         UserError: no request is left, or a tokenizer is needed and missing.
     """
     encode = open_tokenizer(checkpoint) if needs_tokenizer(rows, load) else None
-    resolved = resolve(rows, load, encode)
-    if not resolved.rows:
+    kept, truncated = resolve(rows, load, encode)
+    if not kept:
         raise UserError(
             f"{load.dataset}: every request is above max_input_tokens"
             f" {load.max_input_tokens} or max_output_tokens {load.max_output_tokens};"
@@ -47,17 +50,90 @@ def prepare(load: Load, rows: list[Row], checkpoint: Path) -> Prepared:
         raise UserError(
             f"{load.dataset}: a row has no arrival_s; a trace needs it on every line, in seconds"
         )
-    schedule = make_schedule(resolved.rows, load)
+    schedule = make_schedule(kept, load)
     asked = (load.requests or 0) + load.settle_requests + load.cooldown_requests
     if load.arrivals == "trace" and load.duration_s is None and len(schedule) < asked:
         raise UserError(
             f"{load.dataset}: the trace has {len(schedule)} requests, but the load point asks"
             f" for {asked}; lower requests, or give a duration_s"
         )
-    count = load.warmup_requests
     return Prepared(
         schedule=schedule,
-        warmup=resolved.rows[-count:] if count else [],
-        rejected=resolved.rejected,
-        truncated=resolved.truncated,
+        warmup=kept[-load.warmup_requests :] if load.warmup_requests else [],
+        rejected=len(rows) - len(kept),
+        truncated=truncated,
     )
+
+
+def needs_tokenizer(rows: list[Row], load: Load) -> bool:
+    """Tell whether a load needs lengths that its dataset does not hold."""
+    turns = [turn for row in rows for turn in turns_of(row)]
+    has_answers = any("output_text" in turn for turn in turns)
+    is_text = any(isinstance(turn["prompt"], str) for turn in turns)
+    return has_answers or (load.max_input_tokens is not None and is_text)
+
+
+def open_tokenizer(checkpoint: Path) -> Encode:
+    """Open a checkpoint's `tokenizer.json`; raises UserError where it has none."""
+    from tokenizers import Tokenizer
+
+    path = checkpoint / "tokenizer.json"
+    if not path.is_file():
+        raise UserError(
+            f"{path}: no such file; max_input_tokens, and output lengths taken from answers, need"
+            " the model's fast tokenizer"
+        )
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    return lambda text: tokenizer.encode(text, add_special_tokens=False)
+
+
+def resolve(rows: list[Row], load: Load, encode: Encode | None) -> tuple[list[Row], int]:
+    """Give every turn its `output_tokens`, and apply the maxima of a load.
+
+    A row above a maximum is left out (`over_length: reject`) or cut to it (`truncate`). Of a
+    conversation the input is the whole history: it ends before the turn that is too long.
+
+    Args:
+        rows: the dataset's.
+        load: the declared load.
+        encode: the model's tokenizer; not needed where `needs_tokenizer` says so.
+
+    Returns:
+        The rows that are kept, with their `turns`, and how many of them were cut.
+    """
+    resolved = [(row, *_resolve_turns(turns_of(row), load, encode)) for row in rows]
+    kept: list[Row] = [{**row, "turns": turns} for row, turns, _ in resolved if turns]
+    return kept, sum(was_cut for _, turns, was_cut in resolved if turns)
+
+
+def _resolve_turns(turns: list[Turn], load: Load, encode: Encode | None) -> tuple[list[Turn], bool]:
+    """Return the turns that are kept, and whether something was cut."""
+    most_input, most_output = load.max_input_tokens, load.max_output_tokens
+    truncates = load.over_length == "truncate"
+    kept: list[Turn] = []
+    history, was_cut = 0, False
+    for turn in turns:
+        prompt, output_tokens = turn["prompt"], _output_tokens(turn, encode)
+        if most_output is not None and output_tokens > most_output:
+            if not truncates:
+                return kept, True
+            output_tokens, was_cut = most_output, True
+        if most_input is not None:
+            encoding = encode(prompt) if isinstance(prompt, str) and encode else None
+            size = len(encoding.ids) if encoding else len(prompt)
+            if history + size > most_input:
+                if not truncates or kept:
+                    return kept, True
+                end = encoding.offsets[most_input - 1][1] if encoding else most_input
+                prompt, size, was_cut = prompt[:end], most_input, True
+            history += size + output_tokens
+        kept.append({"prompt": prompt, "output_tokens": output_tokens})
+    return kept, was_cut
+
+
+def _output_tokens(turn: Turn, encode: Encode | None) -> int:
+    if "output_tokens" in turn:
+        return turn["output_tokens"]
+    assert encode is not None
+    return max(1, len(encode(turn["output_text"]).ids))

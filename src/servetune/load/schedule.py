@@ -1,13 +1,7 @@
 """The schedule of a load point: which requests are sent, in which order, and when.
 
 It is made from the dataset and the declared load alone, so that every generator sends the same,
-and stands beside the raw output as `schedule.jsonl`, one request a line:
-
-- `index`, its place; `conversation` and `turn`, counted from 0; a single prompt is turn 0
-- `prompt`: text, or token ids; of a later turn only what the user adds to the history
-- `output_tokens` asked for
-- `arrival_s`: when an open loop sends it, in seconds after the load began; None in a closed
-  loop; a later turn has that of its conversation, and waits for the answer to the turn before
+and stands beside the raw output as `schedule.jsonl`, one request a line.
 """
 
 import itertools
@@ -25,7 +19,13 @@ SCHEDULE = "schedule.jsonl"
 
 @dataclass(frozen=True)
 class ScheduledRequest:
-    """One request of a load point; the module's text says what each field means."""
+    """One request of a load point.
+
+    `index` is its place; `conversation` and `turn` count from 0, and a single prompt is turn 0.
+    `prompt` is text or token ids; of a later turn only what the user adds to the history.
+    `arrival_s` is when an open loop sends it, in seconds after the load began, None in a closed
+    loop; a later turn has that of its conversation, and waits for the answer to the turn before.
+    """
 
     index: int
     conversation: int
@@ -39,9 +39,8 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
     """Schedule a load point.
 
     Args:
-        rows: the dataset's rows, each `{"prompt", "output_tokens"}` or `{"turns": [...]}`, with
-            `arrival_s` where they are a trace. After the last comes the first again, unless
-            only a duration or the trace itself says where the load ends.
+        rows: the dataset's, whose turns have `output_tokens`. After the last comes the first
+            again, unless only a duration or the trace itself says where the load ends.
         load: the declared load of a measurement.
 
     Returns:
@@ -57,39 +56,33 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
     if asked is None and has_rate:
         assert load.duration_s is not None
         count = expected(load, load.duration_s)
-        chosen = [_whole(row) for row in itertools.islice(itertools.cycle(rows), count)]
+        chosen = list(itertools.islice(itertools.cycle(rows), count))
     else:
         repeats = asked is not None and not is_trace
         chosen = list(_conversations(rows, asked, repeats))
-    arrivals: list[float] | None = None
+    arrivals_s: list[float] | list[None] = [None] * len(chosen)
     if load.time_scale is not None:
-        scale, first = load.time_scale, rows[0]["arrival_s"]
-        arrivals = [(row["arrival_s"] - first) * scale for row in chosen]
+        scale, first_s = load.time_scale, rows[0]["arrival_s"]
+        arrivals_s = [(row["arrival_s"] - first_s) * scale for row in chosen]
     elif has_rate:
-        arrivals = arrival_times(load, len(chosen)).tolist()
+        arrivals_s = arrival_times(load, len(chosen)).tolist()
     requests = []
-    for number, row in enumerate(chosen):
-        due_s = arrivals[number] if arrivals else None
+    for number, (row, due_s) in enumerate(zip(chosen, arrivals_s, strict=True)):
         if due_s is not None and load.duration_s is not None and due_s > load.duration_s:
             break
-        for turn, each in enumerate(row["turns"]):
-            requests.append((number, turn, each["prompt"], each["output_tokens"], due_s))
-    return [ScheduledRequest(i, *each) for i, each in enumerate(requests[:asked])]
+        for turn, said in enumerate(turns_of(row)):
+            requests.append((number, turn, said["prompt"], said["output_tokens"], due_s))
+    return [ScheduledRequest(i, *request) for i, request in enumerate(requests[:asked])]
 
 
 def _conversations(rows: list[Row], requests: int | None, repeats: bool) -> Iterator[Row]:
-    """Yield whole rows with their turns until there are so many requests."""
-    left = requests
+    """Yield whole rows until there are so many requests."""
+    count = 0
     for row in itertools.cycle(rows) if repeats else rows:
-        if left is not None and left <= 0:
+        if requests is not None and count >= requests:
             return
-        whole = _whole(row)
-        yield whole
-        left = None if left is None else left - len(whole["turns"])
-
-
-def _whole(row: Row) -> Row:
-    return {**row, "turns": turns_of(row)}
+        yield row
+        count += len(turns_of(row))
 
 
 def write_schedule(requests: list[ScheduledRequest], path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servetune.load.job import ProbeRule
+from servetune.load.generator import ProbeRule
 from servetune.load.registry import GENERATORS
 from servetune.plan.identity import Identity
 from servetune.plan.quality import LM_EVAL, PlannedQuality

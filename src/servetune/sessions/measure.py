@@ -10,9 +10,8 @@ from typing import Any
 import httpx
 
 from servetune.load.client import Clients, LoadError
-from servetune.load.generator import Target
+from servetune.load.generator import Job, Target
 from servetune.load.inside.judge import ended_by
-from servetune.load.job import Job
 from servetune.load.prepare import Prepared
 from servetune.load.registry import GENERATORS
 from servetune.load.request_table import aggregate, by_turn, quantiles, request_table

@@ -12,8 +12,7 @@ import pandas as pd
 from servetune.capacity.boundary import predict
 from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
 from servetune.capacity.sequential import Finished, Judgement, judge_all
-from servetune.load.generator import CUT
-from servetune.load.job import ProbeRule
+from servetune.load.generator import CUT, ProbeRule
 from servetune.plan.identity import digest
 from servetune.plan.planned import Measurement, PlannedProbe, PlannedSearch
 from servetune.records.loads import Load

@@ -1,12 +1,14 @@
-"""What is refused once a dataset is known, with what to try."""
+"""What is refused once a dataset is known, maxima of input and output, and answers as lengths."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servetune.errors import UserError
-from servetune.load.prepare import Prepared, prepare
+from servetune.load.prepare import Prepared, needs_tokenizer, open_tokenizer, prepare, resolve
+from servetune.load.rows import Row
 from tests.loads import load, rows
 
 
@@ -42,3 +44,80 @@ def test_load_points_share_the_prompts_of_their_dataset() -> None:
     dataset: list[Any] = [{"prompt": [1, 2, 3], "output_tokens": 3}]
     one, other = (prepared(dataset, requests=3).schedule[0].prompt for _ in range(2))
     assert one is other
+
+
+@dataclass
+class Words:
+    """A tokenizer that takes each word for a token."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+
+def encode(text: str) -> Words:
+    ends, at = [], 0
+    for word in text.split(" "):
+        ends.append((at, at + len(word)))
+        at += len(word) + 1
+    return Words(list(range(len(ends))), ends)
+
+
+def resolved(dataset: list[Any], **declared: Any) -> tuple[list[Row], int]:
+    return resolve(dataset, load(**declared), encode)
+
+
+def prompts(kept: list[Row]) -> list[list[str | list[int]]]:
+    return [[turn["prompt"] for turn in row["turns"]] for row in kept]
+
+
+ROWS = [
+    {"prompt": "one two three", "output_tokens": 5},
+    {"prompt": "one two three four five", "output_tokens": 50},
+]
+
+
+def test_without_maxima_nothing_is_lost() -> None:
+    kept, truncated = resolved(ROWS)
+    assert (len(kept), truncated) == (2, 0)
+
+
+def test_a_prompt_above_the_maximum_is_left_out_and_counted() -> None:
+    kept, truncated = resolved(ROWS, max_input_tokens=4)
+    assert (prompts(kept), truncated) == ([["one two three"]], 0)
+    ids: list[Any] = [{"prompt": [1, 2], "output_tokens": 3}, {"prompt": [1], "output_tokens": 3}]
+    assert prepared(ids, max_input_tokens=1).rejected == 1
+
+
+def test_a_prompt_above_the_maximum_is_cut_where_the_study_says_so() -> None:
+    kept, truncated = resolved(ROWS, max_input_tokens=4, over_length="truncate")
+    assert (prompts(kept), truncated) == ([["one two three"], ["one two three four"]], 1)
+
+
+def test_token_ids_are_cut_without_a_tokenizer() -> None:
+    dataset: list[Any] = [{"prompt": [1, 2, 3, 4], "output_tokens": 5}]
+    declared = load(max_input_tokens=2, over_length="truncate")
+    assert not needs_tokenizer(dataset, declared)
+    assert prompts(resolve(dataset, declared, None)[0]) == [[[1, 2]]]
+
+
+def test_an_output_above_the_maximum_is_left_out_or_cut() -> None:
+    assert len(resolved(ROWS, max_output_tokens=10)[0]) == 1
+    kept, _ = resolved(ROWS, max_output_tokens=10, over_length="truncate")
+    assert [row["turns"][0]["output_tokens"] for row in kept] == [5, 10]
+
+
+def test_a_conversation_ends_before_the_turn_that_makes_it_too_long() -> None:
+    row = {"turns": [{"prompt": "one two", "output_tokens": 3}] * 3}
+    kept, truncated = resolved([row], max_input_tokens=8)
+    assert (prompts(kept), truncated) == ([["one two"] * 2], 1)
+
+
+def test_an_answer_stands_for_its_length() -> None:
+    dataset: list[Any] = [{"prompt": "one", "output_text": "one two three"}]
+    assert needs_tokenizer(dataset, load())
+    assert resolved(dataset)[0][0]["turns"] == [{"prompt": "one", "output_tokens": 3}]
+
+
+def test_a_model_without_a_fast_tokenizer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"tokenizer.json: no such file"):
+        open_tokenizer(tmp_path)

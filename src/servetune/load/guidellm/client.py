@@ -8,9 +8,9 @@ import multiprocessing
 import os
 from multiprocessing import forkserver
 
-from servetune.load.guidellm.data import data_path, write_data
+from servetune.load.generator import Job
+from servetune.load.guidellm.generator import write_data
 from servetune.load.inside.loop import serve_jobs
-from servetune.load.job import Job
 from servetune.load.schedule import read_schedule
 
 SETTINGS = {
@@ -23,7 +23,7 @@ SETTINGS = {
 }
 PRELOADED = [
     *("guidellm.benchmark", "guidellm.scheduler", "guidellm.backends"),
-    *("servetune.load.guidellm.backend", "servetune.load.guidellm.ramp"),
+    "servetune.load.guidellm.parts",
     # What a worker else imports with its first request, which is late by that.
     *("anyio._backends._asyncio", "encodings.idna", "httpcore"),
 ]
@@ -46,15 +46,14 @@ def main() -> None:
     from guidellm.cli.run import run
     from guidellm.settings import settings
 
-    from servetune.load.guidellm import backend, loader, probe, ramp, updates
+    from servetune.load.guidellm import parts, probe, updates
 
-    parts = (backend, loader, probe, ramp, updates)
-    for part in parts:
-        part.install()
+    for replaced in (parts, probe, updates):
+        replaced.install()
 
     def run_job(job: Job) -> None:
         requests = read_schedule(job.schedule)
-        conversations = write_data(requests, data_path(job.schedule))
+        conversations = write_data(requests, job.schedule)
         # A task waits in a worker for each request that an open loop may have in flight.
         settings.max_concurrency = max(1, min(MOST_WAITING, conversations))
         # Without it GuideLLM notices that the data ended only when it asks for more, and waits

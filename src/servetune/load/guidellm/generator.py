@@ -1,9 +1,9 @@
-"""GuideLLM: its words for a load point, and its report as replies.
+"""GuideLLM: its words for a load point, its data, and its report as replies.
 
-Every load goes to GuideLLM as a file of conversations, `servetune.load.guidellm.data`, whose turns
-are named by their index in the schedule. An open loop is a replay of that file's arrivals, so that
+Every load goes to GuideLLM as a file of conversations, one a line, whose turns are named by their
+index in the schedule. An open loop is a replay of that file's arrivals, so that
 it sends what every other generator sends. What GuideLLM calls inter-token latency is TPOT here and
-in vLLM; the times of chunks come from `servetune.load.guidellm.backend`.
+in vLLM; the times of chunks come from `servetune.load.guidellm.parts`.
 """
 
 import itertools
@@ -11,12 +11,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from servetune.load.generator import CUT, Generator, Reply, Target
-from servetune.load.guidellm.data import data_path
-from servetune.load.schedule import SCHEDULE, read_schedule
+from servetune.load.generator import CUT, NOT_SENT, Generator, Reply, Target
+from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
 from servetune.records.loads import Load
 from servetune.study.workloads import LoadPoint, Workload
 
+DATA = "guidellm-data.jsonl"
 REPORT = "guidellm.json"
 
 FORMATS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
@@ -24,11 +24,13 @@ FORMATS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 def arguments(load: Load, target: Target) -> list[str]:
     """Write a load point as the words after `guidellm run`."""
+    data = target.schedule.with_name(DATA)
     words = [
         *("--backend", _words(_backend(load, target))),
         *("--profile", _words(_profile(load))),
         *("--tokenizer", _words({"kind": "hf_auto", "model": target.tokenizer})),
-        *("--data", _words(_data(target))),
+        # Streamed, or a copy of every load point would stay in the cache of `datasets`.
+        *("--data", _words({"kind": "json_file", "path": data, "load_kwargs.streaming": True})),
         *("--seed", _words({"kind": "static", "value": load.seed})),
         # Prompts are in the schedule already, and would be the most of the report.
         *("--metrics", _words({"kind": "generative", "sample_size": 0})),
@@ -37,12 +39,6 @@ def arguments(load: Load, target: Target) -> list[str]:
     if load.duration_s is not None:
         words += ["--constraint", _words({"kind": "max_duration", "seconds": load.duration_s})]
     return words
-
-
-def _data(target: Target) -> dict[str, Any]:
-    # Streamed, or a copy of every load point would stay in the cache of `datasets`.
-    path = data_path(target.schedule)
-    return {"kind": "json_file", "path": path, "load_kwargs.streaming": True}
 
 
 def _backend(load: Load, target: Target) -> dict[str, Any]:
@@ -82,15 +78,47 @@ def _scalar(value: Any) -> str:
     return text.replace("e", ".0e") if is_whole else text
 
 
+def write_data(requests: list[ScheduledRequest], schedule: Path) -> int:
+    """Write requests as GuideLLM's data beside their schedule; returns how many conversations.
+
+    Raises:
+        ValueError: a prompt is token ids.
+    """
+    lines = []
+    for number, turns in itertools.groupby(requests, key=lambda request: request.conversation):
+        graph = {"graph_id": str(number), "turns": [_turn(request) for request in turns]}
+        lines.append(json.dumps({"conversation_turns": json.dumps(graph)}) + "\n")
+    schedule.with_name(DATA).write_text("".join(lines), encoding="utf-8")
+    return len(lines)
+
+
+def _turn(request: ScheduledRequest) -> dict[str, Any]:
+    if not isinstance(request.prompt, str):
+        raise ValueError(
+            f"guidellm sends text, and request {request.index} is token ids; vllm-bench sends both"
+        )
+    columns = {
+        "text_column": [request.prompt],
+        "output_tokens_count_column": [request.output_tokens],
+    }
+    turn: dict[str, Any] = {"node_id": str(request.index), "columns": columns}
+    if request.turn:
+        turn["parents"] = [{"parent_node_id": str(request.index - 1)}]
+    elif request.arrival_s is not None:
+        # A later turn has no time of its own: it follows the answer to the one before.
+        turn["settings"] = {"relative_timestamp": request.arrival_s}
+    return turn
+
+
 def read(raw: Path) -> list[Reply]:
     """Read the report into replies; raises KeyError, ValueError or OSError if it is bad."""
     benchmark = json.loads((raw / REPORT).read_bytes())["benchmarks"][0]
     if lost := benchmark.get("scheduler_state", {}).get("processing_requests"):
         raise ValueError(f"guidellm ended before the answers to {lost} of its requests")
-    told = benchmark["requests"]
-    errored = [_reply(request) for request in told["errored"]]
-    others = [_reply(request) for request in [*told["successful"], *told["incomplete"]]]
-    return [*others, *errored, *_never_sent(errored, raw)]
+    requests = benchmark["requests"]
+    errored = [_reply(request) for request in requests["errored"]]
+    answered = [_reply(request) for request in [*requests["successful"], *requests["incomplete"]]]
+    return [*answered, *errored, *_never_sent(errored, raw)]
 
 
 def _reply(request: dict[str, Any]) -> Reply:
@@ -124,15 +152,8 @@ def _never_sent(errored: list[Reply], raw: Path) -> list[Reply]:
     return [
         Reply(
             scheduled=request.index,
-            error="not sent: an earlier turn failed",
+            error=NOT_SENT,
             sent_s=failed[request.conversation].sent_s,
-            due_s=None,
-            input_tokens=0,
-            output_tokens=0,
-            cached_tokens=None,
-            ttft_s=None,
-            e2e_s=None,
-            itl_s=[],
         )
         for request in schedule
         if request.conversation in failed and request.index > failed[request.conversation].scheduled

@@ -17,8 +17,8 @@ from guidellm.schemas.scheduler.constraints.args import ConstraintArgs
 from pydantic import Field, PrivateAttr
 
 from servetune.capacity.sequential import Finished
+from servetune.load.generator import ProbeRule
 from servetune.load.inside.judge import Judge
-from servetune.load.job import ProbeRule
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
 
 KIND = "capacity_probe"

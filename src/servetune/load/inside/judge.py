@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from servetune.capacity.sequential import LOOK_EVERY, Finished, judge_all
-from servetune.load.job import ProbeRule
+from servetune.load.generator import ProbeRule
 
 ENDED = "probe.json"
 

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from queue import Queue
 
-from servetune.load.job import Job
+from servetune.load.generator import Job
 
 
 def serve_jobs(run: Callable[[Job], None]) -> None:

@@ -23,11 +23,10 @@ from vllm.benchmarks.lib import endpoint_request_func
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from servetune.capacity.sequential import Finished
-from servetune.load.generator import CUT
+from servetune.load.generator import CUT, NOT_SENT, Job
 from servetune.load.inside.judge import Judge
 from servetune.load.inside.loop import serve_jobs
 from servetune.load.inside.pacing import Pacing
-from servetune.load.job import Job
 from servetune.load.schedule import ScheduledRequest, read_schedule
 from servetune.load.vllm_bench.generator import SENT, of_text
 from servetune.records.loads import Load
@@ -96,7 +95,7 @@ class Sending:
             request = self._schedule[int(request_func_input.request_id)]
             if request.index in self._pacing.broken:
                 return endpoint_request_func.RequestFuncOutput(
-                    start_time=time.perf_counter(), error="not sent: an earlier turn failed"
+                    start_time=time.perf_counter(), error=NOT_SENT
                 )
             start_s = time.perf_counter()
             _note_cached.set(functools.partial(self._cached_tokens.__setitem__, request.index))

@@ -36,11 +36,6 @@ def arguments(load: Load, target: Target) -> list[str]:
     for name, value in load.sampling.model_dump(exclude_none=True).items():
         # Joined: vLLM's parser takes a word that begins with a minus for an option.
         words.append(f"--{name.replace('_', '-')}={value}")
-    return [*words, *_pace(load)]
-
-
-def _pace(load: Load) -> list[str]:
-    words: list[str] = []
     if load.concurrency is not None:
         words += ["--max-concurrency", str(load.concurrency)]
     if load.rate_rps is not None:
@@ -54,52 +49,31 @@ def _pace(load: Load) -> list[str]:
 
 def read(raw: Path) -> list[Reply]:
     """Read the detailed result; raises KeyError, ValueError or OSError if it is bad."""
-    result = json.loads((raw / RESULT).read_bytes())
-    sent = json.loads((raw / SENT).read_bytes())
+    result, sent = (json.loads((raw / name).read_bytes()) for name in (RESULT, SENT))
+    is_chat = result["backend"] == "openai-chat"
     names = ("errors", "start_times", "input_lens", "output_lens", "ttfts", "itls")
     measured = zip(*(result[name] for name in names), strict=True)
-    told = zip(sent["scheduled"], sent["arrival_s"], sent["cached_tokens"], strict=True)
-    is_chat = result["backend"] == "openai-chat"
-    return [
-        _reply(scheduled, _later(sent["began_s"], arrival_s), cached, *values, is_chat=is_chat)
-        for (scheduled, arrival_s, cached), values in zip(told, measured, strict=True)
-    ]
-
-
-def _later(began_s: float, seconds: float | None) -> float | None:
-    return None if seconds is None else began_s + seconds
-
-
-def _reply(
-    scheduled: int,
-    due_s: float | None,
-    cached_tokens: int | None,
-    error: str,
-    sent_s: float,
-    input_tokens: int,
-    output_tokens: int,
-    ttft_s: float,
-    itl_s: list[float],
-    *,
-    is_chat: bool,
-) -> Reply:
-    lines = error.strip().splitlines()
-    e2e_s = ttft_s + sum(itl_s)
-    ttft_s, itl_s = of_text(ttft_s, itl_s, is_chat)
-    return Reply(
-        scheduled=scheduled,
-        error=lines[-1] if lines else None,
-        sent_s=sent_s,
-        due_s=due_s,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cached_tokens=cached_tokens,
-        # A request without a first token is told by a TTFT of 0.
-        ttft_s=ttft_s or None,
-        e2e_s=e2e_s or None,
-        itl_s=itl_s,
-        is_cut=error == CUT,
-    )
+    noted = zip(sent["scheduled"], sent["arrival_s"], sent["cached_tokens"], strict=True)
+    replies = []
+    for (scheduled, arrival_s, cached), values in zip(noted, measured, strict=True):
+        error, sent_s, input_tokens, output_tokens, all_ttft_s, all_itl_s = values
+        ttft_s, itl_s = of_text(all_ttft_s, all_itl_s, is_chat)
+        reply = Reply(
+            scheduled=scheduled,
+            error=error.strip().splitlines()[-1] if error.strip() else None,
+            sent_s=sent_s,
+            due_s=None if arrival_s is None else sent["began_s"] + arrival_s,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=cached,
+            # A request without a first token is told by a TTFT of 0.
+            ttft_s=ttft_s or None,
+            e2e_s=all_ttft_s + sum(all_itl_s) or None,
+            itl_s=itl_s,
+            is_cut=error == CUT,
+        )
+        replies.append(reply)
+    return replies
 
 
 def of_text(ttft_s: float, itl_s: list[float], is_chat: bool) -> tuple[float, list[float]]:

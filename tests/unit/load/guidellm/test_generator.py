@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from servetune.load.generator import Target
-from servetune.load.guidellm.data import write_data
-from servetune.load.guidellm.generator import GUIDELLM, REPORT
+from servetune.load.guidellm.generator import DATA, GUIDELLM, REPORT, write_data
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
 from tests.loads import load, refusal
 
@@ -78,10 +77,10 @@ def test_the_endpoint_is_the_request_format() -> None:
 
 def test_data_is_one_conversation_a_line_whose_turns_follow_each_other(tmp_path: Path) -> None:
     schedule = make_schedule([TALK], load(rate_rps=1, requests=5, arrivals="constant"))
-    assert write_data(schedule, tmp_path / "data") == 2
+    assert write_data(schedule, tmp_path / SCHEDULE) == 2
     first, second = [
         json.loads(json.loads(line)["conversation_turns"])["turns"]
-        for line in (tmp_path / "data").read_text().splitlines()
+        for line in (tmp_path / DATA).read_text().splitlines()
     ]
     assert [turn["node_id"] for turn in first] == ["0", "1", "2"]
     assert [turn["node_id"] for turn in second] == ["3", "4"]
@@ -100,7 +99,7 @@ def test_data_is_one_conversation_a_line_whose_turns_follow_each_other(tmp_path:
 
 def test_token_ids_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"guidellm sends text, .* vllm-bench sends both"):
-        write_data([ScheduledRequest(0, 0, 0, [1, 2], 4, None)], tmp_path / "data")
+        write_data([ScheduledRequest(0, 0, 0, [1, 2], 4, None)], tmp_path / SCHEDULE)
 
 
 def told(node: int, status: str, **more: Any) -> dict[str, Any]:

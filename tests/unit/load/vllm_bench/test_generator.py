@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from servetune.load.client import LoadClient
-from servetune.load.generator import Reply, Target
+from servetune.load.generator import Job, Reply, Target
 from servetune.load.inside.pacing import Pacing
-from servetune.load.job import Job
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.vllm_bench.generator import VLLM_BENCH
 from tests.loads import load, refusal
