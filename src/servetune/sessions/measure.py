@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,8 @@ from servetune.sessions.card import from_requests
 from servetune.sessions.probes import found_by, nothing_found
 from servetune.sessions.provenance import now
 from servetune.sessions.server.process import Server
-from servetune.telemetry.gpus import throttling
 from servetune.telemetry.processors import UsageWatch
-from servetune.telemetry.reduce import read_signals
+from servetune.telemetry.reduce import read_signals, throttling
 from servetune.telemetry.sampler import Counters, Sampler, difference, scrape, wait_idle
 
 CLIENT_READY_TIMEOUT_S = 300.0
@@ -103,8 +102,9 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
     metrics = aggregate(requests, grown)
+    samples, others = bench.sampler.samples(measurement.id), bench.sampler.samples("")
+    ratio, reasons = throttling(samples)
     told = from_requests(requests, prepared.schedule, load, bench.facts.kv_cache_block_tokens)
-    ratio, reasons = throttling(bench.sampler.gpu_samples(measurement.id))
     card = Card(
         **seen.model_dump(exclude_unset=True),
         **told.model_dump(exclude_unset=True),
@@ -113,8 +113,6 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     )
     limits = limits_of(bench.session.validity, probe)
     status, rule, reason = judge(metrics, card, limits)
-    sampler = bench.sampler
-    samples, others = sampler.samples(measurement.id), sampler.samples("")
     signals = read_signals(samples, others, grown, requests)
     measured: dict[str, Any] = {"card": card, "probe": probe, "signals": signals}
     if status != "failed":
@@ -155,7 +153,7 @@ def _load(bench: Bench, measurement: str, job: Job, prepared: Prepared) -> tuple
         rejected_requests=prepared.rejected or None,
         truncated_requests=prepared.truncated or None,
         other_gpu_processes=bench.neighbours(),
-        **asdict(used),
+        **used.model_dump(exclude_unset=True),
     )
     return difference(before, after), seen
 

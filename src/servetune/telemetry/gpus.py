@@ -6,7 +6,6 @@ Without the library, a driver or a GPU, everything here is empty or None; nothin
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
@@ -24,31 +23,6 @@ REASONS = {
 }
 """Why a GPU does not run at its highest clock, by NVML's bits (nvmlClocksEventReasons)."""
 
-THROTTLING = frozenset(
-    {"hardware_slowdown", "software_thermal", "hardware_thermal", "hardware_power_brake"}
-)
-"""The reasons that spoil a measurement. A software power cap is normal under load."""
-
-_UNREMARKABLE = frozenset({"idle", "application_clocks"})
-
-
-@dataclass(frozen=True)
-class GpuSample:
-    """One GPU at one moment. None: the GPU does not tell.
-
-    `gpu` is NVML's index. `utilization_ratio` is the share of NVML's last sampling period in
-    which a kernel ran. `throttle_reasons` is empty at full clock.
-    """
-
-    gpu: int
-    power_w: float | None = None
-    sm_clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
-    utilization_ratio: float | None = None
-    memory_used_bytes: int | None = None
-    temperature_c: int | None = None
-    throttle_reasons: tuple[str, ...] | None = None
-
 
 class Gpus:
     """The GPUs that a server may see, from opening NVML to closing it."""
@@ -61,28 +35,30 @@ class Gpus:
                 beginnings); by default this process's own. An index counts in the order of the
                 PCI bus, which is CUDA's order too where all GPUs are of one kind.
         """
+        _ask("nvmlInit")
+        self._is_open = True
         if visible is None:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        self._is_open = False
-        self._gpus: list[tuple[int, Any]] = []
-        if _answers("nvmlInit"):
-            self._is_open = True
-            self._gpus = _choose(visible)
+        self._gpus = _visible_gpus(visible)
 
     def describe(self) -> list[dict[str, str]]:
         """Return name, UUID, driver and memory of each GPU, in CUDA's order."""
         driver = _text(_ask("nvmlSystemGetDriverVersion"))
-        found = []
+        described = []
         for _, handle in self._gpus:
             name, memory = (_ask(f"nvmlDeviceGet{of}", handle) for of in ("Name", "MemoryInfo"))
             size = "" if memory is None else f"{memory.total // 2**20} MiB"
-            told = {"name": _text(name), "uuid": _uuid(handle), "driver": driver, "memory": size}
-            found.append(told)
-        return found
+            gpu = {"name": _text(name), "uuid": _uuid(handle), "driver": driver, "memory": size}
+            described.append(gpu)
+        return described
 
-    def sample(self) -> list[GpuSample]:
-        """Return one sample a GPU, in the order in which CUDA numbers them; empty without any."""
-        return [_sample(index, handle) for index, handle in self._gpus]
+    def sample(self) -> dict[str, Any]:
+        """Return the columns `gpu<i>_...` of `docs/telemetry.md` now; empty without a GPU."""
+        return {
+            f"gpu{index}_{name}": value
+            for index, handle in self._gpus
+            for name, value in _sample(handle).items()
+        }
 
     def processes(self) -> list[int] | None:
         """Return the ids of the compute processes on these GPUs; None: NVML does not tell.
@@ -92,14 +68,14 @@ class Gpus:
         """
         if not self._gpus:
             return None
-        seen: Counter[int] = Counter()
+        ids: Counter[int] = Counter()
         for _, handle in self._gpus:
-            found = _ask("nvmlDeviceGetComputeRunningProcesses", handle)
-            if found is None:
+            running = _ask("nvmlDeviceGetComputeRunningProcesses", handle)
+            if running is None:
                 return None
             # A process on several GPUs counts once.
-            seen |= Counter(int(process.pid) for process in found)
-        return sorted(seen.elements())
+            ids |= Counter(int(process.pid) for process in running)
+        return sorted(ids.elements())
 
     def close(self) -> None:
         """Close NVML; after that there are no GPUs."""
@@ -113,7 +89,7 @@ def other_processes(
     before: Sequence[int] | None,
     ready: Sequence[int] | None,
     now: Sequence[int] | None,
-    own: Iterable[int] = (),
+    own: Iterable[int],
 ) -> int | None:
     """Return how many compute processes are on the GPUs besides the server's; None: not known.
 
@@ -139,29 +115,6 @@ def other_processes(
     return (Counter(now) - servers).total()
 
 
-def throttling(samples: Iterable[GpuSample]) -> tuple[float | None, list[str]]:
-    """Fold samples to the share of them that were throttled, and all reasons seen.
-
-    The share is None where no GPU told. The reasons are in the order of REASONS; among them a
-    software power cap, which does not count as throttled, but neither idleness nor application
-    clocks.
-    """
-    told = [set(s.throttle_reasons) for s in samples if s.throttle_reasons is not None]
-    if not told:
-        return None, []
-    seen = set[str]().union(*told) - _UNREMARKABLE
-    ratio = sum(bool(reasons & THROTTLING) for reasons in told) / len(told)
-    return ratio, [name for name in REASONS.values() if name in seen]
-
-
-def _answers(function: str) -> bool:
-    try:
-        getattr(pynvml, function)()
-    except (pynvml.NVMLError, AttributeError, OSError):
-        return False
-    return True
-
-
 def _ask(function: str, *arguments: Any) -> Any:
     """Ask NVML; None where it does not answer.
 
@@ -174,30 +127,24 @@ def _ask(function: str, *arguments: Any) -> Any:
         return None
 
 
-def _choose(visible: str | None) -> list[tuple[int, Any]]:
+def _visible_gpus(visible: str | None) -> list[tuple[int, Any]]:
+    """Return index and handle of the GPUs that CUDA shows, in the order in which it numbers them.
+
+    `visible` is CUDA_VISIBLE_DEVICES, or None for all.
+    """
     count = _ask("nvmlDeviceGetCount") or 0
     handles = [_ask("nvmlDeviceGetHandleByIndex", i) for i in range(count)]
-    if visible is None:
-        return [(i, handle) for i, handle in enumerate(handles) if handle is not None]
-    chosen = _visible(visible, [_uuid(handle) for handle in handles])
-    return [(i, handles[i]) for i in chosen if handles[i] is not None]
-
-
-def _visible(visible: str, uuids: Sequence[str]) -> list[int]:
-    """Return the indices of the GPUs that CUDA shows, in the order in which it numbers them.
-
-    Args:
-        visible: CUDA_VISIBLE_DEVICES.
-        uuids: of all GPUs, by index.
-    """
-    chosen: list[int] = []
-    for word in visible.split(","):
-        index = _index_of(word.strip(), uuids)
-        # As CUDA does: what follows a device that is not there is not visible.
-        if index is None:
-            break
-        chosen.append(index)
-    return chosen
+    indices = list(range(count))
+    if visible is not None:
+        uuids = [_uuid(handle) for handle in handles]
+        indices = []
+        for word in visible.split(","):
+            index = _index_of(word.strip(), uuids)
+            # As CUDA does: what follows a device that is not there is not visible.
+            if index is None:
+                break
+            indices.append(index)
+    return [(i, handles[i]) for i in indices if handles[i] is not None]
 
 
 def _index_of(word: str, uuids: Sequence[str]) -> int | None:
@@ -211,11 +158,12 @@ def _uuid(handle: Any) -> str:
     return _text(_ask("nvmlDeviceGetUUID", handle))
 
 
-def _text(told: Any) -> str:
-    return told.decode() if isinstance(told, bytes) else str(told or "")
+def _text(answer: Any) -> str:
+    return answer.decode() if isinstance(answer, bytes) else str(answer or "")
 
 
-def _sample(index: int, handle: Any) -> GpuSample:
+def _sample(handle: Any) -> dict[str, Any]:
+    """Return what one GPU tells now; None for what it does not tell."""
     milliwatts = _ask("nvmlDeviceGetPowerUsage", handle)
     utilization = _ask("nvmlDeviceGetUtilizationRates", handle)
     memory = _ask("nvmlDeviceGetMemoryInfo", handle)
@@ -223,17 +171,13 @@ def _sample(index: int, handle: Any) -> GpuSample:
     if bits is None:
         # The name that drivers before 535 have.
         bits = _ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-    return GpuSample(
-        gpu=index,
-        power_w=None if milliwatts is None else milliwatts / 1000,
-        sm_clock_mhz=_ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM),
-        memory_clock_mhz=_ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM),
-        utilization_ratio=None if utilization is None else utilization.gpu / 100,
-        memory_used_bytes=None if memory is None else int(memory.used),
-        temperature_c=_ask("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU),
-        throttle_reasons=None if bits is None else _reasons(int(bits)),
-    )
-
-
-def _reasons(bits: int) -> tuple[str, ...]:
-    return tuple(name for bit, name in REASONS.items() if bits & bit)
+    reasons = [name for bit, name in REASONS.items() if int(bits or 0) & bit]
+    return {
+        "power_w": None if milliwatts is None else milliwatts / 1000,
+        "sm_clock_mhz": _ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": _ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM),
+        "utilization_ratio": None if utilization is None else utilization.gpu / 100,
+        "memory_used_bytes": None if memory is None else int(memory.used),
+        "temperature_c": _ask("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU),
+        "throttle_reasons": None if bits is None else ",".join(reasons),
+    }

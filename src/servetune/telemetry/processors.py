@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from servetune.records.measurements import Card
+
 SAMPLE_EVERY_S = 0.5
 
 _PROC = Path("/proc")
@@ -22,46 +24,25 @@ _ALL_FIELDS = range(8)
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What was seen of one load. None: the kernel did not tell.
-
-    `client_cpu_ratio` is the CPU time of the client's busiest process, over the time watched: of
-    one core, so above 1 where several of its threads are busy. `client_wait_ratio` is the share
-    of the time that the main thread of that process was ready to run and got no core.
-    `client_memory_bytes` is the highest sum of the resident sets of the client's processes, which
-    counts a page as often as processes share it. `other_cpu_ratio` is the share of the cores that
-    the session may run on that was used by processes outside it, time stolen by the hypervisor
-    included.
-    """
-
-    client_cpu_ratio: float | None = None
-    client_wait_ratio: float | None = None
-    client_memory_bytes: int | None = None
-    other_cpu_ratio: float | None = None
-
-
-@dataclass
-class _Process:
-    """A process of the session: the times it had when the watch began, and when last seen."""
-
-    started: int
-    parent: int
-    is_client: bool
-    cpu_s: float
-    family_cpu_s: float
-    wait_s: float | None
-    first_cpu_s: float = 0.0
-    first_wait_s: float = 0.0
-    resident_bytes: int = 0
-
-
-@dataclass(frozen=True)
 class _Stat:
+    """What a process used so far; `family_cpu_s` with the children that it waited for."""
+
     started: int
     parent: int
     cpu_s: float
     family_cpu_s: float
     resident_bytes: int
+
+
+@dataclass
+class _Process:
+    """A process of the session as it was last seen, and the times that it began the watch with."""
+
+    stat: _Stat
+    is_client: bool
+    wait_s: float | None = None
+    first_cpu_s: float = 0.0
+    first_wait_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -89,8 +70,7 @@ class UsageWatch:
         # By pid and start time, since a pid can come again.
         self._clients: dict[tuple[int, int], _Process] = {}
         self._memory_bytes = 0
-        self._begun = False
-        self._began_s = 0.0
+        self._began_s: float | None = None
         self._machine: _Machine | None = None
         self._family_s = 0.0
         self._stopped = threading.Event()
@@ -99,37 +79,38 @@ class UsageWatch:
     def start(self) -> None:
         """Take the first sample, then sample every SAMPLE_EVERY_S."""
         self._sample()
-        self._begun = True
         self._family_s = self._family_cpu_s()
         self._machine = _read_machine()
         self._began_s = time.monotonic()
         self._thread.start()
 
-    def stop(self) -> Usage:
-        """Stop, take the last sample, and return what was seen since the start."""
+    def stop(self) -> Card:
+        """Stop, take the last sample, and return the ratios and the memory of a card.
+
+        The client's CPU time and wait are those of its busiest process. Its memory is the highest
+        sum of the resident sets of its processes, which counts a page as often as they share it.
+        """
         self._stopped.set()
         self._thread.join()
         self._sample()
-        family_s = self._family_cpu_s()
-        machine = _read_machine()
-        wall_s = time.monotonic() - self._began_s
-        if wall_s <= 0:
-            return Usage()
-        other = _other_ratio(self._machine, machine, family_s - self._family_s, wall_s)
+        assert self._began_s is not None
+        own_s = self._family_cpu_s() - self._family_s
+        machine, wall_s = _read_machine(), time.monotonic() - self._began_s
+        other_ratio = _other_ratio(self._machine, machine, own_s, wall_s)
         if not self._clients:
-            return Usage(other_cpu_ratio=other)
-        busiest = max(self._clients.values(), key=lambda p: p.cpu_s - p.first_cpu_s)
+            return Card(other_cpu_ratio=other_ratio)
+        busiest = max(self._clients.values(), key=lambda p: p.stat.cpu_s - p.first_cpu_s)
         wait_s = None if busiest.wait_s is None else busiest.wait_s - busiest.first_wait_s
-        return Usage(
-            client_cpu_ratio=(busiest.cpu_s - busiest.first_cpu_s) / wall_s,
+        return Card(
+            client_cpu_ratio=(busiest.stat.cpu_s - busiest.first_cpu_s) / wall_s,
             client_wait_ratio=None if wait_s is None else min(1.0, wait_s / wall_s),
             client_memory_bytes=self._memory_bytes,
-            other_cpu_ratio=other,
+            other_cpu_ratio=other_ratio,
         )
 
     def client_cpu_s(self) -> float:
         """Return the CPU time that the client's processes had used when last looked at."""
-        return sum(process.cpu_s for process in list(self._clients.values()))
+        return sum(process.stat.cpu_s for process in list(self._clients.values()))
 
     def _run(self) -> None:
         while not self._stopped.wait(SAMPLE_EVERY_S):
@@ -141,20 +122,14 @@ class UsageWatch:
         # Only an unknown process needs a look at its parent: one that is not ours never becomes
         # ours, and one of ours stays so when its parent ends.
         self._foreign &= listed
-        unknown = {}
-        for pid in listed - self._foreign - self._ours.keys():
-            if stat := _read_stat(pid):
-                unknown[pid] = stat
+        stats = {pid: _read_stat(pid) for pid in listed - self._foreign - self._ours.keys()}
+        unknown = {pid: stat for pid, stat in stats.items() if stat is not None}
         roots = (self._root_pid, self._client_pid)
-        found = True
-        while found:
-            found = False
-            for pid, stat in list(unknown.items()):
-                if pid in roots or stat.parent in self._ours:
-                    self._adopt(pid, unknown.pop(pid))
-                    found = True
+        while ours := [p for p in unknown if p in roots or unknown[p].parent in self._ours]:
+            for pid in ours:
+                self._adopt(pid, unknown.pop(pid))
         self._foreign |= unknown.keys()
-        resident = sum(p.resident_bytes for p in self._ours.values() if p.is_client)
+        resident = sum(p.stat.resident_bytes for p in self._ours.values() if p.is_client)
         self._memory_bytes = max(self._memory_bytes, resident)
 
     def _look_again(self) -> None:
@@ -165,39 +140,34 @@ class UsageWatch:
             has_ended = False
             for pid, process in list(self._ours.items()):
                 stat = _read_stat(pid)
-                if stat is not None and stat.started == process.started:
+                if stat is not None and stat.started == process.stat.started:
                     self._update(pid, process, stat)
                     continue
                 has_ended = True
                 del self._ours[pid]
                 # An orphan's times go to a process outside the session.
-                if process.parent not in known:
-                    self._lost_s += process.family_cpu_s
+                if process.stat.parent not in known:
+                    self._lost_s += process.stat.family_cpu_s
 
     def _adopt(self, pid: int, stat: _Stat) -> None:
         parent = self._ours.get(stat.parent)
         is_client = pid == self._client_pid or (parent is not None and parent.is_client)
-        process = _Process(stat.started, stat.parent, is_client, 0.0, 0.0, None)
-        self._ours[pid] = process
+        process = self._ours[pid] = _Process(stat, is_client)
         self._update(pid, process, stat)
         if is_client:
             self._clients[pid, stat.started] = process
         # One that came after the start spent all its time within the watch.
-        if not self._begun:
-            process.first_cpu_s = process.cpu_s
+        if self._began_s is None:
+            process.first_cpu_s = stat.cpu_s
             process.first_wait_s = process.wait_s or 0.0
 
     def _update(self, pid: int, process: _Process, stat: _Stat) -> None:
-        process.parent = stat.parent
-        process.cpu_s = stat.cpu_s
-        process.family_cpu_s = stat.family_cpu_s
-        process.resident_bytes = stat.resident_bytes
-        if process.is_client:
-            wait_s = _read_wait_s(pid)
-            process.wait_s = process.wait_s if wait_s is None else wait_s
+        process.stat = stat
+        if process.is_client and (wait_s := _read_wait_s(pid)) is not None:
+            process.wait_s = wait_s
 
     def _family_cpu_s(self) -> float:
-        return self._lost_s + sum(p.family_cpu_s for p in self._ours.values())
+        return self._lost_s + sum(p.stat.family_cpu_s for p in self._ours.values())
 
 
 def _other_ratio(
@@ -243,7 +213,7 @@ def _read_machine() -> _Machine | None:
 
 
 def _read_stat(pid: int) -> _Stat | None:
-    """Read what a process used so far, its children's times once it has waited for them."""
+    """Read what a process used so far; None where it has ended."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:

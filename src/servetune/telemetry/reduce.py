@@ -6,10 +6,18 @@ import numpy as np
 import pandas as pd
 
 from servetune.records.measurements import Signals
+from servetune.telemetry.gpus import REASONS
 from servetune.telemetry.sampler import Counters
 
 IDLE_SAMPLES = 4
 """So many samples without a request are needed to tell the idle power."""
+
+THROTTLING = frozenset(
+    {"hardware_slowdown", "software_thermal", "hardware_thermal", "hardware_power_brake"}
+)
+"""The reasons that spoil a measurement. A software power cap is normal under load."""
+
+_UNREMARKABLE = frozenset({"idle", "application_clocks"})
 
 
 def read_signals(
@@ -23,25 +31,39 @@ def read_signals(
         grown: what the server's counters grew by over the load.
         requests: the load's requests, with `input_tokens` and `output_tokens`.
     """
-    told: dict[str, Any] = {
+    signals: dict[str, Any] = {
         **_lengths(requests),
         "queue_time_s": grown.get("queue_time_s"),
-        "engine_steps": _whole(grown.get("engine_steps")),
-        "drafts": _whole(grown.get("drafts")),
-        "gpu_power_idle_w": _mean(power_w(idle(others)), IDLE_SAMPLES),
+        **{name: round(grown[name]) for name in ("engine_steps", "drafts") if name in grown},
+        "gpu_power_idle_w": _mean(_power_w(others[_in_flight(others) == 0]), IDLE_SAMPLES),
     }
-    seen = busy(samples)
-    if len(seen):
-        power = power_w(seen)
-        span_s = float(seen["time_s"].iloc[-1] - seen["time_s"].iloc[0])
-        told |= {
-            "samples": len(seen),
-            "busy_s": span_s,
-            **_gauges(seen),
+    under_load = busy(samples)
+    if len(under_load):
+        power, time_s = _power_w(under_load), under_load["time_s"]
+        signals |= {
+            "samples": len(under_load),
+            "busy_s": float(time_s.iloc[-1] - time_s.iloc[0]),
+            **_gauges(under_load),
             "gpu_power_mean_w": _mean(power),
-            "gpu_energy_j": _energy_j(seen["time_s"], power),
+            "gpu_energy_j": _energy_j(time_s, power),
         }
-    return Signals(**told)
+    return Signals(**signals)
+
+
+def throttling(samples: pd.DataFrame) -> tuple[float | None, list[str]]:
+    """Return the share of the GPUs' samples that were throttled, and all reasons told.
+
+    The share is None where no GPU told. The reasons are in the order of REASONS; among them a
+    software power cap, which does not count as throttled, but neither idleness nor application
+    clocks.
+    """
+    columns = [name for name in samples if str(name).endswith("_throttle_reasons")]
+    reasons = [set(text.split(",")) for name in columns for text in samples[name].dropna()]
+    if not reasons:
+        return None, []
+    ratio = sum(bool(each & THROTTLING) for each in reasons) / len(reasons)
+    remarkable = set[str]().union(*reasons) - _UNREMARKABLE
+    return ratio, [name for name in REASONS.values() if name in remarkable]
 
 
 def busy(samples: pd.DataFrame) -> pd.DataFrame:
@@ -49,12 +71,12 @@ def busy(samples: pd.DataFrame) -> pd.DataFrame:
     return samples[_in_flight(samples) > 0]
 
 
-def idle(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the samples that tell that no request was running or waiting."""
-    return samples[_in_flight(samples) == 0]
+def _in_flight(samples: pd.DataFrame) -> "pd.Series[float]":
+    columns = [name for name in ("requests_running", "requests_waiting") if name in samples]
+    return samples[columns].sum(axis=1, min_count=1)
 
 
-def power_w(samples: pd.DataFrame) -> "pd.Series[float]":
+def _power_w(samples: pd.DataFrame) -> "pd.Series[float]":
     """Return the power of all GPUs together at each sample; without values if none told it."""
     columns = [name for name in samples if str(name).endswith("_power_w")]
     return samples[columns].sum(axis=1, min_count=max(1, len(columns)))
@@ -70,28 +92,20 @@ def _lengths(requests: pd.DataFrame) -> dict[str, Any]:
     return {"context_mean_tokens": float(mean), "context_max_tokens": int((read + written).max())}
 
 
-def _in_flight(samples: pd.DataFrame) -> "pd.Series[float]":
-    columns = [name for name in ("requests_running", "requests_waiting") if name in samples]
-    return samples[columns].sum(axis=1, min_count=1)
-
-
-def _gauges(seen: pd.DataFrame) -> dict[str, float | None]:
-    def tell(column: str) -> tuple[float | None, float | None]:
-        values = seen[column].dropna() if column in seen else pd.Series(dtype=float)
-        return (float(values.mean()), float(values.max())) if len(values) else (None, None)
-
-    running, waiting = tell("requests_running"), tell("requests_waiting")
-    usage = tell("kv_cache_usage_ratio")
-    is_known = waiting[0] is not None
-    return {
-        "running_mean": running[0],
-        "running_max": running[1],
-        "waiting_mean": waiting[0],
-        "waiting_max": waiting[1],
-        "waiting_share_ratio": float((seen["requests_waiting"] > 0).mean()) if is_known else None,
-        "kv_cache_usage_mean_ratio": usage[0],
-        "kv_cache_usage_max_ratio": usage[1],
-    }
+def _gauges(samples: pd.DataFrame) -> dict[str, float]:
+    """Return mean and maximum of each gauge that the server told."""
+    gauges: dict[str, float] = {}
+    for column, name, unit in (
+        ("requests_running", "running", ""),
+        ("requests_waiting", "waiting", ""),
+        ("kv_cache_usage_ratio", "kv_cache_usage", "_ratio"),
+    ):
+        if column in samples and samples[column].notna().any():
+            gauges[f"{name}_mean{unit}"] = float(samples[column].mean())
+            gauges[f"{name}_max{unit}"] = float(samples[column].max())
+    if "waiting_mean" in gauges:
+        gauges["waiting_share_ratio"] = float((samples["requests_waiting"] > 0).mean())
+    return gauges
 
 
 def _energy_j(time_s: "pd.Series[float]", power: "pd.Series[float]") -> float | None:
@@ -104,7 +118,3 @@ def _energy_j(time_s: "pd.Series[float]", power: "pd.Series[float]") -> float | 
 def _mean(values: "pd.Series[float]", at_least: int = 1) -> float | None:
     known = values.dropna()
     return float(known.mean()) if len(known) >= at_least else None
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)

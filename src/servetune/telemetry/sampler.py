@@ -6,20 +6,23 @@
 import contextlib
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import httpx
 import pandas as pd
 
-from servetune.telemetry.gpus import Gpus, GpuSample
-from servetune.telemetry.server_metrics import GAUGES, PER_POSITION, RANKED
+from servetune.telemetry.gpus import Gpus
+from servetune.telemetry.server_metrics import FIGURES, GAUGES, NAMES, PER_POSITION
 
 SAMPLE_EVERY_S = 0.25
+IDLE_TIMEOUT_S = 30.0
+
+AT_POSITION = "accepted_tokens_at_"
 
 Counters = dict[str, float]
-"""Values by our names; accepted tokens per draft position as `accepted_tokens_at_<position>`."""
+"""Values by our names; over several engines they add up, and the fullest KV cache counts."""
 
 
 def read_metrics(text: str) -> Counters:
@@ -27,47 +30,40 @@ def read_metrics(text: str) -> Counters:
 
     Only the lines that matter are parsed: nine in ten are buckets of histograms.
     """
-    values: Counters = {}
-    ranks: dict[str, int] = {}
+    values: defaultdict[str, list[float]] = defaultdict(list)
     for line in text.splitlines():
         metric = line[: line.find("{")] if "{" in line else line.partition(" ")[0]
-        figure, rank = RANKED.get(metric, ("", 0))
-        if metric in PER_POSITION:
-            figure, rank = f"accepted_tokens_at_{_label(line, 'position')}", 0
-        value = _value(line) if figure else None
-        if value is None:
+        if metric not in NAMES or (value := _value(line)) is None:
             continue
-        best = ranks.get(figure)
-        if best is None or rank < best:
-            ranks[figure], values[figure] = rank, value
-        elif rank == best and figure == "kv_cache_usage_ratio":
-            values[figure] = max(values[figure], value)
-        elif rank == best:
-            values[figure] += value
-    return values
+        if metric in PER_POSITION:
+            metric = AT_POSITION + (line.partition('position="')[2].partition('"')[0] or "?")
+        values[metric].append(value)
+    named = {name: engines for name, engines in values.items() if name.startswith(AT_POSITION)}
+    for figure, names in FIGURES.items():
+        # The newest name that the page has counts.
+        if present := [values[name] for name in names if name in values]:
+            named[figure] = present[0]
+    return {
+        figure: max(engines) if figure == "kv_cache_usage_ratio" else sum(engines)
+        for figure, engines in named.items()
+    }
 
 
 def _value(line: str) -> float | None:
     """Read the value of a sample: the first word after the labels, as a time may follow it."""
-    told = line.rpartition("}")[2] if "}" in line else line.partition(" ")[2]
+    words = line.rpartition("}")[2] if "}" in line else line.partition(" ")[2]
     try:
-        return float(told.split()[0])
+        return float(words.split()[0])
     except (ValueError, IndexError):
         return None
 
 
-def _label(line: str, name: str) -> str:
-    return line.partition(f'{name}="')[2].partition('"')[0] or "?"
-
-
-def scrape(
-    url: str, tries: int = 1, timeout_s: float = 5.0, client: httpx.Client | None = None
-) -> Counters:
+def scrape(url: str, tries: int = 1, client: httpx.Client | None = None) -> Counters:
     """Read a server's metrics now; empty where it does not answer after so many tries."""
     get = client.get if client else httpx.get
     for _ in range(tries):
         with contextlib.suppress(httpx.HTTPError):
-            return read_metrics(get(f"{url}/metrics", timeout=timeout_s).raise_for_status().text)
+            return read_metrics(get(f"{url}/metrics", timeout=5.0).raise_for_status().text)
     return {}
 
 
@@ -90,7 +86,6 @@ class Sampler:
         self._url = url
         self._gpus = gpus
         self._rows: list[dict[str, Any]] = []
-        self._seen: dict[str, list[GpuSample]] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -108,10 +103,6 @@ class Sampler:
         """Return the samples so far of one measurement, or with `""` those of none."""
         return self._table([row for row in list(self._rows) if row["measurement"] == measurement])
 
-    def gpu_samples(self, measurement: str) -> list[GpuSample]:
-        """Return what the GPUs told while a measurement was made; empty without a GPU."""
-        return list(self._seen.get(measurement, []))
-
     def _table(self, rows: list[dict[str, Any]]) -> pd.DataFrame:
         return pd.DataFrame(rows, columns=None if rows else ["time_s", "measurement", *GAUGES])
 
@@ -123,34 +114,19 @@ class Sampler:
 
     def _sample(self, client: httpx.Client) -> None:
         measurement, time_s = self.measurement, time.time()
-        samples = self._gpus.sample()
-        self._seen.setdefault(measurement, []).extend(samples)
-        values = {**scrape(self._url, client=client), **_columns(samples)}
-        if not values:
-            return
-        if client_cpu_s := self.client_cpu_s:
+        of_gpus = self._gpus.sample()
+        values = {**scrape(self._url, client=client), **of_gpus}
+        if values and (client_cpu_s := self.client_cpu_s):
             values["client_cpu_s"] = client_cpu_s()
-        self._rows.append({"time_s": time_s, "measurement": measurement, **values})
-
-
-def _columns(samples: list[GpuSample]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for sample in samples:
-        told = asdict(sample)
-        reasons = told.pop("throttle_reasons")
-        told["throttle_reasons"] = None if reasons is None else ",".join(reasons)
-        found |= {f"gpu{sample.gpu}_{name}": v for name, v in told.items() if name != "gpu"}
-    return found
-
-
-IDLE_TIMEOUT_S = 30.0
+        if values:
+            self._rows.append({"time_s": time_s, "measurement": measurement, **values})
 
 
 def wait_idle(url: str) -> None:
     """Wait, for a while, until the requests that the end of another load cut off are gone."""
     deadline = time.monotonic() + IDLE_TIMEOUT_S
     while time.monotonic() < deadline:
-        seen = scrape(url)
-        if not seen.get("requests_running") and not seen.get("requests_waiting"):
+        values = scrape(url)
+        if not values.get("requests_running") and not values.get("requests_waiting"):
             return
         time.sleep(0.05)

@@ -4,8 +4,6 @@ A figure has one name here. A version that lacks the first of its metrics is loo
 the next; one that has none leaves the figure absent.
 """
 
-from collections.abc import Iterator
-
 GAUGES = {
     "requests_running": ("vllm:num_requests_running",),
     "requests_waiting": ("vllm:num_requests_waiting",),
@@ -55,12 +53,6 @@ PER_POSITION = (
 )
 """Accepted tokens by position in the draft, which is a label; here one figure a position."""
 
-
-def _ranked() -> Iterator[tuple[str, tuple[str, int]]]:
-    for figure, names in {**GAUGES, **COUNTERS}.items():
-        for rank, name in enumerate(names):
-            yield name, (figure, rank)
-
-
-RANKED = dict(_ranked())
-"""The figure and the rank of each metric that is looked for: the lowest rank found counts."""
+FIGURES = {**GAUGES, **COUNTERS}
+NAMES = frozenset([*PER_POSITION, *(name for names in FIGURES.values() for name in names)])
+"""The metrics that are looked for."""

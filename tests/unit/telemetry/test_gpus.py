@@ -3,10 +3,12 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from servetune.telemetry import gpus
-from servetune.telemetry.gpus import Gpus, GpuSample, other_processes, throttling
+from servetune.telemetry.gpus import Gpus, other_processes
+from servetune.telemetry.reduce import throttling
 
 
 class FakeNvmlError(Exception):
@@ -82,18 +84,17 @@ def library(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 def test_a_sample_has_units(library: FakeNvml) -> None:
     library.reasons = [0x4 | 0x20, 0]
-    first, second = Gpus().sample()
-    assert first == GpuSample(
-        gpu=0,
-        power_w=321.5,
-        sm_clock_mhz=1980,
-        memory_clock_mhz=3201,
-        utilization_ratio=0.75,
-        memory_used_bytes=3 * 2**30,
-        temperature_c=61,
-        throttle_reasons=("software_power_cap", "software_thermal"),
-    )
-    assert (second.gpu, second.throttle_reasons) == (1, ())
+    sample = Gpus().sample()
+    assert {name: value for name, value in sample.items() if name.startswith("gpu0_")} == {
+        "gpu0_power_w": 321.5,
+        "gpu0_sm_clock_mhz": 1980,
+        "gpu0_memory_clock_mhz": 3201,
+        "gpu0_utilization_ratio": 0.75,
+        "gpu0_memory_used_bytes": 3 * 2**30,
+        "gpu0_temperature_c": 61,
+        "gpu0_throttle_reasons": "software_power_cap,software_thermal",
+    }
+    assert sample["gpu1_throttle_reasons"] == ""
 
 
 def test_what_a_gpu_does_not_tell_is_none(library: FakeNvml) -> None:
@@ -106,22 +107,23 @@ def test_what_a_gpu_does_not_tell_is_none(library: FakeNvml) -> None:
         "nvmlDeviceGetCurrentClocksThrottleReasons",
         "nvmlDeviceGetComputeRunningProcesses",
     }
-    sample = gpus.sample()[0]
-    assert sample == GpuSample(gpu=0, sm_clock_mhz=1980, memory_clock_mhz=3201, temperature_c=61)
+    known = {name: value for name, value in gpus.sample().items() if value is not None}
+    clocks = {"sm_clock_mhz": 1980, "memory_clock_mhz": 3201, "temperature_c": 61}
+    assert known == {f"gpu{i}_{name}": value for i in (0, 1) for name, value in clocks.items()}
     assert gpus.processes() is None
-    assert throttling(gpus.sample()) == (None, [])
+    assert throttling(pd.DataFrame([gpus.sample()])) == (None, [])
 
 
 def test_an_older_driver_tells_its_reasons_under_the_older_name(library: FakeNvml) -> None:
     library.refused = {"nvmlDeviceGetCurrentClocksEventReasons"}
     library.reasons = [0x8, 0]
-    assert Gpus().sample()[0].throttle_reasons == ("hardware_slowdown",)
+    assert Gpus().sample()["gpu0_throttle_reasons"] == "hardware_slowdown"
 
 
 def test_without_nvml_all_is_empty(library: FakeNvml) -> None:
-    library.refused = {"nvmlInit"}
+    library.refused = {"nvmlInit", "nvmlDeviceGetCount", "nvmlShutdown"}
     gpus = Gpus()
-    assert gpus.sample() == []
+    assert gpus.sample() == {}
     assert gpus.processes() is None
     gpus.close()
 
@@ -133,7 +135,11 @@ def test_closing_shuts_nvml_once(library: FakeNvml) -> None:
     assert not library.is_open
     library.refused = {"nvmlShutdown"}
     gpus.close()
-    assert gpus.sample() == []
+    assert gpus.sample() == {}
+
+
+def looked_at(visible: str | None = None) -> list[int]:
+    return [int(name[3]) for name in Gpus(visible).sample() if name.endswith("_power_w")]
 
 
 @pytest.mark.parametrize(
@@ -154,14 +160,14 @@ def test_closing_shuts_nvml_once(library: FakeNvml) -> None:
 def test_only_what_cuda_may_see_is_looked_at(
     library: FakeNvml, visible: str | None, indices: list[int]
 ) -> None:
-    assert [sample.gpu for sample in Gpus(visible).sample()] == indices
+    assert looked_at(visible) == indices
 
 
 def test_the_variable_is_read_where_nothing_is_given(
     library: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert [sample.gpu for sample in Gpus().sample()] == [1]
+    assert looked_at() == [1]
 
 
 def test_a_process_on_two_gpus_is_one_and_hidden_ids_are_counted(library: FakeNvml) -> None:
@@ -203,8 +209,10 @@ def test_other_processes_are_told_from_the_servers(
     assert other_processes(before, ready, now, own) == others
 
 
-def reasons(*seen: tuple[str, ...] | None) -> list[GpuSample]:
-    return [GpuSample(gpu=0, throttle_reasons=names) for names in seen]
+def reasons(*names: tuple[str, ...] | None) -> pd.DataFrame:
+    """Samples of one GPU that tells these reasons, or None."""
+    told = [None if each is None else ",".join(each) for each in names]
+    return pd.DataFrame({"gpu0_throttle_reasons": told})
 
 
 def test_heat_and_slowdowns_count_as_throttled() -> None:
@@ -229,4 +237,4 @@ def test_an_idle_gpu_is_not_throttled() -> None:
 
 def test_a_sample_that_tells_no_reasons_is_left_out() -> None:
     assert throttling(reasons(None, ("hardware_slowdown",))) == (1.0, ["hardware_slowdown"])
-    assert throttling([]) == (None, [])
+    assert throttling(pd.DataFrame()) == (None, [])

@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from servetune.records.measurements import Card
 from servetune.telemetry import processors
-from servetune.telemetry.processors import Usage, UsageWatch
+from servetune.telemetry.processors import UsageWatch
 
 SPIN = "while True: pass"
 SLEEP = "import time; time.sleep(600)"
@@ -172,7 +173,7 @@ def test_a_machine_that_does_not_tell_its_use_has_no_known_others(
     monkeypatch.setattr(processors, "_PROC", tmp_path)
     watcher = UsageWatch(os.getpid())
     watcher.start()
-    assert watcher.stop() == Usage()
+    assert watcher.stop() == Card()
 
 
 def test_only_cores_that_the_session_may_run_on_count(
@@ -192,7 +193,7 @@ def test_without_proc_nothing_is_known(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(processors, "_PROC", tmp_path / "missing")
     watcher = UsageWatch(os.getpid())
     watcher.start()
-    assert watcher.stop() == Usage()
+    assert watcher.stop() == Card()
 
 
 class Machine:
@@ -248,7 +249,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def watch_change(monkeypatch: pytest.MonkeyPatch, change: Callable[[UsageWatch], None]) -> Usage:
+def watch_change(monkeypatch: pytest.MonkeyPatch, change: Callable[[UsageWatch], None]) -> Card:
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     watcher = UsageWatch(20, 10)
