@@ -1,57 +1,139 @@
 """The answer: capacities, verdicts, what is highest and lowest, and the table of variants."""
 
-from functools import partial
-from itertools import groupby
-
 from servetune.metrics import COMPARED, DRAWN, Metric
 from servetune.report import verdicts
 from servetune.report.answer.charts import forest, ratios
-from servetune.report.answer.markdown import markdown
-from servetune.report.answer.words import Answer, Group, by_variant, headline
+from servetune.report.answer.words import by_variant, headline
 from servetune.report.capacity.words import sentences
+from servetune.report.gfm import bullets, left, pipe_table, table_of, text
 from servetune.report.grammar import Spec
+from servetune.report.marks import marked
 from servetune.report.measured import Measured
 from servetune.report.notes import notes
-from servetune.report.section import Section
-from servetune.report.wording import load_of, place_of, state
+from servetune.report.section import Fit, Section
+from servetune.report.table import Table
+from servetune.report.wording import NONE, load_of, number, place_of, state, valued, where_of
+from servetune.tables.frames import grouped, known
+
+EXPLAINED = (
+    "USD/1M: per million tokens generated, and per million of input and output; USD/1k: per"
+    " thousand requests; at"
+)
+
+
+class Answer:
+    """What the template and the Markdown take.
+
+    `groups` holds the rows of the comparison by load point; `idle_power_w` is of a server without
+    load, by variant.
+    """
+
+    heads, columns, explained = verdicts.HEADS, COMPARED, EXPLAINED
+
+    def __init__(self, measured: Measured) -> None:
+        plan, judgement, table = measured.plan, measured.judgement, measured.table
+        drawn = sorted(DRAWN, key=lambda metric: metric.better != "higher")
+        groups = grouped(measured.compared, place_of)
+        self.notes = notes(measured)
+        self.capacities = sentences(measured.found)
+        self.judged = verdicts.rows(judgement) if judgement.has_intervals else []
+        self.method = verdicts.method(plan, judgement) if groups else ""
+        self.remarks = [verdicts.checked(judgement), verdicts.resolved(judgement.resolution)]
+        self.without = verdicts.without(judgement) if plan.repeats > 1 else []
+        self.headline = headline(plan, measured.comparison, measured.failing)
+        self.by_variant = by_variant(plan, measured.comparison)
+        self.state = state(table)
+        self.has_problems = bool((table["status"] != "ok").any())
+        self.figures = {f"ratio-{metric.name}": metric.title for metric in drawn}
+        self.groups = {f"{at[0]}, {load_of(rows[0])}": rows for at, rows in groups.items()}
+        self.costs = measured.costs
+        self.idle_power_w = {
+            case.row["variant"]: power
+            for case in measured.served
+            if (power := case.value("gpu_power_idle_w")) is not None
+        }
 
 
 def section(measured: Measured) -> Section:
     """Make the section."""
-    plan, judgement = measured.plan, measured.judgement
-    drawn = sorted(DRAWN, key=lambda metric: metric.better != "higher")
-    groups = groupby(measured.compared, place_of)
-    words = Answer(
-        notes=notes(measured),
-        capacities=sentences(plan, measured.found),
-        judged=verdicts.rows(judgement) if judgement.has_intervals else [],
-        heads=verdicts.HEADS,
-        method=verdicts.method(plan, judgement) if len(measured.points) else "",
-        remarks=[verdicts.checked(judgement), verdicts.resolved(judgement.resolution)],
-        without=verdicts.without(judgement) if plan.repeats > 1 else [],
-        headline=headline(plan, measured.comparison, measured.failing),
-        by_variant=by_variant(plan, measured.comparison),
-        state=state(measured.table),
-        has_problems=bool((measured.table["status"] != "ok").any()),
-        figures={f"ratio-{metric.name}": metric.title for metric in drawn},
-        columns=COMPARED,
-        groups=[
-            Group(f"{place[0]}, {load_of(rows[0])}", rows)
-            for place, grouped in groups
-            for rows in [list(grouped)]
-        ],
-        costs=measured.costs,
-        idle_power_w={
-            case.row["variant"]: power
-            for case in measured.served
-            if (power := case.value("gpu_power_idle_w")) is not None
-        },
+    words, compared = Answer(measured), _comparison(measured)
+    charts = {f"ratio-{metric.name}": _ratios(measured, metric) for metric in DRAWN}
+    return Section(
+        "answer", "Answer", words, charts, lambda fit: _markdown(measured, words, compared, fit)
     )
-    charts = {f"ratio-{metric.name}": _ratios(measured, metric) for metric in drawn}
-    return Section("answer", "Answer", words, charts, partial(markdown, measured, words))
 
 
 def _ratios(measured: Measured, metric: Metric) -> Spec | None:
     """Draw the ratios with their intervals, or without where there are none."""
     of = measured.variants, metric.name, metric.head or metric.title
     return forest(measured.judgement, *of) or ratios(measured.comparison, *of)
+
+
+def _markdown(measured: Measured, words: Answer, compared: Table, fit: Fit) -> str:
+    headline = [f"**{text(place)}:** {text(sentence)}" for place, sentence in words.headline]
+    if not headline and not words.capacities:
+        headline = ["No measurement is ok, so there is no answer yet."]
+    capacities = [
+        f"**{text(at)}** ({text(slo)}): {text(said)}" for at, slo, said in words.capacities
+    ]
+    state = [words.state, *([words.method, *words.remarks] if words.groups else [])]
+    blocks = [
+        bullets(capacities),
+        _verdicts(measured, words, fit.rows),
+        bullets(headline) if words.headline else "".join(headline),
+        " ".join(text(sentence) for sentence in state if sentence),
+        bullets([text(why) for why in words.without]),
+        table_of(measured, compared, fit.rows, after=_note(measured)) if compared.rows else "",
+    ]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _verdicts(measured: Measured, words: Answer, most: int | None) -> str:
+    if not words.judged:
+        return ""
+    cells = [
+        [
+            text(where_of(row)),
+            text(marked(row["variant"], set(), measured.failing)),
+            *(verdicts.verdict_cell(row["cells"].get(metric)) for metric in words.heads),
+        ]
+        for row in words.judged[:most]
+    ]
+    heads = ["Load point", "Variant", *words.heads.values()]
+    return f"{pipe_table(heads, cells, numeric_from=len(heads))}{left(words.judged, cells)}"
+
+
+def _comparison(measured: Measured) -> Table:
+    """Make the table of each variant at each load point, with ratios to the baseline."""
+    rows, baseline = measured.compared, measured.plan.baseline
+    heads = ["Workload", "Load point", "Variant", "Status", "Requests"]
+    more = dict(measured.costs)
+    if any(known(row["acceptance_length"]) is not None for row in rows):
+        more = {"acceptance_length": "Acceptance length", **more}
+    cells = []
+    for row in rows:
+        name = marked(row["variant"], measured.dummies, measured.failing)
+        several = f", {row['ok']} of {row['measurements']}" if row["measurements"] > 1 else ""
+        cells.append(
+            [
+                *place_of(row),
+                f"{name} (baseline)" if row["variant"] == baseline else name,
+                row["status"] + several,
+                f"{row['requests']:,}" if row["ok"] else NONE,
+                *(valued(row, metric.name, baseline) for metric in COMPARED),
+                *(number(row[column]) for column in more),
+            ]
+        )
+    columns = [*heads, *(metric.column for metric in COMPARED), *more.values()]
+    return Table("Comparison of variants", columns, cells, texts=heads[:4])
+
+
+def _note(measured: Measured) -> str:
+    """Explain the ratios and the costs of the comparison."""
+    note = (
+        f"In brackets: ratio to {text(measured.plan.baseline)} at the same load point"
+        " (of a latency lower is better, of a throughput higher)."
+    )
+    price = measured.plan.price_usd_per_hour
+    costs = f" {EXPLAINED} {number(price)} USD an hour." if measured.costs and price else ""
+    return note + costs

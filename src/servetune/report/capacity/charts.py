@@ -23,7 +23,6 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.wording import number, share
-from servetune.study.capacity import Slo
 from servetune.tables.frames import known, records_of
 
 SELECTED = "datum.where === objective && indexof(hidden, datum.variant) < 0"
@@ -43,44 +42,38 @@ def drawn(
 
 def capacity(results: list[Found], variants: list[str], over: str) -> Spec | None:
     """Draw each capacity with its interval, a band a tier; None without a result."""
-    told = [r for r in results if r.row["over"] == over and r.row["ended"] != "failed"]
-    if not told:
+    answered = [each for each in results if each.row["over"] == over and not each.has_failed]
+    if not answered:
         return None
-    ends = [known(r.row[end]) for r in told for end in ("capacity", "upper")]
+    ends = [known(each.row[end]) for each in answered for end in ("capacity", "upper")]
     top = 1.08 * max(end for end in ends if end is not None)
-    repeats = {r.row["repeat"] for r in told}
+    repeats = sorted({each.row["repeat"] for each in answered})
     rows = [
         {
-            "variant": r.row["variant"],
-            "lane": _lane(r.row["variant"], r.row["repeat"]),
-            "where": r.place,
-            "value": short(r.row["capacity"]),
-            "low": short(r.row["lower"]),
+            "variant": each.row["variant"],
+            "lane": _lane(each.row["variant"], each.row["repeat"]),
+            "where": each.place,
+            "value": short(each.row["capacity"]),
+            "low": short(each.row["lower"]),
             # Not known how far up: drawn to the edge, and told.
-            "high": short(known(r.row["upper"]) or top),
-            "bound": "at least" if r.is_lower_bound else "",
-            "shown": f"{r.capacity} ({r.interval}), {r.ended}"
-            + (f", repeat {r.row['repeat']}" if len(repeats) > 1 else ""),
+            "high": short(known(each.row["upper"]) or top),
+            "bound": "at least" if each.is_lower_bound else "",
+            "shown": f"{each.capacity} ({each.interval}), {each.ended}"
+            + (f", repeat {each.row['repeat']}" if len(repeats) > 1 else ""),
         }
-        for r in told
+        for each in answered
     ]
-    lanes = [_lane(variant, repeat) for variant in variants for repeat in sorted(repeats)]
+    lanes = [_lane(variant, repeat) for variant in variants for repeat in repeats]
     places = distinct(rows, "where")
     scale = alt.Scale(domain=[0, top], nice=False)
     x = alt.X("value:Q", scale=scale, axis=alt.Axis(title=UNITS[over], tickCount=6))
     offset = alt.YOffset("lane:N", sort=lanes, scale=alt.Scale(domain=lanes))
     colour, shape = look(variants)
-    base = alt.Chart(data()).encode(place_axis(places), offset, colour)
-    tell = tooltip("Capacity", "shown")
-    spans = base.mark_rule(strokeWidth=2).encode(
-        alt.X("low:Q", scale=scale), alt.X2("high:Q"), tooltip=tell
-    )
-    points = base.mark_point(filled=True, opacity=1, size=80).encode(x, shape, tooltip=tell)
-    words = (
-        alt.Chart(data())
-        .mark_text(align="right", dx=-8)
-        .encode(place_axis(places), offset, x, text="bound:N")
-    )
+    y = place_axis(places)
+    base = alt.Chart(data()).encode(y, offset, colour, tooltip=tooltip("Capacity", "shown"))
+    spans = base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q"))
+    points = base.mark_point(filled=True, opacity=1, size=80).encode(x, shape)
+    words = alt.Chart(data()).mark_text(align="right", dx=-8).encode(y, offset, x, text="bound:N")
     facts = [f"{row['variant']} at {row['where']} {row['shown']}" for row in rows]
     text = f"Capacity in {UNITS[over]}, with its interval. {says(facts)}"
     height = len(places) * max(40, 18 * len(lanes) + 14)
@@ -88,42 +81,30 @@ def capacity(results: list[Found], variants: list[str], over: str) -> Spec | Non
 
 
 def observations(searched: Searched, table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a row a (probe that is ok, tier, objective): what is drawn against the load."""
-    slos = {
-        (row["search"], row["tier"]): Slo(**json.loads(row["slo"]))
-        for row in records_of(searched.capacities)
-    }
-    overs = {row["search"]: row["over"] for row in records_of(searched.capacities)}
-    measured = {row["measurement"]: row for row in records_of(table)}
-    rows = []
-    for row in records_of(searched.probes):
-        of = measured.get(row["measurement"])
-        is_told = isinstance(row["objective"], str) and row["status"] == "ok"
-        if not is_told or of is None or of["status"] != "ok":
-            continue
-        asked = {o.name: o for o in slos[row["search"], row["tier"]].objectives}[row["objective"]]
-        rows.append(
-            {
-                "variant": row["variant"],
-                "where": place(row),
-                "lane": _lane(row["variant"], row["repeat"]),
-                "load": row["load"],
-                "unit": UNITS[overs[row["search"]]],
-                "verdict": row["verdict"],
-                "requests": row["requests"],
-                "violations": row["violations"],
-                "allowed": asked.allowed_ratio,
-                "limit": next(iter(asked.limits_ms.values())) if asked.is_percentile else None,
-                "latency": known(of.get(row["objective"])) if asked.is_percentile else None,
-                "rate": known(of["request_throughput_rps"]),
-            }
-        )
-    return rows
+    """Return a row a (probe that is ok, tier, objective): what is drawn against the load.
 
-
-def place(row: dict[str, Any]) -> str:
-    """Name what a chart against the load is of: workload, tier and objective."""
-    return f"{row['workload']} · {row['tier']} · {objective(row['objective'])}"
+    `where` names workload, tier and objective; `latency` (ms) is None of one that is no percentile.
+    """
+    probes, searches = searched.probes, searched.capacities[["search", "tier", "over", "slo"]]
+    settled = probes[(probes["status"] == "ok") & probes["objective"].notna()]
+    ok = table[table["status"] == "ok"]
+    seen = settled.merge(searches, on=["search", "tier"]).merge(
+        ok, on="measurement", suffixes=("", "_of_load")
+    )
+    return [
+        {
+            **{name: row[name] for name in ("variant", "load", "verdict")},
+            **{name: row[name] for name in ("requests", "violations")},
+            "where": f"{row['workload']} · {row['tier']} · {objective(row['objective'])}",
+            "lane": _lane(row["variant"], row["repeat"]),
+            "unit": UNITS[row["over"]],
+            "allowed": row["allowed_ratio"],
+            "limit": json.loads(row["slo"])[row["objective"]],
+            "latency": known(row.get(row["objective"])),
+            "rate": known(row["request_throughput_rps"]),
+        }
+        for row in records_of(seen)
+    ]
 
 
 def violations(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
@@ -159,26 +140,16 @@ def violations(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
 
 def latency(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     """Draw the percentile that an objective limits against the load; None without a percentile."""
-    rows = [
-        _point(row, row["latency"], f"{number(row['latency'])} ms")
-        for row in seen
-        if row["latency"] is not None
-    ]
-    if not rows:
+    seen = [row for row in seen if row["latency"] is not None]
+    if not seen:
         return None
-    limits = {
-        row["where"]: (row["limit"], f"at most {number(row['limit'])} ms")
-        for row in seen
-        if row["latency"] is not None
-    }
+    rows = [_point(row, row["latency"], f"{number(row['latency'])} ms") for row in seen]
+    limits = {row["where"]: (row["limit"], f"at most {number(row['limit'])} ms") for row in seen}
     values = [row["value"] for row in rows] + [value for value, _ in limits.values()]
     wide = min(values) > 0 and max(values) / min(values) > 40
     kind: dict[str, Any] = {"type": "log"} if wide else {"zero": True}
-    y = alt.Y(
-        "value:Q",
-        scale=alt.Scale(**kind),
-        axis=alt.Axis(title=f"latency (ms{', log scale' if wide else ''})", tickCount=5),
-    )
+    axis = alt.Axis(title=f"latency (ms{', log scale' if wide else ''})", tickCount=5)
+    y = alt.Y("value:Q", scale=alt.Scale(**kind), axis=axis)
     return _against_load(rows, limits, y, variants, "Latency", "Percentile of latency")
 
 
@@ -203,11 +174,10 @@ def goodput(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
 
 def _point(row: dict[str, Any], value: float, told: str) -> dict[str, Any]:
     return {
-        **{key: row[key] for key in ("variant", "where", "lane", "load", "verdict")},
+        **{key: row[key] for key in ("variant", "where", "lane", "load", "verdict", "unit")},
         "label": "" if row["verdict"] == "undecided" else row["verdict"],
         "value": short(value),
         "shown": f"{told} at {number(row['load'])} {row['unit']}, {row['verdict']}",
-        "unit": row["unit"],
     }
 
 
@@ -221,24 +191,19 @@ def _against_load(
 ) -> Spec:
     """Draw the probes against their load, hollow where undecided, and the limit as a line."""
     where = rows[0]["where"]
-    units = " or ".join(distinct(rows, "unit"))
     x = alt.X(
         "load:Q",
         scale=alt.Scale(zero=False, padding=18, nice=False),
-        axis=alt.Axis(title=units, tickCount=5),
+        axis=alt.Axis(title=" or ".join(distinct(rows, "unit")), tickCount=5),
     )
     colour, shape = look(variants)
     base = alt.Chart(data()).transform_filter(SELECTED).encode(x, y)
-    tell = tooltip(title, "shown")
+    points = base.encode(colour, shape, tooltip=tooltip(title, "shown"))
     decided, undecided = (f"datum.verdict {test} 'undecided'" for test in ("!==", "==="))
     layers = [
         base.mark_line(opacity=0.35).encode(colour, detail="lane:N", order="load:Q"),
-        base.transform_filter(undecided)
-        .mark_point(filled=False, opacity=1, size=70)
-        .encode(colour, shape, tooltip=tell),
-        base.transform_filter(decided)
-        .mark_point(filled=True, opacity=1, size=80)
-        .encode(colour, shape, tooltip=tell),
+        points.transform_filter(undecided).mark_point(filled=False, opacity=1, size=70),
+        points.transform_filter(decided).mark_point(filled=True, opacity=1, size=80),
         base.mark_text(dy=-11).encode(text="label:N"),
     ]
     if limits:

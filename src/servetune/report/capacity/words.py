@@ -12,9 +12,7 @@ from servetune.capacity.sequential import OVERLOAD
 from servetune.plan.planned import Plan
 from servetune.report.wording import NONE, listed, number, percent, plural, ratio, span
 from servetune.study.capacity import Objective, Slo
-from servetune.tables.frames import known, records_of
-
-NBSP = "\N{NO-BREAK SPACE}"
+from servetune.tables.frames import grouped, known, records_of
 
 UNITS = {"rate": "requests/s", "concurrency": "requests in flight"}
 
@@ -74,6 +72,11 @@ class Found:
         return UNITS[self.row["over"]]
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the search failed, so that there is no capacity."""
+        return bool(self.row["ended"] == "failed")
+
+    @property
     def is_lower_bound(self) -> bool:
         """Whether the capacity is only known to be so high at least."""
         return bool(self.row["ended"] == "unbounded")
@@ -81,27 +84,25 @@ class Found:
     @property
     def capacity(self) -> str:
         """The estimate, or what bounds it."""
-        if self.row["ended"] == "failed":
+        if self.has_failed:
             return NONE
-        told = number(self.row["capacity"])
-        return f"at least {told}" if self.is_lower_bound else told
+        value = number(self.row["capacity"])
+        return f"at least {value}" if self.is_lower_bound else value
 
     @property
     def interval(self) -> str:
         """The interval at the confidence of the search."""
-        if self.row["ended"] == "failed":
+        if self.has_failed:
             return NONE
-        upper = known(self.row["upper"])
-        if upper is None:
-            return f"{number(self.row['lower'])} or more"
-        return f"{number(self.row['lower'])} to {number(upper)}"
+        lower, upper = number(self.row["lower"]), known(self.row["upper"])
+        return f"{lower} or more" if upper is None else f"{lower} to {number(upper)}"
 
     @property
     def ended(self) -> str:
         """How the search ended, with its reason where that says more."""
-        told = ENDED[self.row["ended"]]
-        says_more = self.is_lower_bound or self.row["ended"] == "failed"
-        return f"{told}: {self.row['reason']}" if says_more else told
+        ended = ENDED[self.row["ended"]]
+        says_more = self.is_lower_bound or self.has_failed
+        return f"{ended}: {self.row['reason']}" if says_more else ended
 
     @property
     def binding(self) -> str:
@@ -118,13 +119,13 @@ class Found:
         price, row = self.price_usd_per_hour, self.row
         if price is None or row["over"] != "rate" or row["ended"] not in ("found", "unbounded"):
             return NONE
-        told, *ends = (
+        cost, *ends = (
             number(1e3 * price / 3600 / rate) if (rate := known(row[name])) else None
             for name in ("capacity", "upper", "lower")
         )
         if self.is_lower_bound or None in ends:
-            return f"at most {told}"
-        return f"{told} [{ends[0]}, {ends[1]}]"
+            return f"at most {cost}"
+        return f"{cost} [{ends[0]}, {ends[1]}]"
 
     @property
     def gained(self) -> str:
@@ -138,61 +139,48 @@ class Found:
         return ", ".join(f"{words} {ratio(end)}" for words, end in bounds if end is not None)
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A tier of a workload: what it asks, and what each variant takes within it."""
-
-    place: str
-    within: str
-    said: str
-
-
 def found(plan: Plan, searched: Searched) -> list[Found]:
     """Return a row a (workload, tier, variant, repeat), the baseline first in each tier."""
     rows = records_of(searched.capacities)
-    tiers = list(dict.fromkeys((row["workload"], row["tier"]) for row in rows))
     results = [
         Found(
             row,
             gain,
             f"{row['workload']} · {row['tier']}",
-            within(_slo(row)),
+            " and ".join(map(_asked, _objectives(row))),
             plan.price_usd_per_hour,
         )
         for row, gain in zip(rows, gains(searched.capacities, plan.baseline), strict=True)
     ]
+    tiers = list(dict.fromkeys(each.place for each in results))
+    variants = sorted(plan.variants, key=lambda variant: variant != plan.baseline)
 
-    def order(each: Found) -> tuple[Any, ...]:
-        tier = tiers.index((each.row["workload"], each.row["tier"]))
-        variant = each.row["variant"]
-        return tier, variant != plan.baseline, plan.variants.index(variant), each.row["repeat"]
+    def order(each: Found) -> tuple[int, int, int]:
+        variant = variants.index(each.row["variant"])
+        return tiers.index(each.place), variant, each.row["repeat"]
 
     return sorted(results, key=order)
 
 
 def failures(results: list[Found]) -> list[str]:
     """Say why searches failed, each reason of a variant once."""
-    failed = [each.row for each in results if each.row["ended"] == "failed"]
+    failed = [each.row for each in results if each.has_failed]
     reasons = dict.fromkeys((row["variant"], row["reason"]) for row in failed)
     return [f"{variant} has no capacity: {reason}" for variant, reason in reasons]
 
 
-def _slo(row: dict[str, Any]) -> Slo:
-    return Slo(**json.loads(row["slo"]))
-
-
-def within(slo: Slo) -> str:
-    """Say what a tier asks: TTFT at most 100 ms and TPOT at most 12 ms for 90 % of requests."""
-    return " and ".join(_asked(each) for each in slo.objectives)
+def _objectives(row: dict[str, Any]) -> tuple[Objective, ...]:
+    return Slo(**json.loads(row["slo"])).objectives
 
 
 def _asked(asked: Objective) -> str:
-    limits = {_latency(name): limit for name, limit in asked.limits_ms.items()}
+    """Write an objective with its limits: TPOT p99 ≤ 12 ms, or TTFT ≤ 500 ms for 95 %."""
     if asked.is_percentile:
-        return f"{objective(asked.name)} ≤ {next(iter(limits.values())):,g} ms"
-    told = listed([f"{name} ≤ {limit:,g} ms" for name, limit in limits.items()])
+        (limit,) = asked.limits_ms.values()
+        return f"{objective(asked.name)} ≤ {limit:,g} ms"
+    limits = [f"{name.upper()} ≤ {limit:,g} ms" for name, limit in asked.limits_ms.items()]
     kept = round(100 * (1 - asked.allowed_ratio), 6)
-    return f"{told} for {kept:g}{NBSP}% of requests"
+    return f"{listed(limits)} for {kept:g}\N{NO-BREAK SPACE}% of requests"
 
 
 def objective(name: str) -> str:
@@ -202,69 +190,58 @@ def objective(name: str) -> str:
     if name == "goodput_ratio":
         return "goodput"
     latency, percentile, _ = name.rsplit("_", 2)
-    return f"{_latency(latency)} {percentile}"
+    return f"{latency.upper()} {percentile}"
 
 
-def _latency(name: str) -> str:
-    return name.upper()
-
-
-def sentences(plan: Plan, results: list[Found]) -> list[Sentence]:
-    """Say the answer: for each tier of a workload, the load that each variant takes."""
+def sentences(results: list[Found]) -> list[tuple[str, str, str]]:
+    """Say for each tier its place, what it asks, and the load that each variant takes within it."""
     said = []
-    for place in dict.fromkeys(each.place for each in results):
-        here = [each for each in results if each.place == place]
-        names = dict.fromkeys(each.row["variant"] for each in here)
-        parts = [
-            f"{name} {_taken([each for each in here if each.row['variant'] == name])}"
-            for name in names
-        ]
-        first = here[0]
-        told = f"{first.row['workload']}, {first.row['tier']}"
-        said.append(Sentence(told, first.within, f"{'; '.join(parts)}."))
+    for here in grouped(results, lambda each: each.place).values():
+        repeats = grouped(here, lambda each: each.row["variant"])
+        taken = "; ".join(f"{variant} {_taken(of)}" for variant, of in repeats.items())
+        row = here[0].row
+        said.append((f"{row['workload']}, {row['tier']}", here[0].within, f"{taken}."))
     return said
 
 
-def _taken(here: list[Found]) -> str:
-    """What one variant takes, over its repeats."""
-    if len(here) == 1:
-        return _told(here[0])
-    values = [value for each in here if (value := known(each.row["capacity"])) is not None]
+def _taken(repeats: list[Found]) -> str:
+    """Say what one variant takes, over its repeats."""
+    if len(repeats) == 1:
+        return _taken_once(repeats[0])
+    values = [value for each in repeats if (value := known(each.row["capacity"])) is not None]
     if not values:
         return "failed in all repeats"
-    least = "at least " if any(each.is_lower_bound for each in here) else ""
-    of = plural(len(values), "repeat")
-    over = of if len(values) == len(here) else f"{len(values)} of {plural(len(here), 'repeat')}"
-    ratios = [each.gain.ratio for each in here if each.gain and each.gain.ratio is not None]
+    least = "at least " if any(each.is_lower_bound for each in repeats) else ""
+    over = f"{len(values)} of " if len(values) < len(repeats) else ""
+    ratios = [each.gain.ratio for each in repeats if each.gain and each.gain.ratio is not None]
     gained = f" ({span(ratios)})" if ratios else ""
-    return f"takes {least}{span(values, number)} {here[0].unit} over {over}{gained}"
+    of = plural(len(repeats), "repeat")
+    return f"takes {least}{span(values, number)} {repeats[0].unit} over {over}{of}{gained}"
 
 
-def _told(each: Found) -> str:
+def _taken_once(each: Found) -> str:
     row, unit = each.row, each.unit
-    if row["ended"] == "failed":
+    if each.has_failed:
         return f"has no answer, as its search failed ({row['reason']})"
     if row["ended"] == "zero":
         return f"does not meet it at the lowest load, {number(row['upper'])} {unit}"
     notes = [] if each.gain is None else [each.gained]
-    if each.is_lower_bound:
-        limited = ""
-    else:
+    limited = ""
+    if not each.is_lower_bound:
         notes.append(f"{percent(row['confidence'])} interval {each.interval}")
-        limited = f", limited by {each.binding}" if _is_told(each) else ""
+        # A single objective would only repeat the SLO.
+        says_more = len(_objectives(row)) > 1 or row["binding"] == OVERLOAD
+        limited = f", limited by {each.binding}" if row["binding"] and says_more else ""
     aside = f" ({'; '.join(notes)})" if notes else ""
     return f"takes {each.capacity} {unit}{aside}{limited}"
 
 
-def _is_told(each: Found) -> bool:
-    """Whether what limits says more than the SLO: there are several objectives, or overload."""
-    several = len(_slo(each.row).objectives) > 1
-    return bool(each.row["binding"]) and (several or each.row["binding"] == OVERLOAD)
-
-
 @dataclass(frozen=True)
 class Sent:
-    """One probe: its row of the table, the tier that it was sent for, and what each says of it."""
+    """One probe: its row of the table, its load, the tier that it was sent for, why it stopped.
+
+    `verdicts` holds tier, verdict and the objective that binds.
+    """
 
     row: dict[str, Any]
     load: float | None
@@ -275,25 +252,20 @@ class Sent:
 
 
 def sent(table: pd.DataFrame, searched: Searched) -> list[Sent]:
-    """Return the probes in their order, failed ones and closed loops before the first included.
-
-    `verdicts` holds tier, verdict and the objective that binds.
-    """
-    judged: dict[str, list[dict[str, Any]]] = {}
-    for row in records_of(searched.probes):
-        judged.setdefault(row["measurement"], []).append(row)
+    """Return the probes in their order, failed ones and closed loops before the first included."""
+    judged = grouped(records_of(searched.probes), lambda row: row["measurement"])
     result = []
     for row in records_of(table[table["probe"].notna()]):
         tiers = {each["tier"]: each for each in judged.get(row["measurement"], [])}
-        first = next(iter(tiers.values()), None)
-        is_rate = known(row["rate_rps"]) is not None
+        first = next(iter(tiers.values()), {"sent_for": NONE, "stopped": NONE})
+        rate, concurrency = known(row["rate_rps"]), known(row["concurrency"])
         result.append(
             Sent(
                 row=row,
-                load=known(row["rate_rps"] if is_rate else row["concurrency"]),
-                unit=UNITS["rate" if is_rate else "concurrency"],
-                sent_for=first["sent_for"] if first else NONE,
-                stopped=STOPPED.get(first["stopped"], NONE) if first else NONE,
+                load=concurrency if rate is None else rate,
+                unit=UNITS["concurrency" if rate is None else "rate"],
+                sent_for=first["sent_for"],
+                stopped=STOPPED.get(first["stopped"], NONE),
                 verdicts=[
                     (tier, each["verdict"], objective(each["binding"]) if each["binding"] else "")
                     for tier, each in tiers.items()
