@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from servetune.load.arrivals import arrival_times, expected
 from servetune.load.rows import Row, turns_of
 from servetune.records.loads import Load
 
@@ -47,6 +46,9 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
         The requests in the order of sending. Whole conversations, but for the last one, which
         ends where the number of requests is reached.
     """
+    # NumPy, which a plan does without.
+    from servetune.load.arrivals import arrival_times, expected
+
     extra = load.settle_requests + load.cooldown_requests
     asked = None if load.requests is None else load.requests + extra
     is_trace = load.arrivals == "trace"
