@@ -8,7 +8,7 @@ from servetune.engines.arguments import check_arguments
 from servetune.engines.environments import known_parser
 from servetune.errors import UserError, nearest
 from servetune.load.registry import GENERATORS
-from servetune.study.datasets import ConversationsDataset, Dataset, FileDataset, ShareGptDataset
+from servetune.study.datasets import Dataset, FileDataset
 from servetune.study.engines import Engine
 from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import LoadPoint, Workload
@@ -53,27 +53,27 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         dataset = study.datasets[workload.dataset]
         where = f"studies/{name}.yaml: workloads.{key}"
         is_chat = endpoint_of(workload, dataset, root) == "chat"
+        has_turns, has_token_ids = _content(dataset, root)
         if workload.arrivals == "trace" and dataset.kind not in ("mooncake", "file"):
             raise UserError(
                 f"{where}.arrivals: a {dataset.kind} dataset has no arrival times; use a mooncake"
                 " dataset, or a file with arrival_s on every line"
             )
-        is_token_ids = _has_token_ids(dataset, root)
-        if is_chat and is_token_ids:
+        if is_chat and has_token_ids:
             raise UserError(
                 f"{where}.endpoint: chat takes text, but a {dataset.kind} dataset holds token"
                 " ids; use completions"
             )
-        if not is_chat and _has_turns(dataset, root):
+        if has_turns and not is_chat:
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
-        if workload.capacity:
-            is_rate = workload.capacity.over == "rate"
-            probe = LoadPoint(**{"rate_rps" if is_rate else "concurrency": 1}, requests=1)
         points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}
-        for key, point in ({"capacity": probe} if workload.capacity else points).items():
-            refusal = GENERATORS[workload.generator].refuses(workload, point, is_token_ids)
+        if search := workload.capacity:
+            load = {"rate_rps" if search.over == "rate" else "concurrency": 1}
+            points = {"capacity": LoadPoint(**load, requests=1)}
+        for at, point in points.items():
+            refusal = GENERATORS[workload.generator].refuses(workload, point, has_token_ids)
             if refusal:
-                raise UserError(f"{where}.{key}: {refusal}")
+                raise UserError(f"{where}.{at}: {refusal}")
 
 
 def check_quality(params: Params, study: Study, names: list[str], root: Path) -> None:
@@ -86,7 +86,7 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
         return
     where, corpus = f"studies/{params.study}.yaml: quality", study.quality.corpus
     dataset = study.datasets[corpus]
-    if dataset.kind in ("random", "mooncake") or _has_turns(dataset, root):
+    if dataset.kind in ("random", "mooncake") or _content(dataset, root)[0]:
         raise UserError(
             f"{where}.corpus: {corpus} is a {dataset.kind} dataset, which has no documents;"
             " use one with text prompts: text, text-files or file"
@@ -102,33 +102,22 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
             )
 
 
-def _has_turns(dataset: Dataset, root: Path) -> bool:
+def _content(dataset: Dataset, root: Path) -> tuple[bool, bool]:
+    """Tell whether a dataset holds conversations, and whether it holds token ids."""
     if isinstance(dataset, FileDataset):
-        return _holds(root / dataset.path)[0]
-    if isinstance(dataset, ShareGptDataset):
-        return dataset.turns > 1
-    return isinstance(dataset, ConversationsDataset)
-
-
-def _has_token_ids(dataset: Dataset, root: Path) -> bool:
-    if isinstance(dataset, FileDataset):
-        return _holds(root / dataset.path)[1]
-    return dataset.kind in ("random", "mooncake")
-
-
-def _holds(path: Path) -> tuple[bool, bool]:
-    """Tell whether a file of requests holds conversations, and whether it holds token ids."""
-    stat = path.stat()
-    return _look_into(path, stat.st_mtime_ns, stat.st_size)
+        path = root / dataset.path
+        return _look_into(path, path.stat().st_mtime_ns)
+    has_turns = dataset.turns > 1 if dataset.kind == "sharegpt" else dataset.kind == "conversations"
+    return has_turns, dataset.kind in ("random", "mooncake")
 
 
 @lru_cache
-def _look_into(path: Path, mtime_ns: int, size: int) -> tuple[bool, bool]:
-    """Read a file once, though each measurement asks; another time or size is another file."""
+def _look_into(path: Path, mtime_ns: int) -> tuple[bool, bool]:
+    """Read a file once, though each measurement asks; another time is another file."""
     text = path.read_text(encoding="utf-8")
     return '"turns"' in text, re.search(r'"prompt"\s*:\s*\[', text) is not None
 
 
 def endpoint_of(workload: Workload, dataset: Dataset, root: Path) -> str:
     """Return `chat` or `completions`: what the workload says, or what its dataset needs."""
-    return workload.endpoint or ("chat" if _has_turns(dataset, root) else "completions")
+    return workload.endpoint or ("chat" if _content(dataset, root)[0] else "completions")

@@ -74,19 +74,15 @@ def model_content(source: ModelSource, parents: list[str], root: Path) -> dict[s
     content = {"recipe": MODEL_RECIPES, "declared": declared, "parents": parents}
     if isinstance(source, Made):
         content |= {"maker": sha256(lock_file(source.made_by, root)), "corpus": CORPUS_VERSION}
-    if isinstance(source, LocalPath):
-        folder = root / source.path
-        content["files"] = [(f.name, f.stat().st_size, _small(f)) for f in sorted(folder.iterdir())]
-        return content
-    hashes = {key: sha256(root / file) for key, file in source.files.items()}
-    return {**content, **hashes}
-
-
-def _small(file: Path) -> str | None:
-    """Hash a small file; a checkpoint's shards are told by their name and size."""
-    if not file.is_file() or file.stat().st_size > 8_000_000:
-        return None
-    return sha256(file)
+    if not isinstance(source, LocalPath):
+        return content | {key: sha256(root / file) for key, file in source.files.items()}
+    files: list[tuple[str, int, str | None]] = []
+    for file in sorted((root / source.path).iterdir()):
+        size = file.stat().st_size
+        # A checkpoint's shards are told by their name and size.
+        is_small = file.is_file() and size <= 8_000_000
+        files.append((file.name, size, sha256(file) if is_small else None))
+    return {**content, "files": files}
 
 
 def task_content(folder: Path | None, root: Path) -> list[tuple[str, str]]:
@@ -110,13 +106,9 @@ def dataset_content(dataset: Dataset, seed: int, root: Path) -> dict[str, Any]:
     spec = dataset.model_dump(mode="json", exclude={"path"}, exclude_defaults=True)
     content: dict[str, Any] = {"recipe": DATASET_RECIPES, "spec": spec, "seed": seed}
     if isinstance(dataset, FromFile):
-        content["files"] = _hash_files(root / dataset.path)
+        path = root / dataset.path
+        files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+        content["files"] = [sha256(file) for file in files]
     if dataset.kind in ("text", "conversations"):
         content["corpus"] = CORPUS_VERSION
     return content
-
-
-def _hash_files(path: Path) -> list[str]:
-    """Hash a file, or the text files of a folder in their order."""
-    files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
-    return [sha256(file) for file in files]

@@ -3,6 +3,8 @@
 Pure but for reading declared files: the same declarations give the same plan everywhere.
 """
 
+import random
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from servetune.plan.checks import (
 )
 from servetune.plan.identity import (
     PROTOCOL,
+    QUALITY_PROTOCOL,
     Identity,
     Serving,
     dataset_content,
@@ -25,31 +28,38 @@ from servetune.plan.identity import (
     digest_of,
     load_content,
     model_content,
+    task_content,
 )
-from servetune.plan.order import measuring_order
 from servetune.plan.planned import (
+    LM_EVAL,
     Measurement,
     Plan,
     PlannedDataset,
     PlannedModel,
+    PlannedQuality,
     PlannedSearch,
     Session,
 )
-from servetune.plan.quality import plan_quality
 from servetune.records.loads import PlannedTraffic
 from servetune.records.sessions import Ceilings
-from servetune.study.datasets import Dataset
 from servetune.study.reading import read_yaml, validate
 from servetune.study.study import Params, Study, read_study
 from servetune.study.workloads import Traffic, Workload
 
 
-def make_plan(params: dict[str, Any], root: Path) -> Plan:
-    """Expand parameters and the study that they name.
+@dataclass(frozen=True)
+class _Declared:
+    """All that is declared, and the models and datasets that it names, by those names."""
 
-    Args:
-        params: the content of params.yaml.
-        root: the project's folder.
+    params: Params
+    study: Study
+    models: dict[str, PlannedModel]
+    datasets: dict[str, PlannedDataset]
+    root: Path
+
+
+def make_plan(params: dict[str, Any], root: Path) -> Plan:
+    """Expand parameters, the content of params.yaml, and the study that they name.
 
     Raises:
         UserError: something in the declarations is wrong, with its place.
@@ -63,23 +73,25 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     check_workloads(chosen.study, study, root)
     check_quality(chosen, study, names, root)
     models = _plan_models(study, root)
-    datasets = {
-        name: _plan_dataset(name, dataset, chosen.seed, root)
-        for name, dataset in study.datasets.items()
-    }
+    datasets = {}
+    for name, dataset in study.datasets.items():
+        content = digest(dataset_content(dataset, chosen.seed, root))
+        datasets[name] = PlannedDataset(id=f"{name}-{content}", spec=dataset, seed=chosen.seed)
 
+    declared = _Declared(chosen, study, models, datasets, root)
     repeats = chosen.repeats or study.repeats
     # A part of the variants keeps the order of them all, in which they may have been measured.
     everything = measuring_order(list(study.variants), repeats, chosen.seed)
     order = {at: i for i, at in enumerate(at for at in everything if at[0] in names)}
-    sessions: list[Session] = []
-    for repeat in range(1, repeats + 1):
-        for name in names:
-            if repeat > (study.variants[name].repeats or repeat):
-                continue
-            session = _plan_session(study, chosen, name, repeat, models, datasets, root)
-            sessions.append(session.model_copy(update={"order": order[name, repeat]}))
+    sessions = [
+        _plan_session(declared, name, repeat, order[name, repeat])
+        for repeat in range(1, repeats + 1)
+        for name in names
+        if repeat <= (study.variants[name].repeats or repeat)
+    ]
     used = {model for session in sessions for model in session.models}
+    for model in reversed(models.values()):  # those that are made from others come first
+        used |= set(model.parents.values()) if model.id in used else set()
     sent = {dataset for session in sessions for dataset in session.datasets}
     return Plan(
         study=chosen.study,
@@ -96,8 +108,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         quality=study.quality,
         published=study.published,
         engines=engines,
-        models={m.id: m for m in models.values() if m.id in _with_parents(used, models)},
-        datasets={d.id: d for d in datasets.values() if d.id in sent},
+        models={model.id: model for model in models.values() if model.id in used},
+        datasets={dataset.id: dataset for dataset in datasets.values() if dataset.id in sent},
         sessions=sessions,
     )
 
@@ -137,30 +149,25 @@ def _plan_models(study: Study, root: Path) -> dict[str, PlannedModel]:
     return planned
 
 
-def _with_parents(used: set[str], models: dict[str, PlannedModel]) -> set[str]:
-    by_id = {model.id: model for model in models.values()}
-    everything, ahead = set(), list(used)
-    while ahead:
-        id = ahead.pop()
-        everything.add(id)
-        ahead += by_id[id].parents.values()
-    return everything
+def measuring_order(variants: list[str], repeats: int, seed: int) -> list[tuple[str, int]]:
+    """Return (variant, repeat), repeats counted from 1, in blocks of ABBA.
+
+    Two repeats are a block: a shuffled round of all variants, then the same round backwards, so
+    that all variants have the same mean position in a block and a linear drift cancels out of
+    their ratios (counterbalancing; Fisher, The Design of Experiments, 1935, on systematic and
+    random arrangements). A shuffle depends on the seed and the block alone: more repeats
+    continue the order of fewer.
+    """
+    order: list[tuple[str, int]] = []
+    for repeat in range(1, repeats + 1):
+        block, is_second = divmod(repeat - 1, 2)
+        shuffled = random.Random(f"{seed}/{block}").sample(variants, len(variants))
+        order += [(variant, repeat) for variant in (shuffled[::-1] if is_second else shuffled)]
+    return order
 
 
-def _plan_dataset(name: str, dataset: Dataset, seed: int, root: Path) -> PlannedDataset:
-    content = digest(dataset_content(dataset, seed, root))
-    return PlannedDataset(id=f"{name}-{content}", spec=dataset, seed=seed)
-
-
-def _plan_session(
-    study: Study,
-    params: Params,
-    name: str,
-    repeat: int,
-    models: dict[str, PlannedModel],
-    datasets: dict[str, PlannedDataset],
-    root: Path,
-) -> Session:
+def _plan_session(declared: _Declared, name: str, repeat: int, order: int) -> Session:
+    params, study, models = declared.params, declared.study, declared.models
     variant = study.variants[name]
     server = {**study.server, **variant.server, **params.overrides}
     server = {key: value for key, value in server.items() if value is not None}
@@ -171,7 +178,7 @@ def _plan_session(
     draft_name = speculative.pop("model") if speculative else None
     if speculative and draft_name and study.models[draft_name].is_dummy:
         speculative = {"draft_load_config": {"load_format": "dummy"}, **speculative}
-    engine = engine_id(engine_of(study, variant), root)
+    engine = engine_id(engine_of(study, variant), declared.root)
     model = models[variant.model].id
     draft = models[draft_name].id if draft_name else None
     # A model's or an engine's name may change without changing a number; its digest may not.
@@ -185,15 +192,10 @@ def _plan_session(
         repeat=repeat,
         hardware=study.hardware,
     )
-    measurements, searches = _plan_loads(study, params, name, datasets, serving, root)
-    # Launches of one variant answer alike, so that the first one tells it for all.
-    quality = None
-    if study.quality and repeat == 1:
-        corpus = datasets[study.quality.corpus].id
-        quality = plan_quality(study.quality, name, corpus, serving, root)
+    measurements, searches = _plan_loads(declared, name, serving)
     session = Session(
         id="",
-        order=0,
+        order=order,
         study=params.study,
         variant=name,
         repeat=repeat,
@@ -210,34 +212,30 @@ def _plan_session(
         validity=study.validity,
         measurements=measurements,
         searches=searches,
-        quality=quality,
+        # Launches of one variant answer alike, so that the first one tells it for all.
+        quality=_plan_quality(declared, name, serving) if repeat == 1 else None,
     )
     id = f"{name}-r{repeat}-{digest(session.owed)}"
     return session.model_copy(update={"id": id})
 
 
 def _plan_loads(
-    study: Study,
-    params: Params,
-    name: str,
-    datasets: dict[str, PlannedDataset],
-    serving: Serving,
-    root: Path,
+    declared: _Declared, name: str, serving: Serving
 ) -> tuple[list[Measurement], list[PlannedSearch]]:
     """Plan the load points and the searches of one launch of a variant."""
     measurements: list[Measurement] = []
     searches: list[PlannedSearch] = []
-    launch, chosen = f"r{serving.repeat}", study.variants[name].workloads
-    for key, workload in study.workloads.items():
+    launch, chosen = f"r{serving.repeat}", declared.study.variants[name].workloads
+    for key, workload in declared.study.workloads.items():
         if chosen is not None and key not in chosen:
             continue
-        traffic = _traffic(workload, study, datasets, params.seed, root)
+        traffic = _plan_traffic(declared, workload)
         tool = GENERATORS[workload.generator].environment
         identity = Identity(
             protocol=PROTOCOL,
             serving=serving,
             load=load_content(traffic),
-            tool=digest_of(engine_id(tool, root)) if tool else None,
+            tool=digest_of(engine_id(tool, declared.root)) if tool else None,
         )
         for point in workload.load_points:
             load = traffic.at(point)
@@ -257,13 +255,37 @@ def _plan_loads(
     return measurements, searches
 
 
-def _traffic(
-    workload: Workload, study: Study, datasets: dict[str, PlannedDataset], seed: int, root: Path
-) -> PlannedTraffic:
-    declared = workload.model_dump(include=set(Traffic.model_fields))
+def _plan_traffic(declared: _Declared, workload: Workload) -> PlannedTraffic:
+    dataset = declared.datasets[workload.dataset]
     decided = {
-        "endpoint": endpoint_of(workload, study.datasets[workload.dataset], root),
-        "dataset": datasets[workload.dataset].id,
-        "seed": seed,
+        "endpoint": endpoint_of(workload, dataset.spec, declared.root),
+        "dataset": dataset.id,
+        "seed": declared.params.seed,
     }
-    return PlannedTraffic(**{**declared, **decided})
+    return PlannedTraffic(**workload.model_dump(include=set(Traffic.model_fields)) | decided)
+
+
+def _plan_quality(declared: _Declared, name: str, serving: Serving) -> PlannedQuality | None:
+    """Plan the quality of a variant; the bounds that it must keep decide no answer."""
+    quality = declared.study.quality
+    if quality is None:
+        return None
+    corpus = declared.datasets[quality.corpus].id
+    content: dict[str, Any] = {
+        "protocol": QUALITY_PROTOCOL,
+        "serving": serving.model_dump(exclude={"repeat"}),
+        "corpus": digest_of(corpus),
+        "documents": quality.documents,
+    }
+    if tasks := quality.lm_eval:
+        content["lm_eval"] = {
+            **tasks.model_dump(exclude={"folder"}, exclude_defaults=True),
+            "folder": task_content(tasks.folder, declared.root),
+            "tool": digest_of(engine_id(LM_EVAL, declared.root)),
+        }
+    return PlannedQuality(
+        id=f"{name}-quality-{digest(content)}",
+        corpus=corpus,
+        documents=quality.documents,
+        lm_eval=tasks,
+    )

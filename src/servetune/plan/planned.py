@@ -5,7 +5,6 @@ from typing import Any
 from servetune.load.generator import ProbeRule
 from servetune.load.registry import GENERATORS
 from servetune.plan.identity import Identity
-from servetune.plan.quality import LM_EVAL, PlannedQuality
 from servetune.records.loads import Load, PlannedTraffic
 from servetune.records.sessions import Ceilings
 from servetune.study.base import Frozen
@@ -13,24 +12,31 @@ from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine
 from servetune.study.models import ModelSource
-from servetune.study.quality import Quality
+from servetune.study.quality import LmEval, Quality
 from servetune.study.server import ServerArguments
 from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.validity import Limits
 
+LM_EVAL = "lm-eval"
+"""The environment that holds lm-evaluation-harness."""
 
-class PlannedModel(Frozen):
-    """A checkpoint to have: how it comes to be, and the ids of its parents by their names."""
+
+class _Planned(Frozen):
+    """What is named by all that decides it."""
 
     id: str
+
+
+class PlannedModel(_Planned):
+    """A checkpoint to have: how it comes to be, and the ids of its parents by their names."""
+
     source: ModelSource
     parents: dict[str, str]
 
 
-class PlannedDataset(Frozen):
+class PlannedDataset(_Planned):
     """A request dataset to have, made from its declaration and a seed."""
 
-    id: str
     spec: Dataset
     seed: int
 
@@ -43,36 +49,41 @@ class PlannedProbe(Frozen):
     rule: ProbeRule | None = None
 
 
-class Measurement(Frozen):
+class Measurement(_Planned):
     """One load point to measure once; one of a search for the capacity has its place there."""
 
-    id: str
     workload: str
     load_point: str
     load: Load
     probe: PlannedProbe | None = None
 
 
-class PlannedSearch(Frozen):
+class PlannedSearch(_Planned):
     """A search for the capacity. Its probes are measurements that are planned one by one.
 
     `load` is what their loads have in common, `identity` what decides each beside its own load.
     """
 
-    id: str
     workload: str
     load: PlannedTraffic
     identity: Identity
     settings: Search
 
 
-class Session(Frozen):
+class PlannedQuality(_Planned):
+    """A corpus, by its dataset's id, to have scored once for a variant, and tasks to send."""
+
+    corpus: str
+    documents: int | None = None
+    lm_eval: LmEval | None = None
+
+
+class Session(_Planned):
     """One server launch and the measurements that it owes, in the order of measuring.
 
     `order` is its place among the sessions of the plan, from 0.
     """
 
-    id: str
     order: int
     study: str
     variant: str
@@ -105,8 +116,8 @@ class Session(Frozen):
     @property
     def datasets(self) -> list[str]:
         """The ids of the datasets that it sends, each once."""
-        corpus = [self.quality.corpus] if self.quality else []
-        return list(dict.fromkeys([*(load.dataset for load in self._loads), *corpus]))
+        ids = [load.dataset for load in self._loads]
+        return list(dict.fromkeys([*ids, self.quality.corpus] if self.quality else ids))
 
     @property
     def generators(self) -> list[str]:
@@ -116,16 +127,15 @@ class Session(Frozen):
     @property
     def tools(self) -> list[str]:
         """The environments that it needs beside its engine, each once."""
-        found = {GENERATORS[name].environment for name in self.generators} - {None}
-        found |= {LM_EVAL} if self.quality and self.quality.lm_eval else set()
-        return sorted(name for name in found if name)
+        names = {GENERATORS[name].environment for name in self.generators}
+        names |= {LM_EVAL} if self.quality and self.quality.lm_eval else set()
+        return sorted(filter(None, names))
 
     @property
     def owed(self) -> list[str]:
         """The ids of all that it is to have a record of: load points, searches, quality."""
-        beside = [self.quality.id] if self.quality else []
-        planned = [*(m.id for m in self.measurements), *(search.id for search in self.searches)]
-        return [*planned, *beside]
+        quality = [self.quality] if self.quality else []
+        return [planned.id for planned in (*self.measurements, *self.searches, *quality)]
 
     @property
     def _loads(self) -> list[PlannedTraffic]:
@@ -152,10 +162,6 @@ class Plan(Frozen):
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
     sessions: list[Session]
-
-    def session(self, id: str) -> Session:
-        """Return one session by its id."""
-        return next(session for session in self.sessions if session.id == id)
 
     @property
     def measurements(self) -> list[Measurement]:

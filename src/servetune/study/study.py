@@ -4,6 +4,7 @@ A mistake raises a `UserError` of one line: file, key path, what was expected, w
 """
 
 from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -186,7 +187,12 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
             refer(f"models.{name}.{key}", parent, study.models, "model")
         for key, path in source.files.items():
             exists(f"models.{name}.{key}", path)
-        _refuse_cycle(study, file, name)
+    try:
+        parents = {name: source.parents.values() for name, source in study.models.items()}
+        TopologicalSorter(parents).prepare()
+    except CycleError as error:
+        name = next(name for name in study.models if name in error.args[1])
+        raise UserError(f"{file}: models.{name}: is made from itself; name another base") from None
     if study.quality:
         refer("quality.corpus", study.quality.corpus, study.datasets, "dataset")
         if study.quality.lm_eval:
@@ -199,14 +205,3 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
     for key, engine in engines.items():
         if isinstance(engine, EnginePython):
             exists(f"{key}.python", engine.python)
-
-
-def _refuse_cycle(study: Study, file: Path, start: str) -> None:
-    ahead, seen = list(study.models[start].parents.values()), set()
-    while ahead:
-        name = ahead.pop()
-        if name == start:
-            raise UserError(f"{file}: models.{start}: is made from itself; name another base")
-        if name not in seen and name in study.models:
-            seen.add(name)
-            ahead += study.models[name].parents.values()

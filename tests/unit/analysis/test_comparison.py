@@ -9,7 +9,6 @@ import pytest
 
 from servetune.analysis.comparison import compare, compare_kv_cache
 from servetune.metrics import WITH_RATIO
-from servetune.plan.planned import Plan
 from tests.report_data import make_data, make_quickstart_plan
 from tests.rows import Row, rows_by
 
@@ -47,7 +46,8 @@ def test_every_ratio_is_variant_over_baseline_at_the_same_load_point() -> None:
 @pytest.mark.parametrize("status", ["failed", "invalid"])
 def test_a_row_that_is_not_ok_enters_no_average(status: str) -> None:
     plan = make_quickstart_plan(repeats=2)
-    second = next(m.id for m in plan.session(_session(plan, "w8a8", 2)).measurements)
+    session = next(s for s in plan.sessions if (s.variant, s.repeat) == ("w8a8", 2))
+    second = session.measurements[0].id
     broken: dict[str, Any] = {status: {second: "it went wrong"}}
     data = make_data(plan, **broken)
     row = _row(compare(data.table, "bf16"), "w8a8", "text", "c1")
@@ -113,7 +113,3 @@ def test_the_capacity_of_a_variant_is_compared_with_the_baselines() -> None:
 def test_a_variant_whose_server_never_came_up_has_no_capacity() -> None:
     kv_caches = compare_kv_cache(make_data(failed={"eagle3": "no"}).table, "bf16")
     assert pd.isna(rows_by(kv_caches, "variant")["eagle3"]["kv_cache_tokens"])
-
-
-def _session(plan: Plan, variant: str, repeat: int) -> str:
-    return next(s.id for s in plan.sessions if (s.variant, s.repeat) == (variant, repeat))

@@ -17,8 +17,7 @@ from typing import Any
 from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
-from servetune.plan.planned import Session
-from servetune.plan.quality import LM_EVAL
+from servetune.plan.planned import LM_EVAL, Session
 from servetune.records.quality import TaskMetric
 from servetune.sessions.server.process import Server
 from servetune.study.quality import LmEval

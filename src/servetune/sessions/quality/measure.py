@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx
 
 from servetune.errors import UserError
-from servetune.plan.planned import Session
-from servetune.plan.quality import PlannedQuality
+from servetune.plan.planned import PlannedQuality, Session
 from servetune.progress import say
 from servetune.records.paths import raw_folder
 from servetune.records.quality import Document, QualityRecord
