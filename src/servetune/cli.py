@@ -220,15 +220,15 @@ def export_command(
 ) -> None:
     """Pack the sessions that are still to measure into one file that Python runs."""
     from servetune.bundle.export import export_bundle
+    from servetune.sessions.owed import count_owed
 
     plan = make_plan({**read_params(ROOT), **_values(config or [])}, ROOT)
     path = out or Path("bundles", f"{plan.study}.pyz")
-    exported = export_bundle(plan, path, ROOT)
-    print(
-        f"{path}: {exported.sessions} sessions, {exported.load_points} load points,"
-        f" {path.stat().st_size / 1e6:.1f} MB"
-    )
-    for model in exported.elsewhere:
+    manifest = export_bundle(plan, path, ROOT)
+    owed = sum(count_owed(session, ROOT) for session in manifest.sessions)
+    size_mb = path.stat().st_size / 1e6
+    print(f"{path}: {len(manifest.sessions)} sessions, {owed} load points, {size_mb:.1f} MB")
+    for model in manifest.elsewhere:
         print(f"  on the host: --model {model.rsplit('-', 1)[0]}=PATH")
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from servetune.bundle import start
@@ -27,28 +26,11 @@ PACKED_BYTES = 2 * 1024**3
 """A checkpoint that lies outside the project and is larger stays where it is: the measuring host
 is told where it has it."""
 
-Content = Iterator[tuple[str, Path | bytes]]
-"""Names inside the bundle, with the file or the bytes that stand there."""
 
-
-@dataclass(frozen=True)
-class Exported:
-    """What went into a bundle: sessions and load points that are owed, and models left out."""
-
-    sessions: int
-    load_points: int
-    elsewhere: list[str]
-
-
-def export_bundle(plan: Plan, out: Path, root: Path) -> Exported:
-    """Write the sessions that a plan still owes as one file.
+def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
+    """Write the sessions that a plan still owes as one file; returns what it says of itself.
 
     Models and datasets that are not here yet are made first, by the workflow.
-
-    Args:
-        plan: what to measure.
-        out: the file to write.
-        root: the project's folder.
 
     Raises:
         UserError: nothing is owed, or a session needs what a bundle cannot hold.
@@ -79,11 +61,13 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Exported:
                 bundle.writestr(name, content)
             else:
                 bundle.write(content, name)
-    owed = sum(count_owed(session, root) for session in sessions)
-    return Exported(len(sessions), owed, list(manifest.elsewhere))
+    return manifest
 
 
-def _content(manifest: Manifest, packed: set[str], root: Path) -> Content:
+def _content(
+    manifest: Manifest, packed: set[str], root: Path
+) -> Iterator[tuple[str, Path | bytes]]:
+    """Yield the names inside the bundle, with the file or the bytes that stand there."""
     package = Path(start.__file__).parents[1]
     yield "__main__.py", Path(start.__file__)
     for file in sorted(package.rglob("*.py")):
@@ -92,24 +76,22 @@ def _content(manifest: Manifest, packed: set[str], root: Path) -> Content:
     yield str(project / MANIFEST), manifest.model_dump_json().encode()
     yield str(project / EXPORTED), json.dumps(git_state(root)).encode()
     for id in sorted(packed):
-        folder = project / "data" / "models" / id
-        found = json.loads((model_folder(id, root) / MODEL_MANIFEST).read_bytes())
-        yield str(folder / MODEL_MANIFEST), json.dumps({**found, "checkpoint": "."}).encode()
+        folder = model_folder(id, project)
+        made = json.loads((model_folder(id, root) / MODEL_MANIFEST).read_bytes())
+        yield str(folder / MODEL_MANIFEST), json.dumps({**made, "checkpoint": "."}).encode()
         for file in _files(checkpoint(id, root)):
             if file.name != MODEL_MANIFEST:
                 yield str(folder / file.relative_to(checkpoint(id, root))), file
-    for dataset in sorted({each for session in manifest.sessions for each in session.datasets}):
-        path = Path("data", "workloads", f"{dataset}.jsonl")
+    for id in sorted({id for session in manifest.sessions for id in session.datasets}):
+        path = Path("data", "workloads", f"{id}.jsonl")
         yield str(project / path), root / path
     for session in manifest.sessions:
         # What was measured before, so that the host goes on and counts its launches on.
         records = [record_path(session.study, m.id, root) for m in session.measurements]
         if session.quality:
             records.append(quality_path(session.study, session.quality.id, root))
-        for file in [
-            *filter(Path.is_file, records),
-            *launch_files(session.study, session.id, root),
-        ]:
+        records += launch_files(session.study, session.id, root)
+        for file in filter(Path.is_file, records):
             yield str(project / file.relative_to(root)), file
 
 

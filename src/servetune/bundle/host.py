@@ -9,17 +9,16 @@ import math
 import os
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 
 from servetune.bundle.manifest import Manifest, read_manifest
-from servetune.bundle.results import pack_results, take_results
+from servetune.bundle.results import launches_of, pack_results, take_results
 from servetune.engines.environments import adopt_engine
 from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.models.make import MANIFEST, model_folder
 from servetune.progress import say
-from servetune.records.paths import launch_files
-from servetune.records.sessions import Launch
 from servetune.sessions.lifetime import end_with_pipeline
 from servetune.sessions.owed import count_owed
 from servetune.sessions.session import run_session
@@ -98,7 +97,10 @@ def _run(arguments: argparse.Namespace) -> int:
         adopt_engine(id, arguments.python.absolute(), engine.vllm)
     try:
         for session in manifest.sessions:
-            if time.monotonic() + _slowest_start_s(manifest, project) >= until_s:
+            # A server that is ready too late would be for nothing.
+            launches = (launches_of(each, project).values() for each in manifest.sessions)
+            starts_s = [launch.server.startup_s or 0.0 for launch in chain(*launches)]
+            if time.monotonic() + max(starts_s, default=0.0) >= until_s:
                 break
             run_session(session, project, until_s)
             pack_results(manifest, project, arguments.results, not arguments.without_output)
@@ -111,18 +113,8 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _slowest_start_s(manifest: Manifest, project: Path) -> float:
-    """Return the longest start-up seen: a server that is ready too late would be for nothing."""
-    starts = [
-        Launch.model_validate_json(file.read_bytes()).server.startup_s
-        for session in manifest.sessions
-        for file in launch_files(session.study, session.id, project)
-    ]
-    return max((start_s for start_s in starts if start_s), default=0.0)
-
-
 def _find_models(manifest: Manifest, named: list[str], project: Path) -> None:
-    places = dict(each.split("=", 1) for each in named if "=" in each)
+    places = dict(pair.split("=", 1) for pair in named if "=" in pair)
     for id, source in manifest.elsewhere.items():
         name = id.rsplit("-", 1)[0]
         if name not in places:
@@ -130,8 +122,7 @@ def _find_models(manifest: Manifest, named: list[str], project: Path) -> None:
         path = Path(places[name]).absolute()
         if not path.is_dir():
             raise UserError(f"--model {name}: {path}: no such folder; expected a checkpoint")
-        dumped = source.model_dump(mode="json")
-        found = {"id": id, "source": dumped, "checkpoint": str(path)}
+        found = {"id": id, "source": source.model_dump(mode="json"), "checkpoint": str(path)}
         write_json(model_folder(id, project) / MANIFEST, found)
 
 

@@ -10,7 +10,6 @@ import tempfile
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -18,16 +17,15 @@ from servetune.bundle.manifest import MANIFEST, Manifest, read_manifest
 from servetune.errors import UserError
 from servetune.files import whole_file
 from servetune.load.prepare import prepare
-from servetune.load.rows import Row
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
-from servetune.plan.planned import Measurement, PlannedSearch, Session
+from servetune.plan.planned import Session
 from servetune.records.measurements import read_measurement, read_search
-from servetune.records.paths import quality_path, record_path, search_path
+from servetune.records.paths import launch_files, raw_folder
 from servetune.records.quality import read_quality
 from servetune.records.sessions import Launch
 from servetune.sessions.owed import count_owed
-from servetune.sessions.searches import end_finished, next_probe
+from servetune.sessions.searches import end_finished
 from servetune.sessions.session import write_session
 from servetune.workloads.datasets import read_requests
 
@@ -83,108 +81,64 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
             raise UserError(f"{archive}: not the results of a bundle, or truncated") from None
         for session in manifest.sessions:
             _check_launches(session, arrived, root, archive)
-        counts: Counter[str] = Counter()
-        datasets = cache(lambda id: _rows(root, id))
         for session in manifest.sessions:
             _take_launches(session, arrived, root)
-            for measurement in session.measurements:
-                counts[_take(session, measurement, arrived, root, datasets)] += 1
-            for search in session.searches:
-                counts += _take_search(session, search, arrived, root, datasets)
-            _take_quality(session, arrived, root)
-            if owed := count_owed(session, root):
-                counts["owed"] += owed
-            else:
-                write_session(session, root)
-                counts["sessions"] += 1
+        counts = _take_records(manifest, arrived, root)
+    for session in manifest.sessions:
+        end_finished(session, root)
+        if owed := count_owed(session, root):
+            counts["owed"] += owed
+        else:
+            write_session(session, root)
+            counts["sessions"] += 1
     return counts
 
 
-def _take_search(
-    session: Session, search: PlannedSearch, arrived: Path, root: Path, datasets: Any
-) -> Counter[str]:
-    """Take the probes of a search, and how it ended where it has.
-
-    A search that ended there is taken as it ended: code of another version might have chosen
-    other probes.
-    """
+def _take_records(manifest: Manifest, arrived: Path, root: Path) -> Counter[str]:
+    """Take all records; that of a search after those of its probes, as it ended there."""
     counts: Counter[str] = Counter()
-    end, here = (search_path(session.study, search.id, each) for each in (arrived, root))
-    if end.is_file() and not here.is_file():
-        for id in read_search(end).measurements:
-            if not (path := record_path(session.study, id, arrived)).is_file():
-                continue
-            told = read_measurement(path)
-            made = Measurement(
-                id=id, workload=told.workload, load_point=told.load_point, load=told.load
-            )
-            counts[_take(session, made, arrived, root, datasets)] += 1
-        _bring(end, here)
-    # Each probe that is taken tells which one comes next.
-    while (probe := next_probe(session, search, root)) is not None:
-        counts[came := _take(session, probe, arrived, root, datasets)] += 1
-        if came != "measurements":
-            break
-    end_finished(session, root)
+    models = {session.variant: session.model for session in manifest.sessions}
+    rows_of = cache(read_requests)
+    results = Path("results", manifest.study)
+    for file in sorted((arrived / results / "records").glob("*.json")):
+        here = root / results / "records" / file.name
+        if here.is_file():
+            counts["already"] += 1
+            continue
+        record = read_measurement(file)
+        raw = raw_folder(record.study, record.measurement, Path())
+        if (arrived / raw).is_dir():
+            # The dataset and the load decide the schedule, where the dataset is here.
+            dataset = root / "data" / "workloads" / f"{record.load.dataset}.jsonl"
+            if dataset.is_file():
+                model = checkpoint(models[record.variant], root)
+                schedule = prepare(record.load, rows_of(dataset), model).schedule
+                write_schedule(schedule, arrived / raw / SCHEDULE)
+            (root / raw).parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(root / raw, ignore_errors=True)
+            shutil.move(arrived / raw, root / raw)
+        # The record last, since with it the measurement is there.
+        _bring(file, here)
+        counts["measurements"] += 1
+    for kind, read in (("searches", read_search), ("quality", read_quality)):
+        for file in (arrived / results / kind).glob("*.json"):
+            here = root / results / kind / file.name
+            if not here.is_file():
+                read(file)
+                _bring(file, here)
     return counts
 
 
-def _take(
-    session: Session, measurement: Measurement, arrived: Path, root: Path, datasets: Any
-) -> str:
-    """Take one measurement; its record last, since with it the measurement is there."""
-    record = record_path(session.study, measurement.id, arrived)
-    if not record.is_file():
-        return "missing"
-    here = record_path(session.study, measurement.id, root)
-    if here.is_file():
-        return "already"
-    read_measurement(record)
-    raw = Path("results", "raw", session.study, measurement.id)
-    if (arrived / raw).is_dir():
-        _write_schedule(session, measurement, arrived / raw, root, datasets)
-        (root / raw).parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(root / raw, ignore_errors=True)
-        shutil.move(arrived / raw, root / raw)
-    _bring(record, here)
-    return "measurements"
-
-
-def _take_quality(session: Session, arrived: Path, root: Path) -> None:
-    if session.quality is None:
-        return
-    record = quality_path(session.study, session.quality.id, arrived)
-    here = quality_path(session.study, session.quality.id, root)
-    if record.is_file() and not here.is_file():
-        read_quality(record)
-        _bring(record, here)
-
-
-def _write_schedule(
-    session: Session, measurement: Measurement, raw: Path, root: Path, datasets: Any
-) -> None:
-    """Write the schedule that the dataset and the load decide, where the dataset is here."""
-    rows = datasets(measurement.load.dataset)
-    if rows is not None:
-        model = checkpoint(session.model, root)
-        write_schedule(prepare(measurement.load, rows, model).schedule, raw / SCHEDULE)
-
-
-def _rows(root: Path, id: str) -> list[Row] | None:
-    path = root / "data" / "workloads" / f"{id}.jsonl"
-    return read_requests(path) if path.is_file() else None
-
-
-def _launches(session: Session, root: Path) -> dict[str, Launch]:
-    folder = root / "results" / "raw" / session.study / session.id
-    files = folder.glob("launch-*.json")
+def launches_of(session: Session, root: Path) -> dict[str, Launch]:
+    """Read the launches of a session, by the names of their files."""
+    files = launch_files(session.study, session.id, root)
     return {file.name: Launch.model_validate_json(file.read_bytes()) for file in files}
 
 
 def _check_launches(session: Session, arrived: Path, root: Path, archive: Path) -> None:
     """Refuse a launch that has the number of another one: records name launches by number."""
-    here = _launches(session, root)
-    for name, launch in _launches(session, arrived).items():
+    here = launches_of(session, root)
+    for name, launch in launches_of(session, arrived).items():
         if name in here and here[name].started_at != launch.started_at:
             raise UserError(
                 f"{archive}: session {session.id}: launch {launch.launch} started"
@@ -195,9 +149,9 @@ def _check_launches(session: Session, arrived: Path, root: Path, archive: Path) 
 
 def _take_launches(session: Session, arrived: Path, root: Path) -> None:
     """Take logs, telemetry and launches; of a launch that went on, the longer story."""
-    here = _launches(session, root)
-    folder = Path("results", "raw", session.study, session.id)
-    for name, launch in _launches(session, arrived).items():
+    here = launches_of(session, root)
+    folder = raw_folder(session.study, session.id, Path())
+    for name, launch in launches_of(session, arrived).items():
         if name in here and len(here[name].measured) > len(launch.measured):
             continue
         for file in (arrived / folder).glob(f"*-{launch.launch}.*"):
