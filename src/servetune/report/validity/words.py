@@ -1,6 +1,7 @@
 """The validity card of every measurement, in the words and units of a performance engineer."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,12 +14,6 @@ from servetune.tables.frames import known, records_of
 
 Verdict = Literal["pass", "broken", "not judged"]
 Row = dict[str, Any]
-
-MARKS: dict[Verdict, str] = {
-    "pass": "\N{CHECK MARK}",
-    "broken": "\N{BALLOT X}",
-    "not judged": "\N{MIDDLE DOT}",
-}
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,7 @@ class Shown:
     title: str
     short: str
     limit: Callable[[float], str] | None = None
-    seen: Callable[[Row, Card], str | None] | None = None
+    seen: Callable[[Row, Card], str | None] = lambda row, card: None
     asks: str = ""
 
 
@@ -47,11 +42,6 @@ class Line:
     verdict: Verdict
     value: float | None
     reason: str
-
-    @property
-    def mark(self) -> str:
-        """One character for the verdict."""
-        return MARKS[self.verdict]
 
 
 @dataclass(frozen=True)
@@ -79,13 +69,7 @@ class Tally:
     shown: Shown
     limit: str
     highest: str
-    passed: int
-    broken: int
-    not_judged: int
-
-
-def _failed(row: Row, card: Card) -> str | None:
-    return _part(row["failed_requests"], row["requests"])
+    counts: Counter[Verdict]
 
 
 def _hits(row: Row, card: Card) -> str | None:
@@ -111,10 +95,6 @@ def _delay(row: Row, card: Card) -> str | None:
     return ", ".join(parts) or None
 
 
-def _lengths(row: Row, card: Card) -> str | None:
-    return _part(card.wrong_length_requests, row["completed_requests"])
-
-
 def _preemptions(row: Row, card: Card) -> str | None:
     count, of = known(row["preemptions"]), known(row["requests"])
     return None if count is None or not of else f"{count:,.0f} ({count / of:.2g} a request)"
@@ -132,100 +112,69 @@ def _part(count: Any, of: Any) -> str | None:
     return None if count is None or not of else f"{count:,.0f} of {of:,.0f} ({share(count / of)})"
 
 
+def _share_of(total: str) -> Callable[[float], str]:
+    return lambda value: f"{share(value)} of {total}"
+
+
 def _either(field: str, yes: str, no: str) -> Callable[[Row, Card], str | None]:
     return lambda row, card: {True: yes, False: no, None: None}[getattr(card, field)]
 
 
 SHOWN = (
-    Shown("failed-requests", "Failed requests", "Failed", share, _failed),
     Shown(
-        "warm-prefix-cache",
-        "Prefix-cache hit rate",
-        "Prefix cache",
-        lambda value: f"{value * 100:.2g} points above implied",
-        _hits,
+        *("failed-requests", "Failed requests", "Failed", share),
+        seen=lambda row, card: _part(row["failed_requests"], row["requests"]),
     ),
     Shown(
-        "offered-rate",
-        "Request rate",
-        "Rate",
-        lambda value: f"{share(value)} off",
-        _rates,
+        *("warm-prefix-cache", "Prefix-cache hit rate", "Prefix cache"),
+        limit=lambda value: f"{value * 100:.2g} points above implied",
+        seen=_hits,
     ),
+    Shown("offered-rate", "Request rate", "Rate", lambda value: f"{share(value)} off", _rates),
     Shown("client-late", "Send delay", "Send delay", lambda v: f"p99 {v:.3g} ms", _delay),
-    Shown("client-cpu", "Client CPU", "Client CPU", lambda v: f"{share(v)} of one core"),
+    Shown("client-cpu", "Client CPU", "Client CPU", _share_of("one core")),
+    Shown("client-starved", "Client waiting for a core", "Client wait", _share_of("the time")),
     Shown(
-        "client-starved",
-        "Client waiting for a core",
-        "Client wait",
-        lambda value: f"{share(value)} of the time",
-    ),
-    Shown("output-length", "Answers of another length", "Lengths", share, _lengths),
-    Shown(
-        "preemptions",
-        "Preemptions",
-        "Preemptions",
-        lambda value: f"{value:.2g} a request",
-        _preemptions,
+        *("output-length", "Answers of another length", "Lengths", share),
+        seen=lambda row, card: _part(card.wrong_length_requests, row["completed_requests"]),
     ),
     Shown(
-        "other-processes",
-        "CPU use of other processes",
-        "Other CPU",
-        lambda value: f"{share(value)} of all cores",
+        *("preemptions", "Preemptions", "Preemptions"),
+        limit=lambda value: f"{value:.2g} a request",
+        seen=_preemptions,
     ),
+    Shown("other-processes", "CPU use of other processes", "Other CPU", _share_of("all cores")),
     Shown("other-gpu-processes", "Other processes on the GPU", "Other GPU", whole),
+    Shown("throttled", "GPU clocks throttled", "Throttling", _share_of("the time"), _throttled),
     Shown(
-        "throttled",
-        "GPU clocks throttled",
-        "Throttling",
-        lambda value: f"{share(value)} of the time",
-        _throttled,
-    ),
-    Shown(
-        "no-prefix-cache-reset",
-        "Prefix cache emptied",
-        "Reset",
+        *("no-prefix-cache-reset", "Prefix cache emptied", "Reset"),
         seen=_either("prefix_cache_was_reset", "before the load", "refused by the server"),
         asks="before the load",
     ),
     Shown(
-        "counters-missing",
-        "Counters of the server",
-        "Counters",
+        *("counters-missing", "Counters of the server", "Counters"),
         seen=_either("counters_were_read", "read before and after", "/metrics did not answer"),
         asks="read before and after",
     ),
     Shown(
-        "ended-early",
-        "Whole duration loaded",
-        "Duration",
+        *("ended-early", "Whole duration loaded", "Duration"),
         seen=_either("ended_early", "the dataset ended early", "until the end"),
         asks="until the end",
     ),
 )
 """The rules, in the order in which they are shown."""
 
-_TOLD: tuple[tuple[str, Callable[[Card], str | None]], ...] = (
-    (
-        "Client memory",
-        lambda card: (
-            None
-            if card.client_memory_bytes is None
-            else f"{number(card.client_memory_bytes / 2**20)} MiB"
-        ),
-    ),
-    ("Requests left out as too long", lambda card: _count(card.rejected_requests)),
-    ("Requests cut to fit", lambda card: _count(card.truncated_requests)),
-)
-
 
 def cards(table: pd.DataFrame) -> list[CardOf]:
     """Make the card of every row of the table that has numbers to judge, in its order."""
     rows = records_of(table[table["status"] != "failed"])
-    checks = [_checks(row) for row in rows]
-    rules = _rules(checks)
-    return [_card_of(row, told, rules) for row, told in zip(rows, checks, strict=True)]
+    checks = [{made["rule"]: Check(**made) for made in json.loads(row["checks"])} for row in rows]
+    described = {shown.rule for shown in SHOWN}
+    # A rule that is not described here is shown by its own name.
+    others = dict.fromkeys(rule for of_row in checks for rule in of_row if rule not in described)
+    titles = {rule: rule.replace("-", " ").capitalize() for rule in others}
+    rules = [*SHOWN, *(Shown(rule, title, title, number) for rule, title in titles.items())]
+    return [_card_of(row, of_row, rules) for row, of_row in zip(rows, checks, strict=True)]
 
 
 def tallies(shown: list[CardOf]) -> list[Tally]:
@@ -233,26 +182,23 @@ def tallies(shown: list[CardOf]) -> list[Tally]:
     return [_tally(lines) for lines in zip(*(card.lines for card in shown), strict=True)]
 
 
-def _checks(row: Row) -> dict[str, Check]:
-    return {check["rule"]: Check(**check) for check in json.loads(row["checks"])}
-
-
-def _rules(checks: list[dict[str, Check]]) -> tuple[Shown, ...]:
-    """Return the rules to show; one that is not described here is shown by its own name."""
-    described = {shown.rule for shown in SHOWN}
-    others = dict.fromkeys(rule for told in checks for rule in told if rule not in described)
-    return (*SHOWN, *(Shown(rule, _words(rule), _words(rule), number) for rule in others))
-
-
-def _card_of(row: Row, checks: dict[str, Check], rules: tuple[Shown, ...]) -> CardOf:
+def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
     card = Card.model_validate_json(row["card"])
-    told = [(name, text) for name, read in _TOLD if (text := read(card)) is not None]
-    return CardOf(row, [_line(rule, row, card, checks.get(rule.rule)) for rule in rules], told)
+    unjudged: tuple[tuple[str, float | None, Callable[[float], str]], ...] = (
+        ("Client memory", card.client_memory_bytes, lambda value: f"{number(value / 2**20)} MiB"),
+        ("Requests left out as too long", card.rejected_requests, whole),
+        ("Requests cut to fit", card.truncated_requests, whole),
+    )
+    return CardOf(
+        row,
+        lines=[_line(rule, row, card, checks.get(rule.rule)) for rule in rules],
+        told=[(name, write(value)) for name, value, write in unjudged if value is not None],
+    )
 
 
 def _line(shown: Shown, row: Row, card: Card, check: Check | None) -> Line:
     value = check.value if check else None
-    seen = shown.seen(row, card) if shown.seen else None
+    seen = shown.seen(row, card)
     if seen is None and shown.limit and value is not None:
         seen = shown.limit(value)
     return Line(
@@ -281,21 +227,10 @@ def _verdict(shown: Shown, seen: str | None, check: Check | None) -> Verdict:
 
 def _tally(lines: tuple[Line, ...]) -> Tally:
     shown = lines[0].shown
-    verdicts = [line.verdict for line in lines]
     values = [line.value for line in lines if line.value is not None]
     return Tally(
         shown=shown,
         limit=next((line.limit for line in lines if line.limit != NONE), NONE),
         highest=shown.limit(max(values)) if values and shown.limit else NONE,
-        passed=verdicts.count("pass"),
-        broken=verdicts.count("broken"),
-        not_judged=verdicts.count("not judged"),
+        counts=Counter(line.verdict for line in lines),
     )
-
-
-def _words(rule: str) -> str:
-    return rule.replace("-", " ").capitalize()
-
-
-def _count(value: int | None) -> str | None:
-    return None if value is None else f"{value:,}"
