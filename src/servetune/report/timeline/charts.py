@@ -8,11 +8,20 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.report.grammar import Spec, data, distinct, hiding, layered, says, short, spec
+from servetune.report.grammar import (
+    Spec,
+    data,
+    distinct,
+    hiding,
+    layered,
+    positions_of,
+    says,
+    short,
+    spec,
+)
 from servetune.report.wording import number, share, where_of
 from servetune.tables.frames import records_of
 
-RUN = ["session", "launch"]
 MOST_ROWS = 10_000
 """So many rows are drawn; a run of five load points has about 300."""
 
@@ -21,120 +30,92 @@ HEIGHT = 130
 END_S = 1e9
 """Until when is shown at first: all of it."""
 
+DASHES = [[1, 0], [5, 3], [1, 3], [8, 2, 1, 2], [2, 6]]
 
-def runs(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rows of each run, a session's launch, by a name for readers."""
-    found: dict[str, pd.DataFrame] = {}
-    for (_, launch), rows in table.groupby(RUN, sort=False):
-        name = f"{rows['variant'].iloc[0]} · repeat {rows['repeat'].iloc[0]}"
-        name += f" · launch {launch}" if launch != 1 else ""
-        found[name] = rows
-    return found
+Rows = list[dict[str, Any]]
 
 
-def drawn(table: pd.DataFrame) -> dict[str, Spec]:
-    """Draw the charts of all runs, of which the reader selects one; none without telemetry."""
-    named = table.assign(place=_places(table))
-    of = runs(_thinned(named))
-    if not of:
-        return {}
-    bands = _bands(of)
-    specs = {
-        "timeline-requests": _chart(
-            of,
-            bands,
+def samples_of(table: pd.DataFrame) -> pd.DataFrame:
+    """Name the `run` (a session's launch) and `place` of each row, and spread out its positions.
+
+    Rows are left out evenly where there are more than a page should hold.
+    """
+    every = max(1, -(-len(table) // MOST_ROWS))
+    kept = table[table.groupby("measurement").cumcount() % every == 0]
+    rows = records_of(kept.drop(columns="acceptance_by_position"))
+    positions = pd.DataFrame(kept["acceptance_by_position"].map(positions_of).tolist(), kept.index)
+    return kept.assign(
+        run=[_run(row) for row in rows],
+        place=[where_of(row) for row in rows],
+        **{f"draft token {at}": positions[column] for at, column in enumerate(positions, 1)},
+    )
+
+
+def _run(row: dict[str, Any]) -> str:
+    launch = f" · launch {row['launch']}" if row["launch"] != 1 else ""
+    return f"{row['variant']} · repeat {row['repeat']}{launch}"
+
+
+def drawn(samples: pd.DataFrame) -> dict[str, Spec | None]:
+    """Draw the charts of all runs, of which the reader selects one."""
+    tokens = [str(name) for name in samples.columns if str(name).startswith("draft token ")]
+    charts = {
+        "requests": (
             {"requests_running": "running", "requests_waiting": "waiting"},
-            "Requests",
-            ",~f",
+            *("Requests", ",~f"),
         ),
-        "timeline-kv": _chart(
-            of, bands, {"kv_cache_usage_ratio": "in use"}, "KV-cache usage", ".0%", top=1.0
-        ),
-        "timeline-throughput": _chart(
-            of, bands, {"output_throughput_tok_s": "output"}, "Output throughput (tok/s)", ",~s"
-        ),
-        "timeline-acceptance": _chart(
-            of, bands, {"acceptance_length": "length"}, "Acceptance length (tokens)", ".2~f"
-        ),
-        "timeline-positions": _positions(of, bands),
+        "kv": ({"kv_cache_usage_ratio": "in use"}, "KV-cache usage", ".0%"),
+        "throughput": ({"output_throughput_tok_s": "output"}, "Output throughput (tok/s)", ",~s"),
+        "acceptance": ({"acceptance_length": "length"}, "Acceptance length (tokens)", ".2~f"),
+        "positions": ({token: token for token in tokens}, "Accepted, by position", ".0%"),
     }
-    return {name: made for name, made in specs.items() if made is not None}
-
-
-def _thinned(table: pd.DataFrame) -> pd.DataFrame:
-    """Leave out rows evenly where there are more than a page should hold."""
-    each = -(-len(table) // MOST_ROWS)
-    return table if each < 2 else table[table.groupby("measurement").cumcount() % each == 0]
-
-
-def _places(table: pd.DataFrame) -> "pd.Series[str]":
-    """Name the load point of each row."""
-    first = table.drop_duplicates("measurement")
-    names = {row["measurement"]: where_of(row) for row in records_of(first)}
-    return table["measurement"].map(names)
-
-
-def _positions(of: dict[str, pd.DataFrame], bands: list[dict[str, Any]]) -> Spec | None:
-    most = max((len(_list(v)) for t in of.values() for v in t["acceptance_by_position"]), default=0)
-    if not most:
-        return None
-    wide = {}
-    for name, rows in of.items():
-        lists = [_list(value) for value in rows["acceptance_by_position"]]
-        at = {
-            f"at_{k + 1}": pd.Series([_at(values, k) for values in lists], rows.index, dtype=float)
-            for k in range(most)
+    bands = [
+        {
+            "run": run,
+            "name": part["place"].iat[0],
+            "time": short(part["time_s"].min()),
+            "end": short(part["time_s"].max()),
+            "is_odd": i % 2 == 0,
         }
-        wide[name] = rows.assign(**at)
-    shown = {f"at_{k + 1}": f"draft token {k + 1}" for k in range(most)}
-    return _chart(wide, bands, shown, "Accepted, by position", ".0%", top=1.0)
+        for run, rows in samples.groupby("run", sort=False)
+        for i, (_, part) in enumerate(rows.groupby("measurement", sort=False))
+    ]
+    return {f"timeline-{name}": _chart(samples, bands, *of) for name, of in charts.items()}
 
 
 def _chart(
-    of: dict[str, pd.DataFrame],
-    bands: list[dict[str, Any]],
-    columns: dict[str, str],
-    title: str,
-    form: str,
-    top: float = 0.0,
+    samples: pd.DataFrame, bands: Rows, columns: dict[str, str], title: str, form: str
 ) -> Spec | None:
-    lines = [
-        line
-        for run, rows in of.items()
-        for column, kind in columns.items()
-        for line in _lines(run, rows, column, kind)
-    ]
+    """Draw columns of the samples, by their names for readers; None where no run has a value."""
+    lines = _lines(samples, columns)
     if not lines:
         return None
-    first = next(iter(of))
-    chosen = "datum.run === run"
-    # One scale for all runs, so that they compare; and a run without a value has an empty chart.
-    most = max(max(line["value"]) for line in lines)
-    scale = alt.Scale(domain=[0, top or max(most, 1.0)], nice=not top)
-    told = distinct(lines, "run")
-    lines += [_nothing(run, rows, columns) for run, rows in of.items() if run not in told]
+    first, runs = samples["run"].iloc[0], distinct(lines, "run")
+    is_share, most = form.endswith("%"), max(max(line["value"]) for line in lines)
     untold = [
-        {"run": run, "text": f"This run told none; {told[0]} did."} for run in of if run not in told
+        {"run": run, "text": f"This run told none; {runs[0]} did."}
+        for run in distinct(bands, "run")
+        if run not in runs
     ]
-    x = alt.X(
-        "time:Q",
-        scale=alt.Scale(nice=False, zero=False),
-        axis=alt.Axis(title="time (s)", format="~g"),
-    )
-    within = "datum.time >= from && datum.time <= until"
-    # All as wide, so that a moment stands below itself.
-    axis = alt.Axis(title=title, format=form, tickCount=4, minExtent=46)
-    kinds = list(dict.fromkeys(columns.values()))
-    dash = alt.StrokeDash(
-        "kind:N",
-        scale=alt.Scale(domain=kinds, range=[[1, 0], [5, 3], [1, 3], [8, 2, 1, 2], [2, 6]]),
-        legend=alt.Legend(title=None, orient="top", symbolType="stroke")
-        if len(kinds) > 1
-        else None,
-    )
+    write = share if is_share else number
+    facts = [
+        f"{line['place']} {line['kind']} {write(min(line['value']))} to {write(max(line['value']))}"
+        for line in lines
+        if line["run"] == first
+    ]
+    nothing = "" if facts else untold[0]["text"]
+    kinds, times = list(columns.values()), samples.groupby("run")["time_s"].agg(["min", "max"])
+    # A line that is not drawn gives the chart of a run without values its time.
+    empty = {"place": "", "kind": kinds[0], "value": [None, None]}
+    lines += [
+        {**empty, "run": row["run"], "time": [short(end) for end in times.loc[row["run"]]]}
+        for row in untold
+    ]
+
+    selected = "datum.run === run"
     behind = (
         alt.Chart(data("bands"))
-        .transform_filter(chosen + " && datum.end >= from && datum.time <= until")
+        .transform_filter(selected + " && datum.end >= from && datum.time <= until")
         .transform_calculate(
             time="max(datum.time, from)", end="min(datum.end, until)", middle="datum.time"
         )
@@ -145,88 +126,54 @@ def _chart(
     names = behind.mark_text(align="left", baseline="top", dx=2, dy=1, limit=90).encode(
         alt.X("time:Q"), y=alt.value(0), text="name:N"
     )
-    brush = alt.selection_interval(name="brush", encodings=["x"])
+    # One scale for all runs, so that they compare; all axes as wide, so that moments align.
+    scale = alt.Scale(domain=[0, 1.0 if is_share else max(most, 1.0)], nice=not is_share)
+    axis = alt.Axis(title=title, format=form, tickCount=4, minExtent=46)
+    legend = alt.Legend(title=None, orient="top", symbolType="stroke") if len(kinds) > 1 else None
     line = (
         alt.Chart(data())
-        .transform_filter(chosen)
+        .transform_filter(selected)
         .transform_flatten(["time", "value"])
         .transform_calculate(
             time="datum.place === '' ? clamp(datum.time, from, until) : datum.time"
         )
-        .transform_filter(within)
+        .transform_filter("datum.time >= from && datum.time <= until")
         .mark_line(strokeWidth=1.5)
         .encode(
-            x,
+            alt.X(
+                "time:Q",
+                scale=alt.Scale(nice=False, zero=False),
+                axis=alt.Axis(title="time (s)", format="~g"),
+            ),
             alt.Y("value:Q", scale=scale, axis=axis),
-            dash,
+            alt.StrokeDash("kind:N", scale=alt.Scale(domain=kinds, range=DASHES), legend=legend),
             detail="place:N",
         )
-        .add_params(brush)
+        .add_params(alt.selection_interval(name="brush", encodings=["x"]))
     )
     missing = (
         alt.Chart(data("untold"))
-        .transform_filter(chosen)
+        .transform_filter(selected)
         .mark_text(fontSize=13)
         .encode(x=alt.value(alt.expr("width / 2")), y=alt.value(HEIGHT / 2), text="text:N")
     )
-    chart = hiding(layered(shading, line, names, missing)).add_params(
-        alt.param(name="run", value=first),
-        alt.param(name="from", value=0),
-        alt.param(name="until", value=END_S),
-    )
-    seen = [line for line in lines if line["run"] == first and line["place"]]
-    write = share if top else number
-    facts = [
-        f"{line['place']} {line['kind']} {write(min(line['value']))} to {write(max(line['value']))}"
-        for line in seen
+    chart = layered(shading, line, names, missing)
+    described = f"{title} over time of {first}, by load point. {says(facts)}{nothing}"
+    chart = hiding(chart, **{"run": first, "from": 0, "until": END_S})
+    return spec(chart, described, HEIGHT, rows=lines, bands=bands, untold=untold)
+
+
+def _lines(samples: pd.DataFrame, columns: dict[str, str]) -> Rows:
+    """Return a line a (run, column, load point); samples without a value are left out."""
+    return [
+        {
+            "run": run,
+            "place": part["place"].iat[0],
+            "kind": kind,
+            "time": [short(value) for value in part["time_s"]],
+            "value": [short(value) for value in part[column]],
+        }
+        for run, rows in samples.groupby("run", sort=False)
+        for column, kind in columns.items()
+        for _, part in rows[rows[column].notna()].groupby("measurement", sort=False)
     ]
-    nothing = "" if facts else f"This run told none; {told[0]} did."
-    description = f"{title} over time of {first}, by load point. {says(facts)}{nothing}"
-    return spec(chart, description, HEIGHT, rows=lines, bands=bands, untold=untold)
-
-
-def _lines(run: str, rows: pd.DataFrame, column: str, kind: str) -> list[dict[str, Any]]:
-    """A line a load point; samples without a value are left out."""
-    found = []
-    for _, part in rows[rows[column].notna()].groupby("measurement", sort=False):
-        found.append(
-            {
-                "run": run,
-                "place": part["place"].iat[0],
-                "kind": kind,
-                "time": [short(value) for value in part["time_s"]],
-                "value": [short(value) for value in part[column]],
-            }
-        )
-    return found
-
-
-def _nothing(run: str, rows: pd.DataFrame, columns: dict[str, str]) -> dict[str, Any]:
-    """A line that is not drawn, but gives the chart of a run its time."""
-    kind = next(iter(columns.values()))
-    time = [short(rows["time_s"].min()), short(rows["time_s"].max())]
-    return {"run": run, "place": "", "kind": kind, "time": time, "value": [None, None]}
-
-
-def _bands(of: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    bands = []
-    for run, rows in of.items():
-        for i, (_, part) in enumerate(rows.groupby("measurement", sort=False)):
-            bands.append(
-                {
-                    "run": run,
-                    "name": part["place"].iat[0],
-                    "time": short(part["time_s"].min()),
-                    "end": short(part["time_s"].max()),
-                    "is_odd": i % 2 == 0,
-                }
-            )
-    return bands
-
-
-def _at(values: list[float], position: int) -> float | None:
-    return values[position] if position < len(values) else None
-
-
-def _list(values: Any) -> list[float]:
-    return [] if values is None or isinstance(values, float) else [float(v) for v in values]
