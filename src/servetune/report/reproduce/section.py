@@ -1,20 +1,27 @@
 """How to measure it again."""
 
-import pandas as pd
-
-from servetune.records.sessions import SessionRecord
 from servetune.report.gfm import bullets, details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.provenance import launches_of
 from servetune.report.section import Section
 from servetune.report.setup.section import setup
 
-REPORT = "uv run snakemake --cores 1 reports/summary.html"
+STEPS = {
+    "Measure what is missing and render this report": (
+        "uv run snakemake --cores 1 reports/summary.html"
+    ),
+    "Measure with another value of one parameter": "uv run dvc exp run -S max_num_seqs=16",
+    "Compare its metrics with these": "uv run dvc metrics diff",
+}
+"""The commands that reproduce the report and vary it, by purpose."""
 
 
 def section(measured: Measured) -> Section:
-    """Make the section."""
-    steps = reproduction(measured.table, measured.sessions)
+    """Make the section; with one commit that measured, its code is the first step."""
+    launches = launches_of(measured.table, measured.sessions)
+    commits = {sha for launch in launches if (sha := launch.git.get("commit"))}
+    checkout = {"Take the code that measured": f"git checkout {min(commits, default='')}"}
+    steps = {**checkout, **STEPS} if len(commits) == 1 else STEPS
     return Section(
         "reproduce",
         "How to reproduce",
@@ -24,23 +31,7 @@ def section(measured: Measured) -> Section:
     )
 
 
-def reproduction(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[tuple[str, str]]:
-    """Give the commands that reproduce the report and vary it: purpose and command."""
-    launches = launches_of(table, sessions)
-    found = dict.fromkeys(sha for launch in launches if (sha := launch.git.get("commit")))
-    checkout = [("Take the code that measured", f"git checkout {sha}") for sha in found]
-    return [
-        *(checkout if len(checkout) == 1 else []),
-        ("Measure what is missing and render this report", REPORT),
-        ("Measure with another value of one parameter", "uv run dvc exp run -S max_num_seqs=16"),
-        ("Compare its metrics with these", "uv run dvc metrics diff"),
-    ]
-
-
-def _markdown(measured: Measured, steps: list[tuple[str, str]]) -> str:
-    items = [
-        f"{term}: {text('; '.join(values))}"
-        for term, values in setup(measured.plan, measured.table, measured.sessions)
-    ]
-    shell = "\n".join(f"{command}  # {purpose.lower()}" for purpose, command in steps)
+def _markdown(measured: Measured, steps: dict[str, str]) -> str:
+    items = [f"{term}: {text('; '.join(values))}" for term, values in setup(measured).items()]
+    shell = "\n".join(f"{command}  # {purpose.lower()}" for purpose, command in steps.items())
     return details("Setup and how to reproduce", f"{bullets(items)}\n\n{fence(shell, 'sh')}")

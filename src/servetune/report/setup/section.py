@@ -4,9 +4,8 @@ import json
 
 import pandas as pd
 
-from servetune.plan.planned import Plan
+from servetune.plan.planned import Measurement
 from servetune.records.loads import Load
-from servetune.records.sessions import SessionRecord
 from servetune.report.measured import Measured
 from servetune.report.provenance import (
     commit_of,
@@ -19,37 +18,35 @@ from servetune.report.provenance import (
 from servetune.report.section import Section
 from servetune.report.wording import plural
 from servetune.study.models import ModelSource
+from servetune.tables.frames import grouped
 
 
 def section(measured: Measured) -> Section:
     """Make the section; in the Markdown it stands with how to reproduce it."""
-    return Section("setup", "Setup", setup(measured.plan, measured.table, measured.sessions))
+    return Section("setup", "Setup", setup(measured))
 
 
-def setup(
-    plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]
-) -> list[tuple[str, list[str]]]:
-    """List what was asked and what answered: a term and its values (several where they differ)."""
-    launches = launches_of(table, sessions)
-    params = {key: value for key, value in plan.params if value is not None}
-    items: list[tuple[str, list[str]]] = [
-        ("Study", [f"{plan.study} (studies/{plan.study}.yaml)"]),
-        (
-            "Hardware",
-            [
-                f"{plan.hardware} (declared)",
-                *distinct(map(host_of, launches)),
-                *distinct(map(devices_of, launches)),
-            ],
-        ),
-        ("Engine", [*plan.engines, *distinct(map(versions_of, launches))]),
-        ("Models", [_model(id, model.source) for id, model in plan.models.items()]),
-        ("Workloads", _workloads(plan)),
-        ("Parameters", [f"{key}: {json.dumps(value)}" for key, value in params.items()]),
-        ("Git commit", distinct(map(commit_of, launches)) or ["not recorded"]),
-        ("Measured", _when(table)),
-    ]
-    return [(term, values) for term, values in items if values]
+def setup(measured: Measured) -> dict[str, list[str]]:
+    """List what was asked and what answered: the values of a term (several where they differ)."""
+    plan, launches = measured.plan, launches_of(measured.table, measured.sessions)
+    workloads = grouped(plan.measurements, lambda measurement: measurement.workload)
+    items = {
+        "Study": [f"{plan.study} (studies/{plan.study}.yaml)"],
+        "Hardware": [
+            f"{plan.hardware} (declared)",
+            *distinct(map(host_of, launches)),
+            *distinct(map(devices_of, launches)),
+        ],
+        "Engine": [*plan.engines, *distinct(map(versions_of, launches))],
+        "Models": [_model(id, model.source) for id, model in plan.models.items()],
+        "Workloads": [_workload(name, sent) for name, sent in workloads.items()],
+        "Parameters": [
+            f"{k}: {json.dumps(value)}" for k, value in plan.params if value is not None
+        ],
+        "Git commit": distinct(map(commit_of, launches)) or ["not recorded"],
+        "Measured": _when(measured.table),
+    }
+    return {term: values for term, values in items.items() if values}
 
 
 def _model(id: str, source: ModelSource) -> str:
@@ -59,16 +56,10 @@ def _model(id: str, source: ModelSource) -> str:
     return f"{id} ({source.source}{f'; {details}' if details else ''})"
 
 
-def _workloads(plan: Plan) -> list[str]:
-    described: dict[str, str] = {}
-    points: dict[str, list[str]] = {}
-    for measurement in plan.measurements:
-        load, name = measurement.load, measurement.workload
-        text = f"{measurement.load_point} ({_extent(load)})"
-        if text not in points.setdefault(name, []):
-            points[name].append(text)
-        described[name] = f"{load.generator}, dataset {load.dataset}"
-    return [f"{name}: {text}, {', '.join(points[name])}" for name, text in described.items()]
+def _workload(name: str, measurements: list[Measurement]) -> str:
+    load = measurements[0].load
+    points = dict.fromkeys(f"{m.load_point} ({_extent(m.load)})" for m in measurements)
+    return f"{name}: {load.generator}, dataset {load.dataset}, {', '.join(points)}"
 
 
 def _extent(load: Load) -> str:
