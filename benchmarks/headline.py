@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.comparison import compare
-from servetune.analysis.findings.cases import cases
+from servetune.analysis.findings.gather import cases
 from servetune.analysis.judgement import judge_study
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan

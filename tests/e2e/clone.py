@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from servetune.analysis.findings.cases import cases
-from servetune.analysis.findings.gather import Finding, find
+from servetune.analysis.findings.gather import Finding, cases, find
 from servetune.records.sessions import read_session
 from tests.paths import ROOT
 from tests.project import PARAMS

@@ -9,8 +9,7 @@ import pandas as pd
 
 from servetune.analysis.comparison import compare
 from servetune.analysis.context_growth import Growth, growths
-from servetune.analysis.findings.cases import cases
-from servetune.analysis.findings.gather import Case
+from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.metrics import COSTS

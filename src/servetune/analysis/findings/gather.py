@@ -1,7 +1,7 @@
 """Findings: what a load point's numbers say about why it is as fast as it is, and what to try.
 
-Each module of `servetune.analysis.findings.rules` is one rule: a file there is all that a new one
-takes. Its function `find` looks at one load point and returns a finding or None.
+A rule is a function marked with `@rule`, in any module of `servetune.analysis.findings.rules`: it
+looks at one load point and returns a finding or None.
 """
 
 import importlib
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from servetune.analysis.findings import rules
-from servetune.analysis.roofline.attained import Attained, Engine, attain
-from servetune.tables.frames import grouped, known
+import pandas as pd
 
-Row = dict[str, Any]
+from servetune.analysis.findings import rules
+from servetune.analysis.roofline.attained import Attained, Engine, Row, attain
+from servetune.records.sessions import Ceilings, SessionRecord
+from servetune.tables.frames import grouped, known, records_of
 
 
 @dataclass(frozen=True)
@@ -45,28 +46,84 @@ class Case:
         """Return a number of the row's validity card; None where it has none."""
         return known(self._card.get(name))
 
+    def gain_without(self, spared_ms: float) -> float:
+        """Return by how much requests get faster if they spare so much of their E2E latency."""
+        e2e_ms = self.value("e2e_mean_ms")
+        return e2e_ms / (e2e_ms - min(spared_ms, 0.9 * e2e_ms)) if e2e_ms else 1.1
+
     @cached_property
     def _card(self) -> Row:
-        card = self.row.get("card")
-        return json.loads(card) if isinstance(card, str) else {}
+        return self._json("card") or {}
 
     @cached_property
     def broken(self) -> set[str]:
         """The rules of validity that the measurement breaks."""
-        told = self.row.get("checks")
-        checks = json.loads(told) if isinstance(told, str) else []
-        return {check["rule"] for check in checks if check["is_broken"]}
+        return {check["rule"] for check in self._json("checks") or () if check["is_broken"]}
 
     @cached_property
     def arguments(self) -> list[str]:
         """The server's command line; empty where it is not known."""
-        command = self.row.get("server_command")
-        return json.loads(command) if isinstance(command, str) else []
+        return self._json("server_command") or []
+
+    def _json(self, name: str) -> Any:
+        text = self.row.get(name)
+        return json.loads(text) if isinstance(text, str) else None
 
     @property
     def has_numbers(self) -> bool:
         """False if the measurement failed."""
         return bool(self.row["status"] != "failed")
+
+
+def cases(
+    table: pd.DataFrame, sessions: dict[str, SessionRecord], declared: Ceilings | None
+) -> list[Case]:
+    """Return a case a row of the tidy table, in its order.
+
+    Args:
+        table: as `servetune.tables.write.load_points` makes it.
+        sessions: session records by id; of one that is missing, the engine is not known.
+        declared: the ceilings of one device, where the study tells them.
+    """
+    rows = records_of(table)
+    loads = grouped(rows, lambda row: (row["variant"], row["workload"]))
+    made = []
+    for row in rows:
+        others = loads[row["variant"], row["workload"]]
+        is_heaviest = _in_flight(row) >= max(map(_in_flight, others))
+        engine = _engine_of(row, sessions, declared)
+        made.append(Case(row, engine, is_heaviest, _lighter(row, others)))
+    return made
+
+
+def _in_flight(row: Row) -> float:
+    return known(row["concurrency"]) or 0.0
+
+
+def _lighter(row: Row, others: list[Row]) -> Row | None:
+    """Return the next lighter closed loop of the same repeat, if one is ok."""
+    below = [
+        other
+        for other in others
+        if other["status"] == "ok" and other["repeat"] == row["repeat"]
+        if known(other["rate_rps"]) is None and 0 < _in_flight(other) < _in_flight(row)
+    ]
+    return max(below, key=_in_flight, default=None)
+
+
+def _engine_of(
+    row: Row, sessions: dict[str, SessionRecord], declared: Ceilings | None
+) -> Engine | None:
+    """Return the engine that served a row; None if its architecture or ceilings are not known."""
+    session = sessions.get(row["session"])
+    launches = session.launches if session else []
+    launch = next((launch for launch in launches if launch.launch == row["launch"]), None)
+    ceilings = declared or (launch.ceilings if launch else None)
+    if launch is None or launch.model is None or ceilings is None:
+        return None
+    devices = int(known(row.get("tensor_parallel_size")) or 1)
+    drafted = int(known(row.get("num_speculative_tokens")) or 0)
+    return Engine(launch.model, ceilings.of(devices), launch.draft, drafted)
 
 
 @dataclass(frozen=True)
@@ -103,14 +160,23 @@ class Told:
         return ", ".join([variant, *places[:1]])
 
 
+Rule = Callable[[Case], Finding | None]
+
+_RULES: dict[str, Rule] = {}
+
+
+def rule(function: Rule) -> Rule:
+    """Make a function a rule, by its name with hyphens."""
+    _RULES[function.__name__.replace("_", "-")] = function
+    return function
+
+
 @cache
-def all_rules() -> dict[str, Callable[[Case], Finding | None]]:
-    """Return the rules by name: that of their module, with hyphens."""
-    names = sorted(module.name for module in pkgutil.iter_modules(rules.__path__))
-    return {
-        name.replace("_", "-"): importlib.import_module(f"{rules.__name__}.{name}").find
-        for name in names
-    }
+def all_rules() -> dict[str, Rule]:
+    """Return the rules of all modules by name, in alphabetical order."""
+    for module in pkgutil.iter_modules(rules.__path__):
+        importlib.import_module(f"{rules.__name__}.{module.name}")
+    return dict(sorted(_RULES.items()))
 
 
 def find(case: Case) -> dict[str, Finding]:

@@ -1,8 +1,7 @@
 """The roofline of each load point: what was achieved of what its device allows.
 
-A row of the tidy table, the architectures of the checkpoints and the ceilings of the device are
-all that is needed. A step's time is what a request sees of it, so prefill that runs in between is
-in it: the utilizations are lower bounds of what the device did.
+A step's time is what a request sees of it, so prefill that runs in between is in it: the
+utilizations are lower bounds of what the device did.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Any
 from servetune.analysis.roofline.work import (
     Utilization,
     Work,
-    decode_step,
     kv_cache_bytes,
     least_time_s,
     prefill,
@@ -67,21 +65,20 @@ class Attained:
 
 def attain(row: Row, engine: Engine) -> Attained | None:
     """Place a row of the tidy table on its roofline; None if it has no TPOT or no lengths."""
-    tpot_ms, batch = known(row.get("tpot_p50_ms")), batch_of(row)
-    context = context_of(row)
+    tpot_ms, batch, context = known(row.get("tpot_p50_ms")), batch_of(row), context_of(row)
     if row["status"] == "failed" or not tpot_ms or batch is None or context is None:
         return None
     emitted = known(row.get("acceptance_length")) or 1.0
     work = step_work(row, engine, batch, context)
     step_s = tpot_ms * emitted / 1e3
-    done = utilization(work, step_s, engine.ceilings, engine.model.compute)
+    decode = utilization(work, step_s, engine.ceilings, engine.model.compute)
     return Attained(
         batch=batch,
         context=context,
         step_ms=1e3 * step_s,
         work=work,
-        decode=done,
-        least_tpot_ms=1e3 * done.least_s / emitted,
+        decode=decode,
+        least_tpot_ms=1e3 * decode.least_s / emitted,
         prefill=_prefill(row, engine),
     )
 
@@ -89,17 +86,15 @@ def attain(row: Row, engine: Engine) -> Attained | None:
 def step_work(row: Row, engine: Engine, batch: float, context: float) -> Work:
     """Return the work of one step of decode, drafting and verifying included."""
     kv_bytes = kv_cache_bytes(row.get("kv_cache_dtype"))
-    if engine.draft_tokens:
-        return speculative_step(
-            engine.model, engine.draft, batch, context, kv_bytes, engine.draft_tokens
-        )
-    return decode_step(engine.model, batch, context, kv_bytes)
+    return speculative_step(
+        engine.model, engine.draft, batch, context, kv_bytes, engine.draft_tokens
+    )
 
 
-def plain_tpot_ms(row: Row, engine: Engine, batch: float, context: float) -> float:
-    """Return the least time a token takes without speculation."""
-    work = decode_step(engine.model, batch, context, kv_cache_bytes(row.get("kv_cache_dtype")))
-    return 1e3 * least_time_s(work, engine.ceilings, engine.model.compute)
+def least_step_s(row: Row, engine: Engine, batch: float, context: float) -> float:
+    """Return the least time of that step."""
+    work = step_work(row, engine, batch, context)
+    return least_time_s(work, engine.ceilings, engine.model.compute)
 
 
 def batch_of(row: Row) -> float | None:
@@ -114,16 +109,16 @@ def context_of(row: Row) -> float | None:
     """Return the mean tokens in the KV cache during decode: as sampled, else from the means."""
     if context := known(row.get("context_mean_tokens")):
         return context
-    read, written = (known(row.get(f"{name}_tokens")) for name in ("input", "output"))
-    requests = known(row.get("completed_requests"))
+    names = ("input_tokens", "output_tokens", "completed_requests")
+    read, written, requests = (known(row.get(name)) for name in names)
     if not requests or read is None or written is None:
         return None
     return (read + written / 2) / requests
 
 
 def _prefill(row: Row, engine: Engine) -> Utilization | None:
-    time_ms, requests = known(row.get("prefill_time_mean_ms")), known(row.get("completed_requests"))
-    read = known(row.get("input_tokens"))
+    names = ("prefill_time_mean_ms", "completed_requests", "input_tokens")
+    time_ms, requests, read = (known(row.get(name)) for name in names)
     if not time_ms or not requests or not read:
         return None
     length = read / requests

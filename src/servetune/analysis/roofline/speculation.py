@@ -6,20 +6,11 @@ is `(1 + a) / r` times as fast (Leviathan, Kalman and Matias 2023, theorem 3.8, 
 is the limit and rejected tokens are paid in full.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 
-from servetune.analysis.roofline.attained import (
-    Engine,
-    batch_of,
-    context_of,
-    plain_tpot_ms,
-    step_work,
-)
-from servetune.analysis.roofline.work import least_time_s
+from servetune.analysis.roofline.attained import Engine, Row, batch_of, context_of, least_step_s
 from servetune.tables.frames import known
-
-Row = dict[str, Any]
 
 LARGEST_BATCH = 4096
 
@@ -41,8 +32,7 @@ class Speculation:
 
 def speculate(row: Row, engine: Engine) -> Speculation | None:
     """Compare speculation with plain decode at a row of the table; None where there is none."""
-    length, batch = known(row.get("acceptance_length")), batch_of(row)
-    context = context_of(row)
+    length, batch, context = known(row.get("acceptance_length")), batch_of(row), context_of(row)
     if not engine.draft_tokens or length is None or batch is None or context is None:
         return None
     cost = step_cost(row, engine, batch, context)
@@ -56,24 +46,16 @@ def speculate(row: Row, engine: Engine) -> Speculation | None:
 
 def step_cost(row: Row, engine: Engine, batch: float, context: float) -> float:
     """Return the least time of a speculative step over that of a plain one."""
-    work = step_work(row, engine, batch, context)
-    least_ms = 1e3 * least_time_s(work, engine.ceilings, engine.model.compute)
-    return least_ms / plain_tpot_ms(row, engine, batch, context)
+    plain = replace(engine, draft_tokens=0)
+    return least_step_s(row, engine, batch, context) / least_step_s(row, plain, batch, context)
 
 
 def _pays_until(row: Row, engine: Engine, context: float, length: float) -> int | None:
     """Return the first batch, by powers of two and then between them, that is not faster."""
 
-    def pays(batch: int) -> bool:
-        return step_cost(row, engine, batch, context) < length
+    def is_slower(batch: int) -> bool:
+        return step_cost(row, engine, batch, context) >= length
 
-    high = 1
-    while pays(high):
-        high *= 2
-        if high > LARGEST_BATCH:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if pays(middle) else (low, middle)
-    return high
+    doubled = (2**power for power in range(LARGEST_BATCH.bit_length()))
+    high = next(filter(is_slower, doubled), None)
+    return high and bisect_left(range(high), True, high // 2 + 1, key=is_slower)

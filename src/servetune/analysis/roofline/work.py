@@ -53,13 +53,9 @@ def passes(model: Architecture, tokens: float) -> Work:
 
     Of the experts those are read that at least one token chose, if all are as likely.
     """
-    experts_read = experts_used = 0.0
-    if model.experts:
-        chosen = model.experts_per_token / model.experts
-        experts_read = 1 - (1 - chosen) ** tokens
-        experts_used = chosen
-    active = model.linear_parameters + experts_used * model.expert_parameters
-    read = model.linear_bytes + experts_read * model.expert_bytes
+    chosen = model.experts_per_token / model.experts if model.experts else 0.0
+    active = model.linear_parameters + chosen * model.expert_parameters
+    read = model.linear_bytes + (1 - (1 - chosen) ** tokens) * model.expert_bytes
     return Work(read, 2 * active * tokens)
 
 
@@ -101,9 +97,8 @@ def speculative_step(
     Without a draft model (n-gram, suffix) drafting is taken to cost nothing.
     """
     verified = decode_step(model, batch, context, kv_bytes, 1 + tokens)
-    if draft is None:
-        return verified
-    return verified + decode_step(draft, batch, context, kv_bytes).times(tokens)
+    drafted = decode_step(draft, batch, context, kv_bytes) if draft else Work(0, 0)
+    return verified + drafted.times(tokens)
 
 
 def prefill(
@@ -134,13 +129,7 @@ def least_time_s(work: Work, ceilings: Ceilings, compute: str) -> float:
 
 
 def utilization(work: Work, seconds: float, ceilings: Ceilings, compute: str) -> Utilization:
-    """Compare what was done in some seconds with the ceilings.
-
-    Raises:
-        ValueError: seconds is not positive.
-    """
-    if seconds <= 0:
-        raise ValueError(f"seconds must be positive, got {seconds}")
+    """Compare what was done in some seconds, more than 0, with the ceilings."""
     mbu = work.bytes / seconds / ceilings.bandwidth_byte_s
     flop_s = ceilings.flop_s(compute)
     mfu = work.flops / seconds / flop_s if flop_s else None

@@ -13,8 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from servetune.analysis.findings.cases import cases
-from servetune.analysis.findings.gather import Case, Finding, all_rules, find, findings
+from servetune.analysis.findings.gather import Case, Finding, all_rules, cases, find, findings
 from servetune.analysis.roofline.attained import Engine
 from servetune.records.measurements import Card, Metrics
 from servetune.records.sessions import Architecture, Ceilings

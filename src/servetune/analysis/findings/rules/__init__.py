@@ -1,1 +1,1 @@
-"""The rules that find something, one a module; `analysis.findings.gather` gathers them."""
+"""The rules that find something, by subject; `analysis.findings.gather` gathers them."""

@@ -1,0 +1,60 @@
+"""Rules about what is not the engine's steps: the load client, and the start of the server."""
+
+from servetune.analysis.findings.gather import Case, Finding, rule
+from servetune.analysis.findings.wording import ms, percent, seconds
+
+CLIENT_RULES = {"client-cpu", "client-late", "client-starved"}
+"""The rules of validity that say that the client was late or busy."""
+
+MUCH_OF_START = 0.4
+LEAST_COMPILING_S = 10.0
+
+
+@rule
+def client_bound(case: Case) -> Finding | None:
+    """The load client had no time to spare: the numbers are its own as much as the server's."""
+    if not case.has_numbers or not case.broken & CLIENT_RULES:
+        return None
+    busy, starved = case.card("client_cpu_ratio"), case.card("client_wait_ratio")
+    late_ms = case.card("send_delay_p99_ms")
+    return Finding(
+        title="The client is the bottleneck.",
+        evidence=(
+            *([("client, of one core", percent(busy))] if busy is not None else []),
+            *([("waiting for a core", percent(starved))] if starved is not None else []),
+            *([("sent late, p99", ms(late_ms))] if late_ms is not None else []),
+        ),
+        attempts=(
+            "leave the client cores of its own, or run it on another machine",
+            "send less at once: measure several load points below this one",
+        ),
+        # It decides whether the other findings hold at all.
+        gain=2.0,
+        chart="validity",
+    )
+
+
+@rule
+def startup_dominated_by_compilation(case: Case) -> Finding | None:
+    """Compiling and capturing graphs takes much of the start."""
+    start_s = case.value("startup_s")
+    parts = (case.value(f"startup_{part}_s") for part in ("compilation", "capture"))
+    compiling_s = sum(part or 0 for part in parts)
+    if not start_s or compiling_s < max(LEAST_COMPILING_S, MUCH_OF_START * start_s):
+        return None
+    return Finding(
+        title="Compilation dominates the start.",
+        evidence=(
+            ("start", seconds(start_s)),
+            ("compilation and graph capture", seconds(compiling_s)),
+            ("share", percent(compiling_s / start_s)),
+        ),
+        attempts=(
+            "keep the compile cache (VLLM_CACHE_ROOT) between starts, on a disk that outlives them",
+            "capture fewer batch sizes (cudagraph_capture_sizes)",
+            "or skip both where a start matters more than speed (enforce_eager)",
+        ),
+        # It makes no request faster, so it comes last.
+        gain=1.0,
+        chart="startup",
+    )

@@ -1,0 +1,68 @@
+"""Rules about the reading of prompts."""
+
+from servetune.analysis.findings.gather import Case, Finding, rule
+from servetune.analysis.findings.wording import count, ms, percent
+
+MOST_OF_TTFT = 0.5
+MUCH_OF_E2E = 0.3
+MUCH_MISSED = 0.2
+
+
+@rule
+def prefill_bound_ttft(case: Case) -> Finding | None:
+    """Reading the prompt takes most of the time to the first token, and much of the request."""
+    prefill_ms = case.value("prefill_time_mean_ms")
+    ttft_ms, e2e_ms = case.value("ttft_mean_ms"), case.value("e2e_mean_ms")
+    if not case.has_numbers or not prefill_ms or not ttft_ms or not e2e_ms:
+        return None
+    if prefill_ms < MOST_OF_TTFT * ttft_ms or ttft_ms < MUCH_OF_E2E * e2e_ms:
+        return None
+    read, requests = case.value("input_tokens"), case.value("completed_requests")
+    attained = case.attained
+    mfu = attained.prefill.mfu if attained and attained.prefill else None
+    return Finding(
+        title="TTFT is bound by prefill, the reading of prompts.",
+        evidence=(
+            ("prefill", f"{ms(prefill_ms)}, {percent(prefill_ms / ttft_ms)} of TTFT"),
+            ("TTFT", f"{ms(ttft_ms)}, {percent(ttft_ms / e2e_ms)} of E2E latency"),
+            *([("prompt", f"{count(read / requests)} tokens")] if read and requests else []),
+            *([("MFU of prefill", percent(mfu))] if mfu is not None else []),
+        ),
+        attempts=(
+            "share prefixes, so that the prefix cache spares reading them",
+            "multiply in 8 bits (w8a8, fp8), or shard over more devices",
+            "or shorten the prompts: fewer passages, a shorter system prompt",
+        ),
+        gain=e2e_ms / (e2e_ms - min(prefill_ms, 0.9 * e2e_ms) / 2),
+        chart="roofline",
+    )
+
+
+@rule
+def prefix_cache_not_working(case: Case) -> Finding | None:
+    """The prefix cache hits much less than the requests' shared prefixes imply."""
+    implied = case.card("implied_prefix_cache_hit_ratio")
+    seen = case.value("prefix_cache_hit_ratio")
+    if not case.has_numbers or implied is None:
+        return None
+    # A server whose prefix cache is off counts no queries.
+    missed = implied - (seen or 0.0)
+    if missed < MUCH_MISSED:
+        return None
+    prefill_ms = case.value("prefill_time_mean_ms")
+    return Finding(
+        title="The prefix cache does not work for this load.",
+        evidence=(
+            ("hits", "none: the server looks nothing up" if seen is None else percent(seen)),
+            ("hits that the workload implies", percent(implied)),
+            *([("prefill", ms(prefill_ms))] if prefill_ms else []),
+            *([("preemptions", f"{p:.0f}")] if (p := case.value("preemptions")) else []),
+        ),
+        attempts=(
+            "turn it on (enable_prefix_caching)",
+            "give the KV cache more room, so that prefixes are not evicted",
+            "put what is shared first: a date or an id at the front breaks every prefix",
+        ),
+        gain=case.gain_without(missed * (prefill_ms or 0.0)),
+        chart="measurements",
+    )
