@@ -1,7 +1,7 @@
 """What differs between two revisions: declared, resolved by the server, and installed."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,8 @@ class Change:
 def declared_changes(base: Side, here: Side) -> list[Change]:
     """List what differs in params.yaml and in the study."""
     changes = []
-    for prefix, one, other in (
-        ("", base.params, here.params),
-        ("study: ", base.study, here.study),
-    ):
-        before, after = dict(leaves(one)), dict(leaves(other))
+    for prefix, *sides in (("", base.params, here.params), ("study: ", base.study, here.study)):
+        before, after = (dict(leaves(side)) for side in sides)
         changes += [
             Change(f"{prefix}{name}", show(before.get(name)), show(after.get(name)))
             for name in dict.fromkeys([*before, *after])
@@ -96,11 +93,8 @@ def installed_changes(base: Side, here: Side) -> list[Change]:
     before, after = _installed(base), _installed(here)
     kinds = ["engine", "model", "host", "GPU"]
     names = [*kinds, *sorted((before.keys() | after.keys()) - {*kinds})]
-    return [
-        Change(name, _listed(before.get(name, set())), _listed(after.get(name, set())))
-        for name in names
-        if before.get(name, set()) != after.get(name, set())
-    ]
+    values = [(name, before.get(name, NONE), after.get(name, NONE)) for name in names]
+    return [Change(*change) for change in values if change[1] != change[2]]
 
 
 def leaves(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -126,13 +120,11 @@ def show(value: Any) -> str:
 def _resolved(side: Side, variant: str) -> dict[str, set[str]]:
     """The values of the resolved configuration that the launches of a variant told, by name."""
     values: dict[str, set[str]] = {}
-    for session in side.sessions.values():
-        if session.variant != variant:
-            continue
-        for launch in session.launches:
-            for name, value in leaves(launch.server_info.get("vllm_config") or {}):
-                if _matters(name, value):
-                    values.setdefault(name, set()).add(show(value))
+    sessions = [session for session in side.sessions.values() if session.variant == variant]
+    for launch in (launch for session in sessions for launch in session.launches):
+        for name, value in leaves(launch.server_info.get("vllm_config") or {}):
+            if _matters(name, value):
+                values.setdefault(name, set()).add(show(value))
     return values
 
 
@@ -152,7 +144,7 @@ def _rank(name: str) -> tuple[int, str]:
     return place, name
 
 
-def _installed(side: Side) -> dict[str, set[str]]:
+def _installed(side: Side) -> dict[str, str]:
     """All that the sessions of a side name of each kind, and all versions of each package."""
     sessions = side.sessions.values()
     launches = [launch for session in sessions for launch in session.launches]
@@ -166,8 +158,4 @@ def _installed(side: Side) -> dict[str, set[str]]:
     for launch in launches:
         for name, version in launch.versions.items():
             installed.setdefault(name, set()).add(version)
-    return installed
-
-
-def _listed(values: Iterable[str]) -> str:
-    return ", ".join(sorted(values)) or NONE
+    return {name: ", ".join(sorted(values)) or NONE for name, values in installed.items()}

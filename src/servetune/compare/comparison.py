@@ -1,4 +1,4 @@
-"""A comparison of two revisions, as data: what changed, and what it did."""
+"""A comparison of two revisions, as data: what was measured on both sides, and the verdicts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,6 @@ from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import launch_values
 from servetune.analysis.planning import resolution
 from servetune.analysis.verdicts import judge_revisions
-from servetune.compare.changes import Change, declared_changes, installed_changes, resolved_changes
 from servetune.compare.sides import Side
 from servetune.tables.frames import records_of
 
@@ -51,9 +50,6 @@ class Comparison:
     base: Side
     here: Side
     equivalence: float
-    declared: list[Change]
-    resolved: list[Change]
-    installed: list[Change]
     rows: list[Row]
     verdicts: pd.DataFrame
     resolution: pd.DataFrame
@@ -66,21 +62,19 @@ class Comparison:
 
 
 def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
-    """Compare what two revisions declared and measured, variant by variant."""
-    values = [launch_values(side.table, side.quantiles) for side in (base, here)]
-    verdicts = judge_revisions(values[1], values[0], equivalence)
-    drifts = drift(values[1])
-    sides = [each.assign(variant=each["variant"] + f" {i}") for i, each in enumerate(values)]
+    """Compare what two revisions measured, variant by variant."""
+    before, after = (launch_values(side.table, side.quantiles) for side in (base, here))
+    verdicts = judge_revisions(after, before, equivalence)
+    drifts = drift(after)
+    # A variant of one side and its namesake of the other are two.
+    launches = pd.concat([before.assign(variant="base " + before["variant"]), after])
     return Comparison(
         base=base,
         here=here,
         equivalence=equivalence,
-        declared=declared_changes(base, here),
-        resolved=resolved_changes(base, here),
-        installed=installed_changes(base, here),
         rows=_rows(base, here, verdicts),
         verdicts=verdicts,
-        resolution=resolution(pd.concat(sides), equivalence, verdicts["p_value"].count()),
+        resolution=resolution(launches, equivalence, verdicts["p_value"].count()),
         drifted=list(drifts.loc[drifts["has_drifted"], "metric"]),
         order_was_kept=order_was_kept(here.table),
     )

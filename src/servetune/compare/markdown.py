@@ -1,12 +1,18 @@
 """A comparison of revisions as Markdown for a pull request."""
 
-from servetune.compare.beside import capacity_table, quality_table
-from servetune.compare.changes import Change
+from typing import Any
+
+import pandas as pd
+
+from servetune.analysis.capacities import gain
+from servetune.compare.changes import Change, declared_changes, installed_changes, resolved_changes
 from servetune.compare.comparison import Comparison, Row
 from servetune.compare.sides import Side
 from servetune.metrics import JUDGED, METRIC
 from servetune.report import wording
+from servetune.report.capacity.words import Found
 from servetune.report.gfm import bullets, details, pipe_table, text
+from servetune.report.quality import words as quality
 from servetune.report.verdicts import resolved, verdict_cell
 from servetune.tables.frames import known, records_of
 
@@ -17,21 +23,23 @@ MOST_PROBLEMS = 12
 
 def render_comparison(comparison: Comparison) -> str:
     """Render what a reviewer signs: changes, verdicts, and what qualifies them."""
+    base, here = comparison.base, comparison.here
+    installed = installed_changes(base, here)
     blocks = [
-        f"## servetune: {text(str(comparison.here.params.get('study')))} against"
-        f" {text(comparison.base.label)}",
+        f"## servetune: {text(str(here.params.get('study')))} against {text(base.label)}",
         f"**{_answer(comparison)}**",
-        *(f"> {text(note)}" for note in _cautions(comparison)),
+        *(f"> {text(note)}" for note in _cautions(comparison, installed)),
         "### Parameters",
-        _changes(comparison.declared) or "No parameter of params.yaml or the study changed.",
+        _changes(declared_changes(base, here))
+        or "No parameter of params.yaml or the study changed.",
         "### What the servers resolved differently",
-        _resolved(comparison),
+        _resolved(base, here),
         "### Metrics",
         _metrics(comparison),
-        *_beside("Capacity within the SLO", capacity_table(comparison.base, comparison.here)),
-        *_beside("Quality", quality_table(comparison.base, comparison.here)),
+        *_optional("Capacity within the SLO", capacity_table(base, here)),
+        *_optional("Quality", quality_table(base, here)),
         "### Engine, models and host",
-        _changes(comparison.installed) or "Engine, models and host are the same on both sides.",
+        _changes(installed) or "Engine, models and host are the same on both sides.",
         "### Validity",
         _validity(comparison),
     ]
@@ -51,18 +59,18 @@ def _answer(comparison: Comparison) -> str:
     return f"Of {total}: {wording.listed(counts)} (smallest difference of interest {margin})."
 
 
-def _beside(title: str, table: str | None) -> list[str]:
+def _optional(title: str, table: str | None) -> list[str]:
     return [f"### {title}", table] if table else []
 
 
-def _cautions(comparison: Comparison) -> list[str]:
+def _cautions(comparison: Comparison, installed: list[Change]) -> list[str]:
     notes = []
     if not comparison.verdicts.empty:
         notes.append(
             "The two sides were measured at different times, not interleaved: a change of the"
             " machine in between is part of the ratios. Variants of one study are interleaved."
         )
-    if any(change.name in ("host", "GPU") for change in comparison.installed):
+    if any(change.name in ("host", "GPU") for change in installed):
         notes.append("The two sides were measured on different machines.")
     if comparison.drifted:
         heads = [METRIC[metric].title for metric in comparison.drifted]
@@ -75,12 +83,12 @@ def _changes(changes: list[Change]) -> str:
     return pipe_table(["Name", "Base", "Here"], rows, numeric_from=3) if rows else ""
 
 
-def _resolved(comparison: Comparison) -> str:
-    if not (_is_configured(comparison.base) and _is_configured(comparison.here)):
+def _resolved(base: Side, here: Side) -> str:
+    if not (_is_configured(base) and _is_configured(here)):
         return "Not known: a server did not tell its configuration, or did not start."
     rows = [
         [text(c.name), text(c.base), text(c.here), text(", ".join(c.variants) or "all")]
-        for c in comparison.resolved
+        for c in resolved_changes(base, here)
     ]
     if not rows:
         return "Nothing: as the servers report it, both sides run with the same configuration."
@@ -134,10 +142,58 @@ def _values(row: Row, metric: str) -> str:
     return f"{wording.number(before)} {arrow} {wording.number(after)} {METRIC[metric].unit}"
 
 
+def capacity_table(base: Side, here: Side) -> str | None:
+    """Write the capacities of both sides with their ratio; None where neither has any."""
+    rows = []
+    for before, after in _pairs(
+        base.capacities, here.capacities, ["variant", "workload", "tier", "repeat"]
+    ):
+        row = after or before
+        place = f"{row['workload']} · {row['tier']}"
+        both = gain(after, before) if after and before else None
+        sides = [Found(side, both, place, "") if side else None for side in (before, after)]
+        cells = [f"{s.capacity} ({s.interval}) {s.unit}" if s else wording.NONE for s in sides]
+        ratio = sides[1].gained if sides[1] and both else wording.NONE
+        repeat = f", repeat {row['repeat']}" if row["repeat"] > 1 else ""
+        rows.append([text(row["variant"] + repeat), text(place), *cells, text(ratio)])
+    heads = ["Variant", "SLO", "Base", "Here", "Here over base"]
+    return pipe_table(heads, rows, numeric_from=len(heads)) if rows else None
+
+
+def quality_table(base: Side, here: Side) -> str | None:
+    """Write the quality of both sides, each against its own baseline; None where neither has it."""
+    rows = []
+    for before, after in _pairs(base.quality, here.quality, ["variant"]):
+        cells = [_answers(row) if row else wording.NONE for row in (before, after)]
+        rows.append([text((after or before)["variant"]), *map(text, cells)])
+    heads = ["Variant", "Base", "Here"]
+    return pipe_table(heads, rows, numeric_from=len(heads)) if rows else None
+
+
+def _answers(row: dict[str, Any]) -> str:
+    if why := quality.absent(row):
+        return why
+    answers = f"perplexity {wording.number(row['perplexity'])}"
+    if isinstance(row["verdict"], str):
+        answers += f", {quality.estimate(row, 'perplexity_ratio')} of the baseline's"
+        answers += f", top-1 agreement {quality.estimate(row, 'top1_agreement')}: {row['verdict']}"
+    return answers
+
+
+def _pairs(
+    base: pd.DataFrame, here: pd.DataFrame, key: list[str]
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Pair the rows of both sides, in the order of this one; {} on a side that has none."""
+    before, after = (
+        {tuple(row[name] for name in key): row for row in records_of(side)} for side in (base, here)
+    )
+    return [(before.get(at, {}), after.get(at, {})) for at in dict.fromkeys([*after, *before])]
+
+
 def _validity(comparison: Comparison) -> str:
     lines = [_state(comparison.base, comparison.base.label), _state(comparison.here, "Here")]
     table = comparison.here.table
-    if int(table["repeat"].max()) > 1:
+    if (table["repeat"] > 1).any():
         kept = "was" if comparison.order_was_kept else "was not"
         lines.append(f"Here the interleaved order of sessions {kept} kept.")
     lines += [
@@ -149,12 +205,11 @@ def _validity(comparison: Comparison) -> str:
 
 
 def _state(side: Side, label: str) -> str:
-    table = side.table
-    counts = {status: int((table["status"] == status).sum()) for status in ("ok", "failed")}
-    invalid = len(table) - sum(counts.values())
-    times = table["started_at"].dropna()
+    counts = [
+        f"{(side.table['status'] == status).sum()} {status}"
+        for status in ("ok", "failed", "invalid")
+    ]
+    times = side.table["started_at"].dropna()
     when = f", measured {times.min()} to {times.max()}" if len(times) else ""
-    return (
-        f"{text(label)}: {wording.plural(len(table), 'measurement')}, {counts['ok']} ok,"
-        f" {counts['failed']} failed, {invalid} invalid{when}."
-    )
+    measurements = wording.plural(len(side.table), "measurement")
+    return f"{text(label)}: {measurements}, {', '.join(counts)}{when}."

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.compare.beside import capacity_table, quality_table
+from servetune.compare.markdown import capacity_table, quality_table
 from servetune.compare.sides import Side
 from servetune.tables.capacity import CAPACITIES
 from servetune.tables.quality import QUALITIES
