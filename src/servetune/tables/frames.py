@@ -1,9 +1,8 @@
 """Rows and numbers of the tables, as all that reads them needs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 
 T = TypeVar("T")
@@ -42,11 +41,3 @@ def known(value: Any) -> float | None:
 def declared(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of declared load points: without the probes of searches for the capacity."""
     return table[table["probe"].isna()]
-
-
-def geometric_mean(values: "Sequence[float] | pd.Series[float]") -> float:
-    """Return the geometric mean of the values that are not NaN, 0 if one is 0; NaN without any."""
-    given = np.asarray(values, dtype=float)
-    given = given[~np.isnan(given)]
-    with np.errstate(divide="ignore"):
-        return float(np.exp(np.log(given).mean())) if given.size else float("nan")

@@ -13,7 +13,7 @@ from servetune.plan.planned import Plan
 from servetune.records.paths import quality_path
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.study.quality import Quality
-from servetune.tables import quality_statistics
+from servetune.tables import quality_statistics as statistics
 from servetune.tables.quality_statistics import Estimate, Verdict
 
 QUALITIES = {
@@ -43,7 +43,7 @@ def read_qualities(plan: Plan, results: Path) -> dict[str, QualityRecord]:
     Raises:
         UserError: one is missing: the table would not be the plan's.
     """
-    found = {}
+    records = {}
     for planned in plan.qualities:
         path = quality_path(plan.study, planned.id, results.parents[1])
         if not path.is_file():
@@ -52,8 +52,8 @@ def read_qualities(plan: Plan, results: Path) -> dict[str, QualityRecord]:
                 " run: snakemake --cores 1 reports/summary.html"
             )
         record = read_quality(path)
-        found[record.variant] = record
-    return found
+        records[record.variant] = record
+    return records
 
 
 def qualities(plan: Plan, records: dict[str, QualityRecord]) -> pd.DataFrame:
@@ -78,7 +78,7 @@ def _row(
     row |= {
         "documents": len(record.documents),
         "tokens": sum(document.tokens for document in record.documents),
-        "perplexity": quality_statistics.perplexity(record.documents),
+        "perplexity": statistics.perplexity(record.documents),
     }
     if record.variant == plan.baseline:
         return row
@@ -92,26 +92,26 @@ def _no_ratio(plan: Plan, record: QualityRecord, baseline: QualityRecord | None)
         return f"{plan.baseline} was not measured"
     if baseline.status != "ok":
         return f"{plan.baseline} has no answers: {baseline.reason}"
-    if not quality_statistics.have_same_tokens(baseline.documents, record.documents):
+    if not statistics.have_same_tokens(baseline.documents, record.documents):
         return f"its tokenizer makes other tokens of the corpus than that of {plan.baseline}"
     return None
 
 
 def _compared(asked: Quality, baseline: QualityRecord, record: QualityRecord) -> dict[str, Any]:
     before, after = baseline.documents, record.documents
-    ratio = quality_statistics.perplexity_ratio(before, after)
-    agreement = quality_statistics.top1_agreement(before, after)
+    ratio = statistics.perplexity_ratio(before, after)
+    agreement = statistics.top1_agreement(before, after)
     verdicts: dict[str, Verdict | None] = {
-        "perplexity_verdict": quality_statistics.within(ratio, most=asked.max_perplexity_ratio),
-        "top1_verdict": quality_statistics.within(agreement, least=asked.min_top1_agreement),
+        "perplexity_verdict": statistics.within(ratio, most=asked.max_perplexity_ratio),
+        "top1_verdict": statistics.within(agreement, least=asked.min_top1_agreement),
     }
     return {
         **_estimate("perplexity_ratio", ratio),
         **_estimate("top1_agreement", agreement),
         **verdicts,
-        "verdict": quality_statistics.together(list(verdicts.values())),
-        "greedy_identical_ratio": quality_statistics.greedy_identical_ratio(before, after),
-        "greedy_common_tokens": quality_statistics.greedy_common_tokens(before, after),
+        "verdict": statistics.together(list(verdicts.values())),
+        "greedy_identical_ratio": statistics.greedy_identical_ratio(before, after),
+        "greedy_common_tokens": statistics.greedy_common_tokens(before, after),
     }
 
 
@@ -124,12 +124,12 @@ def _estimate(name: str, estimate: Estimate) -> dict[str, float | None]:
 
 def metrics(table: pd.DataFrame) -> dict[str, dict[str, float | str]]:
     """Return the metrics that a reviewer diffs by variant, to four significant digits."""
-    found: dict[str, dict[str, float | str]] = {}
+    reviewed: dict[str, dict[str, float | str]] = {}
     for row in table.to_dict("records"):
         values: dict[str, float | str] = {
             name: float(f"{row[name]:.4g}") for name in REVIEWED if np.isfinite(row[name])
         }
         if isinstance(row["verdict"], str):
             values["verdict"] = row["verdict"]
-        found[str(row["variant"])] = values or {"status": str(row["status"])}
-    return found
+        reviewed[str(row["variant"])] = values or {"status": str(row["status"])}
+    return reviewed

@@ -1,4 +1,4 @@
-"""A variant's answers against the baseline's, document by document; pure functions of records.
+"""A variant's answers against the baseline's, document by document, on the same tokens.
 
 Documents, not tokens, are what was drawn: tokens of one document are not independent of each
 other. So every interval is over documents, paired where two variants answered the same ones
@@ -8,6 +8,7 @@ other. So every interval is over documents, paired where two variants answered t
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
@@ -35,13 +36,8 @@ def perplexity(documents: Sequence[Document]) -> float:
 
     Jelinek et al. 1977, Perplexity - a measure of the difficulty of speech recognition tasks,
     J. Acoust. Soc. Am. 62. Infinite where it is beyond the range of a float.
-
-    Raises:
-        ValueError: no token was scored.
     """
     tokens = sum(document.tokens for document in documents)
-    if not tokens:
-        raise ValueError("no document has a token to score")
     return _exp(-math.fsum(document.logprob for document in documents) / tokens)
 
 
@@ -50,11 +46,7 @@ def perplexity_ratio(baseline: Sequence[Document], variant: Sequence[Document]) 
 
     The log ratio is a ratio of sums over documents: of the log probability that the variant lost,
     by tokens.
-
-    Raises:
-        ValueError: they did not score the same tokens.
     """
-    _check_same(baseline, variant)
     pairs = zip(baseline, variant, strict=True)
     lost = [before.logprob - after.logprob for before, after in pairs]
     log_ratio, error = _ratio_of_sums(lost, [document.tokens for document in baseline])
@@ -69,25 +61,19 @@ def top1_agreement(baseline: Sequence[Document], variant: Sequence[Document]) ->
     difference does not make all that follow differ. The interval is Wilson's (1927, J. Am. Stat.
     Assoc. 22) with the effective sample size of a clustered sample, positions / design effect
     (Franco et al. 2019, J. Surv. Stat. Methodol. 7), the design effect not below 1.
-
-    Raises:
-        ValueError: they did not score the same tokens.
     """
-    _check_same(baseline, variant)
     same = [
         sum(a == b for a, b in zip(before.top1, after.top1, strict=True))
         for before, after in zip(baseline, variant, strict=True)
     ]
     positions = [document.tokens for document in baseline]
     share, error = _ratio_of_sums(same, positions)
-    quantile = _quantile(len(same))
-    if not math.isfinite(quantile):
+    if len(same) < 2:
         return Estimate(share, -math.inf, math.inf)
     total = sum(positions)
     binomial = share * (1 - share) / total
     effective = total / max(1.0, error**2 / binomial) if binomial else total
-    low, high = _wilson(share, effective, quantile)
-    return Estimate(share, low, high)
+    return Estimate(share, *_wilson(share, effective, _quantile(len(same))))
 
 
 def greedy_identical_ratio(baseline: Sequence[Document], variant: Sequence[Document]) -> float:
@@ -98,9 +84,13 @@ def greedy_identical_ratio(baseline: Sequence[Document], variant: Sequence[Docum
 
 def greedy_common_tokens(baseline: Sequence[Document], variant: Sequence[Document]) -> float:
     """Return how many tokens two greedy continuations share at their beginning, on average."""
-    return float(
-        np.mean([_common(a.greedy, b.greedy) for a, b in zip(baseline, variant, strict=True)])
-    )
+    pairs = zip(baseline, variant, strict=True)
+    return float(np.mean([_common(a.greedy, b.greedy) for a, b in pairs]))
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    same = (x == y for x, y in zip(a, b, strict=False))
+    return sum(takewhile(bool, same))
 
 
 def within(
@@ -127,11 +117,6 @@ def together(verdicts: Sequence[Verdict | None]) -> Verdict | None:
 def have_same_tokens(baseline: Sequence[Document], variant: Sequence[Document]) -> bool:
     """Tell whether both scored the same tokens, which another tokenizer would not give."""
     return [each.prompt_digest for each in baseline] == [each.prompt_digest for each in variant]
-
-
-def _check_same(baseline: Sequence[Document], variant: Sequence[Document]) -> None:
-    if not have_same_tokens(baseline, variant):
-        raise ValueError("the documents have other tokens")
 
 
 def _ratio_of_sums(numerators: ArrayLike, denominators: ArrayLike) -> tuple[float, float]:
@@ -161,11 +146,6 @@ def _wilson(share: float, trials: float, quantile: float) -> tuple[float, float]
     centre = (share + square / 2) / (1 + square)
     half = quantile / (1 + square) * math.sqrt(share * (1 - share) / trials + square / 4 / trials)
     return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    different = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-    return next(different, min(len(a), len(b)))
 
 
 def _exp(value: float) -> float:

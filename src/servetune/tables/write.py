@@ -1,18 +1,10 @@
-"""From the records of a plan to tidy tables: the only input that the analysis has.
-
-`load_points.parquet` and `.csv` hold one row a (variant, workload, load point, repeat), in the
-order of the plan; `quantiles.parquet` one row a (measurement, latency, probability);
-`turns.parquet` one row a (measurement, turn of its conversations); `timeline.parquet` what
-telemetry told over time; `capacities.parquet` one row a (search, tier) and `probes.parquet` one row
-a (probe, tier, objective); `quality.parquet` and `.csv` one row a variant; and `metrics.json` the
-few numbers that a reviewer diffs.
-"""
+"""From the records of a plan to tidy tables: the only input that the analysis has."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from servetune.errors import UserError
@@ -25,7 +17,7 @@ from servetune.records.validity import checks, limits_of, verdict
 from servetune.sessions.searches import ended_of, probes_of
 from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
-from servetune.tables.frames import declared, geometric_mean
+from servetune.tables.frames import declared, grouped, numbers
 from servetune.tables.timeline import timeline
 
 
@@ -46,32 +38,25 @@ def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
             )
         records[measurement.id] = read_measurement(path)
     probes = probes_of(ended_of(plan.study, plan.searches, root), root)
-    return {**records, **{each.measurement: each for each in probes}}
+    return {**records, **{probe.measurement: probe for probe in probes}}
 
 
 def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
     """Make the tidy table: one row a measurement, units in the names of its columns."""
-    rows = [
-        _row(plan, session, record)
-        for session in plan.sessions
-        for record in _of_session(session, records)
-    ]
+    probes = grouped((r for r in records.values() if r.probe), lambda r: r.probe and r.probe.search)
+    rows = []
+    for session in plan.sessions:
+        of_session = [records[measurement.id] for measurement in session.measurements]
+        of_session += [probe for search in session.searches for probe in probes.get(search.id, [])]
+        rows += [_row(plan, session, record) for record in of_session]
     return pd.DataFrame(rows)
-
-
-def _of_session(
-    session: Session, records: dict[str, MeasurementRecord]
-) -> Iterator[MeasurementRecord]:
-    yield from (records[measurement.id] for measurement in session.measurements)
-    searches = {search.id for search in session.searches}
-    yield from (r for r in records.values() if r.probe and r.probe.search in searches)
 
 
 def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, Any]:
     empty = dict.fromkeys(Metrics.model_fields)
     status, rule, reason = verdict(record, plan.validity)
     limits, load = limits_of(plan.validity, record.probe), record.load
-    told = checks(record.metrics, record.card, limits) if record.metrics else []
+    applied = checks(record.metrics, record.card, limits) if record.metrics else []
     return {
         "study": plan.study,
         "variant": session.variant,
@@ -96,7 +81,7 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "load_command": json.dumps(record.load_command),
         "log_tail": "\n".join(record.log_tail),
         "card": record.card.model_dump_json(),
-        "checks": json.dumps([check.model_dump() for check in told]),
+        "checks": json.dumps([check.model_dump() for check in applied]),
         "started_at": record.started_at,
         "session": record.session,
         "launch": record.launch,
@@ -110,19 +95,18 @@ def _costs(record: MeasurementRecord, price_usd_per_hour: float | None) -> dict[
     None without a declared price, or without a GPU that tells its power.
     """
     metrics, energy_j = record.metrics, record.signals.gpu_energy_j
-    found: dict[str, float | None] = {}
-    for kind in ("output", "total"):
-        rate = getattr(metrics, f"{kind}_throughput_tok_s") if metrics else None
-        is_known = price_usd_per_hour is not None and rate
-        cost = price_usd_per_hour / 3600 / rate * 1e6 if is_known else None  # type: ignore[operator]
-        found[f"cost_usd_per_million_{kind}_tokens"] = cost
-    rate_rps = metrics.request_throughput_rps if metrics else None
-    found["cost_usd_per_thousand_requests"] = (
-        price_usd_per_hour / 3600 / rate_rps * 1e3 if price_usd_per_hour and rate_rps else None
-    )
+
+    def cost_usd(count: float, rate: str) -> float | None:
+        per_s = getattr(metrics, rate, None)
+        return price_usd_per_hour / 3600 / per_s * count if price_usd_per_hour and per_s else None
+
     tokens = metrics.output_tokens if metrics else None
-    found["energy_j_per_output_token"] = energy_j / tokens if energy_j and tokens else None
-    return found
+    return {
+        "cost_usd_per_million_output_tokens": cost_usd(1e6, "output_throughput_tok_s"),
+        "cost_usd_per_million_total_tokens": cost_usd(1e6, "total_throughput_tok_s"),
+        "cost_usd_per_thousand_requests": cost_usd(1e3, "request_throughput_rps"),
+        "energy_j_per_output_token": energy_j / tokens if energy_j and tokens else None,
+    }
 
 
 def turns(records: list[MeasurementRecord]) -> pd.DataFrame:
@@ -131,14 +115,7 @@ def turns(records: list[MeasurementRecord]) -> pd.DataFrame:
     Columns: measurement, variant, workload, load_point, repeat, and those of TurnMetrics; `turn`
     counts from 1.
     """
-    rows = [
-        {
-            **_place(record),
-            **turn.model_dump(),
-        }
-        for record in records
-        for turn in record.turns
-    ]
+    rows = [{**_place(record), **turn.model_dump()} for record in records for turn in record.turns]
     return pd.DataFrame(rows, columns=[*PLACE, *TurnMetrics.model_fields])
 
 
@@ -148,7 +125,7 @@ def _place(record: MeasurementRecord) -> dict[str, Any]:
 
 def ok_records(plan: Plan, records: dict[str, MeasurementRecord]) -> list[MeasurementRecord]:
     """Return the records that keep to the limits that the study declares now."""
-    return [each for each in records.values() if verdict(each, plan.validity)[0] == "ok"]
+    return [r for r in records.values() if verdict(r, plan.validity)[0] == "ok"]
 
 
 def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
@@ -158,12 +135,7 @@ def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
     `e2e`), probability in [0, 1], value_ms.
     """
     rows = [
-        {
-            **place,
-            "latency": latency,
-            "probability": probability,
-            "value_ms": value,
-        }
+        {**place, "latency": latency, "probability": probability, "value_ms": value}
         for record, place in ((record, _place(record)) for record in records)
         for latency in LATENCIES
         for probability, value in zip(
@@ -185,20 +157,12 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
         ["variant", "workload", "load_point"], sort=False
     ):
         ok = rows[rows["status"] == "ok"]
-        values: dict[str, Any] = {"ok": len(ok)}
-        for name in REVIEWED:
-            mean = geometric_mean(pd.to_numeric(ok[name]))
-            if pd.notna(mean):
-                values[name] = float(f"{mean:.4g}")
-        nested.setdefault(str(variant), {}).setdefault(str(workload), {})[str(point)] = values
+        with np.errstate(divide="ignore"):
+            means = np.exp(np.log(ok[list(REVIEWED)].apply(numbers)).mean())
+        rounded = {name: float(f"{mean:.4g}") for name, mean in means.dropna().items()}
+        of_workload = nested.setdefault(str(variant), {}).setdefault(str(workload), {})
+        of_workload[str(point)] = {"ok": len(ok), **rounded}
     return nested
-
-
-def _write_timeline(plan: Plan, records: list[MeasurementRecord], results: Path) -> None:
-    path = results / "timeline.parquet"
-    before = pd.read_parquet(path) if path.is_file() else None
-    raw = results.parent / "raw" / plan.study
-    write_table(path, timeline(records, raw, before))
 
 
 def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
@@ -207,6 +171,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     Raises:
         UserError: a record is missing.
     """
+    root = results.parents[1]
     # DVC wants every output of the stage, also of a study without a search or quality, and Git
     # keeps no empty folder.
     for folder in ("searches", "quality"):
@@ -221,19 +186,21 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     usable = ok_records(plan, records)
     write_table(results / "quantiles.parquet", quantiles(usable))
     write_table(results / "turns.parquet", turns(usable))
-    _write_timeline(plan, list(records.values()), results)
+    over_time = results / "timeline.parquet"
+    before = pd.read_parquet(over_time) if over_time.is_file() else None
+    raw = root / "results" / "raw" / plan.study
+    write_table(over_time, timeline(list(records.values()), raw, before))
     write_table(results / "probes.parquet", capacity.probes(list(records.values())))
-    ended = ended_of(plan.study, plan.searches, results.parents[1])
-    found = capacity.capacities(ended, records)
-    write_table(results / "capacities.parquet", found)
+    capacities = capacity.capacities(ended_of(plan.study, plan.searches, root), records)
+    write_table(results / "capacities.parquet", capacities)
     nested = reviewed_metrics(table)
-    for variant, workloads in capacity.metrics(found).items():
+    for variant, workloads in capacity.metrics(capacities).items():
         for workload, values in workloads.items():
             nested.setdefault(variant, {}).setdefault(workload, {}).update(values)
-    answered = quality.qualities(plan, quality.read_qualities(plan, results))
-    write_table(results / "quality.parquet", answered)
-    write_table(results / "quality.csv", answered.drop(columns=["server_command", "log_tail"]))
-    for variant, told in quality.metrics(answered).items():
-        nested.setdefault(variant, {}).setdefault("quality", {}).update(told)
+    qualities = quality.qualities(plan, quality.read_qualities(plan, results))
+    write_table(results / "quality.parquet", qualities)
+    write_table(results / "quality.csv", qualities.drop(columns=["server_command", "log_tail"]))
+    for variant, reviewed in quality.metrics(qualities).items():
+        nested.setdefault(variant, {}).setdefault("quality", {}).update(reviewed)
     write_json(results / "metrics.json", nested)
     return table
