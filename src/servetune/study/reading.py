@@ -1,7 +1,7 @@
 """Reading YAML and validating it, with errors that name the place and the way out."""
 
 import json
-import re
+import warnings
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,30 +32,28 @@ def parse_yaml(text: str, name: str) -> Any:
     Raises:
         UserError: bad YAML, or a key given twice.
     """
-    import yaml  # not on the host of a bundle, which reads no YAML
+    # Not on the host of a bundle, which reads no YAML.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, MarkedYAMLError
 
-    class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            keys = [key for key, _ in node.value]
-            mapping = super().construct_mapping(node, deep)
-            lines: dict[Any, int] = {}
-            for node in keys:
-                key = "<<" if node.tag.endswith(":merge") else self.construct_object(node)
-                line = node.start_mark.line + 1
-                if key in lines:
-                    raise UserError(
-                        f"{name}: {node.value}: given twice, in lines {lines[key]} and {line};"
-                        " rename or remove one"
-                    )
-                lines[key] = line
-            return mapping
-
-    # 1e-3 is the number that it looks like.
-    number = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")
-    Loader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+0123456789"))
+    reader = YAML(typ="safe", pure=True)
+    reader.version = (1, 1)
     try:
-        return yaml.load(text, Loader)
-    except yaml.MarkedYAMLError as error:
+        with warnings.catch_warnings():
+            # 1e-3 is the number that it looks like.
+            warnings.simplefilter("ignore", MantissaNoDotYAML1_1Warning)
+            return reader.load(text)
+    except DuplicateKeyError as error:
+        above, here = error.context_mark, error.problem_mark
+        lines = text.splitlines()
+        key = lines[here.line][here.column :].partition(":")[0]
+        first = next(i for i in range(above.line, here.line + 1) if f"{key}:" in lines[i])
+        raise UserError(
+            f"{name}: {key}: given twice, in lines {first + 1} and {here.line + 1};"
+            " rename or remove one"
+        ) from None
+    except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise UserError(f"{name}: line {line}: {error.problem}") from None
 

@@ -9,7 +9,7 @@ from servetune.bundle.start import NEEDED
 BROUGHT = {"pydantic_core", "tokenizers", "typing_extensions"}
 """With vLLM or with what is demanded."""
 
-NOT_THERE = {"yaml"}
+NOT_THERE = {"ruamel"}
 """What reads studies and parameters, which the host of a bundle does not."""
 
 
