@@ -1,6 +1,7 @@
 """Reading YAML and validating it, with errors that name the place and the way out."""
 
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,8 +48,11 @@ def parse_yaml(text: str, name: str) -> Any:
     except DuplicateKeyError as error:
         above, here = error.context_mark, error.problem_mark
         lines = text.splitlines()
-        key = lines[here.line][here.column :].partition(":")[0]
-        first = next(i for i in range(above.line, here.line + 1) if f"{key}:" in lines[i])
+        key = lines[here.line][here.column :].partition(":")[0].strip("'\" ")
+        between = range(above.line, here.line)
+        first = next(
+            (i for i in between if re.search(rf"{re.escape(key)}['\"]?\s*:", lines[i])), above.line
+        )
         raise UserError(
             f"{name}: {key}: given twice, in lines {first + 1} and {here.line + 1};"
             " rename or remove one"

@@ -197,6 +197,17 @@ def test_a_variant_given_twice_is_refused_with_both_lines(project: Project) -> N
     assert "variants: given twice, in lines" in message(project)
 
 
+@pytest.mark.parametrize("text", ["a: 1\n'a': 2\n", "'a': 1\na: 2\n", "true: 1\nyes: 2\n"])
+def test_a_key_is_the_same_however_it_is_written(text: str) -> None:
+    with pytest.raises(UserError, match="given twice, in lines 1 and 2"):
+        parse_yaml(text, "study.yaml")
+
+
+def test_a_merged_key_may_be_given_again() -> None:
+    text = "a: &a {k: 1}\nb: {<<: *a, k: 2}\n"
+    assert parse_yaml(text, "study.yaml") == {"a": {"k": 1}, "b": {"k": 2}}
+
+
 def test_yaml_means_here_what_it_means_to_snakemake_and_dvc() -> None:
     text = "{a: yes, b: off, c: 1.5e-3, d: 010, e: null, f: '1', g: 0.10}"
     assert parse_yaml(text, "study.yaml") == yaml.safe_load(text)
