@@ -7,8 +7,9 @@ step leaves a digest of all that it was made from beside its outputs, and the wo
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from servetune.files import write_text
@@ -101,12 +102,13 @@ def _module(file: Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
-def _imported(name: str, source: str) -> Iterator[str]:
-    """Yield what a module may import: the packages above it, modules, and names in modules."""
-    yield name.rpartition(".")[0]
+@cache
+def _imported(name: str, source: str) -> list[str]:
+    """List what a module may import: the packages above it, modules, and names in modules."""
+    imported = [name.rpartition(".")[0]]
     for module, names in _IMPORT.findall(source):
-        yield module
-        yield from (f"{module}.{name}" for name in re.findall(r"\w+", names))
+        imported += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))]
+    return imported
 
 
 def _digest(text: str, files: Iterable[Path]) -> str:
