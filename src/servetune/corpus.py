@@ -9,10 +9,8 @@ Only `random.Random(int).random()` and arithmetic on it are used: both give the 
 every machine and Python version.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from random import Random
 from typing import NamedTuple, TypeVar
 
@@ -185,11 +183,9 @@ def _around(random: Random, value: int) -> int:
 
 def _story(random: Random) -> Iterator[str]:
     """The sentences of one ticket, in order."""
-    engineer, server, case = (
-        _draw(random, _ENGINEERS),
-        _draw(random, _SERVERS),
-        _draw(random, _CASES),
-    )
+    engineer = _draw(random, _ENGINEERS)
+    server = _draw(random, _SERVERS)
+    case = _draw(random, _CASES)
     slots = {
         "moment": _draw(random, _MOMENTS),
         **engineer._asdict(),
@@ -218,12 +214,8 @@ def sentences(seed: int) -> Iterator[str]:
     """
     if seed < 0:
         raise ValueError(f"seed must be 0 or more, got {seed}")
-    return _stories(Random(seed))
-
-
-def _stories(random: Random) -> Iterator[str]:
-    while True:
-        yield from _story(random)
+    random = Random(seed)
+    return (sentence for _ in count() for sentence in _story(random))
 
 
 def passage(seed: int, words: int) -> str:

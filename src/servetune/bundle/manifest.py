@@ -14,7 +14,6 @@ from servetune.study.base import Frozen
 from servetune.study.models import ModelSource
 
 MANIFEST = "bundle.json"
-FORMAT = 1
 
 
 class BundledEngine(Frozen):
@@ -29,7 +28,7 @@ class Manifest(Frozen):
     `elsewhere` names the models whose checkpoints are not in the bundle, with their source.
     """
 
-    format: int = FORMAT
+    format: int = 1
     study: str
     sessions: list[Session]
     engines: dict[str, BundledEngine]

@@ -41,14 +41,11 @@ def pack_results(manifest: Manifest, project: Path, out: Path, has_output: bool)
         # A hidden name is one that was being written when the run was killed.
         is_whole = not any(part.startswith(".") for part in path.parts)
         is_measured = path.parts[1:2] == ("raw",) and path.parent.name not in sessions
-        is_output = member.isfile() and is_measured and path.name not in (REQUESTS, SCHEDULE)
+        is_output = member.isfile() and is_measured and path.name != REQUESTS
         is_wanted = path.name != SCHEDULE and (has_output or not is_output)
         return member if is_whole and is_wanted else None
 
-    with (
-        whole_file(out) as temporary,
-        tarfile.open(temporary, "w:gz", compresslevel=6) as archive,
-    ):
+    with whole_file(out) as temporary, tarfile.open(temporary, "w:gz", compresslevel=6) as archive:
         archive.add(project / MANIFEST, MANIFEST)
         if (project / "results").is_dir():
             archive.add(project / "results", "results", filter=keep)

@@ -40,10 +40,7 @@ Parser = dict[str, Argument]
 def check_arguments(arguments: ServerArguments, parser: Parser, where: str) -> None:
     """Check arguments against what the engine's own parser accepts.
 
-    Args:
-        arguments: by long name with underscores.
-        parser: what the engine knows.
-        where: file and key path up to the names, for the error.
+    `where` is the file and the key path up to their names, for the error.
 
     Raises:
         UserError: an argument that does not exist, that servetune sets, or of a wrong type.
@@ -57,16 +54,14 @@ def check_arguments(arguments: ServerArguments, parser: Parser, where: str) -> N
             raise UserError(
                 f"{where}{name}: vllm serve has no such argument{hint or nearest(name, parser)}"
             )
-        expected = _mismatch(known, value)
-        if expected:
+        if expected := _mismatch(known, value):
             raise UserError(f"{where}{name}: {json.dumps(value)}: expected {expected}")
 
 
 def _mismatch(known: Argument, value: Any) -> str | None:
-    if value is None:
+    # How many values an argument takes is for the engine to say.
+    if value is None or isinstance(value, list):
         return None
-    if isinstance(value, list):
-        return None  # how many values an argument takes is for the engine to say
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if known.kind == "flag":
         return None if isinstance(value, bool) else "true or false"

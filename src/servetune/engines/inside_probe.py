@@ -4,9 +4,10 @@ Needs the standard library and, with --serve, vLLM; it imports nothing of servet
 """
 
 import argparse
-import importlib.metadata
 import json
 import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 TELLING = (
@@ -22,13 +23,11 @@ TELLING = (
 
 def versions() -> dict[str, str]:
     """Return the versions of the packages that decide the numbers."""
-    found = {"python": sys.version.split()[0]}
+    installed = {"python": sys.version.split()[0]}
     for name in TELLING:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed
 
 
 def serve_arguments() -> dict[str, dict[str, Any]]:
@@ -38,28 +37,24 @@ def serve_arguments() -> dict[str, dict[str, Any]]:
 
     subparsers = FlexibleArgumentParser().add_subparsers()
     parser = cmd_init()[0].subparser_init(subparsers)
+    kinds = {int: "int", float: "float", str: "str"}
     arguments = {}
     for action in parser._actions:
         options = [option for option in action.option_strings if option.startswith("--")]
         if not options or action.dest == "help":
             continue
-        negatable = isinstance(action, argparse.BooleanOptionalAction)
         name = options[0].removeprefix("--").replace("-", "_")
         arguments[name] = {
             "option": options[0],
-            "kind": "flag" if action.nargs == 0 else _kind(action.type),
-            "negatable": negatable,
+            "kind": "flag" if action.nargs == 0 else kinds.get(action.type, "other"),
+            "negatable": isinstance(action, argparse.BooleanOptionalAction),
             "choices": [str(choice) for choice in action.choices] if action.choices else None,
         }
     return arguments
 
 
-def _kind(convert: Any) -> str:
-    return convert.__name__ if convert in (int, float, str) else "other"
-
-
 if __name__ == "__main__":
-    found: dict[str, Any] = {"versions": versions()}
+    probed: dict[str, Any] = {"versions": versions()}
     if "--serve" in sys.argv[1:]:
-        found["arguments"] = serve_arguments()
-    print(json.dumps(found))
+        probed["arguments"] = serve_arguments()
+    print(json.dumps(probed))

@@ -34,10 +34,7 @@ def keep_plan(plan: Plan, root: Path) -> Path:
 
 
 def plan_for_workflow(config: dict[str, Any]) -> tuple[Plan, Path]:
-    """Make the plan while the workflow is read; returns it and the file that the steps read.
-
-    Exits with one line if the declarations are wrong.
-    """
+    """Return the plan and the file of it; exits with one line if the declarations are wrong."""
     try:
         plan = make_plan(config, Path())
     except UserError as error:

@@ -75,7 +75,7 @@ def validate(model: type[_Model], content: dict[str, Any], file: Path) -> _Model
         return model.model_validate(content)
     except ValidationError as error:
         # A misspelt key also reads as a missing one: name the misspelling.
-        problems = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise UserError(f"{file}: {_explain(problems[0], content, model)}{more}") from None
 
@@ -86,19 +86,17 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
     path = _key_path(problem["loc"], content, kind in ("extra_forbidden", "missing"))
     where = ".".join(path) or "(top level)"
     if kind == "extra_forbidden":
-        known = _fields_of(problem["loc"], model)
-        return f"{where}: unknown key{nearest(path[-1], known) or _listed(known)}"
-    if kind == "missing":
+        known = _keys_at(problem["loc"][:-1], model)
+        hint = nearest(path[-1], known) or f"; expected one of {', '.join(known)}"
+        return f"{where}: unknown key{hint}"
+    if kind.startswith("union_tag"):
+        where += f".{str(context['discriminator']).strip(chr(39))}"
+    if kind in ("missing", "union_tag_not_found"):
         return f"{where}: missing; this key is required"
     if kind == "union_tag_invalid":
-        tag = str(context["discriminator"]).strip("'")
         expected = str(context["expected_tags"]).replace("'", "")
         close = nearest(str(context["tag"]), expected.split(", "))
-        return f"{where}.{tag}: {context['tag']}: expected one of {expected}{close}"
-    if kind == "union_tag_not_found":
-        return (
-            f"{where}.{str(context['discriminator']).strip(chr(39))}: missing; this key is required"
-        )
+        return f"{where}: {context['tag']}: expected one of {expected}{close}"
     given = json.dumps(problem["input"], default=str)
     message = problem["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
@@ -117,9 +115,8 @@ def _key_path(loc: tuple[int | str, ...], content: Any, is_about_key: bool) -> l
     path: list[str] = []
     here = content
     for index, part in enumerate(loc):
-        inside = isinstance(here, dict) and part in here
-        inside = inside or (isinstance(here, list) and isinstance(part, int))
-        if inside:
+        is_index = isinstance(here, list) and isinstance(part, int)
+        if is_index or (isinstance(here, dict) and part in here):
             here = here[part]
             path.append(str(part))
         elif is_about_key and index == len(loc) - 1 and isinstance(here, dict):
@@ -127,41 +124,32 @@ def _key_path(loc: tuple[int | str, ...], content: Any, is_about_key: bool) -> l
     return path
 
 
-def _fields_of(loc: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+def _keys_at(loc: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
     """List the keys that are valid at a location, from the JSON schema of the model."""
     schema = model.model_json_schema()
-    node: dict[str, Any] = schema
 
-    def resolve(node: dict[str, Any]) -> dict[str, Any]:
-        while "$ref" in node:
-            node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
-        return node
+    def options(node: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return what a reference or a union stands for."""
+        if "$ref" in node:
+            return options(schema["$defs"][node["$ref"].rsplit("/", 1)[1]])
+        union = [*node.get("anyOf", []), *node.get("oneOf", [])]
+        return [each for option in union for each in options(option)] or [node]
 
-    for part in loc[:-1]:
-        node = resolve(node)
-        tagged = node.get("discriminator", {}).get("mapping", {})
-        options = [resolve(option) for option in _options(node)]
-        if part in tagged:
-            node = {"$ref": tagged[part]}
-        elif isinstance(part, int):
-            node = node.get("items", {})
-        elif part in node.get("properties", {}):
-            node = node["properties"][part]
-        elif options:
-            node = next((option for option in options if "properties" in option), {})
-        else:
-            named = list(node.get("patternProperties", {}).values())
-            node = named[0] if named else node.get("additionalProperties") or {}
-    node = resolve(node)
-    for option in _options(node):
-        if "properties" in (option := resolve(option)):
-            node = option
-    return list(node.get("properties", {}))
+    nodes = [schema]
+    for part in loc:
+        # A part may be the tag of an option and no key.
+        tagged = [node for node in nodes if part in _tags(node)]
+        inner = [child for node in nodes if (child := _child(node, part))]
+        nodes = [option for node in tagged or inner or nodes for option in options(node)]
+    return next((list(node["properties"]) for node in nodes if "properties" in node), [])
 
 
-def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    return [*schema.get("anyOf", []), *schema.get("oneOf", [])]
+def _child(node: dict[str, Any], part: int | str) -> dict[str, Any] | None:
+    """Return the schema of a key's or an index's value; None if the node has no such part."""
+    named = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+    child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+    return child or (named[0] if isinstance(named[0], dict) else None)
 
 
-def _listed(names: list[str]) -> str:
-    return f"; expected one of {', '.join(names)}"
+def _tags(node: dict[str, Any]) -> list[Any]:
+    return [value.get("const") for value in node.get("properties", {}).values()]
