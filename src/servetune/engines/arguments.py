@@ -9,7 +9,7 @@ from typing import Any
 
 from servetune.errors import UserError, nearest
 from servetune.study.base import Frozen
-from servetune.study.server import ServerArguments
+from servetune.study.engines import ServerArguments
 
 OWNED = {
     "api_key": "servetune makes one for each session",

@@ -14,8 +14,8 @@ from servetune.files import sha256
 from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Frozen
 from servetune.study.datasets import Dataset, FromFile
+from servetune.study.engines import ServerArguments
 from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
-from servetune.study.server import ServerArguments
 
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""

@@ -10,10 +10,9 @@ from servetune.records.sessions import Ceilings
 from servetune.study.base import Frozen
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
-from servetune.study.engines import Engine
+from servetune.study.engines import Engine, ServerArguments
 from servetune.study.models import ModelSource
 from servetune.study.quality import LmEval, Quality
-from servetune.study.server import ServerArguments
 from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.validity import Limits
 

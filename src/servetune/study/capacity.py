@@ -30,6 +30,8 @@ PRESETS: dict[str, dict[str, float]] = {
 }
 """Tiers of MLPerf Inference for Llama-3.1-8B: server and interactive."""
 
+_LimitMs = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -64,29 +66,19 @@ class Slo(Declared):
     goodput_ratio: float | None = Field(
         None, ge=0.5, lt=1, description="share of requests that must meet all limits"
     )
-    ttft_ms: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="with `goodput_ratio`: TTFT limit"
+    ttft_ms: _LimitMs | None = Field(None, description="with `goodput_ratio`: TTFT limit")
+    tpot_ms: _LimitMs | None = Field(None, description="with `goodput_ratio`: TPOT limit")
+    itl_ms: _LimitMs | None = Field(
+        None, description="with `goodput_ratio`: limit of the longest ITL"
     )
-    tpot_ms: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="with `goodput_ratio`: TPOT limit"
-    )
-    itl_ms: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="with `goodput_ratio`: limit of the longest ITL",
-    )
-    e2e_ms: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="with `goodput_ratio`: E2E latency limit"
-    )
+    e2e_ms: _LimitMs | None = Field(None, description="with `goodput_ratio`: E2E latency limit")
 
     @model_validator(mode="after")
     def _means_something(self) -> Self:
         percentiles = self.__pydantic_extra__
         for key, limit in percentiles.items():
-            if problem := _problem(key, limit):
-                raise ValueError(problem)
-        limits = self._limits()
+            _check_percentile(key, limit)
+        limits = self._limits
         if self.goodput_ratio is not None and percentiles:
             raise ValueError(
                 f"goodput_ratio and {next(iter(percentiles))} cannot be combined; give one of them"
@@ -104,46 +96,42 @@ class Slo(Declared):
             raise ValueError("an SLO needs an objective, such as ttft_p99_ms: 1000")
         return self
 
+    @property
     def _limits(self) -> dict[str, float]:
-        given = {key: getattr(self, key) for key in LIMITS}
-        return {key: limit for key, limit in given.items() if limit is not None}
+        return {key: limit for key, limit in self if key in LIMITS and limit is not None}
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
         """Everything that must hold; an objective that another one implies is left out."""
         if self.goodput_ratio is not None:
-            limits = {key.removesuffix("_ms"): limit for key, limit in self._limits().items()}
+            limits = {key.removesuffix("_ms"): limit for key, limit in self._limits.items()}
             allowed = 1 - self.goodput_ratio
             return (Objective("goodput_ratio", allowed, limits, is_percentile=False),)
-        parsed = []
+        objectives = []
         for key, limit in self.__pydantic_extra__.items():
-            match = _OBJECTIVE.fullmatch(key)
-            assert match is not None
-            parsed.append(Objective(key, 1 - float(match[2]) / 100, {match[1]: limit}, True))
-        return tuple(each for each in parsed if not any(_implies(o, each) for o in parsed))
+            metric, _, percentile = key.removesuffix("_ms").partition("_p")
+            objectives.append(Objective(key, 1 - float(percentile) / 100, {metric: limit}, True))
+        return tuple(o for o in objectives if not any(_implies(other, o) for other in objectives))
 
 
 def _implies(other: Objective, one: Objective) -> bool:
     """Whether keeping to `other` keeps to `one`: a share no larger, above a limit no higher."""
-    if other.limits_ms.keys() != one.limits_ms.keys() or other is one:
+    if other.limits_ms.keys() != one.limits_ms.keys():
         return False
-    metric = next(iter(one.limits_ms))
-    theirs = (other.allowed_ratio, other.limits_ms[metric])
-    ours = (one.allowed_ratio, one.limits_ms[metric])
+    theirs, ours = ((o.allowed_ratio, *o.limits_ms.values()) for o in (other, one))
     return theirs != ours and theirs[0] <= ours[0] and theirs[1] <= ours[1]
 
 
-def _problem(key: str, limit: float) -> str | None:
+def _check_percentile(key: str, limit: float) -> None:
     match = _OBJECTIVE.fullmatch(key)
     if match is None:
         valid = (*_EXAMPLES, *LIMITS, "goodput_ratio")
         close = nearest(key, valid) or f"; expected one such as {_EXAMPLES[3]}, or goodput_ratio"
-        return f"{key}: no such objective{close}"
+        raise ValueError(f"{key}: no such objective{close}")
     if not 50 <= float(match[2]) < 100:
-        return f"{key}: a percentile is at least 50 and below 100"
+        raise ValueError(f"{key}: a percentile is at least 50 and below 100")
     if not (limit > 0 and math.isfinite(limit)):
-        return f"{key}: {limit:g}: a limit is above 0 ms and finite"
-    return None
+        raise ValueError(f"{key}: {limit:g}: a limit is above 0 ms and finite")
 
 
 def _preset(given: Any) -> Any:

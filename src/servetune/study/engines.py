@@ -1,12 +1,12 @@
-"""The engines that a study can declare: pinned, on the host, or by their version."""
+"""The engines that a study can declare, and what their servers take."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
-from servetune.study.base import Declared
+from servetune.study.base import Declared, Name
 
 
 class EnginePython(Declared):
@@ -44,3 +44,20 @@ def word_of(engine: Engine) -> str:
     if isinstance(engine, EnginePython):
         return str(engine.python) if engine.python.is_absolute() else f"./{engine.python}"
     return f"vllm=={engine.vllm}" if isinstance(engine, EngineVersion) else engine
+
+
+Scalar = bool | int | float | str
+ServerArguments = TypeAliasType(
+    "ServerArguments", dict[str, Scalar | list[Scalar] | dict[str, Any] | None]
+)
+"""`vllm serve` arguments by long name with underscores; null leaves the server's default."""
+
+
+class Speculative(BaseModel):
+    """vLLM's speculative configuration; other keys are passed on, and checked by vLLM alone."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    method: str = Field(description="`eagle3`, `ngram`, or another method of vLLM")
+    model: Name | None = Field(None, description="the draft, a model of the study")
+    num_speculative_tokens: int = Field(ge=1, description="draft tokens per step")

@@ -13,11 +13,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from servetune.errors import UserError, nearest
 from servetune.study.base import Declared, Name
 from servetune.study.datasets import Dataset, FromFile
-from servetune.study.engines import Engine, EnginePython
+from servetune.study.engines import Engine, EnginePython, ServerArguments, Speculative
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.reading import read_yaml, validate
-from servetune.study.server import ServerArguments, Speculative
 from servetune.study.validity import Limits
 from servetune.study.workloads import Workload
 
