@@ -5,30 +5,44 @@ known by their hashes. All text that users gave goes through Jinja's escaping, a
 of the charts as JSON whose `<`, `>` and `&` are escaped.
 """
 
+import base64
+import contextlib
+import hashlib
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+
+import vl_convert
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from servetune.report import page, provenance
+from servetune.engines.environments import cache_root
+from servetune.files import write_text
+from servetune.report import provenance, verdicts, wording
 from servetune.report.marks import POOR
 from servetune.report.measured import Measured
-from servetune.report.palette import TOKENS, styles, vega_config
+from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
+from servetune.report.quality.words import estimate
 from servetune.report.section import sections
+
+HERE = Path(__file__).parent
+CHARTS_VEGA_LITE = "6.4"
 
 
 def render_html(measured: Measured) -> str:
     """Render the report as one self-contained page."""
     plan, table, sessions = measured.plan, measured.table, measured.sessions
     looks = styles(plan.variants, plan.baseline)
-    made = sections(measured)
-    drawn = {name: spec for each in made for name, spec in each.charts.items() if spec}
-    program, script = page.bundle(), (page.HERE / "page.js").read_text(encoding="utf-8")
+    shown = sections(measured)
+    scripts = [bundle(), (HERE / "page.js").read_text(encoding="utf-8")]
     return (
-        page.environment()
+        _environment()
         .get_template("page.html.j2")
         .render(
             plan=plan,
-            sections=made,
-            anchors={section.anchor for section in made},
-            charts=drawn,
+            sections=shown,
+            anchors={section.anchor for section in shown},
+            charts={name: spec for s in shown for name, spec in s.charts.items() if spec},
             legend=looks,
             looks={look.variant: index for index, look in enumerate(looks)},
             themes={theme: vega_config(theme, looks) for theme in TOKENS},
@@ -38,9 +52,70 @@ def render_html(measured: Measured) -> str:
             hosts=provenance.hosts(table, sessions),
             commits=provenance.commits(table, sessions),
             versions=provenance.versions(plan, table, sessions),
-            style=Markup((page.HERE / "page.css").read_text(encoding="utf-8")),
-            variables=Markup(page.variables(looks)),
-            scripts=[Markup(program), Markup(script)],
-            script_hashes=[page.script_hash(program), page.script_hash(script)],
+            style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
+            variables=Markup(_variables(looks)),
+            scripts=map(Markup, scripts),
+            script_hashes=map(_script_hash, scripts),
         )
     )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Return where the templates are, with the filters that they use."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": True}
+    environment.filters |= {
+        "number": wording.number,
+        "ratio": wording.ratio,
+        "percent": wording.percent,
+        "share": wording.share,
+        "whole": wording.whole,
+        "estimate": estimate,
+        "text": wording.text_of,
+        "where": wording.where_of,
+        "interval": verdicts.interval,
+        "wanting": verdicts.wanting,
+    }
+    return environment
+
+
+def bundle() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one program, once for all charts.
+
+    Kept in the cache, as bundling takes longer than the rest of the page; where the cache cannot
+    be written, a report does without it.
+    """
+    name = f"vega-lite-{CHARTS_VEGA_LITE}-vl-convert-{version('vl-convert-python')}.js"
+    kept = cache_root() / "charts" / name
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    made = vl_convert.javascript_bundle(
+        "window.vegaEmbed = vegaEmbed;", vl_version=CHARTS_VEGA_LITE
+    )
+    with contextlib.suppress(OSError):
+        write_text(kept, made)
+    return made
+
+
+def _script_hash(script: str) -> str:
+    """Return the SHA-256 of a script as a Content-Security-Policy names it."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _variables(looks: list[Style]) -> str:
+    """Return colours as CSS variables, by theme: nothing in here comes from users."""
+
+    def declare(theme: str) -> str:
+        tokens = [f"--{name}:{value}" for name, value in TOKENS[theme].items()]
+        series = [f"--v{index}:{getattr(look, theme)}" for index, look in enumerate(looks)]
+        return ";".join([*tokens, *series])
+
+    light = f":root{{color-scheme:light dark;--font:{FONT};{declare('light')}}}"
+    return f"{light}@media (prefers-color-scheme:dark){{:root{{{declare('dark')}}}}}"

@@ -73,19 +73,13 @@ class Style:
 
 def styles(variants: list[str], baseline: str) -> list[Style]:
     """Give each variant its look, the baseline first; colours repeat after eleven others."""
-    ink = [Style(baseline, TOKENS["light"]["ink"], TOKENS["dark"]["ink"], BASELINE_SHAPE)]
+    ink = Style(baseline, TOKENS["light"]["ink"], TOKENS["dark"]["ink"], BASELINE_SHAPE)
     others = [variant for variant in variants if variant != baseline]
-    return [
-        *(ink if baseline in variants else []),
-        *(
-            Style(
-                variant,
-                *SERIES[index % len(SERIES)],
-                SHAPES[index % len(SHAPES)],
-            )
-            for index, variant in enumerate(others)
-        ),
+    coloured = [
+        Style(variant, *SERIES[index % len(SERIES)], SHAPES[index % len(SHAPES)])
+        for index, variant in enumerate(others)
     ]
+    return [ink, *coloured] if baseline in variants else coloured
 
 
 def vega_config(theme: str, looks: list[Style]) -> dict[str, Any]:

@@ -31,10 +31,6 @@ class Fit:
     commands: bool = True
 
 
-def _nothing(fit: Fit) -> str | None:
-    return None
-
-
 @dataclass(frozen=True)
 class Plain:
     """The words of a section without a template of its own.
@@ -54,7 +50,7 @@ class Section:
     Attributes:
         anchor: its name in links; that of its folder, with hyphens.
         title: its heading.
-        words: what its template shows.
+        words: what its template shows, by name where it shows several things.
         charts: its charts by name; None where there is nothing to draw.
         markdown: writes it as far as it fits, or None where the Markdown leaves it out.
         link: a shorter title for the contents.
@@ -64,7 +60,7 @@ class Section:
     title: str
     words: object = None
     charts: Mapping[str, Spec | None] = field(default_factory=dict)
-    markdown: Callable[[Fit], str | None] = _nothing
+    markdown: Callable[[Fit], str | None] = lambda fit: None
     link: str = ""
 
     @property

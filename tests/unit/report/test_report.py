@@ -16,9 +16,8 @@ from rich.console import Console
 
 from servetune.records.sessions import Ceilings
 from servetune.report import provenance
-from servetune.report.html import render_html
+from servetune.report.html import bundle, render_html
 from servetune.report.markdown import render_markdown
-from servetune.report.page import bundle
 from servetune.report.terminal import render_terminal
 from servetune.study.validity import Limits
 from tests.report_data import (
