@@ -43,12 +43,10 @@ def samples_of(table: pd.DataFrame) -> pd.DataFrame:
     every = max(1, -(-len(table) // MOST_ROWS))
     kept = table[table.groupby("measurement").cumcount() % every == 0]
     rows = records_of(kept.drop(columns="acceptance_by_position"))
-    positions = pd.DataFrame(kept["acceptance_by_position"].map(positions_of).tolist(), kept.index)
-    return kept.assign(
-        run=[_run(row) for row in rows],
-        place=[where_of(row) for row in rows],
-        **{f"draft token {at}": positions[column] for at, column in enumerate(positions, 1)},
-    )
+    shares = [dict(enumerate(positions_of(v), 1)) for v in kept["acceptance_by_position"]]
+    positions = pd.DataFrame(shares, kept.index).add_prefix("draft token ")
+    named = kept.assign(run=[_run(row) for row in rows], place=[where_of(row) for row in rows])
+    return pd.concat([named, positions], axis=1)
 
 
 def _run(row: dict[str, Any]) -> str:
