@@ -77,12 +77,7 @@ def predict(
     largest of its objectives) gets less in that proportion, and half at least: a load that is too
     high fails soon, one that is too low is sent to its end. One within them gets four fifths, as
     random arrivals queue where a closed loop does not.
-
-    Raises:
-        ValueError: the concurrency or the latency is not above 0.
     """
-    if concurrency <= 0 or e2e_mean_s <= 0:
-        raise ValueError("expected a concurrency and a latency above 0")
     rate = concurrency / e2e_mean_s
     return {tier: 0.8 * rate / min(max(margin, 1.0), 2.0) for tier, margin in margins.items()}
 
@@ -90,27 +85,23 @@ def predict(
 def locate(
     observations: Sequence[Observation], low: float, high: float, confidence: float
 ) -> Located:
-    """Locate the capacity between `low` and `high`, of which nothing else is known before.
+    """Locate the capacity between `low`, above 0, and `high`: nothing else is known before.
 
-    Args:
-        observations: all probes that have settled requests.
-        low: the lowest load that it may have, above 0.
-        high: the highest.
-        confidence: of the interval, in (0, 1); equal tails.
+    `observations` are all probes that have settled requests; the tails of the interval are equal.
     """
     capacity = np.linspace(math.log(low), math.log(high), GRID)
     steepness = np.log(SLOPES / STEEP) / STEEP_SIGMA
     log_weight = np.repeat(-0.5 * steepness[:, None] ** 2, GRID, axis=1)
     effect = _common_effect(observations)
-    for each in observations:
-        beyond = math.log(each.load) - capacity
-        if each.is_overload:
+    for observed in observations:
+        beyond = math.log(observed.load) - capacity
+        if observed.is_overload:
             log_weight -= np.logaddexp(0, -beyond / OVERLOAD_WIDTH)
             continue
-        log_share = math.log(each.allowed_ratio) + SLOPES[:, None] * beyond
+        log_share = math.log(observed.allowed_ratio) + SLOPES[:, None] * beyond
         share = np.exp(np.clip(log_share, -60, math.log(LARGEST_SHARE)))
-        violations = each.requests * min(each.share, LARGEST_SHARE)
-        kept = each.requests - violations
+        violations = observed.requests * min(observed.share, LARGEST_SHARE)
+        kept = observed.requests - violations
         log_weight += (violations * np.log(share) + kept * np.log1p(-share)) / effect
     weight = np.exp(log_weight - log_weight.max()).sum(axis=0)
     likely = weight >= (1 - confidence) * weight.max()
@@ -125,9 +116,9 @@ def locate(
 
 def _common_effect(observations: Sequence[Observation]) -> float:
     """Expected design effect: of the probes not far above the SLO, weighted by requests."""
-    near = [s for s in observations if not s.is_overload and s.share < FAR * s.allowed_ratio]
-    requests = sum(each.requests for each in near)
+    near = [o for o in observations if not o.is_overload and o.share < FAR * o.allowed_ratio]
+    requests = sum(o.requests for o in near)
     if not requests:
-        return max((each.design_effect for each in observations), default=1.0)
-    mean = sum(each.requests * each.design_effect for each in near) / requests
+        return max((o.design_effect for o in observations), default=1.0)
+    mean = sum(o.requests * o.design_effect for o in near) / requests
     return max(1.0, EXPECTED * mean)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from servetune.capacity.boundary import Located, Observation, locate
+from servetune.capacity.boundary import Observation, locate
 from servetune.capacity.sequential import OVERLOAD, Judgement
 from servetune.study.capacity import Search
 
@@ -74,33 +74,22 @@ def next_step(
 ) -> NextProbe | dict[str, Capacity]:
     """Choose the next probe, for the tier that is least known, or give all results.
 
-    Were the tiers searched one after another, the first could spend all probes.
-
-    Args:
-        search: the declaration.
-        predicted: a guess of each tier's capacity, for the first probe.
-        history: all probes so far, in order.
+    Were the tiers searched one after another, the first could spend all probes. `predicted` is a
+    guess of each tier's capacity, for the first probe.
     """
     answers = [_advance(search, tier, predicted[tier], history) for tier in search.slo]
-    wanted = [answer for answer in answers if isinstance(answer, _Wanted)]
+    wanted = [answer for answer in answers if not isinstance(answer, Capacity)]
     if wanted:
-        return max(wanted, key=lambda each: each.width).probe
+        return max(wanted, key=lambda answer: answer[0])[1]
     return {answer.tier: answer for answer in answers if isinstance(answer, Capacity)}
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """A tier's next probe, and how wide its interval is: the ratio of its ends."""
-
-    probe: NextProbe
-    width: float
 
 
 def _advance(
     search: Search, tier: str, predicted: float, history: Sequence[Probed]
-) -> _Wanted | Capacity:
+) -> tuple[float, NextProbe] | Capacity:
+    """Return a tier's result, or the ratio of its interval's ends and the next probe."""
     if not history:
-        return _Wanted(NextProbe(_within(search, predicted), tier), math.inf)
+        return math.inf, NextProbe(_within(search, predicted), tier)
     outcomes = [(probe.load, probe.judgements[tier].verdict) for probe in history]
     observations = observations_of(tier, history)
     at = locate(observations, search.lowest / BEYOND, search.highest * BEYOND, search.confidence)
@@ -113,7 +102,10 @@ def _advance(
         reason = f"kept at the highest load, {search.highest:g}: the capacity is above it"
         return Capacity(tier, "unbounded", search.highest, search.highest, None, binding, reason)
 
-    if _is_narrow(search, at) and len(history) > 1:
+    is_narrow = at.upper <= at.lower * (1 + search.tolerance) or (
+        search.over == "concurrency" and at.upper - at.lower <= 1
+    )
+    if is_narrow and len(history) > 1:
         reason = f"between {at.lower:.3g} and {at.upper:.3g} after {_count(history)}"
         return Capacity(tier, "found", at.median, at.lower, at.upper, binding, reason)
     top = max((each.load for each in observations), default=0.0)
@@ -131,7 +123,7 @@ def _advance(
             " enough requests settled; the capacity may be higher"
         )
         return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
-    return _Wanted(NextProbe(_within(search, load), tier), at.upper / at.lower)
+    return at.upper / at.lower, NextProbe(_within(search, load), tier)
 
 
 def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:
@@ -163,23 +155,20 @@ def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:
 
 def observations_of(tier: str, history: Sequence[Probed]) -> list[Observation]:
     """Return what the probes say of a tier: of each, the objective with most violations."""
-    observations = []
-    for probe in history:
-        judgement = probe.judgements[tier]
-        if not judgement.evidence:
-            continue
-        worst = max(judgement.evidence, key=lambda each: each.excess)
-        observations.append(
-            Observation(
-                load=probe.load,
-                requests=worst.requests,
-                share=worst.violations / max(worst.requests, 1),
-                allowed_ratio=worst.allowed_ratio,
-                design_effect=worst.design_effect,
-                is_overload=judgement.binding == OVERLOAD and judgement.verdict == "fail",
-            )
+    judgements = [(probe.load, probe.judgements[tier]) for probe in history]
+    return [
+        Observation(
+            load=load,
+            requests=worst.requests,
+            share=worst.violations / max(worst.requests, 1),
+            allowed_ratio=worst.allowed_ratio,
+            design_effect=worst.design_effect,
+            is_overload=judgement.binding == OVERLOAD and judgement.verdict == "fail",
         )
-    return observations
+        for load, judgement in judgements
+        if judgement.evidence
+        for worst in [max(judgement.evidence, key=lambda evidence: evidence.excess)]
+    ]
 
 
 def binding_at(tier: str, history: Sequence[Probed], load: float) -> str:
@@ -187,12 +176,6 @@ def binding_at(tier: str, history: Sequence[Probed], load: float) -> str:
     failed = [probe for probe in history if probe.judgements[tier].verdict == "fail"]
     nearest = min(failed or history, key=lambda probe: abs(math.log(probe.load / load)))
     return nearest.judgements[tier].binding
-
-
-def _is_narrow(search: Search, at: Located) -> bool:
-    if at.upper <= at.lower * (1 + search.tolerance):
-        return True
-    return search.over == "concurrency" and at.upper - at.lower <= 1
 
 
 def _within(search: Search, load: float) -> float:

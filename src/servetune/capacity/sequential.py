@@ -87,8 +87,8 @@ class Sample:
 class Evidence:
     """Where an objective stands among the settled requests of a probe.
 
-    `design_effect` is the variance of the number of violations over that of independent requests.
-    The evidence is in natural logarithms, already discounted by it.
+    `design_effect` is the variance of the number of violations over that of independent requests;
+    the evidence, in natural logarithms, is already discounted by it.
     """
 
     objective: str
@@ -117,8 +117,8 @@ class Judgement:
 def sample_of(objective: Objective, requests: Sequence[Finished]) -> Sample:
     """Turn requests, in order of arrival, into what an objective sees of them."""
     pairs = [_margin_and_score(objective, request) for request in requests]
-    table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-    return Sample(objective, table[:, 0], table[:, 1])
+    margin, score = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+    return Sample(objective, margin, score)
 
 
 def _margin_and_score(objective: Objective, request: Finished) -> tuple[float, float]:
@@ -152,16 +152,11 @@ def judge(
         arrival_s: when each request arrived.
         finish_s: when it finished.
         samples: one for each objective of the tier.
-        error: the probability with which the probe may be decided wrongly.
+        error: the probability with which the probe may be decided wrongly, in (0, 1).
         is_open_loop: whether requests come at a rate, so that a queue can grow without bound.
         budget: after so many settled requests it is `undecided` in place of `go on`.
         is_over: whether no more requests will come, which is the same.
-
-    Raises:
-        ValueError: no samples, or an error that is not in (0, 1).
     """
-    if not samples or not 0 < error < 1:
-        raise ValueError(f"expected samples and an error in (0, 1), not {len(samples)} and {error}")
     first = int(np.searchsorted(arrival_s, settled_at(arrival_s, finish_s)))
     settled = len(arrival_s) - first
     is_over = is_over or (budget is not None and settled >= budget)
@@ -185,9 +180,8 @@ def judge(
 
 def _weigh(sample: Sample, first: int, memory: float) -> Evidence:
     margin, score = sample.margin[first:], sample.score[first:]
-    if np.isnan(margin).any():
-        kept = ~np.isnan(margin)
-        margin, score = margin[kept], score[kept]
+    is_known = ~np.isnan(margin)
+    margin, score = margin[is_known], score[is_known]
     n, violations = len(score), float(score.sum())
     allowed = sample.objective.allowed_ratio
     effect = max(design_effect(margin, allowed), memory) * (1 + FEW / max(n, 1))

@@ -1,8 +1,4 @@
-"""What a session writes of each measurement, and of each search for the capacity.
-
-Every field with a unit carries it in its name. The records are small JSON files that live in
-Git; per-request data lives in `results/raw`.
-"""
+"""What a session writes of each measurement, and of each search for the capacity."""
 
 from pathlib import Path
 from typing import Literal
@@ -19,9 +15,8 @@ class ServerFacts(Record):
     """What the server of a measurement told about itself. None: it did not tell.
 
     `startup_s` is from the launch until it was ready. Its parts: weights, compilation, graph
-    capture, the engine's other work before it was ready (profiling, KV cache, warm-up), and in
-    `startup_imports_s` the rest: imports of all processes, configuration, opening the port.
-    `weights_gib` is memory on one device.
+    capture, the engine's other work (profiling, KV cache, warm-up), and in `startup_imports_s` the
+    rest: imports, configuration, opening the port. `weights_gib` is memory on one device.
     """
 
     vllm_version: str | None = None
@@ -179,12 +174,11 @@ Stopped = Literal["decided", "requests", "seconds", "failed"]
 
 
 class Probe(Record):
-    """What a probe of a search for the capacity found.
+    """What a probe of a search for the capacity found, by tier.
 
     `index` counts the probes of the search from 1; 0 is the closed loop before them, from which
-    the first is predicted. `tier` is the one that it was sent for; it stopped because that one was
-    decided, because its requests or its seconds were used up, or because it failed. `judgements`
-    are by tier.
+    the first is predicted. `tier` is the one that it was sent for, and that decided it if
+    anything did.
     """
 
     search: str
@@ -198,10 +192,9 @@ class MeasurementRecord(Record):
     """One load point, measured once: `results/<study>/records/<measurement>.json`.
 
     `status` is `ok`, `failed` (no numbers) or `invalid` (numbers that break a validity rule,
-    named in `rule`), by the limits of the study when it was measured; `reason` says why in plain
-    words and `log_tail` holds the end of the server's log. `turns` is empty without
-    conversations. `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values
-    at QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps).
+    named in `rule`), by the limits of the study when it was measured. `log_tail` is the end of the
+    server's log. `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values at
+    QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps).
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -234,8 +227,7 @@ class MeasurementRecord(Record):
 class SearchRecord(Record):
     """One search for the capacity: `results/<study>/searches/<search>.json`.
 
-    `measurements` are the ids of its probes in their order, the closed loop before them first;
-    `tiers` the result of each.
+    `measurements` are the ids of its probes in their order, the closed loop before them first.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -254,15 +246,10 @@ class SearchRecord(Record):
 
 
 def read_measurement(path: Path) -> MeasurementRecord:
-    """Read one measurement record.
-
-    Raises:
-        pydantic.ValidationError: the file does not hold such a record.
-        OSError: it cannot be read.
-    """
+    """Read one measurement record; raises a pydantic.ValidationError if it is none."""
     return MeasurementRecord.model_validate_json(path.read_bytes())
 
 
 def read_search(path: Path) -> SearchRecord:
-    """Read one search record; raises as `read_measurement` does."""
+    """Read one search record, as `read_measurement` does."""
     return SearchRecord.model_validate_json(path.read_bytes())

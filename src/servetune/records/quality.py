@@ -62,10 +62,5 @@ class QualityRecord(Record):
 
 
 def read_quality(path: Path) -> QualityRecord:
-    """Read one quality record.
-
-    Raises:
-        pydantic.ValidationError: the file does not hold such a record.
-        OSError: it cannot be read.
-    """
+    """Read one quality record, as `read_measurement` does."""
     return QualityRecord.model_validate_json(path.read_bytes())
