@@ -18,17 +18,12 @@ KEY = ["variant", "workload", "load_point"]
 def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Reduce the table to one row a (variant, workload, load point), in the table's order.
 
-    Args:
-        table: the tidy table, one row a measurement, as `tables.write.load_points` makes it.
-        baseline: the variant that the others are divided by.
-
-    Returns:
-        A row holds `measurements`, `ok`, `failed` and `invalid` (counts of repeats), `status`
-        (`ok`, `failed`, `invalid`, or `partial` if only some repeats are ok), `requests` (those
-        completed, over the ok repeats), the means over the ok repeats of every metric in
-        `METRICS` (geometric where it has a ratio), `<metric>_ratio` (variant / baseline) for those
-        that have a better way, `reason` (why repeats are not ok) and `no_ratio` (why ratios are
-        absent, as a clause). What is not known is None or NaN.
+    A row holds `measurements`, `ok`, `failed` and `invalid` (counts of repeats), `status` (`ok`,
+    `failed`, `invalid`, or `partial` if only some repeats are ok), `requests` (those completed,
+    over the ok repeats), the means over the ok repeats of every metric in `METRICS` (geometric
+    where it has a ratio), `<metric>_ratio` (variant / baseline) for those that have a better way,
+    `reason` (why repeats are not ok) and `no_ratio` (why ratios are absent, as a clause). What is
+    not known is None or NaN.
     """
     names, with_ratio = [*METRIC, "completed_requests"], list(WITH_RATIO)
     statuses = {status: table["status"] == status for status in ("ok", "failed", "invalid")}

@@ -73,13 +73,8 @@ class Growth:
 def growths(table: pd.DataFrame, baseline: str) -> list[Growth]:
     """Fit each variant that has several input lengths at one concurrency, the baseline first.
 
-    Args:
-        table: the tidy table, as `servetune.tables.write.load_points` makes it.
-        baseline: the variant that the others are compared with.
-
-    Returns:
-        Nothing of a concurrency at which fewer than two variants, or not the baseline, have
-        enough input lengths.
+    Nothing of a concurrency at which fewer than two variants, or not the baseline, have enough
+    input lengths.
     """
     rows = table[(table["status"] == "ok") & table["rate_rps"].isna()].assign(
         context=numbers(table["input_tokens"]) / numbers(table["completed_requests"]),
@@ -87,23 +82,26 @@ def growths(table: pd.DataFrame, baseline: str) -> list[Growth]:
     )
     rows = rows.dropna(subset=["concurrency", "context", "tpot_ms"])
     fitted: list[Growth] = []
-    for concurrency, here in rows.groupby("concurrency", sort=True):
+    for concurrency, here in rows.astype({"concurrency": int}).groupby("concurrency", sort=True):
         points = {
-            str(variant): (group["context"].to_numpy(float), group["tpot_ms"].to_numpy(float))
+            str(variant): group
             for variant, group in here.groupby("variant", sort=False)
             if _is_enough(group["context"])
         }
         if baseline not in points or len(points) < 2:
             continue
-        base = fit_line(*points[baseline])
+        lines = {
+            name: fit_line(group["context"].to_numpy(float), group["tpot_ms"].to_numpy(float))
+            for name, group in points.items()
+        }
+        base = lines[baseline]
         for name in sorted(points, key=lambda name: name != baseline):
-            context, is_base = points[name][0], name == baseline
-            line = fit_line(*points[name])
+            context, line, is_base = points[name]["context"], lines[name], name == baseline
             fitted.append(
                 Growth(
                     variant=name,
-                    concurrency=int(str(concurrency).removesuffix(".0")),
-                    lengths=len(np.unique(context)),
+                    concurrency=int(str(concurrency)),
+                    lengths=context.nunique(),
                     shortest=float(context.min()),
                     longest=float(context.max()),
                     line=line,

@@ -20,13 +20,9 @@ def drift(values: pd.DataFrame) -> pd.DataFrame:
     cumulative sum; Pettitt, A non-parametric approach to the change-point problem, Applied
     Statistics 28, 1979), and its p-value comes from seeded permutations of the order.
 
-    Args:
-        values: a row a launch and metric, of `servetune.analysis.launches.launch_values`.
-
-    Returns:
-        One row a metric, with its number of sessions: `change_ratio` is the level after
-        `changed_at` (when the first session after the change began) over the level before;
-        `p_value` is corrected for the metrics (Holm), and NaN with too few sessions.
+    One row a metric, with its number of sessions: `change_ratio` is the level after `changed_at`
+    (when the first session after the change began) over the level before; `p_value` is corrected
+    for the metrics (Holm), and NaN with too few sessions.
     """
     rows = [_drift(str(metric), of) for metric, of in values.groupby("metric", sort=False)]
     tests = pd.DataFrame(

@@ -1,7 +1,8 @@
 """Main effects and interactions, where the variants of a study form a factorial."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -24,51 +25,36 @@ class Factorial:
 def find_factorial(settings: dict[str, dict[str, Any]], baseline: str) -> Factorial | None:
     """Find the largest set of variants that combines changes to the baseline in all ways.
 
-    Args:
-        settings: all that decides how each variant is served, by variant and key.
-        baseline: the cell without any factor.
-
-    Returns:
-        None if no two changes occur alone and together.
+    `settings` are all that decides how each variant is served, by variant and key. None if no two
+    changes occur alone and together.
     """
     if baseline not in settings:
         return None
-    changes = {name: _changes(keys, settings[baseline]) for name, keys in settings.items()}
-    by_change: dict[frozenset[tuple[str, str]], str] = {}
+    base = settings[baseline]
+    changes = {
+        name: frozenset(
+            (key, repr(own.get(key)))
+            for key in own.keys() | base.keys()
+            if own.get(key) != base.get(key)
+        )
+        for name, own in settings.items()
+    }
+    variants: dict[frozenset[tuple[str, str]], str] = {}
     for name, change in changes.items():
-        by_change.setdefault(change, name)
-    alone = [name for change, name in by_change.items() if change]
-    for size in range(min(len(alone), MOST_FACTORS), 1, -1):
-        for factors in combinations(alone, size):
-            cells = _cells(factors, changes, by_change)
-            if cells is not None:
-                return Factorial(list(factors), cells)
+        variants.setdefault(change, name)
+
+    def cell(chosen: Iterable[str]) -> frozenset[tuple[str, str]]:
+        return frozenset[tuple[str, str]]().union(*(changes[name] for name in chosen))
+
+    alone = [name for change, name in variants.items() if change]
+    sizes = range(min(len(alone), MOST_FACTORS), 1, -1)
+    for factors in chain.from_iterable(combinations(alone, size) for size in sizes):
+        # Two values of one key are levels of a factor, and not two factors.
+        keys = [key for name in factors for key, _ in changes[name]]
+        cells = [c for size in range(len(factors) + 1) for c in combinations(factors, size)]
+        if len(set(keys)) == len(keys) and all(cell(chosen) in variants for chosen in cells):
+            return Factorial(list(factors), {frozenset(c): variants[cell(c)] for c in cells})
     return None
-
-
-def _changes(keys: dict[str, Any], base: dict[str, Any]) -> frozenset[tuple[str, str]]:
-    names = keys.keys() | base.keys()
-    return frozenset(
-        (name, repr(keys.get(name))) for name in names if keys.get(name) != base.get(name)
-    )
-
-
-def _cells(
-    factors: tuple[str, ...],
-    changes: dict[str, frozenset[tuple[str, str]]],
-    by_change: dict[frozenset[tuple[str, str]], str],
-) -> dict[frozenset[str], str] | None:
-    cells = {}
-    for size in range(len(factors) + 1):
-        for chosen in combinations(factors, size):
-            together = frozenset[tuple[str, str]]().union(*(changes[name] for name in chosen))
-            # Two values of one key are levels of a factor, and not two factors.
-            if len({key for key, _ in together}) < sum(len(changes[name]) for name in chosen):
-                return None
-            if together not in by_change:
-                return None
-            cells[frozenset(chosen)] = by_change[together]
-    return cells
 
 
 def effects(values: pd.DataFrame, factorial: Factorial) -> pd.DataFrame:
@@ -79,14 +65,9 @@ def effects(values: pd.DataFrame, factorial: Factorial) -> pd.DataFrame:
     other factors; the interaction of two is by how much one changes the ratio of the other, so
     that 1 means that the effects multiply. Variances are those of the cells, as in Welch's test.
 
-    Args:
-        values: a row a launch and metric, of `servetune.analysis.launches.launch_values`.
-        factorial: the cells.
-
-    Returns:
-        Columns workload, load_point, metric, effect, ratio, ratio_low, ratio_high, is_proven and
-        p_value: of no effect, corrected for all rows (Holm). No row where a cell has fewer than
-        two launches.
+    Columns workload, load_point, metric, effect, ratio, ratio_low, ratio_high, is_proven and
+    p_value: of no effect, corrected for all rows (Holm). No row where a cell has fewer than two
+    launches.
     """
     groups = group_launches(values)
     repeated = groups[groups["launches"] > 1]

@@ -18,17 +18,11 @@ _NORMAL = special.ndtri(0.5 + CONFIDENCE / 2)
 def launch_values(
     table: pd.DataFrame, quantiles: pd.DataFrame, metrics: tuple[str, ...] = JUDGED
 ) -> pd.DataFrame:
-    """Return one row a (measurement that is ok, metric).
+    """Return one row a (measurement that is ok, metric), from the tidy table and distributions.
 
-    Args:
-        table: the tidy table of `servetune.tables.write.load_points`.
-        quantiles: the distributions of `servetune.tables.write.quantiles`.
-        metrics: columns of the table.
-
-    Returns:
-        Columns variant, repeat, order, started_at, session, measurement, workload, load_point,
-        metric, value, log_value and request_variance: of the log value, from the requests of
-        this launch alone; NaN where it is not known, as of a throughput.
+    Columns variant, repeat, order, started_at, session, measurement, workload, load_point, metric,
+    value, log_value and request_variance: of the log value, from the requests of this launch
+    alone; NaN where it is not known, as of a throughput.
     """
     ok = table[table["status"] == "ok"]
     about = ["variant", "repeat", "order", "started_at", "session", "measurement"]
@@ -69,7 +63,7 @@ def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:
 def quantile_interval(
     curves: Floats, probabilities: Floats, at: float, requests: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the distribution-free interval of a quantile, from the quantiles of a sample.
+    """Return the distribution-free interval at 95 % of a quantile, from the quantiles of samples.
 
     Woodruff, Confidence intervals for medians and other position measures (Journal of the
     American Statistical Association 47, 1952): the interval of the proportion, mapped through
@@ -80,10 +74,7 @@ def quantile_interval(
         curves: quantiles of each sample, [samples, probabilities].
         probabilities: rising, in [0, 1].
         at: the quantile wanted, in [0, 1].
-        requests: the size of each sample.
-
-    Returns:
-        The ends at 95 %, [samples]; NaN where the sample is too small to have one.
+        requests: the size of each sample; where it is too small, the ends are NaN.
     """
     half = _NORMAL * np.sqrt(at * (1 - at) / requests)
     return _read(curves, probabilities, at - half), _read(curves, probabilities, at + half)
@@ -124,11 +115,10 @@ def as_group(rows: pd.DataFrame, suffix: str = "") -> Group:
 def percentile_intervals(table: pd.DataFrame, quantiles: pd.DataFrame) -> pd.DataFrame:
     """Give each of the percentiles INTERVALS its interval: one row a (variant, place, metric).
 
-    Returns:
-        Columns variant, workload, load_point, metric, launches, value (geometric mean over the
-        launches), low and high. With several launches the interval is Student's, of the launches'
-        log values; with one it covers that launch's requests alone, and another launch may well
-        lie outside. NaN where the requests are too few for an interval.
+    Columns variant, workload, load_point, metric, launches, value (geometric mean over the
+    launches), low and high. With several launches the interval is Student's, of the launches' log
+    values; with one it covers that launch's requests alone, and another launch may well lie
+    outside. NaN where the requests are too few for an interval.
     """
     groups = group_launches(launch_values(table, quantiles, INTERVALS))
     group = as_group(groups)

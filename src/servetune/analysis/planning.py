@@ -52,18 +52,16 @@ def repeats_to_decide(
     comparisons: int = 1,
     most: int = MOST,
 ) -> Floats:
-    """Return the launches of each variant with which a verdict is found with a power of 90 %.
+    """Return the launches of each variant, at least 2, that give a verdict with a power of 90 %.
+
+    Infinite if `most` do not decide, as of a difference that is about the margin. Elementwise.
 
     Args:
-        log_ratio: the difference to plan for, elementwise.
+        log_ratio: the difference to plan for.
         variance: of one launch's log value, the same for both variants.
         margin: the smallest difference of interest, a positive log ratio.
         comparisons: verdicts that are asked for at once; the level is divided by them.
         most: launches beyond which it is not worth deciding.
-
-    Returns:
-        A number of launches, at least 2; infinite if `most` do not decide, as of a difference
-        that is about the margin.
     """
     size, spread = np.broadcast_arrays(np.abs(log_ratio), np.sqrt(variance))
     level = (1 - CONFIDENCE) / comparisons
@@ -117,17 +115,13 @@ def _power(size: Floats, spread: Floats, margin: float, launches: Floats, level:
 def resolution(launches: pd.DataFrame, equivalence: float, comparisons: int) -> pd.DataFrame:
     """Tell for each metric which difference the launches at hand would call, with a power of 90 %.
 
-    Args:
-        launches: a row a launch and metric, of `servetune.analysis.launches.launch_values`.
-        equivalence: the smallest relative difference of interest, such as 0.03.
-        comparisons: verdicts of the table, which share the level.
-
-    Returns:
-        A row a metric with at least two launches of a variant, of which the spread is told by all
-        variants together. `spread_ratio` is the standard deviation of a launch's log value.
-        `repeats` are the fewest of any variant that has two, `smallest_difference` is what they
-        would call (relative, 0.2 for 20 %; infinite if nothing), and `repeats_for_difference`
-        what a difference of `DIFFERENCE` takes. Both plan with an upper bound of the spread.
+    `equivalence` is the smallest relative difference of interest, such as 0.03; `comparisons` are
+    the verdicts that share the level. A row a metric with at least two launches of a variant, of
+    which the spread is told by all variants together. `spread_ratio` is the standard deviation of
+    a launch's log value. `repeats` are the fewest of any variant that has two,
+    `smallest_difference` is what they would call (relative, 0.2 for 20 %; infinite if nothing),
+    and `repeats_for_difference` what a difference of `DIFFERENCE` takes. Both plan with an upper
+    bound of the spread.
     """
     groups = group_launches(launches)
     margin, comparisons, rows = float(np.log1p(equivalence)), max(1, comparisons), []

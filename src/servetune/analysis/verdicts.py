@@ -28,10 +28,7 @@ it."""
 def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFrame:
     """Give the verdict of each variant against the baseline at the same place.
 
-    Args:
-        values: a row a launch and metric, of `servetune.analysis.launches.launch_values`.
-        baseline: the variant that the others are compared with.
-        equivalence: the smallest relative difference of interest, such as 0.03.
+    Takes `launch_values` and the smallest relative difference of interest, such as 0.03.
 
     Returns:
         A row a (variant, workload, load_point, metric), in the order of the values, with the

@@ -80,10 +80,8 @@ def cases(
 ) -> list[Case]:
     """Return a case a row of the tidy table, in its order.
 
-    Args:
-        table: as `servetune.tables.write.load_points` makes it.
-        sessions: session records by id; of one that is missing, the engine is not known.
-        declared: the ceilings of one device, where the study tells them.
+    The engine is not known of a session that is missing; `declared` are the ceilings of one
+    device, where the study tells them.
     """
     rows = records_of(table)
     loads = grouped(rows, lambda row: (row["variant"], row["workload"]))
