@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import takewhile
+from operator import attrgetter
 
 import pandas as pd
 
@@ -38,11 +39,7 @@ class Speedup:
 
 @dataclass(frozen=True)
 class Payoff:
-    """The closed loops of a variant and workload by concurrency, with their speed-ups.
-
-    `pays_at` is the last at which it pays, as at all below; `stops_at` the first at which it does
-    not. Where it stops paying is between them.
-    """
+    """The closed loops of a variant and workload by concurrency, with their speed-ups."""
 
     variant: str
     plain: str
@@ -51,13 +48,13 @@ class Payoff:
 
     @property
     def pays_at(self) -> tuple[float, Speedup] | None:
-        """None where it does not pay at the lightest load."""
+        """The last load at which it pays, as at all below; None if not at the lightest."""
         paying = list(takewhile(lambda point: point[1].pays, self.points))
         return paying[-1] if paying else None
 
     @property
     def stops_at(self) -> tuple[float, Speedup] | None:
-        """None where it pays, or may pay, at every load."""
+        """The first load at which it does not pay; None where it pays, or may pay, at all."""
         return next((point for point in self.points if point[1].pays is False), None)
 
     @property
@@ -71,19 +68,16 @@ def counterparts(plan: Plan) -> dict[str, str]:
 
     The baseline comes first where several do.
     """
+    served = attrgetter("engine", "model", "server", "environment")
     first = {session.variant: session for session in reversed(plan.sessions)}
     plain = [session for session in first.values() if session.speculative is None]
     plain.sort(key=lambda session: session.variant != plan.baseline)
-    pairs = {}
-    for name, session in first.items():
-        same = [other.variant for other in plain if _served(other) == _served(session)]
-        if session.speculative is not None and same:
-            pairs[name] = same[0]
-    return pairs
-
-
-def _served(session: Session) -> tuple[object, ...]:
-    return session.engine, session.model, session.server, session.environment
+    return {
+        session.variant: same[0].variant
+        for session in first.values()
+        if session.speculative is not None
+        if (same := [other for other in plain if served(other) == served(session)])
+    }
 
 
 def speedups(plan: Plan, launches: pd.DataFrame) -> dict[Place, Speedup]:
@@ -96,11 +90,11 @@ def speedups(plan: Plan, launches: pd.DataFrame) -> dict[Place, Speedup]:
     for variant, plain in counterparts(plan).items():
         pair = of_metric[of_metric["variant"].isin([variant, plain])]
         for row in records_of(judge(pair, plain, plan.equivalence)):
-            ratio, low, high = (known(row[n]) for n in ("ratio", "ratio_low", "ratio_high"))
-            if ratio:
-                ends = (1 / high if high else None, 1 / low if low else None)
+            values = (known(row[name]) for name in ("ratio", "ratio_high", "ratio_low"))
+            value, low, high = (1 / ratio if ratio else None for ratio in values)
+            if value:
                 place = (variant, row["workload"], row["load_point"])
-                measured[place] = Speedup(1 / ratio, *ends, plan.equivalence)
+                measured[place] = Speedup(value, low, high, plan.equivalence)
     return measured
 
 

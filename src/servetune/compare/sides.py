@@ -45,11 +45,7 @@ class Side:
 
 
 def workspace_side(root: Path) -> Side:
-    """Read the working tree.
-
-    Raises:
-        UserError: nothing was measured with its parameters yet.
-    """
+    """Read the working tree; raises a UserError if nothing was measured with its parameters."""
 
     def read(path: str) -> bytes | None:
         file = root / path
@@ -59,11 +55,7 @@ def workspace_side(root: Path) -> Side:
 
 
 def revision_side(revision: str, root: Path) -> Side:
-    """Read a Git revision, without a checkout.
-
-    Raises:
-        UserError: no such revision, or it holds no tables of its study.
-    """
+    """Read a Git revision, without a checkout; raises a UserError if it holds no tables."""
     commit = _git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None:
         raise UserError(f"{revision}: no such Git revision; expected a branch, tag or commit")
@@ -71,14 +63,15 @@ def revision_side(revision: str, root: Path) -> Side:
     prefix = (_git(root, "rev-parse", "--show-prefix") or b"").decode().strip()
     sha = commit.decode().strip()
     packed = _git(root, "archive", "--format=tar", f"{sha}:{prefix}")
-    held: dict[str, bytes] = {}
+    files = {}
     with tarfile.open(fileobj=io.BytesIO(packed or b""), mode="r:") as archive:
         for member in archive:
-            if member.isfile() and member.name.startswith(("params.yaml", "studies/", "results/")):
-                content = archive.extractfile(member)
-                held[member.name] = content.read() if content else b""
+            if member.name.startswith(("params.yaml", "studies/", "results/")) and (
+                content := archive.extractfile(member)
+            ):
+                files[member.name] = content.read()
     name = sha[:12] if sha.startswith(revision) else f"{revision} ({sha[:12]})"
-    return _side(name, held.get, "no tables; measure that revision and commit results/")
+    return _side(name, files.get, "no tables; measure that revision and commit results/")
 
 
 def _git(root: Path, *words: str) -> bytes | None:
@@ -90,13 +83,12 @@ def _side(label: str, read: Reader, without: str) -> Side:
     params = _yaml(read("params.yaml"))
     study = str(params.get("study"))
     results = f"results/{study}"
-    table, quantiles = (read(f"{results}/{name}.parquet") for name in ("load_points", "quantiles"))
-    if table is None or quantiles is None:
+    if read(f"{results}/load_points.parquet") is None:
         raise UserError(f"{label}: {results}/load_points.parquet: {without}")
-    points = pd.read_parquet(io.BytesIO(table))
-    capacities, quality = (
-        pd.read_parquet(io.BytesIO(held)) if held else pd.DataFrame()
-        for held in (read(f"{results}/{name}.parquet") for name in ("capacities", "quality"))
+    points, quantiles, capacities, quality = (
+        pd.read_parquet(io.BytesIO(content)) if content else pd.DataFrame()
+        for name in ("load_points", "quantiles", "capacities", "quality")
+        for content in [read(f"{results}/{name}.parquet")]
     )
     # A table of an older version knows no probes; they are compared with nothing.
     points = declared(points) if "probe" in points else points
@@ -107,7 +99,7 @@ def _side(label: str, read: Reader, without: str) -> Side:
         study=_yaml(read(f"studies/{study}.yaml")),
         # A table of an older version has no order.
         table=points if "order" in points else points.assign(order=range(len(points))),
-        quantiles=pd.read_parquet(io.BytesIO(quantiles)),
+        quantiles=quantiles,
         sessions={id: s for id, c in named.items() if c is not None and (s := _session(c))},
         capacities=capacities,
         quality=quality,

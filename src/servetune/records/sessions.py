@@ -49,8 +49,8 @@ class Ceilings(Record):
 
     def flop_s(self, compute: str) -> float | None:
         """FLOPs a second of matrix multiplications in a type."""
-        told = getattr(self, f"{compute}_tflop_s", None) or self.bf16_tflop_s
-        return told * 1e12 if told else None
+        tflop_s = getattr(self, f"{compute}_tflop_s", None) or self.bf16_tflop_s
+        return tflop_s * 1e12 if tflop_s else None
 
     def of(self, devices: int) -> "Ceilings":
         """Return the ceilings of several such devices together."""
@@ -89,9 +89,8 @@ class SessionRecord(Record):
     """One variant and repeat: `results/<study>/sessions/<session>.json`.
 
     `measurements` are all that it owed, probes and searches for the capacity included.
-    `launches` is empty when every measurement that the session owes was there already;
-    it has several entries when the session was interrupted and went on. `order` is the place
-    that the plan gave it among its sessions, from 0; `started_at` of a launch tells the real one.
+    `launches` has several entries when the session was interrupted and went on. `order` is the
+    place that the plan gave it, from 0; `started_at` of a launch tells the real one.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -108,5 +107,5 @@ class SessionRecord(Record):
 
 
 def read_session(path: Path) -> SessionRecord:
-    """Read one session record; raises as `read_measurement` does."""
+    """Read one session record, as `read_measurement` does."""
     return SessionRecord.model_validate_json(path.read_bytes())

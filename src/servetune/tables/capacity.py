@@ -47,9 +47,8 @@ PROBES = (*PLACE, "search", "probe", "load", "tier", "verdict", "binding", "stop
 def probes(records: list[MeasurementRecord]) -> pd.DataFrame:
     """Make the table of probes: one row a (probe, tier, objective).
 
-    Columns: measurement, variant, workload, load_point, repeat, search, probe (from 1), load (in
-    the unit of the search), tier, verdict, binding, stopped (why it ended), sent_for (the tier),
-    duration_s, status, and those of Evidence: `objective` is null without settled requests.
+    `probe` counts from 1, `load` is in the unit of the search, `sent_for` is a tier, and
+    `objective` null without settled requests.
     """
     rows = []
     for record in records:

@@ -51,9 +51,9 @@ class Wanted:
 
 
 def wanted(stamp: str, digest: str) -> Wanted:
-    """Compare a step's digest with the stamp that it left, and write down what is wanted.
+    """Compare a step's digest with the stamp that it left.
 
-    The file is written only when the step has to run: newer than its outputs and of other
+    What is wanted is written only when the step has to run: newer than its outputs and of other
     content, it makes Snakemake run it with or without a memory of earlier runs.
     """
     path = Path(".servetune", f"{Path(stamp).name}.wanted")
@@ -75,7 +75,7 @@ def _records(plan: Plan, root: Path) -> list[Path]:
     searches = [search_path(plan.study, search.id, root) for search in plan.searches]
     probes = [id for path in searches if path.is_file() for id in read_search(path).measurements]
     ids = [*(m.id for m in plan.measurements), *probes]
-    qualities = [quality_path(plan.study, each.id, root) for each in plan.qualities]
+    qualities = [quality_path(plan.study, quality.id, root) for quality in plan.qualities]
     return [*(record_path(plan.study, id, root) for id in ids), *searches, *qualities]
 
 

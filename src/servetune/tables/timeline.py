@@ -41,18 +41,16 @@ GAUGES = {"requests_running": "mean", "requests_waiting": "mean", "kv_cache_usag
 def timeline(
     records: list[MeasurementRecord], raw: Path, before: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Reduce the samples of each measurement.
+    """Reduce the samples of each measurement to one row a (measurement, bin of its samples).
+
+    `time_s` counts from the first sample under load of the run, a session's launch; the gauges are
+    means (of the KV cache the maximum) and the rates those between bins. A list in
+    `acceptance_by_position` holds the share of draft tokens accepted at each position.
 
     Args:
         records: the measurements, in their order.
         raw: `results/raw/<study>`, which holds the samples of each launch.
         before: what this returned earlier, for runs whose samples are not here.
-
-    Returns:
-        A row a (measurement, bin of its samples) with COLUMNS. `time_s` counts from the first
-        sample under load of the run, a session's launch; the gauges are means (of the KV cache
-        the maximum) and the rates those between bins. A list in `acceptance_by_position` holds
-        the share of draft tokens accepted at each position.
     """
     parts = []
     runs = grouped(records, lambda record: (record.session, record.launch))

@@ -110,11 +110,7 @@ def _costs(record: MeasurementRecord, price_usd_per_hour: float | None) -> dict[
 
 
 def turns(records: list[MeasurementRecord]) -> pd.DataFrame:
-    """Make the table of conversations by turn, of measurements that are ok.
-
-    Columns: measurement, variant, workload, load_point, repeat, and those of TurnMetrics; `turn`
-    counts from 1.
-    """
+    """Make the table of conversations by turn, of measurements that are ok."""
     rows = [{**_place(record), **turn.model_dump()} for record in records for turn in record.turns]
     return pd.DataFrame(rows, columns=[*PLACE, *TurnMetrics.model_fields])
 
@@ -129,11 +125,7 @@ def ok_records(plan: Plan, records: dict[str, MeasurementRecord]) -> list[Measur
 
 
 def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:
-    """Make the table of latency distributions of the measurements that are ok.
-
-    Columns: measurement, variant, workload, load_point, repeat, latency (`ttft`, `tpot`, `itl`,
-    `e2e`), probability in [0, 1], value_ms.
-    """
+    """Make the table of latency distributions of the measurements that are ok."""
     rows = [
         {**place, "latency": latency, "probability": probability, "value_ms": value}
         for record, place in ((record, _place(record)) for record in records)

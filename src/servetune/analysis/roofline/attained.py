@@ -24,10 +24,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Engine:
-    """What decides the roofline of a server: its checkpoints and the ceilings of all its devices.
-
-    `draft_tokens` is how many tokens a draft has; 0 without speculation.
-    """
+    """What decides the roofline of a server: its checkpoints, and the ceilings of all devices."""
 
     model: Architecture
     ceilings: Ceilings

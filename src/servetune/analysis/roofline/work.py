@@ -32,8 +32,8 @@ class Work:
 class Utilization:
     """What was achieved of what is possible: MBU and MFU in [0, 1], and the least time.
 
-    `bound` is `bandwidth` or `compute`, whichever alone takes longer. `is_possible` is false if
-    more was achieved than the device can do: then the time, the work or a ceiling is wrong.
+    `bound` is `bandwidth` or `compute`, whichever alone takes longer. If more was achieved than
+    `is_possible`, the time, the work or a ceiling is wrong.
     """
 
     mbu: float
@@ -67,14 +67,10 @@ def head(model: Architecture, tokens: float) -> Work:
 def decode_step(
     model: Architecture, batch: float, context: float, kv_bytes: float, tokens: int = 1
 ) -> Work:
-    """Run one step of decode.
+    """Run one step of decode of a batch of sequences.
 
-    Args:
-        model: the checkpoint.
-        batch: sequences in the step.
-        context: tokens that each has in the KV cache, on average.
-        kv_bytes: bytes of one value in the KV cache.
-        tokens: tokens of each sequence in the step; several to verify a draft.
+    `context` is the tokens that each has in the KV cache, on average, and `kv_bytes` the bytes of
+    one value there; `tokens` are those of each sequence in the step: several to verify a draft.
     """
     kept = model.kv_values_per_token * kv_bytes
     attention = Work(
@@ -106,12 +102,8 @@ def prefill(
 ) -> Work:
     """Read one prompt, alone.
 
-    Args:
-        model: the checkpoint.
-        tokens: those of the prompt that were not in the prefix cache.
-        cached: those that were.
-        batched_tokens: so many go through the model in one pass (`max_num_batched_tokens`).
-        kv_bytes: bytes of one value in the KV cache.
+    `tokens` are those that were not in the prefix cache, `cached` those that were; so many as
+    `batched_tokens` go through the model in one pass (`max_num_batched_tokens`).
     """
     in_pass = max(1.0, min(tokens, batched_tokens))
     weights = passes(model, in_pass).times(tokens / in_pass)
