@@ -43,7 +43,7 @@ from servetune.plan.make import make_plan  # noqa: E402
 from servetune.plan.planned import Measurement, PlannedSearch, Session  # noqa: E402
 from servetune.records.measurements import MeasurementRecord, read_search  # noqa: E402
 from servetune.records.paths import search_path  # noqa: E402
-from servetune.sessions import probes, searches  # noqa: E402
+from servetune.sessions import owed, probes  # noqa: E402
 from servetune.sessions.session import run_session  # noqa: E402
 from servetune.study.capacity import Slo  # noqa: E402
 from servetune.study.workloads import LoadPoint  # noqa: E402
@@ -162,7 +162,7 @@ def measure(session: Session, root: Path, sizes: list[int], until_s: float = mat
         way, _ = way_of(search.workload)
         return peers.get(way, probes.next_measurement)(search, records)
 
-    with patch.object(searches, "next_measurement", choose):
+    with patch.object(owed, "next_measurement", choose):
         run_session(session, root, until_s)
 
 
@@ -283,7 +283,7 @@ def read_answers(study: str, root: Path) -> list[Answer]:
     answers = []
     for path in sorted(search_path(study, "*", root).parent.glob("*.json"), key=_written):
         record = read_search(path)
-        sent = searches.probes_of([record], root)
+        sent = owed.probes_of([record], root)
         (way, _), found = way_of(record.workload), record.tiers["slo"]
         if found.ended == "failed" or sent[0].metrics is None:
             print(f"{way} failed: {found.reason}")

@@ -24,8 +24,7 @@ from servetune.records.measurements import read_measurement, read_search
 from servetune.records.paths import launch_files, raw_folder
 from servetune.records.quality import read_quality
 from servetune.records.sessions import Launch
-from servetune.sessions.owed import count_owed
-from servetune.sessions.searches import end_finished
+from servetune.sessions.owed import count_owed, end_finished
 from servetune.sessions.session import write_session
 from servetune.workloads.datasets import read_requests
 

@@ -1,13 +1,16 @@
-"""What a load point needs before its server is ready: rows of known length, and a schedule.
+"""What a load point needs before it is sent: rows of known length, a schedule, a warm server.
 
 Where a dataset holds answers in place of their lengths, or a workload declares a maximum, only the
 model's tokenizer can tell the lengths.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from servetune.errors import UserError
 from servetune.load.rows import Row, Turn, turns_of
@@ -137,3 +140,36 @@ def _output_tokens(turn: Turn, encode: Encode | None) -> int:
         return turn["output_tokens"]
     assert encode is not None
     return max(1, len(encode(turn["output_text"]).ids))
+
+
+def warm_up(client: httpx.Client, model: str, rows: list[Row], load: Load) -> None:
+    """Send the first turns of some rows and wait for their answers, as the load will send its own.
+
+    Args:
+        client: of the server, with its key.
+        model: the name that it serves.
+        rows: of the dataset, resolved.
+        load: the declared load.
+
+    Raises:
+        httpx.HTTPError: the server did not answer one.
+    """
+
+    def send(row: Row) -> None:
+        turn = turns_of(row)[0]
+        content = {
+            "model": model,
+            "max_tokens": turn["output_tokens"],
+            "temperature": 0,
+            "ignore_eos": True,
+        }
+        if load.is_chat:
+            path = "/v1/chat/completions"
+            content["messages"] = [{"role": "user", "content": turn["prompt"]}]
+        else:
+            path = "/v1/completions"
+            content["prompt"] = turn["prompt"]
+        client.post(path, json=content).raise_for_status()
+
+    with ThreadPoolExecutor(max(1, min(len(rows), load.concurrency or len(rows)))) as pool:
+        list(pool.map(send, rows))

@@ -1,11 +1,12 @@
 """The validity card of a load: evidence from its requests, its server and its machine."""
 
+from typing import Any
+
 import pandas as pd
 
 from servetune.load.prefixes import implied_hit_ratio
 from servetune.load.schedule import ScheduledRequest
 from servetune.records.loads import Load
-from servetune.records.measurements import Card
 
 ENOUGH = 0.9
 """A load that ran for this share of its declared duration did not end early."""
@@ -16,8 +17,8 @@ def from_requests(
     schedule: list[ScheduledRequest],
     load: Load,
     block_tokens: int | None = None,
-) -> Card:
-    """Fill the part of a card that the request table and the schedule tell.
+) -> dict[str, Any]:
+    """Return the fields of a card that the request table and the schedule tell.
 
     `block_tokens` are those of a block of the server's KV cache, where it tells them.
     """
@@ -26,18 +27,17 @@ def from_requests(
     wrong = int((ok["output_tokens"] != ok["asked_output_tokens"]).sum())
     offered_rps, sent_rps = _rates(requests, schedule, load)
     delays_ms = requests["send_delay_ms"].dropna()
-    return Card(
-        first_error=str(errors.iloc[0]) if len(errors) else None,
-        ended_early=_ended_early(requests, schedule, load),
-        implied_prefix_cache_hit_ratio=implied_hit_ratio(
-            schedule, requests, load.is_chat, block_tokens
-        ),
-        offered_rate_rps=offered_rps,
-        sent_rate_rps=sent_rps,
-        send_delay_p50_ms=float(delays_ms.quantile(0.5)) if len(delays_ms) else None,
-        send_delay_p99_ms=float(delays_ms.quantile(0.99)) if len(delays_ms) else None,
-        wrong_length_requests=wrong if load.ignore_eos else None,
-    )
+    hit_ratio = implied_hit_ratio(schedule, requests, load.is_chat, block_tokens)
+    return {
+        "first_error": str(errors.iloc[0]) if len(errors) else None,
+        "ended_early": _ended_early(requests, schedule, load),
+        "implied_prefix_cache_hit_ratio": hit_ratio,
+        "offered_rate_rps": offered_rps,
+        "sent_rate_rps": sent_rps,
+        "send_delay_p50_ms": float(delays_ms.quantile(0.5)) if len(delays_ms) else None,
+        "send_delay_p99_ms": float(delays_ms.quantile(0.99)) if len(delays_ms) else None,
+        "wrong_length_requests": wrong if load.ignore_eos else None,
+    }
 
 
 def _rates(

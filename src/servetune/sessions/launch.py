@@ -1,5 +1,7 @@
 """One launch of a session's server: start it, send what is owed, record each, stop it."""
 
+import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -9,25 +11,24 @@ from typing import Any
 
 import psutil
 
-from servetune.engines.environments import read_engine
+from servetune.engines.arguments import as_argv
+from servetune.engines.environments import engine_id, read_engine
 from servetune.errors import UserError
 from servetune.files import write_json, write_table
-from servetune.load.client import Clients
+from servetune.load.client import Clients, LoadClient
 from servetune.load.prepare import Prepared, prepare
+from servetune.load.registry import GENERATORS
 from servetune.models.architecture import read_architecture
 from servetune.models.make import checkpoint
-from servetune.plan.planned import Measurement, PlannedSearch, Session
+from servetune.plan.planned import Measurement, Session
 from servetune.progress import say
 from servetune.records.measurements import MeasurementRecord, ServerFacts
 from servetune.records.paths import launch_files, quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
-from servetune.sessions import searches
+from servetune.sessions import owed
 from servetune.sessions.hardware import describe_host
 from servetune.sessions.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
-from servetune.sessions.owed import next_owed, owed_by, owes_quality
-from servetune.sessions.probes import scout
-from servetune.sessions.processes import checkpoint_of, client_of, server_of
 from servetune.sessions.provenance import git_state, now
 from servetune.sessions.quality.measure import blank_quality, measure_quality
 from servetune.sessions.server.ceilings import measured_ceilings
@@ -35,6 +36,9 @@ from servetune.sessions.server.process import Server, ServerError
 from servetune.telemetry.gpus import Gpus, other_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
+
+OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
+"""Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
 
 
 class ServerLaunch:
@@ -49,22 +53,34 @@ class ServerLaunch:
         self._root = root
         self._number = len(launch_files(session.study, session.id, root)) + 1
         self._raw = raw_folder(session.study, session.id, root)
-        repeat = "" if session.repeat == 1 else f" r{session.repeat}"
-        self._label = f"{session.variant}{repeat}"
-        self._server = server_of(session, self._number, root)
-        self._told = _new_launch(session, self._number, self._server, root)
+        self._server = self._make_server()
+        engine = read_engine(session.engine)
+        host = describe_host(session.visible_gpus)
+        draft = checkpoint(session.draft, root) if session.draft else None
+        self._launch = Launch(
+            launch=self._number,
+            status="failed",
+            command=self._server.command,
+            environment=self._server.environment,
+            started_at=now(),
+            versions=engine.versions,
+            git=git_state(root),
+            host=host,
+            model=read_architecture(checkpoint(session.model, root)),
+            draft=read_architecture(draft) if draft else None,
+            ceilings=measured_ceilings(engine, host, session.environment),
+        )
 
     def run(self, until_s: float) -> None:
         """Measure until nothing is owed, the time is up, or the server is gone."""
         session, server, root = self._session, self._server, self._root
-        owed = owed_by(session, root)
+        pending = owed.owed_by(session, root)
         with ExitStack() as stack:
             stack.callback(lambda: self._note(stopped_at=now()))
             stack.callback(server.stop)
-            clients = Clients(lambda name: client_of(session, name, self._number, server, root))
+            clients = Clients(self._make_client)
             stack.callback(clients.stop)
-            extent = _extent(owed, session.searches, owes_quality(session, root))
-            self._say(f"starting vllm serve; {extent} to go")
+            self._say(f"starting vllm serve; {self._extent(len(pending))} to go")
             devices = Gpus(session.visible_gpus)
             stack.callback(devices.close)
             before = devices.processes()
@@ -72,9 +88,9 @@ class ServerLaunch:
             for generator in session.generators:
                 clients.start(generator)
             loads = _Loads(session, root)
-            for early in owed:
-                loads.prepare(early)
-            facts = self._wait_ready(owed)
+            for measurement in pending:
+                loads.prepare(measurement)
+            facts = self._wait_ready(pending)
             if facts is None:
                 return
             neighbours = _neighbours(devices, before)
@@ -89,14 +105,46 @@ class ServerLaunch:
                 server=server,
                 facts=facts,
                 clients=clients,
-                tokenizer=checkpoint_of(session.model, root),
+                tokenizer=_checkpoint(session.model, root),
                 sampler=sampler,
                 neighbours=neighbours,
             )
-            if self._send(bench, loads, len(owed), until_s):
+            if self._send(bench, loads, len(pending), until_s):
                 self._measure_quality(bench, until_s)
 
-    def _wait_ready(self, owed: list[Measurement]) -> ServerFacts | None:
+    def _make_server(self) -> Server:
+        session, root = self._session, self._root
+        engine = read_engine(session.engine)
+        own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
+        arguments = as_argv({**own, **session.server}, engine.arguments)
+        if session.speculative:
+            speculative = dict(session.speculative)
+            if session.draft:
+                speculative["model"] = str(_checkpoint(session.draft, root))
+            arguments += ["--speculative-config", json.dumps(speculative)]
+        return Server(
+            python=engine.python,
+            model=str(_checkpoint(session.model, root)),
+            arguments=arguments,
+            environment=session.environment,
+            name=f"{session.id}-{self._number}-{os.getpid()}",
+            log=self._raw / f"server-{self._number}.log",
+            folder=root,
+        )
+
+    def _make_client(self, name: str) -> LoadClient:
+        generator = GENERATORS[name]
+        environment = generator.environment
+        engine = engine_id(environment, self._root) if environment else self._session.engine
+        return LoadClient(
+            python=read_engine(engine).python,
+            module=generator.client,
+            environment={generator.key_variable: self._server.api_key, "HF_HUB_OFFLINE": "1"},
+            log=self._raw / f"{name}-{self._number}.log",
+            folder=self._root,
+        )
+
+    def _wait_ready(self, pending: list[Measurement]) -> ServerFacts | None:
         """Wait for the server; one that does not start leaves records that say so."""
         session, server = self._session, self._server
         try:
@@ -105,27 +153,26 @@ class ServerLaunch:
             )
         except ServerError as error:
             reason = f"the server did not start: {error}"
-            loops = [scout(search) for search in searches.not_ended(session, self._root)]
-            self._give_up([*owed, *(m for m in loops if not self._path(m.id).is_file())], reason)
-            searches.give_up(session, reason, self._root)
+            self._give_up([*pending, *owed.loops_owed_by(session, self._root)], reason)
+            owed.give_up(session, reason, self._root)
             self._give_up_quality(reason)
             return None
         info = server.info()
-        facts = server.facts(self._told.versions.get("vllm"), info)
+        facts = server.facts(self._launch.versions.get("vllm"), info)
         self._note(status="ok", server=facts, server_info=info)
         self._say(f"ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens")
         return facts
 
-    def _send(self, bench: Bench, loads: "_Loads", owed: int, until_s: float) -> bool:
+    def _send(self, bench: Bench, loads: "_Loads", pending: int, until_s: float) -> bool:
         """Measure each load point and probe; returns whether the server can be asked more."""
         count = 0
-        while (measurement := next_owed(self._session, self._root)) is not None:
+        while (measurement := owed.next_owed(self._session, self._root)) is not None:
             began, count = time.monotonic(), count + 1
             if began >= until_s:
                 self._say(f"time is up after {count - 1} load points")
                 return False
             name = f"{measurement.workload} {measurement.load_point}"
-            self._say(f"{name}, {_place(measurement, count, owed)}")
+            self._say(f"{name}, {_place(measurement, count, pending)}")
             prepared = loads.prepare(measurement)
             try:
                 if isinstance(prepared, UserError):
@@ -141,8 +188,8 @@ class ServerLaunch:
         return True
 
     def _measure_quality(self, bench: Bench, until_s: float) -> None:
-        session, quality = self._session, self._session.quality
-        if quality is None or not owes_quality(session, self._root):
+        quality = self._session.quality
+        if quality is None or not owed.owes_quality(self._session, self._root):
             return
         if (began := time.monotonic()) >= until_s:
             self._say("time is up before its quality")
@@ -150,41 +197,47 @@ class ServerLaunch:
         bench.sampler.measurement = quality.id
         self._say(f"quality on {quality.corpus}")
         try:
-            scored = measure_quality(
-                session, quality, self._number, self._server, bench.tokenizer, self._root
-            )
+            record = measure_quality(bench, quality)
         except ServerError as error:
             self._note(status="failed", reason=f"the server {error}")
             self._give_up_quality(f"the server {error}")
             return
         finally:
             bench.sampler.measurement = ""
-        self._keep_quality(scored)
-        outcome = scored.reason or f"{len(scored.documents)} documents"
+        self._keep(record)
+        outcome = record.reason or f"{len(record.documents)} documents"
         self._say(f"quality: {outcome} in {time.monotonic() - began:.0f} s")
 
-    def _say(self, message: str) -> None:
-        say(f"{self._label}: {message}")
+    def _extent(self, pending: int) -> str:
+        session = self._session
+        searched = (f"{s.workload} ({', '.join(s.settings.slo)})" for s in session.searches)
+        parts = [
+            *([f"{pending} load points"] if pending else []),
+            *([f"the capacity of {', '.join(searched)}"] if session.searches else []),
+            *(["quality"] if owed.owes_quality(session, self._root) else []),
+        ]
+        return " and ".join(parts)
 
-    def _path(self, measurement: str) -> Path:
-        return record_path(self._session.study, measurement, self._root)
+    def _say(self, message: str) -> None:
+        repeat = "" if self._session.repeat == 1 else f" r{self._session.repeat}"
+        say(f"{self._session.variant}{repeat}: {message}")
 
     def _note(self, **changes: Any) -> None:
-        self._told = self._told.model_copy(update=changes)
-        write_json(self._raw / f"launch-{self._number}.json", self._told)
+        self._launch = self._launch.model_copy(update=changes)
+        write_json(self._raw / f"launch-{self._number}.json", self._launch)
 
-    def _keep(self, record: MeasurementRecord) -> None:
-        write_json(self._path(record.measurement), record)
-        self._note(measured=[*self._told.measured, record.measurement])
-        if record.probe:
-            searches.end_finished(self._session, self._root)
-
-    def _keep_quality(self, record: QualityRecord) -> None:
-        write_json(quality_path(self._session.study, record.quality, self._root), record)
-        self._note(measured=[*self._told.measured, record.quality])
+    def _keep(self, record: MeasurementRecord | QualityRecord) -> None:
+        study = self._session.study
+        if isinstance(record, QualityRecord):
+            id, path = record.quality, quality_path(study, record.quality, self._root)
+        else:
+            id, path = record.measurement, record_path(study, record.measurement, self._root)
+        write_json(path, record)
+        self._note(measured=[*self._launch.measured, id])
+        owed.end_finished(self._session, self._root)
 
     def _blank(self, measurement: Measurement) -> MeasurementRecord:
-        return blank_record(self._session, measurement, self._number, self._server.command)
+        return blank_record(self._session, measurement, self._number, self._server)
 
     def _give_up(self, measurements: list[Measurement], reason: str) -> None:
         self._say(reason)
@@ -195,10 +248,9 @@ class ServerLaunch:
 
     def _give_up_quality(self, reason: str) -> None:
         session = self._session
-        if session.quality and owes_quality(session, self._root):
-            blank = blank_quality(session, session.quality, self._number, self._server.command)
-            tail = self._server.log_tail(LOG_TAIL_LINES)
-            self._keep_quality(blank.model_copy(update={"reason": reason, "log_tail": tail}))
+        if session.quality and owed.owes_quality(session, self._root):
+            blank = blank_quality(session, session.quality, self._number, self._server)
+            self._keep(failed(blank, reason, self._server.log_tail(LOG_TAIL_LINES)))
 
 
 def _neighbours(devices: Gpus, before: list[int] | None) -> Callable[[], int | None]:
@@ -231,19 +283,9 @@ class _Loads:
         return self._ready[measurement.id]
 
 
-def _extent(owed: list[Measurement], searches: list[PlannedSearch], has_quality: bool) -> str:
-    tiers = ", ".join(f"{each.workload} ({', '.join(each.settings.slo)})" for each in searches)
-    parts = [
-        *([f"{len(owed)} load points"] if owed else []),
-        *([f"the capacity of {tiers}"] if searches else []),
-        *(["quality"] if has_quality else []),
-    ]
-    return " and ".join(parts)
-
-
-def _place(measurement: Measurement, count: int, owed: int) -> str:
+def _place(measurement: Measurement, count: int, pending: int) -> str:
     if measurement.probe is None:
-        return f"load point {count} of {owed}"
+        return f"load point {count} of {pending}"
     index = measurement.probe.index
     return f"probe {index}" if index else "a closed loop, to predict the capacity"
 
@@ -251,27 +293,14 @@ def _place(measurement: Measurement, count: int, owed: int) -> str:
 def _outcome(record: MeasurementRecord) -> str:
     if record.metrics is None:
         return f"failed: {record.reason}"
-    told = f"{record.metrics.output_throughput_tok_s:.0f} output tok/s"
+    outcome = f"{record.metrics.output_throughput_tok_s:.0f} output tok/s"
     if record.probe and record.probe.tier:
-        judged = record.probe.judgements[record.probe.tier]
-        told = f"{judged.verdict} ({record.probe.tier}: {judged.binding}), {told}"
-    return told if record.status == "ok" else f"{record.status} ({record.reason}), {told}"
+        judgement = record.probe.judgements[record.probe.tier]
+        outcome = f"{judgement.verdict} ({record.probe.tier}: {judgement.binding}), {outcome}"
+    return outcome if record.status == "ok" else f"{record.status} ({record.reason}), {outcome}"
 
 
-def _new_launch(session: Session, number: int, server: Server, root: Path) -> Launch:
-    engine = read_engine(session.engine)
-    host = describe_host(session.visible_gpus)
-    draft = checkpoint(session.draft, root) if session.draft else None
-    return Launch(
-        launch=number,
-        status="failed",
-        command=server.command,
-        environment=server.environment,
-        started_at=now(),
-        versions=engine.versions,
-        git=git_state(root),
-        host=host,
-        model=read_architecture(checkpoint(session.model, root)),
-        draft=read_architecture(draft) if draft else None,
-        ceilings=measured_ceilings(engine, host, session.environment),
-    )
+def _checkpoint(id: str, root: Path) -> Path:
+    """Return where a checkpoint lies, as the processes of a session are told it."""
+    path = checkpoint(id, root)
+    return path.relative_to(root) if path.is_relative_to(root) else path

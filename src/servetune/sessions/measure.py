@@ -5,21 +5,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
 from servetune.load.client import Clients, LoadError
 from servetune.load.generator import Job, Target
 from servetune.load.inside.judge import ended_by
-from servetune.load.prepare import Prepared
+from servetune.load.prepare import Prepared, warm_up
 from servetune.load.registry import GENERATORS
 from servetune.load.request_table import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
-from servetune.load.warmup import warm_up
 from servetune.plan.planned import Measurement, Session
 from servetune.progress import say
 from servetune.records.measurements import Card, MeasurementRecord, ServerFacts
+from servetune.records.quality import QualityRecord
 from servetune.records.validity import judge, limits_of
 from servetune.sessions.card import from_requests
 from servetune.sessions.probes import found_by, nothing_found
@@ -30,8 +30,14 @@ from servetune.telemetry.reduce import read_signals, throttling
 from servetune.telemetry.sampler import Counters, Sampler, difference, scrape, wait_idle
 
 CLIENT_READY_TIMEOUT_S = 300.0
+WARM_UP_TIMEOUT_S = 300.0
 LOG_TAIL_LINES = 40
 TELL_EVERY_S = 10.0
+
+UNUSABLE = (LoadError, httpx.HTTPError, OSError, KeyError, ValueError)
+"""What a load raises that cannot be used."""
+
+Made = TypeVar("Made", MeasurementRecord, QualityRecord)
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,7 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     )
     arguments = generator.arguments(load, target)
     command = [*generator.command, *arguments]
-    record = blank_record(bench.session, measurement, bench.launch, bench.server.command)
-    record = record.model_copy(
+    record = blank_record(bench.session, measurement, bench.launch, bench.server).model_copy(
         update={
             "server": bench.facts,
             "started_at": now(),
@@ -83,20 +88,18 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     folder.mkdir(parents=True)
     try:
         write_schedule(prepared.schedule, folder / SCHEDULE)
-        ends = planned.rule if planned else None
-        job = Job(argv=arguments, schedule=target.schedule, load=load, probe=ends)
-        grown, seen = _load(bench, measurement.id, job, prepared)
+        rule = planned.rule if planned else None
+        job = Job(argv=arguments, schedule=target.schedule, load=load, probe=rule)
+        grown, card = _load(bench, measurement.id, job, prepared)
         requests = request_table(generator.read(folder), prepared.schedule, load)
         bench.server.check()
-    except (LoadError, httpx.HTTPError, OSError, KeyError, ValueError) as error:
+    except BaseException as error:
         bench.clients.drop(generator.name)
         shutil.rmtree(folder)
+        if not isinstance(error, UNUSABLE):
+            raise
         bench.server.confirm()
         return failed(record, f"{generator.name}: {error}", bench.server.log_tail(LOG_TAIL_LINES))
-    except BaseException:
-        bench.clients.drop(generator.name)
-        shutil.rmtree(folder)
-        raise
     probe = found_by(planned, load, requests, ended_by(folder)) if planned else None
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
@@ -104,35 +107,41 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     metrics = aggregate(requests, grown)
     samples, others = bench.sampler.samples(measurement.id), bench.sampler.samples("")
     ratio, reasons = throttling(samples)
-    told = from_requests(requests, prepared.schedule, load, bench.facts.kv_cache_block_tokens)
-    card = Card(
-        **seen.model_dump(exclude_unset=True),
-        **told.model_dump(exclude_unset=True),
-        throttled_ratio=ratio,
-        throttle_reasons=reasons,
+    block_tokens = bench.facts.kv_cache_block_tokens
+    card = card.model_copy(
+        update={
+            **from_requests(requests, prepared.schedule, load, block_tokens),
+            "throttled_ratio": ratio,
+            "throttle_reasons": reasons,
+        }
     )
-    limits = limits_of(bench.session.validity, probe)
-    status, rule, reason = judge(metrics, card, limits)
-    signals = read_signals(samples, others, grown, requests)
-    measured: dict[str, Any] = {"card": card, "probe": probe, "signals": signals}
+    status, broken_rule, reason = judge(metrics, card, limits_of(bench.session.validity, probe))
+    measured: dict[str, Any] = {
+        "status": status,
+        "rule": broken_rule,
+        "reason": reason,
+        "ended_at": now(),
+        "card": card,
+        "probe": probe,
+        "signals": read_signals(samples, others, grown, requests),
+    }
     if status != "failed":
         measured |= {
             "metrics": metrics,
             "quantiles": quantiles(requests),
             "turns": by_turn(requests),
         }
-    return record.model_copy(
-        update={"status": status, "rule": rule, "reason": reason, "ended_at": now(), **measured}
-    )
+    return record.model_copy(update=measured)
 
 
 def _load(bench: Bench, measurement: str, job: Job, prepared: Prepared) -> tuple[Counters, Card]:
-    """Load the server; returns what its counters grew by, and what was seen for the card."""
+    """Load the server; returns what its counters grew by, and what of its card is known then."""
     load, server = job.load, bench.server
     client = bench.clients.start(load.generator)
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
     wait_idle(server.url)
-    warm_up(server.url, server.api_key, server.name, prepared.warmup, load)
+    with server.client(WARM_UP_TIMEOUT_S) as http:
+        warm_up(http, server.name, prepared.warmup, load)
     was_reset = server.reset_prefix_cache() if load.reset_prefix_cache else None
     before = scrape(server.url, tries=3)
     watch = _Watch(server, before, len(prepared.schedule), bench.session.stall_timeout_s)
@@ -147,15 +156,14 @@ def _load(bench: Bench, measurement: str, job: Job, prepared: Prepared) -> tuple
         bench.sampler.client_cpu_s = None
         used = usage.stop()
     after = scrape(server.url, tries=3)
-    seen = Card(
-        prefix_cache_was_reset=was_reset,
-        counters_were_read=bool(before and after),
-        rejected_requests=prepared.rejected or None,
-        truncated_requests=prepared.truncated or None,
-        other_gpu_processes=bench.neighbours(),
-        **used.model_dump(exclude_unset=True),
-    )
-    return difference(before, after), seen
+    around = {
+        "prefix_cache_was_reset": was_reset,
+        "counters_were_read": bool(before and after),
+        "rejected_requests": prepared.rejected or None,
+        "truncated_requests": prepared.truncated or None,
+        "other_gpu_processes": bench.neighbours(),
+    }
+    return difference(before, after), used.model_copy(update=around)
 
 
 class _Watch:
@@ -174,8 +182,8 @@ class _Watch:
     def __call__(self) -> None:
         """Check once; raises ServerError or LoadError."""
         self._server.check()
-        seen = scrape(self._server.url)
-        grown = difference(self._before, seen)
+        counters = scrape(self._server.url)
+        grown = difference(self._before, counters)
         tokens = grown.get("generation_tokens", 0) + grown.get("prompt_tokens", 0)
         now_s = time.monotonic()
         if tokens != self._tokens:
@@ -186,34 +194,41 @@ class _Watch:
             self._told = now_s
             say(
                 f"  {grown.get('requests_finished', 0):.0f} of {self._requests} requests,"
-                f" {seen.get('requests_running', 0):.0f} running,"
-                f" {seen.get('requests_waiting', 0):.0f} waiting"
+                f" {counters.get('requests_running', 0):.0f} running,"
+                f" {counters.get('requests_waiting', 0):.0f} waiting"
             )
 
 
 def blank_record(
-    session: Session, measurement: Measurement, launch: int, command: list[str]
+    session: Session, measurement: Measurement, launch: int, server: Server
 ) -> MeasurementRecord:
     """Return a record of a measurement of which nothing is known yet."""
     return MeasurementRecord(
         measurement=measurement.id,
-        study=session.study,
-        variant=session.variant,
         workload=measurement.workload,
         load_point=measurement.load_point,
         repeat=session.repeat,
-        status="failed",
-        session=session.id,
-        launch=launch,
         load=measurement.load,
-        server_command=command,
         load_command=[],
         probe=nothing_found(measurement),
+        **of_launch(session, launch, server),
     )
 
 
-def failed(record: MeasurementRecord, reason: str, log_tail: list[str]) -> MeasurementRecord:
-    """Return the record of a measurement that could not be made, and why."""
+def of_launch(session: Session, launch: int, server: Server) -> dict[str, Any]:
+    """Return what all records of a launch share while nothing is known yet."""
+    return {
+        "study": session.study,
+        "variant": session.variant,
+        "status": "failed",
+        "session": session.id,
+        "launch": launch,
+        "server_command": server.command,
+    }
+
+
+def failed(record: Made, reason: str, log_tail: list[str]) -> Made:
+    """Return the record of what could not be measured, and why."""
     return record.model_copy(
         update={"status": "failed", "reason": reason, "log_tail": log_tail, "ended_at": now()}
     )

@@ -1,10 +1,22 @@
-"""What a session has still to measure, by what has no record yet."""
+"""What a session has still to measure, by the records that there are.
+
+How far a search for the capacity is follows from the records of its probes alone, so that it goes
+on wherever it was interrupted.
+"""
 
 from pathlib import Path
 
-from servetune.plan.planned import Measurement, Session
-from servetune.records.paths import quality_path, record_path
-from servetune.sessions.searches import next_probe
+from servetune.capacity.search import Capacity
+from servetune.files import write_json
+from servetune.plan.planned import Measurement, PlannedSearch, Session
+from servetune.records.measurements import (
+    MeasurementRecord,
+    SearchRecord,
+    read_measurement,
+    read_search,
+)
+from servetune.records.paths import quality_path, record_path, search_path
+from servetune.sessions.probes import failed_tiers, next_measurement, predicted, scout
 
 
 def owed_by(session: Session, root: Path) -> list[Measurement]:
@@ -12,14 +24,10 @@ def owed_by(session: Session, root: Path) -> list[Measurement]:
     return [m for m in session.measurements if not record_path(session.study, m.id, root).is_file()]
 
 
-def next_owed(session: Session, root: Path) -> Measurement | None:
-    """Return what a session has to measure next: its load points, then the probes of searches.
-
-    The searches take turns, so that a machine that drifts does so for all of them alike.
-    """
-    for measurement in owed_by(session, root):
-        return measurement
-    return min(_next_probes(session, root), key=_index, default=None)
+def loops_owed_by(session: Session, root: Path) -> list[Measurement]:
+    """Return the closed loops of searches that have not ended and have no record of theirs."""
+    loops = (scout(search) for search in not_ended(session, root))
+    return [m for m in loops if not record_path(session.study, m.id, root).is_file()]
 
 
 def owes_quality(session: Session, root: Path) -> bool:
@@ -28,9 +36,13 @@ def owes_quality(session: Session, root: Path) -> bool:
     return quality is not None and not quality_path(session.study, quality.id, root).is_file()
 
 
-def is_complete(session: Session, root: Path) -> bool:
-    """Tell whether a session has measured all that it owes."""
-    return next_owed(session, root) is None and not owes_quality(session, root)
+def next_owed(session: Session, root: Path) -> Measurement | None:
+    """Return what a session has to measure next: its load points, then the probes of searches.
+
+    The searches take turns, so that a machine that drifts does so for all of them alike.
+    """
+    pending = owed_by(session, root) or _next_probes(session, root)
+    return min(pending, key=lambda m: m.probe.index if m.probe else 0, default=None)
 
 
 def count_owed(session: Session, root: Path) -> int:
@@ -39,13 +51,91 @@ def count_owed(session: Session, root: Path) -> int:
     return len(owed_by(session, root)) + searching + owes_quality(session, root)
 
 
+def next_probe(session: Session, search: PlannedSearch, root: Path) -> Measurement | None:
+    """Return the measurement that a search needs next; None if it needs no more."""
+    if search_path(session.study, search.id, root).is_file():
+        return None
+    _, step = _replay(session, search, root)
+    return None if isinstance(step, dict) else step
+
+
 def _next_probes(session: Session, root: Path) -> list[Measurement]:
-    """Return the next probe of each search that has not ended."""
     probes = (next_probe(session, search, root) for search in session.searches)
     return [probe for probe in probes if probe is not None]
 
 
-def _index(probe: Measurement) -> int:
-    """Return a probe's number in its search, which sent so many loads before it."""
-    assert probe.probe is not None
-    return probe.probe.index
+def ended_of(study: str, searches: list[PlannedSearch], root: Path) -> list[SearchRecord]:
+    """Return the records of the searches that have ended, in their order."""
+    paths = [search_path(study, search.id, root) for search in searches]
+    return [read_search(path) for path in paths if path.is_file()]
+
+
+def probes_of(ended: list[SearchRecord], root: Path) -> list[MeasurementRecord]:
+    """Return the records of all probes that ended searches used, in their order."""
+    return [
+        read_measurement(record_path(search.study, id, root))
+        for search in ended
+        for id in search.measurements
+    ]
+
+
+def end_finished(session: Session, root: Path) -> None:
+    """Write the records of the searches of a session that need no more measurements."""
+    for search in not_ended(session, root):
+        records, step = _replay(session, search, root)
+        if isinstance(step, dict):
+            _end(session, search, records, step, root)
+
+
+def _replay(
+    session: Session, search: PlannedSearch, root: Path
+) -> tuple[list[MeasurementRecord], Measurement | dict[str, Capacity]]:
+    """Return the records that a search has, and what it needs next or found."""
+    records: list[MeasurementRecord] = []
+    while not isinstance(step := next_measurement(search, records), dict):
+        path = record_path(session.study, step.id, root)
+        if not path.is_file():
+            break
+        records.append(read_measurement(path))
+    return records, step
+
+
+def _end(
+    session: Session,
+    search: PlannedSearch,
+    records: list[MeasurementRecord],
+    tiers: dict[str, Capacity],
+    root: Path,
+) -> None:
+    """Write the record of a search that ended."""
+    settings = search.settings
+    record = SearchRecord(
+        search=search.id,
+        study=session.study,
+        variant=session.variant,
+        workload=search.workload,
+        repeat=session.repeat,
+        session=session.id,
+        over=settings.over,
+        slo={name: slo.model_dump(exclude_none=True) for name, slo in settings.slo.items()},
+        confidence=settings.confidence,
+        predicted=predicted(search, records[0]),
+        measurements=[record.measurement for record in records],
+        tiers=tiers,
+    )
+    write_json(search_path(session.study, search.id, root), record)
+
+
+def not_ended(session: Session, root: Path) -> list[PlannedSearch]:
+    """Return the searches of a session that have no result yet."""
+    return [s for s in session.searches if not search_path(session.study, s.id, root).is_file()]
+
+
+def give_up(session: Session, reason: str, root: Path) -> None:
+    """End the searches of a session that has no server, as failed.
+
+    The record of each one's closed loop must be there: it tells the reason.
+    """
+    for search in not_ended(session, root):
+        first = read_measurement(record_path(session.study, scout(search).id, root))
+        _end(session, search, [first], failed_tiers(search, reason), root)

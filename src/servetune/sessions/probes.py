@@ -210,9 +210,12 @@ def next_measurement(
     useless = list(takewhile(lambda record: record.status != "ok", reversed(records[1:])))
     if len(useless) >= MOST_USELESS:
         reason = f"{len(useless)} probes in a row are of no use: {useless[0].reason}"
-        return {
-            tier: Capacity(tier, "failed", None, 0.0, None, "", reason)
-            for tier in search.settings.slo
-        }
+        return failed_tiers(search, reason)
     step = next_step(search.settings, predicted(search, records[0]), history(search, records))
     return step if isinstance(step, dict) else probe(search, len(records), step)
+
+
+def failed_tiers(search: PlannedSearch, reason: str) -> dict[str, Capacity]:
+    """Return the results of a search that could not go on."""
+    tiers = search.settings.slo
+    return {tier: Capacity(tier, "failed", None, 0.0, None, "", reason) for tier in tiers}

@@ -15,8 +15,7 @@ from servetune.records.paths import launch_files, session_path
 from servetune.records.sessions import Launch, SessionRecord
 from servetune.sessions.hardware import check_hardware, gpus, sole_use
 from servetune.sessions.launch import ServerLaunch
-from servetune.sessions.owed import is_complete
-from servetune.sessions.searches import end_finished, ended_of
+from servetune.sessions.owed import count_owed, end_finished, ended_of
 
 
 def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:
@@ -32,31 +31,21 @@ def run_session(session: Session, root: Path, until_s: float = math.inf) -> None
         UserError: this machine cannot measure it: other hardware, no engine, no model.
     """
     end_finished(session, root)
-    if not is_complete(session, root):
+    if count_owed(session, root):
         check_hardware(session.hardware, session.visible_gpus)
-        with sole_use(_accelerators(session)):
-            while time.monotonic() < until_s and not is_complete(session, root):
+        devices = [] if session.hardware == "cpu" else gpus(session.visible_gpus)
+        with sole_use(gpu["uuid"] for gpu in devices):
+            while time.monotonic() < until_s and count_owed(session, root):
                 ServerLaunch(session, root.absolute()).run(until_s)
-    if is_complete(session, root):
+    if not count_owed(session, root):
         write_session(session, root)
-
-
-def _accelerators(session: Session) -> list[str]:
-    """Return the UUIDs of the GPUs that a session uses; empty on a CPU."""
-    if session.hardware == "cpu":
-        return []
-    return [gpu["uuid"] for gpu in gpus(session.visible_gpus)]
 
 
 def write_session(session: Session, root: Path) -> None:
     """Write the record of a session that owes nothing."""
-    write_json(session_path(session.study, session.id, root), _summary(session, root))
-
-
-def _summary(session: Session, root: Path) -> SessionRecord:
     files = launch_files(session.study, session.id, root)
     ended = ended_of(session.study, session.searches, root)
-    return SessionRecord(
+    record = SessionRecord(
         session=session.id,
         study=session.study,
         variant=session.variant,
@@ -73,3 +62,4 @@ def _summary(session: Session, root: Path) -> SessionRecord:
         model={"model": session.model, "draft": session.draft},
         launches=[Launch.model_validate_json(file.read_bytes()) for file in files],
     )
+    write_json(session_path(session.study, session.id, root), record)

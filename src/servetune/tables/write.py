@@ -14,7 +14,7 @@ from servetune.plan.planned import Plan, Session
 from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics, read_measurement
 from servetune.records.paths import record_path
 from servetune.records.validity import checks, limits_of, verdict
-from servetune.sessions.searches import ended_of, probes_of
+from servetune.sessions.owed import ended_of, probes_of
 from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
 from servetune.tables.frames import declared, grouped, numbers

@@ -16,7 +16,7 @@ from tests.loads import load, reply, rows
 def card(replies: list[Reply], dataset: list[Any], **declared: Any) -> Card:
     told = load(**declared)
     schedule = make_schedule(dataset, told)
-    return from_requests(request_table(replies, schedule, told), schedule, told)
+    return Card(**from_requests(request_table(replies, schedule, told), schedule, told))
 
 
 def implied(

@@ -13,8 +13,8 @@ from scipy import stats
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
-from servetune.sessions.quality.ask import RefusedError, ask, read_answer
 from servetune.sessions.quality.harness import read_results
+from servetune.sessions.quality.measure import RefusedError, ask, read_answer
 from servetune.tables.quality import metrics, qualities
 from servetune.tables.quality_statistics import (
     Estimate,

@@ -9,7 +9,6 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.plan.planned import LM_EVAL, Session
 from servetune.records.quality import TaskMetric
+from servetune.sessions.server.guard import start_guarded
 from servetune.sessions.server.process import Server
 from servetune.study.quality import LmEval
 
-NO_FILTER = "none"
 GRACE_S = 10.0
 CHECK_EVERY_S = 2.0
 
@@ -48,18 +47,10 @@ def run_tasks(
     except UserError as error:
         raise HarnessError(str(error)) from None
     words = [str(python), "-m", "lm_eval", *arguments(asked, server, model, raw)]
+    environment = {**environment_with_source(), "OPENAI_API_KEY": server.api_key}
     with (
         output.open("w") as log,
-        subprocess.Popen(
-            [sys.executable, "-m", "servetune.sessions.server.guard", str(GRACE_S), *words],
-            # Held open for the guard, which ends lm-eval when it closes.
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**environment_with_source(), "OPENAI_API_KEY": server.api_key},
-            cwd=root,
-            process_group=0,
-        ) as process,
+        start_guarded(GRACE_S, words, environment, root, log) as process,
     ):
         _wait(process, server, session.load_timeout_s)
     if process.returncode:
@@ -104,22 +95,17 @@ def read_results(written: dict[str, Any]) -> list[TaskMetric]:
 
     A filter other than `none` is part of the metric's name.
     """
-    found = []
-    for task, told in written["results"].items():
-        for key, value in told.items():
+    metrics = []
+    for task, values in written["results"].items():
+        for key, value in values.items():
             metric, _, filtered = key.partition(",")
             if metric.endswith("_stderr") or not _is_number(value) or not filtered:
                 continue
-            error = told.get(f"{metric}_stderr,{filtered}")
-            found.append(
-                TaskMetric(
-                    task=task,
-                    metric=metric if filtered == NO_FILTER else f"{metric} ({filtered})",
-                    value=value,
-                    standard_error=error if _is_number(error) else None,
-                )
-            )
-    return found
+            error = values.get(f"{metric}_stderr,{filtered}")
+            name = metric if filtered == "none" else f"{metric} ({filtered})"
+            error = error if _is_number(error) else None
+            metrics.append(TaskMetric(task=task, metric=name, value=value, standard_error=error))
+    return metrics
 
 
 def _is_number(value: Any) -> bool:

@@ -1,89 +1,82 @@
 """One variant's quality, on the server of a session: every document of the corpus, one by one.
 
-One request at a time, so that no other request in the batch decides how sums are rounded.
+One request at a time, so that no other request in the batch decides how sums are rounded. It asks
+`/v1/completions` for the log probability of each token and for how the document would go on: vLLM
+computes the prompt's with `prompt_logprobs`, and then reads no prefix cache for it. Of each
+position it tells the token that stands there and the most likely one.
 """
 
+import hashlib
+import json
+import math
 import time
-from pathlib import Path
+from typing import Any
 
 import httpx
 
 from servetune.errors import UserError
+from servetune.load.rows import Row
 from servetune.plan.planned import PlannedQuality, Session
 from servetune.progress import say
 from servetune.records.paths import raw_folder
 from servetune.records.quality import Document, QualityRecord
-from servetune.sessions.measure import LOG_TAIL_LINES
+from servetune.sessions.measure import LOG_TAIL_LINES, TELL_EVERY_S, Bench, failed, of_launch
 from servetune.sessions.provenance import now
-from servetune.sessions.quality.ask import RefusedError, ask
 from servetune.sessions.quality.harness import HarnessError, run_tasks
 from servetune.sessions.server.process import Server, ServerError
 from servetune.telemetry.sampler import wait_idle
 from servetune.workloads.datasets import read_requests
 
-TELL_EVERY_S = 10.0
+CONTINUED_TOKENS = 32
+"""The length of a continuation, where the corpus does not say `output_tokens`."""
+
+
+class RefusedError(Exception):
+    """A server that does not answer what was asked; the message says why, in its own words."""
+
+
 UNUSABLE = (RefusedError, UserError, httpx.HTTPError, OSError, LookupError, TypeError, ValueError)
 """What an answer that cannot be used raises."""
 
 
 def blank_quality(
-    session: Session, quality: PlannedQuality, launch: int, command: list[str]
+    session: Session, quality: PlannedQuality, launch: int, server: Server
 ) -> QualityRecord:
     """Return a record of a quality of which nothing is known yet."""
-    return QualityRecord(
-        quality=quality.id,
-        study=session.study,
-        variant=session.variant,
-        status="failed",
-        session=session.id,
-        launch=launch,
-        corpus=quality.corpus,
-        server_command=command,
-    )
+    origin = of_launch(session, launch, server)
+    return QualityRecord(quality=quality.id, corpus=quality.corpus, **origin)
 
 
-def measure_quality(
-    session: Session, quality: PlannedQuality, launch: int, server: Server, model: Path, root: Path
-) -> QualityRecord:
-    """Ask a server that is ready, and return the record.
-
-    Args:
-        session: whose server it is.
-        quality: what to ask.
-        launch: the number of the launch.
-        server: is idle but for this.
-        model: the checkpoint, which holds the tokenizer.
-        root: the project's folder.
+def measure_quality(bench: Bench, quality: PlannedQuality) -> QualityRecord:
+    """Ask a server that is ready and idle but for this, and return the record.
 
     Raises:
         ServerError: the server died or hangs while it was asked for documents.
     """
-    record = blank_quality(session, quality, launch, server.command)
+    session, server, root = bench.session, bench.server, bench.root
+    record = blank_quality(session, quality, bench.launch, server)
     record = record.model_copy(update={"started_at": now()})
     try:
-        documents = _ask_all(session, quality, server, root)
+        documents = _ask_all(bench, quality)
     except UNUSABLE as error:
         server.confirm()
-        tail = server.log_tail(LOG_TAIL_LINES)
-        failed = {"reason": str(error), "log_tail": tail, "ended_at": now()}
-        return record.model_copy(update=failed)
-    record = record.model_copy(update={"status": "ok", "documents": documents})
+        return failed(record, str(error), server.log_tail(LOG_TAIL_LINES))
+    measured: dict[str, Any] = {"status": "ok", "documents": documents}
     if quality.lm_eval:
         try:
             raw = raw_folder(session.study, quality.id, root)
-            found = run_tasks(session, quality.lm_eval, raw, server, model, root)
-            record = record.model_copy(update={"tasks": found})
+            tasks = run_tasks(session, quality.lm_eval, raw, server, bench.tokenizer, root)
+            measured["tasks"] = tasks
         except HarnessError as error:
-            record = record.model_copy(update={"tasks_failed": f"lm-eval: {error}"})
+            measured["tasks_failed"] = f"lm-eval: {error}"
         except ServerError as error:
-            record = record.model_copy(update={"tasks_failed": f"lm-eval: the server {error}"})
-    return record.model_copy(update={"ended_at": now()})
+            measured["tasks_failed"] = f"lm-eval: the server {error}"
+    return record.model_copy(update={**measured, "ended_at": now()})
 
 
-def _ask_all(
-    session: Session, quality: PlannedQuality, server: Server, root: Path
-) -> list[Document]:
-    rows = read_requests(root / "data" / "workloads" / f"{quality.corpus}.jsonl")
+def _ask_all(bench: Bench, quality: PlannedQuality) -> list[Document]:
+    session, server = bench.session, bench.server
+    rows = read_requests(bench.root / "data" / "workloads" / f"{quality.corpus}.jsonl")
     wanted = quality.documents or len(rows)
     if wanted > len(rows):
         raise UserError(
@@ -91,16 +84,70 @@ def _ask_all(
         )
     wait_idle(server.url)
     documents: list[Document] = []
-    told = time.monotonic()
-    headers = {"Authorization": f"Bearer {server.api_key}"}
-    with httpx.Client(
-        base_url=server.url, headers=headers, timeout=session.stall_timeout_s
-    ) as client:
+    last_s = time.monotonic()
+    with server.client(session.stall_timeout_s) as client:
         for row in rows[:wanted]:
             documents.append(ask(client, server.name, row))
-            if time.monotonic() - told > TELL_EVERY_S:
-                told = time.monotonic()
+            if time.monotonic() - last_s > TELL_EVERY_S:
+                last_s = time.monotonic()
                 say(f"{session.variant}: quality: {len(documents)} of {wanted} documents")
     if not sum(document.tokens for document in documents):
         raise UserError(f"{quality.corpus}: no document has two tokens to score")
     return documents
+
+
+def ask(client: httpx.Client, model: str, row: Row) -> Document:
+    """Score one document and have it continued greedily.
+
+    Args:
+        client: of the server, with its key.
+        model: the name that the server serves.
+        row: of the corpus: `prompt`, and `output_tokens` for the length of the continuation.
+
+    Raises:
+        RefusedError: the server refuses, or answers without what was asked for.
+        httpx.HTTPError: it does not answer.
+    """
+    request = {
+        "model": model,
+        "prompt": row["prompt"],
+        "max_tokens": row.get("output_tokens") or CONTINUED_TOKENS,
+        "temperature": 0,
+        "prompt_logprobs": 1,
+        "return_token_ids": True,
+    }
+    answer = client.post("/v1/completions", json=request)
+    if not answer.is_success:
+        raise RefusedError(f"the server refused a document: {_message(answer)}")
+    return read_answer(answer.json())
+
+
+def read_answer(answer: dict[str, Any]) -> Document:
+    """Read a completion that was asked for with `prompt_logprobs` and `return_token_ids`.
+
+    Raises:
+        RefusedError: it has neither, or a log probability that is no number.
+    """
+    choice = answer["choices"][0]
+    positions, tokens = choice.get("prompt_logprobs"), choice.get("prompt_token_ids")
+    if not positions or not tokens or choice.get("token_ids") is None:
+        raise RefusedError("the server does not tell prompt_logprobs and token ids")
+    # Nothing comes before the first token, so that it has no probability.
+    scored = list(zip(tokens, positions, strict=True))[1:]
+    logprobs = [position[str(token)]["logprob"] for token, position in scored]
+    if not all(isinstance(each, int | float) and math.isfinite(each) for each in logprobs):
+        raise RefusedError("the server tells a log probability that is no number")
+    return Document(
+        prompt_digest=hashlib.sha256(json.dumps(tokens).encode()).hexdigest()[:12],
+        tokens=len(scored),
+        logprob=round(math.fsum(logprobs), 6),
+        top1=[int(min(position, key=lambda id: position[id]["rank"])) for _, position in scored],
+        greedy=choice["token_ids"],
+    )
+
+
+def _message(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"]["message"]).strip().splitlines()[0]
+    except (ValueError, LookupError, TypeError):
+        return f"HTTP {answer.status_code}"

@@ -13,6 +13,8 @@ import select
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import IO, Any
 
 import psutil
 
@@ -21,6 +23,21 @@ ORPHANED_GRACE_S = 3.0
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+
+
+def start_guarded(
+    grace_s: float, command: list[str], environment: dict[str, str], folder: Path, log: IO[Any]
+) -> subprocess.Popen[bytes]:
+    """Start a command behind a guard of this process; it ends when its standard input closes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "servetune.sessions.server.guard", str(grace_s), *command],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        cwd=folder,
+        process_group=0,
+    )
 
 
 def main(grace_s: float, command: list[str]) -> int:

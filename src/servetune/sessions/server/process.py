@@ -11,7 +11,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ import httpx
 
 from servetune.engines.source import environment_with_source
 from servetune.records.measurements import ServerFacts
+from servetune.sessions.server.guard import start_guarded
 from servetune.sessions.server.startup import read_facts
 
 STOP_GRACE_S = 30.0
@@ -100,22 +100,8 @@ class Server:
         self._started = time.monotonic()
         vllm = [str(self._python), "-m", "vllm.entrypoints.cli.main"]
         with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "servetune.sessions.server.guard",
-                    str(STOP_GRACE_S),
-                    *vllm,
-                    *self._words,
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd=self._folder,
-                process_group=0,
-            )
+            command = [*vllm, *self._words]
+            self._process = start_guarded(STOP_GRACE_S, command, environment, self._folder, log)
 
     def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
         """Wait until /health answers and /v1/models names this very server.
@@ -127,15 +113,15 @@ class Server:
         Raises:
             ServerError: it ended, did not get ready in time, or another one answers.
         """
-        told = 0.0
+        last_s = 0.0
         while (elapsed := time.monotonic() - self._started) < timeout_s:
             if not self.is_running():
                 raise ServerError(explain(self.log_tail(400)) or "ended while it started")
             if self._is_healthy(2.0) and self._names_itself():
                 self._startup_s = round(time.monotonic() - self._started, 2)
                 return
-            if elapsed - told >= 10:
-                told = elapsed
+            if elapsed - last_s >= 10:
+                last_s = elapsed
                 progress(elapsed)
             time.sleep(0.2)
         raise ServerError(f"not ready after {timeout_s:.0f} s")
@@ -188,20 +174,23 @@ class Server:
         while time.monotonic() < deadline and not _is_free(self.port):
             time.sleep(0.1)
 
+    def client(self, timeout_s: float) -> httpx.Client:
+        """Return an HTTP client with this server's address and key."""
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout_s)
+
     def get(self, path: str, timeout_s: float = HEALTH_TIMEOUT_S) -> httpx.Response:
         """GET a path with this server's key; raises httpx.HTTPError."""
-        headers = {"Authorization": f"Bearer {self.api_key}"}
-        answer = httpx.get(f"{self.url}{path}", headers=headers, timeout=timeout_s)
-        return answer.raise_for_status()
+        with self.client(timeout_s) as client:
+            return client.get(path).raise_for_status()
 
     def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache; tells whether the server did."""
-        headers = {"Authorization": f"Bearer {self.api_key}"}
         try:
-            answer = httpx.post(f"{self.url}/reset_prefix_cache", headers=headers, timeout=30)
+            with self.client(30) as client:
+                return client.post("/reset_prefix_cache").is_success
         except httpx.HTTPError:
             return False
-        return answer.is_success
 
     def info(self) -> dict[str, Any]:
         """Return the configuration as the server resolved it; empty where it does not tell.
@@ -209,15 +198,15 @@ class Server:
         Its environment is left out: it holds the API key, and whatever else a host keeps there.
         """
         try:
-            answer = self.get("/server_info?config_format=json", 60).json()
+            info = self.get("/server_info?config_format=json", 60).json()
         except (httpx.HTTPError, ValueError):
             return {}
-        told = answer if isinstance(answer, dict) else {}
-        told = {name: value for name, value in told.items() if name != "vllm_env"}
-        if isinstance(told.get("system_env"), dict):
-            told["system_env"] = {**told["system_env"]}
-            told["system_env"].pop("env_vars", None)
-        return told
+        if not isinstance(info, dict):
+            return {}
+        info.pop("vllm_env", None)
+        if isinstance(system := info.get("system_env"), dict):
+            system.pop("env_vars", None)
+        return info
 
     def facts(self, vllm_version: str | None, info: dict[str, Any]) -> ServerFacts:
         """Return what it tells of its start and its capacity; `info` is what `info()` returned."""
