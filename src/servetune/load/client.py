@@ -29,14 +29,9 @@ class LoadClient:
     def __init__(
         self, python: Path, module: str, environment: dict[str, str], log: Path, folder: Path
     ) -> None:
-        """Start the process.
+        """Start a generator's client module in the environment of `python`.
 
-        Args:
-            python: the environment that holds the generator.
-            module: the generator's client.
-            environment: further variables, such as the API key.
-            log: the file that takes what it prints.
-            folder: its working folder.
+        `environment` holds further variables, such as the API key; `log` takes what it prints.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log
@@ -71,10 +66,7 @@ class LoadClient:
     def run(self, job: Job, timeout_s: float, watch: Callable[[], None]) -> None:
         """Run one load point.
 
-        Args:
-            job: the load point.
-            timeout_s: how long it may take.
-            watch: called every second or so; what it raises ends the wait.
+        `watch` is called every second or so; what it raises ends the wait.
 
         Raises:
             LoadError: the generator failed, ended, or took too long.

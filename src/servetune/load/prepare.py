@@ -97,11 +97,6 @@ def resolve(rows: list[Row], load: Load, encode: Encode | None) -> tuple[list[Ro
     A row above a maximum is left out (`over_length: reject`) or cut to it (`truncate`). Of a
     conversation the input is the whole history: it ends before the turn that is too long.
 
-    Args:
-        rows: the dataset's.
-        load: the declared load.
-        encode: the model's tokenizer; not needed where `needs_tokenizer` says so.
-
     Returns:
         The rows that are kept, with their `turns`, and how many of them were cut.
     """
@@ -144,12 +139,6 @@ def _output_tokens(turn: Turn, encode: Encode | None) -> int:
 
 def warm_up(client: httpx.Client, model: str, rows: list[Row], load: Load) -> None:
     """Send the first turns of some rows and wait for their answers, as the load will send its own.
-
-    Args:
-        client: of the server, with its key.
-        model: the name that it serves.
-        rows: of the dataset, resolved.
-        load: the declared load.
 
     Raises:
         httpx.HTTPError: the server did not answer one.

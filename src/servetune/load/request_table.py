@@ -36,38 +36,29 @@ from servetune.telemetry.sampler import Counters
 def request_table(
     replies: list[Reply], schedule: list[ScheduledRequest], load: Load
 ) -> pd.DataFrame:
-    """Make the request table of a load from its replies; the module's text describes it.
-
-    Args:
-        replies: in any order.
-        schedule: what was to be sent.
-        load: the declared load of the measurement.
-    """
+    """Make the request table of a load from its replies, given in any order."""
     ordered = sorted(replies, key=lambda reply: reply.sent_s)
     settle, cooldown = load.settle_requests, load.cooldown_requests
     delays_s = send_delays(ordered, schedule, load)
     rows = []
     for place, (reply, delay_s) in enumerate(zip(ordered, delays_s, strict=True)):
         scheduled = schedule[reply.scheduled]
-        is_ok = reply.error is None and reply.ttft_s is not None and reply.e2e_s is not None
+        latencies_ms = _latencies_ms(reply)
         rows.append(
             {
                 "scheduled": reply.scheduled,
                 "conversation": scheduled.conversation,
                 "turn": scheduled.turn,
                 "is_counted": settle <= place < len(ordered) - cooldown and not reply.is_cut,
-                "is_ok": is_ok,
-                "error": None if is_ok else (reply.error or "no token received"),
+                "is_ok": latencies_ms is not None,
+                "error": None if latencies_ms else (reply.error or "no token received"),
                 "start_s": reply.sent_s - ordered[0].sent_s,
                 "send_delay_ms": None if delay_s is None else 1e3 * delay_s,
                 "asked_output_tokens": scheduled.output_tokens,
                 "input_tokens": reply.input_tokens,
                 "output_tokens": reply.output_tokens,
                 "cached_tokens": reply.cached_tokens,
-                "ttft_ms": 1e3 * reply.ttft_s if is_ok and reply.ttft_s is not None else None,
-                "e2e_ms": 1e3 * reply.e2e_s if is_ok and reply.e2e_s is not None else None,
-                "tpot_ms": _tpot_ms(reply) if is_ok else None,
-                "itl_ms": [1e3 * gap for gap in reply.itl_s] if is_ok else [],
+                **(latencies_ms or {"itl_ms": []}),
             }
         )
     table = pd.DataFrame(rows, columns=list(_TYPES))
@@ -86,10 +77,18 @@ _TYPES = {
 }
 
 
-def _tpot_ms(reply: Reply) -> float | None:
-    if reply.output_tokens < 2 or reply.ttft_s is None or reply.e2e_s is None:
+def _latencies_ms(reply: Reply) -> dict[str, Any] | None:
+    """Return the latencies of an answer, by their columns; None where there is no answer."""
+    if reply.error is not None or reply.ttft_s is None or reply.e2e_s is None:
         return None
-    return 1e3 * (reply.e2e_s - reply.ttft_s) / (reply.output_tokens - 1)
+    later_tokens = reply.output_tokens - 1
+    decode_s = reply.e2e_s - reply.ttft_s
+    return {
+        "ttft_ms": 1e3 * reply.ttft_s,
+        "e2e_ms": 1e3 * reply.e2e_s,
+        "tpot_ms": 1e3 * decode_s / later_tokens if later_tokens > 0 else None,
+        "itl_ms": [1e3 * gap for gap in reply.itl_s],
+    }
 
 
 def send_delays(
@@ -101,10 +100,7 @@ def send_delays(
     complete, and a closed loop when a place is free: at the start, or as the ramp-up opens it, and
     then when a conversation ends. An arrival that has to wait for a place is due when there is one.
 
-    Args:
-        replies: in the order of sending.
-        schedule: what was to be sent.
-        load: the declared load.
+    The replies are in the order of sending.
     """
     ends: dict[tuple[int, int], float] = {}
     last_ends: dict[int, float] = {}
@@ -156,15 +152,10 @@ def latencies(requests: pd.DataFrame) -> dict[str, np.ndarray[Any, np.dtype[np.f
 
 
 def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
-    """Aggregate one measurement.
+    """Aggregate a request table and what the server's counters grew by while it was made.
 
-    Args:
-        requests: its request table.
-        grown: what the server's counters grew by while it ran.
-
-    Returns:
-        Metrics over the counted requests that are ok. The duration runs from the first of them
-        sent to the last token received, so that every generator's throughput means the same.
+    Metrics are over the counted requests that are ok. The duration runs from the first of them
+    sent to the last token received, so that every generator's throughput means the same.
     """
     counted = requests[requests["is_counted"]]
     ok = counted[counted["is_ok"]]

@@ -19,16 +19,15 @@ from servetune.telemetry.gpus import Gpus
 def check_hardware(declared: str, visible: str | None = None) -> None:
     """Refuse to measure on other hardware than the study declares.
 
-    Args:
-        declared: `cpu`, or the name of a GPU, such as `nvidia-h200`.
-        visible: CUDA_VISIBLE_DEVICES as the server gets it; by default this process's own.
+    `declared` is `cpu`, or the name of a GPU, such as `nvidia-h200`; `visible` is
+    CUDA_VISIBLE_DEVICES as the server gets it, by default this process's own.
 
     Raises:
         UserError: the declared accelerator is not here, or not visible.
     """
     if declared == "cpu":
         return
-    found = sorted({_label(gpu["name"]) for gpu in gpus(visible)})
+    found = sorted({"-".join(gpu["name"].lower().split()) for gpu in gpus(visible)})
     if declared not in found:
         raise UserError(
             f"hardware: the study declares {declared}, but this machine has"
@@ -38,16 +37,9 @@ def check_hardware(declared: str, visible: str | None = None) -> None:
 
 
 def gpus(visible: str | None = None) -> list[dict[str, str]]:
-    """Return name, UUID, driver and memory of each NVIDIA GPU that a server may see; or none.
-
-    Args:
-        visible: CUDA_VISIBLE_DEVICES as the server gets it; by default this process's own.
-    """
-    devices = Gpus(visible)
-    try:
+    """Return name, UUID, driver and memory of each NVIDIA GPU that a server may see; or none."""
+    with contextlib.closing(Gpus(visible)) as devices:
         return devices.describe()
-    finally:
-        devices.close()
 
 
 def describe_host(visible: str | None = None) -> dict[str, Any]:
@@ -82,11 +74,6 @@ def sole_use(accelerators: Iterable[str] = ()) -> Iterator[None]:
                 lock.acquire()
             stack.callback(lock.release)
         yield
-
-
-def _label(gpu: str) -> str:
-    """`NVIDIA H200` becomes nvidia-h200."""
-    return "-".join(gpu.lower().split())
 
 
 def _boot_id() -> str | None:

@@ -16,7 +16,7 @@ from servetune.load.generator import CUT, ProbeRule
 from servetune.plan.identity import digest
 from servetune.plan.planned import Measurement, PlannedProbe, PlannedSearch
 from servetune.records.loads import Load
-from servetune.records.measurements import MeasurementRecord, Probe
+from servetune.records.measurements import MeasurementRecord, Probe, Stopped
 from servetune.study.capacity import Slo
 from servetune.study.workloads import LoadPoint
 
@@ -83,11 +83,7 @@ def measurement(
 
 def nothing_found(measurement: Measurement) -> Probe | None:
     """Return what a probe found that could not be made; None for what is no probe."""
-    probe = measurement.probe
-    if probe is None:
-        return None
-    tier = probe.rule.tier if probe.rule else ""
-    return Probe(search=probe.search, index=probe.index, tier=tier, stopped="failed")
+    return _probe(measurement.probe, "failed", {}) if measurement.probe else None
 
 
 def found_by(
@@ -95,15 +91,11 @@ def found_by(
 ) -> Probe:
     """Judge a probe by its request table.
 
-    Args:
-        probe: its place in the search, and its rule.
-        load: what was sent.
-        requests: its request table.
-        ended_by: the number of requests by which its judge ended it; None if its load was over.
+    `ended_by` is the number of requests by which its judge ended it; None if its load was over.
     """
     rule = probe.rule
     if rule is None:
-        return Probe(search=probe.search, index=probe.index, tier="", stopped="requests")
+        return _probe(probe, "requests", {})
     judgements = judge_all(
         {name: slo.objectives for name, slo in rule.tiers.items()},
         finished(requests)[:ended_by],
@@ -112,34 +104,32 @@ def found_by(
         is_over=True,
     )
     if judgements[rule.tier].verdict != "undecided":
-        stopped = "decided"
-    elif ended_by is not None:
-        stopped = "requests"
-    else:
-        assert load.duration_s is not None
-        is_long = requests["start_s"].max() >= NEARLY * load.duration_s
-        stopped = "seconds" if is_long else "requests"
+        return _probe(probe, "decided", judgements)
+    if ended_by is not None:
+        return _probe(probe, "requests", judgements)
+    assert load.duration_s is not None
+    is_long = requests["start_s"].max() >= NEARLY * load.duration_s
+    return _probe(probe, "seconds" if is_long else "requests", judgements)
+
+
+def _probe(place: PlannedProbe, stopped: Stopped, judgements: dict[str, Judgement]) -> Probe:
+    tier = place.rule.tier if place.rule else ""
     return Probe(
-        search=probe.search,
-        index=probe.index,
-        tier=rule.tier,
-        stopped=stopped,
-        judgements=judgements,
+        search=place.search, index=place.index, tier=tier, stopped=stopped, judgements=judgements
     )
 
 
 def finished(requests: pd.DataFrame) -> list[Finished]:
     """Return the requests of a table that ended by themselves, in order, up to the first cut."""
-    rows = requests.sort_values("scheduled").to_dict("records")
-    found = []
-    for index, row in enumerate(rows):
+    ended = []
+    for index, row in enumerate(requests.sort_values("scheduled").to_dict("records")):
         if row["scheduled"] != index or row["error"] == CUT:
             break
         start_s, e2e_ms = row["start_s"], row["e2e_ms"]
         if not row["is_ok"]:
-            found.append(Finished(index, start_s, start_s, has_failed=True))
+            ended.append(Finished(index, start_s, start_s, has_failed=True))
             continue
-        found.append(
+        ended.append(
             Finished(
                 index=index,
                 arrival_s=start_s,
@@ -150,7 +140,7 @@ def finished(requests: pd.DataFrame) -> list[Finished]:
                 itl_ms=tuple(row["itl_ms"]),
             )
         )
-    return found
+    return ended
 
 
 def predicted(search: PlannedSearch, record: MeasurementRecord) -> dict[str, float]:
@@ -184,27 +174,21 @@ def history(search: PlannedSearch, records: list[MeasurementRecord]) -> list[Pro
     """
     is_rate = search.settings.over == "rate"
     nothing = dict.fromkeys(search.settings.slo, Judgement("undecided", "", ()))
-    found = []
+    probed = []
     for record in records[1:]:
         if record.status == "invalid" and record.rule in NEIGHBOURS:
             continue
         load = record.load.rate_rps if is_rate else record.load.concurrency
         assert load is not None
-        usable = record.probe is not None and record.status == "ok"
-        judgements = {**nothing, **record.probe.judgements} if usable and record.probe else nothing
-        found.append(Probed(float(load), judgements))
-    return found
+        usable = record.probe.judgements if record.probe and record.status == "ok" else {}
+        probed.append(Probed(float(load), {**nothing, **usable}))
+    return probed
 
 
 def next_measurement(
     search: PlannedSearch, records: list[MeasurementRecord]
 ) -> Measurement | dict[str, Capacity]:
-    """Return the next measurement of a search, or the result of each tier.
-
-    Args:
-        search: the search.
-        records: of its measurements so far, in their order.
-    """
+    """Return the next measurement of a search, from its records in order, or each tier's result."""
     if not records:
         return scout(search)
     useless = list(takewhile(lambda record: record.status != "ok", reversed(records[1:])))

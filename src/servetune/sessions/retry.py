@@ -28,18 +28,15 @@ def forget(study: str, root: Path) -> Counter[str]:
     is_declared = (root / "studies" / f"{study}.yaml").is_file()
     limits = read_study(study, root).validity if is_declared else Limits()
     forgotten: dict[Path, str] = {}
-    ids: set[str] = set()
     for path in sorted((results / "records").glob("*.json")):
-        record = read_measurement(path)
-        status = verdict(record, limits)[0]
+        status = verdict(read_measurement(path), limits)[0]
         if status != "ok":
             forgotten[path] = status
-            ids.add(record.measurement)
     for path in sorted((results / "quality").glob("*.json")):
         quality = read_quality(path)
         if quality.status == "failed" or quality.tasks_failed:
             forgotten[path] = "failed"
-            ids.add(quality.quality)
+    ids = {path.stem for path in forgotten}
     # A search that a forgotten probe decided goes on from those before it.
     for path in sorted((results / "searches").glob("*.json")):
         search = read_search(path)
@@ -47,7 +44,7 @@ def forget(study: str, root: Path) -> Counter[str]:
         if has_failed or not ids.isdisjoint(search.measurements):
             path.unlink()
             ids.add(search.search)
-    for path in sorted((results / "sessions").glob("*.json")):
+    for path in (results / "sessions").glob("*.json"):
         if not ids.isdisjoint(read_session(path).measurements):
             path.unlink()
     for path in forgotten:

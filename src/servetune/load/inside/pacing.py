@@ -24,10 +24,10 @@ class Pacing:
 
     def __init__(self, schedule: list[ScheduledRequest], load: Load) -> None:
         """Take a schedule and the declared load that it was made from."""
-        conversations = [
-            list(turns) for _, turns in itertools.groupby(schedule, lambda each: each.conversation)
-        ]
-        self._conversations = deque(sorted(conversations, key=lambda turns: _arrival_s(turns[0])))
+        by_number = itertools.groupby(schedule, lambda request: request.conversation)
+        conversations = [list(turns) for _, turns in by_number]
+        conversations.sort(key=lambda turns: turns[0].arrival_s or 0.0)
+        self._conversations = deque(conversations)
         self._concurrency = load.concurrency
         self._ramp_up_s = load.ramp_up_s
         self._ends_s = math.inf if load.duration_s is None else load.duration_s
@@ -70,7 +70,7 @@ class Pacing:
         if now_s > self._ends_s:
             rest = []
         if not is_ok:
-            self.broken.update(each.index for each in rest)
+            self.broken.update(request.index for request in rest)
             self._ready.extend(rest)
         elif rest:
             self._ready.append(rest[0])
@@ -115,7 +115,3 @@ class Pacing:
             await self._woken.wait()
         finally:
             timer.cancel()
-
-
-def _arrival_s(request: ScheduledRequest) -> float:
-    return request.arrival_s or 0.0

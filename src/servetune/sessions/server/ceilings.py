@@ -21,13 +21,9 @@ def measured_ceilings(
 ) -> Ceilings | None:
     """Return the ceilings of one device here; None where the engine cannot measure them.
 
-    They are kept beside the engines, by engine and host. A CPU is measured with the threads that
-    vLLM computes with.
-
-    Args:
-        engine: the environment that holds torch.
-        host: as `servetune.sessions.hardware.describe_host` tells it.
-        environment: variables that the study sets for the server.
+    They are kept beside the engines, by engine and host (`servetune.sessions.hardware`). A CPU is
+    measured with the threads that vLLM computes with. `environment` holds the variables that the
+    study sets for the server.
     """
     reserved = environment.get(_RESERVED_CORES, "1")
     threads = max(1, host["cores"] - (int(reserved) if reserved.isdigit() else 1))
@@ -38,11 +34,11 @@ def measured_ceilings(
     kept = cache_root() / "ceilings" / f"{identity}.json"
     if kept.is_file():
         return Ceilings.model_validate_json(kept.read_bytes())
-    found = _measure(engine.python, threads, environment)
-    if found is not None:
-        write_json(kept, found)
-        say(f"this device copies {found.memory_bandwidth_gb_s:,.0f} GB/s (kept in {kept})")
-    return found
+    ceilings = _measure(engine.python, threads, environment)
+    if ceilings is not None:
+        write_json(kept, ceilings)
+        say(f"this device copies {ceilings.memory_bandwidth_gb_s:,.0f} GB/s (kept in {kept})")
+    return ceilings
 
 
 def _measure(python: Path, threads: int, environment: dict[str, str]) -> Ceilings | None:

@@ -56,7 +56,7 @@ class Server:
 
         Args:
             python: the engine's Python.
-            model: the checkpoint, as a path from `folder`.
+            model: the checkpoint, as a path from `folder`, where it runs.
             arguments: further words of `vllm serve`.
             environment: variables that the study sets for the server.
             name: the model name to serve under, unique to this launch.

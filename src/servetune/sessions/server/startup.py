@@ -43,36 +43,38 @@ def read_facts(
         startup_s: from its launch until it was ready.
         vllm_version: the version of the engine.
     """
-    config = info.get("vllm_config")
-    config = config if isinstance(config, dict) else {}
-    cache = {**_labels(page), **_section(config, "cache_config")}
+    config = _section(info, "vllm_config")
+    labels = re.search(r"vllm:cache_config_info\{(.*?)\}", page)
+    cache = {
+        **dict(re.findall(r'(\w+)="([^"]*)"', labels[1] if labels else "")),
+        **_section(config, "cache_config"),
+    }
     scheduler, model = _section(config, "scheduler_config"), _section(config, "model_config")
-    parallel = _section(config, "parallel_config")
+    parallel, dtype = _section(config, "parallel_config"), cache.get("cache_dtype")
     return ServerFacts(
         vllm_version=vllm_version,
         kv_cache_tokens=_whole(cache.get("kv_cache_size_tokens")) or _whole(_last(_TOKENS, log)),
         kv_cache_max_concurrency=_number(cache.get("kv_cache_max_concurrency"))
-        or _number(_last(_CONCURRENCY, log)),
+        or _last(_CONCURRENCY, log),
         startup_s=startup_s,
         kv_cache_gib=_kv_cache_gib(cache, log),
-        kv_cache_dtype=_text(cache.get("cache_dtype")),
+        kv_cache_dtype=dtype if isinstance(dtype, str) else None,
         kv_cache_block_tokens=_whole(cache.get("block_size")),
         max_num_seqs=_whole(scheduler.get("max_num_seqs")),
         max_num_batched_tokens=_whole(scheduler.get("max_num_batched_tokens")),
         max_model_len=_whole(model.get("max_model_len")),
         tensor_parallel_size=_whole(parallel.get("tensor_parallel_size")),
-        weights_gib=_number(_most(_WEIGHTS_GIB, log)),
+        weights_gib=_most(_WEIGHTS_GIB, log),
         **_phases(log, config, startup_s),
     )
 
 
 def _phases(log: str, config: dict[str, Any], startup_s: float | None) -> dict[str, float | None]:
     """Split the start: weights, compilation, graph capture, the engine's other work, the rest."""
-    weights_s = _number(_most(_MODEL_LOADING_S, log)) or _number(_most(_WEIGHTS_S, log))
-    init_s = _number(_most(_INIT_S, log))
-    told_s = _number(_section(config, "compilation_config").get("compilation_time"))
-    compilation_s = told_s or _number(_most(_COMPILATION_S, log)) or _cpu_compilation_s(log)
-    capture_s = _number(_most(_CAPTURE_S, log))
+    weights_s = _most(_MODEL_LOADING_S, log) or _most(_WEIGHTS_S, log)
+    init_s, capture_s = _most(_INIT_S, log), _most(_CAPTURE_S, log)
+    reported_s = _number(_section(config, "compilation_config").get("compilation_time"))
+    compilation_s = reported_s or _most(_COMPILATION_S, log) or _cpu_compilation_s(log)
     profiling_s = imports_s = None
     if init_s is not None:
         # A clock of whole seconds may tell a little more than the whole took.
@@ -80,22 +82,23 @@ def _phases(log: str, config: dict[str, Any], startup_s: float | None) -> dict[s
         profiling_s = max(0.0, init_s - (compilation_s or 0.0) - (capture_s or 0.0))
     if startup_s is not None and init_s is not None:
         imports_s = max(0.0, startup_s - init_s - (weights_s or 0.0))
-    return {
-        "startup_imports_s": _rounded(imports_s),
-        "startup_weights_s": _rounded(weights_s),
-        "startup_compilation_s": _rounded(compilation_s),
-        "startup_capture_s": _rounded(capture_s),
-        "startup_profiling_s": _rounded(profiling_s),
+    phases_s = {
+        "imports": imports_s,
+        "weights": weights_s,
+        "compilation": compilation_s,
+        "capture": capture_s,
+        "profiling": profiling_s,
     }
+    return {f"startup_{name}_s": s if s is None else round(s, 2) for name, s in phases_s.items()}
 
 
 def _cpu_compilation_s(log: str) -> float | None:
     """The CPU's worker tells no duration, but when it began and ended."""
-    at = [match[-1] if (match := pattern.findall(log)) else None for pattern in _CPU_COMPILATION]
-    if None in at:
+    times = [match[-1] for pattern in _CPU_COMPILATION if (match := pattern.findall(log))]
+    if len(times) < 2:
         return None
     # A leap year, as the log tells none.
-    began, ended = (datetime.strptime(f"2000-{text}", "%Y-%m-%d %H:%M:%S") for text in at)
+    began, ended = (datetime.strptime(f"2000-{text}", "%Y-%m-%d %H:%M:%S") for text in times)
     return max(0.0, (ended - began).total_seconds())
 
 
@@ -103,13 +106,8 @@ def _kv_cache_gib(cache: dict[str, Any], log: str) -> float | None:
     # A number of blocks that was given takes other memory than what was set aside.
     if _whole(cache.get("num_gpu_blocks_override")):
         return None
-    told = _number(cache.get("kv_cache_memory_bytes"))
-    return _rounded(told / _GIB) if told else _number(_last(_KV_CACHE_GIB, log))
-
-
-def _labels(page: str) -> dict[str, str]:
-    found = re.search(r"vllm:cache_config_info\{(.*?)\}", page)
-    return dict(re.findall(r'(\w+)="([^"]*)"', found[1])) if found else {}
+    size_bytes = _number(cache.get("kv_cache_memory_bytes"))
+    return round(size_bytes / _GIB, 2) if size_bytes else _last(_KV_CACHE_GIB, log)
 
 
 def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
@@ -117,32 +115,28 @@ def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
-def _last(pattern: re.Pattern[str], log: str) -> str | None:
-    found = pattern.findall(log)
-    return found[-1] if found else None
+def _numbers(pattern: re.Pattern[str], log: str) -> list[float]:
+    # Of several groups only one matched.
+    matches = ("".join(match).replace(",", "") for match in pattern.findall(log))
+    return [float(match) for match in matches]
 
 
-def _most(pattern: re.Pattern[str], log: str) -> str | None:
+def _last(pattern: re.Pattern[str], log: str) -> float | None:
+    return next(reversed(_numbers(pattern, log)), None)
+
+
+def _most(pattern: re.Pattern[str], log: str) -> float | None:
     """The highest value: each worker tells its own, and the slowest one decides."""
-    told = (match if isinstance(match, str) else "".join(match) for match in pattern.findall(log))
-    return max(told, key=float, default=None)
+    return max(_numbers(pattern, log), default=None)
 
 
 def _number(value: Any) -> float | None:
     try:
-        return None if value is None else float(str(value).replace(",", ""))
-    except ValueError:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
         return None
 
 
 def _whole(value: Any) -> int | None:
     number = _number(value)
     return None if number is None else int(number)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
