@@ -89,4 +89,4 @@ class Generator:
     command: tuple[str, ...]
     arguments: Callable[[Load, Target], list[str]]
     read: Callable[[Path], list[Reply]]
-    refuses: Callable[[Workload, LoadPoint, bool], str | None]
+    refuses: Callable[[Workload, LoadPoint, bool], str | None] = lambda *_: None

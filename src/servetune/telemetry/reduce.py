@@ -23,13 +23,10 @@ _UNREMARKABLE = frozenset({"idle", "application_clocks"})
 def read_signals(
     samples: pd.DataFrame, others: pd.DataFrame, grown: Counters, requests: pd.DataFrame
 ) -> Signals:
-    """Reduce the samples of a load.
+    """Reduce the samples of a load, with the columns of `docs/telemetry.md`.
 
-    Args:
-        samples: those of the load, with the columns of `docs/telemetry.md`.
-        others: those of the same launch that belong to no load.
-        grown: what the server's counters grew by over the load.
-        requests: the load's requests, with `input_tokens` and `output_tokens`.
+    `others` are samples of the same launch that belong to no load; `grown` is what the server's
+    counters grew by over the load.
     """
     signals: dict[str, Any] = {
         **_lengths(requests),

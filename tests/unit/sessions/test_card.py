@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from servetune.load.generator import Reply
-from servetune.load.prefixes import implied_hit_ratio
 from servetune.load.request_table import request_table
 from servetune.load.schedule import make_schedule
 from servetune.records.measurements import Card
-from servetune.sessions.card import from_requests
+from servetune.sessions.card import from_requests, implied_hit_ratio
 from tests.loads import load, reply, rows
 
 

@@ -6,7 +6,9 @@ schedule. GuideLLM starts its workers as processes; they fork from one that has 
 
 import multiprocessing
 import os
+from collections.abc import AsyncIterator, Awaitable, Callable
 from multiprocessing import forkserver
+from typing import Any
 
 from servetune.load.generator import Job
 from servetune.load.guidellm.generator import write_data
@@ -32,6 +34,41 @@ MOST_WAITING = 10_240
 """Requests of an open loop that are in flight or wait for their time, GuideLLM's own limit."""
 
 
+Get = Callable[..., Awaitable[Any]]
+
+
+def patient(get: Get, has_ended: Callable[[], bool]) -> Get:
+    """Return a `get` that asks once more where nothing came in time, but the load has ended."""
+
+    async def get_patiently(timeout: float) -> Any:
+        try:
+            return await get(timeout=timeout)
+        except TimeoutError:
+            if not has_ended():
+                raise
+            return await get(timeout=timeout)
+
+    return get_patiently
+
+
+def _keep_last_update() -> None:
+    """Let GuideLLM's scheduler wait for the last update of its requests.
+
+    GuideLLM ends a load when it has counted every request and a poll for updates times out. The
+    last update may be on its way just then, and its request would be lost without a word.
+    """
+    from guidellm.scheduler.worker_group import WorkerProcessGroup
+
+    updates = WorkerProcessGroup.request_updates
+
+    async def all_updates(group: Any) -> AsyncIterator[Any]:
+        group.messaging.get = patient(group.messaging.get, group.shutdown_event.is_set)
+        async for update in updates(group):
+            yield update
+
+    WorkerProcessGroup.request_updates = all_updates
+
+
 def main() -> None:
     """Import GuideLLM once, here and in the process that its workers fork from.
 
@@ -46,10 +83,11 @@ def main() -> None:
     from guidellm.cli.run import run
     from guidellm.settings import settings
 
-    from servetune.load.guidellm import parts, probe, updates
+    from servetune.load.guidellm import parts, probe
 
-    for replaced in (parts, probe, updates):
-        replaced.install()
+    parts.install()
+    probe.install()
+    _keep_last_update()
 
     def run_job(job: Job) -> None:
         requests = read_schedule(job.schedule)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from servetune.load.generator import CUT, Generator, Reply, Target
 from servetune.records.loads import Load
-from servetune.study.workloads import LoadPoint, Workload
 
 RESULT = "vllm-bench.json"
 SENT = "sent.json"
@@ -81,11 +80,6 @@ def of_text(ttft_s: float, itl_s: list[float], is_chat: bool) -> tuple[float, li
     return (ttft_s + itl_s[0], itl_s[1:]) if is_chat and itl_s else (ttft_s, itl_s)
 
 
-def refuses(workload: Workload, point: LoadPoint, is_token_ids: bool) -> str | None:
-    """Say why this generator cannot do a load: it does all that a study can declare."""
-    return None
-
-
 VLLM_BENCH = Generator(
     name="vllm-bench",
     environment=None,
@@ -94,5 +88,4 @@ VLLM_BENCH = Generator(
     command=("vllm", "bench", "serve"),
     arguments=arguments,
     read=read,
-    refuses=refuses,
 )

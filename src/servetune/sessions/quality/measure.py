@@ -99,10 +99,7 @@ def _ask_all(bench: Bench, quality: PlannedQuality) -> list[Document]:
 def ask(client: httpx.Client, model: str, row: Row) -> Document:
     """Score one document and have it continued greedily.
 
-    Args:
-        client: of the server, with its key.
-        model: the name that the server serves.
-        row: of the corpus: `prompt`, and `output_tokens` for the length of the continuation.
+    `row` holds the `prompt`, and `output_tokens` for the length of the continuation.
 
     Raises:
         RefusedError: the server refuses, or answers without what was asked for.

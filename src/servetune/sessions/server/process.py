@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,40 +40,30 @@ class ServerError(Exception):
     """A server that cannot start, died or hangs; the message says why, in plain words."""
 
 
+@dataclass(eq=False)
 class Server:
-    """One `vllm serve` process, from its start to the end of all that it started."""
+    """One `vllm serve` process, from its start to the end of all that it started.
 
-    def __init__(
-        self,
-        python: Path,
-        model: str,
-        arguments: list[str],
-        environment: dict[str, str],
-        name: str,
-        log: Path,
-        folder: Path,
-    ) -> None:
-        """Prepare the launch.
+    It serves the checkpoint `model`, a path from its working `folder`, under `name`, which is
+    unique to this launch. `python` is the engine's; `arguments` are further words of the command,
+    and `environment` variables that the study sets. `log` takes the output.
+    """
 
-        Args:
-            python: the engine's Python.
-            model: the checkpoint, as a path from `folder`, where it runs.
-            arguments: further words of `vllm serve`.
-            environment: variables that the study sets for the server.
-            name: the model name to serve under, unique to this launch.
-            log: the file that takes the server's output.
-            folder: its working folder.
-        """
-        self.name = name
-        self.log = log
-        self.port = _free_port()
-        self.api_key = secrets.token_urlsafe(24)
-        self.environment = {**_OWN_ENVIRONMENT, **environment}
-        self._python = python
-        self._folder = folder
+    python: Path
+    model: str
+    arguments: list[str]
+    environment: dict[str, str]
+    name: str
+    log: Path
+    folder: Path
+    port: int = field(default_factory=lambda: _free_port())
+    api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+
+    def __post_init__(self) -> None:
+        self.environment = {**_OWN_ENVIRONMENT, **self.environment}
         self._words = [
-            *("serve", model, "--host", "127.0.0.1", "--port", str(self.port)),
-            *("--served-model-name", name, *arguments),
+            *("serve", self.model, "--host", "127.0.0.1", "--port", str(self.port)),
+            *("--served-model-name", self.name, *self.arguments),
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
@@ -95,20 +86,18 @@ class Server:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         environment = {**environment_with_source(), **self.environment}
         # As in an activated environment: vLLM's compilers look for their tools on PATH.
-        environment["PATH"] = os.pathsep.join([str(self._python.parent), environment["PATH"]])
+        environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
         environment["VLLM_API_KEY"] = self.api_key
         self._started = time.monotonic()
-        vllm = [str(self._python), "-m", "vllm.entrypoints.cli.main"]
+        vllm = [str(self.python), "-m", "vllm.entrypoints.cli.main"]
         with self.log.open("wb") as log:
             command = [*vllm, *self._words]
-            self._process = start_guarded(STOP_GRACE_S, command, environment, self._folder, log)
+            self._process = start_guarded(STOP_GRACE_S, command, environment, self.folder, log)
 
     def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
         """Wait until /health answers and /v1/models names this very server.
 
-        Args:
-            timeout_s: how long a start may take.
-            progress: called with the seconds so far, every ten seconds.
+        `progress` is called with the seconds so far, every ten seconds.
 
         Raises:
             ServerError: it ended, did not get ready in time, or another one answers.

@@ -36,12 +36,8 @@ def read_facts(
 ) -> ServerFacts:
     """Gather what a server that is ready tells of its start and its capacity.
 
-    Args:
-        log: its output so far.
-        page: its /metrics, or an empty text.
-        info: its /server_info, or nothing.
-        startup_s: from its launch until it was ready.
-        vllm_version: the version of the engine.
+    `log` is its output so far, `page` its /metrics and `info` its /server_info, both of which may
+    be empty; `startup_s` runs from its launch until it was ready.
     """
     config = _section(info, "vllm_config")
     labels = re.search(r"vllm:cache_config_info\{(.*?)\}", page)

@@ -1,9 +1,45 @@
 """GuideLLM's client, in an environment without GuideLLM."""
 
+import asyncio
 import subprocess
 import sys
+from typing import Any
+
+import pytest
+
+from servetune.load.guidellm.client import Get, patient
 
 
 def test_guidellm_is_imported_once_its_settings_stand_in_the_environment() -> None:
     code = "import sys; sys.modules['guidellm'] = None; import servetune.load.guidellm.client"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def get_from(answers: list[Any]) -> Any:
+    async def get(timeout: float) -> Any:
+        answer = answers.pop(0)
+        if answer is None:
+            raise TimeoutError
+        return answer
+
+    return get
+
+
+def poll(get: Get) -> Any:
+    async def once() -> Any:
+        return await get(timeout=0.1)
+
+    return asyncio.run(once())
+
+
+def test_the_last_update_is_asked_for_once_more() -> None:
+    get = patient(get_from([None, "last", None, None]), lambda: True)
+    assert poll(get) == "last"
+    with pytest.raises(TimeoutError):
+        poll(get)
+
+
+def test_while_the_load_goes_on_a_poll_times_out() -> None:
+    get = patient(get_from([None, "later"]), lambda: False)
+    with pytest.raises(TimeoutError):
+        poll(get)
