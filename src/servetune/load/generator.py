@@ -9,6 +9,9 @@ from servetune.study.base import Frozen
 from servetune.study.capacity import Slo
 from servetune.study.workloads import LoadPoint, Workload
 
+PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+"""Where a server takes the requests of each endpoint."""
+
 CUT = "cut by the end of the load"
 """The error of a request that the end of its load interrupted."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from servetune.errors import UserError
+from servetune.load.generator import PATHS
 from servetune.load.rows import Row, Turn, turns_of
 from servetune.load.schedule import ScheduledRequest, make_schedule
 from servetune.records.loads import Load
@@ -153,12 +154,10 @@ def warm_up(client: httpx.Client, model: str, rows: list[Row], load: Load) -> No
             "ignore_eos": True,
         }
         if load.is_chat:
-            path = "/v1/chat/completions"
             content["messages"] = [{"role": "user", "content": turn["prompt"]}]
         else:
-            path = "/v1/completions"
             content["prompt"] = turn["prompt"]
-        client.post(path, json=content).raise_for_status()
+        client.post(PATHS[load.endpoint], json=content).raise_for_status()
 
     with ThreadPoolExecutor(max(1, min(len(rows), load.concurrency or len(rows)))) as pool:
         list(pool.map(send, rows))

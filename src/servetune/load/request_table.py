@@ -30,7 +30,7 @@ from servetune.load.schedule import ScheduledRequest
 from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
 from servetune.records.loads import Load
 from servetune.records.measurements import Metrics, TurnMetrics
-from servetune.telemetry.sampler import Counters
+from servetune.telemetry.sampler import AT_POSITION, Counters
 
 
 def request_table(
@@ -145,10 +145,7 @@ def latencies(requests: pd.DataFrame) -> dict[str, np.ndarray[Any, np.dtype[np.f
     Shapes: (requests,) for ttft and e2e, at most that for tpot, (all gaps,) for itl.
     """
     ok = requests[requests["is_ok"] & requests["is_counted"]]
-    gaps = [np.asarray(each, dtype=float) for each in ok["itl_ms"]]
-    found = {name: ok[f"{name}_ms"].dropna().to_numpy(float) for name in ("ttft", "tpot", "e2e")}
-    found["itl"] = np.concatenate(gaps) if gaps else np.empty(0)
-    return {name: found[name] for name in LATENCIES}
+    return {name: ok[f"{name}_ms"].explode().dropna().to_numpy(float) for name in LATENCIES}
 
 
 def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
@@ -172,10 +169,10 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
             spread[f"{name}_mean_ms"] = float(values_ms.mean())
             for percentile in PERCENTILES:
                 spread[f"{name}_p{percentile}_ms"] = float(np.percentile(values_ms, percentile))
-    told = _from_counters(grown)
+    by_server = _from_counters(grown)
     if (requests["error"] == CUT).any():
         # The counters hold what was looked up for requests that were cut off, too.
-        told["prefix_cache_hit_ratio"] = _hit_ratio(requests[requests["is_ok"]])
+        by_server["prefix_cache_hit_ratio"] = _hit_ratio(requests[requests["is_ok"]])
     return Metrics(
         requests=len(counted),
         completed_requests=len(ok),
@@ -187,36 +184,30 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
         output_throughput_tok_s=per_second(output_tokens),
         total_throughput_tok_s=per_second(input_tokens + output_tokens),
         **spread,
-        **told,
+        **by_server,
     )
 
 
 def _from_counters(grown: Counters) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     drafts, accepted = grown.get("drafts", 0), grown.get("accepted_tokens", 0)
     if drafts:
-        found["acceptance_length"] = 1 + accepted / drafts
-        found["acceptance_ratio"] = accepted / max(grown.get("draft_tokens", 0), 1)
-        at = sorted(
-            (int(name.removeprefix("accepted_tokens_at_")), value)
-            for name, value in grown.items()
-            if name.startswith("accepted_tokens_at_")
-        )
-        found["acceptance_by_position"] = [value / drafts for _, value in at]
-    if grown.get("prefix_cache_queries"):
-        found["prefix_cache_hit_ratio"] = (
-            grown.get("prefix_cache_hits", 0) / grown["prefix_cache_queries"]
-        )
+        metrics["acceptance_length"] = 1 + accepted / drafts
+        metrics["acceptance_ratio"] = accepted / max(grown.get("draft_tokens", 0), 1)
+        at = {int(name.removeprefix(AT_POSITION)): name for name in grown if AT_POSITION in name}
+        metrics["acceptance_by_position"] = [grown[at[place]] / drafts for place in sorted(at)]
+    if queries := grown.get("prefix_cache_queries"):
+        metrics["prefix_cache_hit_ratio"] = grown.get("prefix_cache_hits", 0) / queries
     if "preemptions" in grown:
-        found["preemptions"] = int(grown["preemptions"])
+        metrics["preemptions"] = int(grown["preemptions"])
     if finished := grown.get("requests_finished"):
         for name in ("queue_time", "prefill_time"):
             if f"{name}_s" in grown:
-                found[f"{name}_mean_ms"] = 1e3 * grown[f"{name}_s"] / finished
+                metrics[f"{name}_mean_ms"] = 1e3 * grown[f"{name}_s"] / finished
         later_tokens = grown.get("generation_tokens", 0) - finished
         if "decode_time_s" in grown and later_tokens > 0:
-            found["server_tpot_mean_ms"] = 1e3 * grown["decode_time_s"] / later_tokens
-    return found
+            metrics["server_tpot_mean_ms"] = 1e3 * grown["decode_time_s"] / later_tokens
+    return metrics
 
 
 def _hit_ratio(requests: pd.DataFrame) -> float | None:
@@ -231,10 +222,10 @@ def by_turn(requests: pd.DataFrame) -> list[TurnMetrics]:
     ok = requests[requests["is_ok"] & requests["is_counted"]]
     if not ok["turn"].any():
         return []
-    found = []
+    turns = []
     for turn, rows in ok.groupby("turn"):
         tpots_ms = rows["tpot_ms"].dropna()
-        found.append(
+        turns.append(
             TurnMetrics(
                 turn=int(str(turn)) + 1,
                 requests=len(rows),
@@ -244,7 +235,7 @@ def by_turn(requests: pd.DataFrame) -> list[TurnMetrics]:
                 tpot_p50_ms=float(tpots_ms.median()) if len(tpots_ms) else None,
             )
         )
-    return found
+    return turns
 
 
 def quantiles(requests: pd.DataFrame) -> dict[str, list[float]]:

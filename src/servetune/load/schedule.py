@@ -89,7 +89,9 @@ def _conversations(rows: list[Row], requests: int | None, repeats: bool) -> Iter
 
 def write_schedule(requests: list[ScheduledRequest], path: Path) -> None:
     """Write a schedule as JSONL."""
-    path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in requests), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(asdict(request)) + "\n" for request in requests), encoding="utf-8"
+    )
 
 
 def read_schedule(path: Path) -> list[ScheduledRequest]:

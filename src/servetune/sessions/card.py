@@ -64,7 +64,7 @@ def _rates(
     """
     first = requests[requests["turn"] == 0]
     due_s = [schedule[index].arrival_s for index in first["scheduled"]]
-    times_s = [each for each in due_s if each is not None]
+    times_s = [at_s for at_s in due_s if at_s is not None]
     if load.concurrency is not None or len(times_s) < 2 or max(times_s) == min(times_s):
         return None, None
     span_s = float(first["start_s"].max() - first["start_s"].min())

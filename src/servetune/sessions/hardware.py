@@ -27,11 +27,11 @@ def check_hardware(declared: str, visible: str | None = None) -> None:
     """
     if declared == "cpu":
         return
-    found = sorted({"-".join(gpu["name"].lower().split()) for gpu in gpus(visible)})
-    if declared not in found:
+    here = sorted({"-".join(gpu["name"].lower().split()) for gpu in gpus(visible)})
+    if declared not in here:
         raise UserError(
             f"hardware: the study declares {declared}, but this machine has"
-            f" {', '.join(found) or 'no GPU that its driver shows'}; measure on {declared},"
+            f" {', '.join(here) or 'no GPU that its driver shows'}; measure on {declared},"
             " or declare the hardware you have"
         )
 

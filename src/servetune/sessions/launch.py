@@ -173,12 +173,8 @@ class ServerLaunch:
                 return False
             name = f"{measurement.workload} {measurement.load_point}"
             self._say(f"{name}, {_place(measurement, count, pending)}")
-            prepared = loads.prepare(measurement)
             try:
-                if isinstance(prepared, UserError):
-                    record = failed(self._blank(measurement), str(prepared), [])
-                else:
-                    record = measure(bench, measurement, prepared)
+                record = measure(bench, measurement, loads.prepare(measurement))
             except ServerError as error:
                 # The load points after this one get a server of their own.
                 self._give_up([measurement], f"the server {error}")
@@ -236,15 +232,13 @@ class ServerLaunch:
         self._note(measured=[*self._launch.measured, id])
         owed.end_finished(self._session, self._root)
 
-    def _blank(self, measurement: Measurement) -> MeasurementRecord:
-        return blank_record(self._session, measurement, self._number, self._server)
-
     def _give_up(self, measurements: list[Measurement], reason: str) -> None:
         self._say(reason)
         tail = self._server.log_tail(LOG_TAIL_LINES)
         self._note(status="failed", reason=reason, log_tail=tail)
         for measurement in measurements:
-            self._keep(failed(self._blank(measurement), reason, tail))
+            blank = blank_record(self._session, measurement, self._number, self._server)
+            self._keep(failed(blank, reason, tail))
 
     def _give_up_quality(self, reason: str) -> None:
         session = self._session

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from servetune.errors import UserError
 from servetune.load.client import Clients, LoadError
 from servetune.load.generator import Job, Target
 from servetune.load.inside.judge import ended_by
@@ -56,12 +57,19 @@ class Bench:
     """Counts the processes on the GPUs that are not the server's; None without a GPU."""
 
 
-def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> MeasurementRecord:
+def measure(
+    bench: Bench, measurement: Measurement, prepared: Prepared | UserError
+) -> MeasurementRecord:
     """Run one load point and return its record; raw output goes to results/raw/<study>.
+
+    One that could not be prepared, but has an error, is recorded as failed.
 
     Raises:
         ServerError: the server died or hangs.
     """
+    record = blank_record(bench.session, measurement, bench.launch, bench.server)
+    if isinstance(prepared, UserError):
+        return failed(record, str(prepared), [])
     load, planned = measurement.load, measurement.probe
     generator = GENERATORS[load.generator]
     raw = Path("results", "raw", bench.session.study, measurement.id)
@@ -75,7 +83,7 @@ def measure(bench: Bench, measurement: Measurement, prepared: Prepared) -> Measu
     )
     arguments = generator.arguments(load, target)
     command = [*generator.command, *arguments]
-    record = blank_record(bench.session, measurement, bench.launch, bench.server).model_copy(
+    record = record.model_copy(
         update={
             "server": bench.facts,
             "started_at": now(),

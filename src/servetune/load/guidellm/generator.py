@@ -11,15 +11,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from servetune.load.generator import CUT, NOT_SENT, Generator, Reply, Target
+from servetune.load.generator import CUT, NOT_SENT, PATHS, Generator, Reply, Target
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
 from servetune.records.loads import Load
 from servetune.study.workloads import LoadPoint, Workload
 
 DATA = "guidellm-data.jsonl"
 REPORT = "guidellm.json"
-
-FORMATS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 
 def arguments(load: Load, target: Target) -> list[str]:
@@ -49,7 +47,7 @@ def _backend(load: Load, target: Target) -> dict[str, Any]:
         "kind": "openai_http",
         "target": target.url,
         "model": target.served_name,
-        "request_format": FORMATS[load.endpoint],
+        "request_format": PATHS[load.endpoint],
         # The server was found healthy before the load; each worker process would ask it again.
         "validate_backend": False,
         # A busy server may take longer to accept than the 5 s that GuideLLM gives it.

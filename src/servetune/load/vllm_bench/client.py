@@ -128,13 +128,13 @@ class Sending:
         await asyncio.wait((answer,))
         return None
 
-    def told(self) -> dict[str, Any]:
+    def sent(self) -> dict[str, Any]:
         """Return what `sent.json` holds."""
         return {
             "began_s": self._pacing.began_s,
             "scheduled": [request.index for request in self._sent],
-            "arrival_s": [None if each.turn else each.arrival_s for each in self._sent],
-            "cached_tokens": [self._cached_tokens.get(each.index) for each in self._sent],
+            "arrival_s": [None if sent.turn else sent.arrival_s for sent in self._sent],
+            "cached_tokens": [self._cached_tokens.get(sent.index) for sent in self._sent],
         }
 
 
@@ -183,7 +183,7 @@ def main() -> None:
         for name, send in request_functions.items():
             serve.ASYNC_REQUEST_FUNCS[name] = point.measuring(send)
         asyncio.run(serve.main_async(args))
-        Path(args.result_dir, SENT).write_text(json.dumps(point.told()), encoding="utf-8")
+        Path(args.result_dir, SENT).write_text(json.dumps(point.sent()), encoding="utf-8")
         if judge:
             judge.write(Path(args.result_dir))
 

@@ -7,21 +7,18 @@ the schedule, and vLLM's code measures them.
 import json
 from pathlib import Path
 
-from servetune.load.generator import CUT, Generator, Reply, Target
+from servetune.load.generator import CUT, PATHS, Generator, Reply, Target
 from servetune.records.loads import Load
 
 RESULT = "vllm-bench.json"
 SENT = "sent.json"
-ENDPOINTS = {
-    "completions": ("--backend", "openai", "--endpoint", "/v1/completions"),
-    "chat": ("--backend", "openai-chat", "--endpoint", "/v1/chat/completions"),
-}
 
 
 def arguments(load: Load, target: Target) -> list[str]:
     """Write a load point as the words after `vllm bench serve`."""
     words = [
-        *(*ENDPOINTS[load.endpoint], "--base-url", target.url),
+        *("--backend", "openai-chat" if load.is_chat else "openai"),
+        *("--endpoint", PATHS[load.endpoint], "--base-url", target.url),
         *("--model", str(target.tokenizer), "--served-model-name", target.served_name),
         *("--dataset-name", "custom", "--dataset-path", str(target.schedule)),
         *("--custom-output-len", "-1", "--skip-chat-template", "--disable-shuffle"),

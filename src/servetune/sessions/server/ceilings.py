@@ -1,6 +1,5 @@
 """The ceilings of this machine's device, measured once in the engine's own environment and kept."""
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -51,6 +50,6 @@ def _measure(python: Path, threads: int, environment: dict[str, str]) -> Ceiling
             timeout=TIMEOUT_S,
             check=True,
         )
-        return Ceilings.model_validate(json.loads(answer.stdout.splitlines()[-1]))
+        return Ceilings.model_validate_json(answer.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None

@@ -38,26 +38,26 @@ def main(threads: int) -> dict[str, Any]:
     target = torch.empty_like(source)
     copied_s = best_s(lambda: target.copy_(source))
     size = MATRIX[device]
-    found = {"memory_bandwidth_gb_s": 2 * source.numel() / copied_s / 1e9, "source": "measured"}
+    ceilings = {"memory_bandwidth_gb_s": 2 * source.numel() / copied_s / 1e9, "source": "measured"}
     for name, multiply in _multiplications(torch, device, size).items():
         try:
-            found[f"{name}_tflop_s"] = 2 * size**3 / best_s(multiply) / 1e12
+            ceilings[f"{name}_tflop_s"] = 2 * size**3 / best_s(multiply) / 1e12
         except (RuntimeError, NotImplementedError):
             continue  # this device or build has no such kernel
-    return found
+    return ceilings
 
 
 def _multiplications(torch: Any, device: str, size: int) -> dict[str, Callable[[], Any]]:
     bf16 = torch.ones((size, size), dtype=torch.bfloat16, device=device)
     int8 = torch.ones((size, size), dtype=torch.int8, device=device)
-    found = {"bf16": lambda: bf16 @ bf16, "int8": lambda: torch._int_mm(int8, int8.t())}
+    products = {"bf16": lambda: bf16 @ bf16, "int8": lambda: torch._int_mm(int8, int8.t())}
     if device == "cuda":
         fp8 = bf16.to(torch.float8_e4m3fn)
         one = torch.ones((), device=device)
-        found["fp8"] = lambda: torch._scaled_mm(
+        products["fp8"] = lambda: torch._scaled_mm(
             fp8, fp8.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16
         )
-    return found
+    return products
 
 
 def _wait(torch: Any, device: str) -> None:

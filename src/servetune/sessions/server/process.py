@@ -233,12 +233,12 @@ class Server:
 
 def explain(log: list[str]) -> str | None:
     """Return the error that ended a server, from its log: the root cause if there is one."""
-    found = [match.group(1) for line in log if (match := _ERROR.search(line))]
+    errors = [match.group(1) for line in log if (match := _ERROR.search(line))]
     # pydantic puts what is wrong on a line of its own, below the name of its error.
-    found += [match.group(1) for line in log if (match := _PYDANTIC.search(line))]
-    causes = [error for error in found if "Engine core initialization failed" not in error]
+    errors += [match.group(1) for line in log if (match := _PYDANTIC.search(line))]
+    causes = [error for error in errors if "Engine core initialization failed" not in error]
     # Wrappers re-raise the first error in other words; later ones are often its consequence.
-    return (causes or found or [None])[-1]
+    return (causes or errors or [None])[-1]
 
 
 _PYDANTIC = re.compile(r"Value error, (.*?)(?: \[type=.*)?$")
