@@ -96,10 +96,8 @@ def resolve(rows: list[Row], load: Load, encode: Encode | None) -> tuple[list[Ro
     """Give every turn its `output_tokens`, and apply the maxima of a load.
 
     A row above a maximum is left out (`over_length: reject`) or cut to it (`truncate`). Of a
-    conversation the input is the whole history: it ends before the turn that is too long.
-
-    Returns:
-        The rows that are kept, with their `turns`, and how many of them were cut.
+    conversation the input is the whole history: it ends before the turn that is too long. Returns
+    the rows that are kept, with their `turns`, and how many of them were cut.
     """
     resolved = [(row, *_resolve_turns(turns_of(row), load, encode)) for row in rows]
     kept: list[Row] = [{**row, "turns": turns} for row, turns, _ in resolved if turns]
@@ -139,11 +137,7 @@ def _output_tokens(turn: Turn, encode: Encode | None) -> int:
 
 
 def warm_up(client: httpx.Client, model: str, rows: list[Row], load: Load) -> None:
-    """Send the first turns of some rows and wait for their answers, as the load will send its own.
-
-    Raises:
-        httpx.HTTPError: the server did not answer one.
-    """
+    """Send the first turns of some rows as the load will send its own; raises httpx.HTTPError."""
 
     def send(row: Row) -> None:
         turn = turns_of(row)[0]

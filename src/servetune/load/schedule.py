@@ -35,16 +35,11 @@ class ScheduledRequest:
 
 
 def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
-    """Schedule a load point.
+    """Schedule a load point; returns its requests in the order of sending.
 
-    Args:
-        rows: the dataset's, whose turns have `output_tokens`. After the last comes the first
-            again, unless only a duration or the trace itself says where the load ends.
-        load: the declared load of a measurement.
-
-    Returns:
-        The requests in the order of sending. Whole conversations, but for the last one, which
-        ends where the number of requests is reached.
+    After the last of the dataset's rows comes the first again, unless only a duration or the trace
+    itself says where the load ends. Conversations are whole, but for the last one, which ends
+    where the number of requests is reached.
     """
     # NumPy, which a plan does without.
     from servetune.load.arrivals import arrival_times, expected

@@ -19,8 +19,7 @@ from servetune.telemetry.gpus import Gpus
 def check_hardware(declared: str, visible: str | None = None) -> None:
     """Refuse to measure on other hardware than the study declares.
 
-    `declared` is `cpu`, or the name of a GPU, such as `nvidia-h200`; `visible` is
-    CUDA_VISIBLE_DEVICES as the server gets it, by default this process's own.
+    `visible` is CUDA_VISIBLE_DEVICES as the server gets it, by default this process's own.
 
     Raises:
         UserError: the declared accelerator is not here, or not visible.

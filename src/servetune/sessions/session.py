@@ -21,11 +21,8 @@ from servetune.sessions.owed import count_owed, end_finished, ended_of
 def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:
     """Measure what a session owes, then write its record to results/<study>/sessions.
 
-    Args:
-        session: what to measure.
-        root: the project's folder.
-        until_s: no load point begins later, by `time.monotonic`; a session that still owes one
-            then has no record.
+    No load point begins after `until_s`, by `time.monotonic`; a session that still owes one then
+    has no record.
 
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model.

@@ -56,11 +56,9 @@ class UsageWatch:
     """A thread that watches the processes of one load until it is stopped."""
 
     def __init__(self, client_pid: int | None, session_pid: int | None = None) -> None:
-        """Prepare to watch.
+        """Prepare to watch a load client and what it starts.
 
-        Args:
-            client_pid: the load client; what it starts counts as the client too.
-            session_pid: the process whose whole tree is the session's own; by default this one.
+        The whole tree of `session_pid`, by default this process, is the session's own.
         """
         self._client_pid = client_pid
         self._root_pid = os.getpid() if session_pid is None else session_pid

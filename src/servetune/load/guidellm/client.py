@@ -96,13 +96,12 @@ def main() -> None:
         settings.max_concurrency = max(1, min(MOST_WAITING, conversations))
         # Without it GuideLLM notices that the data ended only when it asks for more, and waits
         # for ever if the last reply came before that.
-        count = ("--constraint", f"kind=max_requests,count={len(requests)}")
-        decided: tuple[str, ...] = ()
+        constraints = ["--constraint", f"kind=max_requests,count={len(requests)}"]
         if job.probe:
             file = job.schedule.with_name(probe.RULE)
             file.write_text(job.probe.model_dump_json())
-            decided = ("--constraint", f"kind={probe.KIND},file={file}")
-        run.main(args=[*job.argv, *count, *decided], standalone_mode=False)
+            constraints += ["--constraint", f"kind={probe.KIND},file={file}"]
+        run.main(args=[*job.argv, *constraints], standalone_mode=False)
 
     serve_jobs(run_job)
 

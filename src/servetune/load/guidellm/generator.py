@@ -77,11 +77,7 @@ def _scalar(value: Any) -> str:
 
 
 def write_data(requests: list[ScheduledRequest], schedule: Path) -> int:
-    """Write requests as GuideLLM's data beside their schedule; returns how many conversations.
-
-    Raises:
-        ValueError: a prompt is token ids.
-    """
+    """Write requests as GuideLLM's data beside their schedule; returns how many conversations."""
     lines = []
     for number, turns in itertools.groupby(requests, key=lambda request: request.conversation):
         graph = {"graph_id": str(number), "turns": [_turn(request) for request in turns]}

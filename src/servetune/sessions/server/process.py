@@ -116,11 +116,7 @@ class Server:
         raise ServerError(f"not ready after {timeout_s:.0f} s")
 
     def check(self) -> None:
-        """Look after the server once.
-
-        Raises:
-            ServerError: it died, or has not answered /health several times in a row.
-        """
+        """Look after the server once; raises ServerError where it died or hangs."""
         if not self.is_running():
             why = explain(self.log_tail(400))
             raise ServerError(f"died under load{f': {why}' if why else ''}")
@@ -130,11 +126,7 @@ class Server:
             raise ServerError(f"hangs: /health has not answered for {waited:.0f} s")
 
     def confirm(self) -> None:
-        """After a load that failed, tell a server that is dying from one that works.
-
-        Raises:
-            ServerError: it died, or does not answer /health.
-        """
+        """After a load that failed, raise ServerError unless the server still answers."""
         deadline = time.monotonic() + HEALTH_TIMEOUT_S
         while time.monotonic() < deadline:
             time.sleep(1.0)
