@@ -7,6 +7,7 @@ from servetune.report.marks import DUMMY
 from servetune.report.measured import Measured
 from servetune.report.quality.words import warnings
 from servetune.report.wording import listed, text_of, where_of
+from servetune.tables.frames import grouped
 
 
 def notes(measured: Measured) -> list[str]:
@@ -26,9 +27,8 @@ def notes(measured: Measured) -> list[str]:
 def no_ratios(compared: list[dict[str, Any]]) -> list[str]:
     """Say why ratios are absent where the variant itself was measured."""
     rows = [row for row in compared if row["ok"] and text_of(row["no_ratio"])]
-    places: dict[str, list[str]] = {}
-    for row in rows:
-        known_places = places.setdefault(row["no_ratio"], [])
-        if where_of(row) not in known_places:
-            known_places.append(where_of(row))
-    return [f"No ratios at {listed(names)}: {why}." for why, names in places.items()]
+    reasons = grouped(rows, lambda row: row["no_ratio"])
+    return [
+        f"No ratios at {listed(dict.fromkeys(map(where_of, same)))}: {why}."
+        for why, same in reasons.items()
+    ]

@@ -1,27 +1,26 @@
 """Where and with what it was measured: derived from the plan and the session records."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import pandas as pd
 
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
 from servetune.report.wording import plural
-from servetune.tables.frames import records_of
 
 
 def mixed(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
     """Warn where the rows of one table come from different places."""
     launches = launches_of(table, sessions)
-    kinds = (
-        ("hosts", host_of),
-        ("GPUs", devices_of),
-        ("versions", versions_of),
-        ("git commits", commit_of),
-    )
+    kinds = {
+        "hosts": host_of,
+        "GPUs": devices_of,
+        "versions": versions_of,
+        "git commits": commit_of,
+    }
     return [
         f"These rows were measured on {count} different {name}: compare across them with care."
-        for name, read in kinds
+        for name, read in kinds.items()
         if (count := len(distinct(map(read, launches)))) > 1
     ]
 
@@ -36,11 +35,10 @@ def missing_sessions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) ->
 
 def versions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str:
     """Write engine and versions on one line."""
-    found = distinct(map(versions_of, launches_of(table, sessions)))
-    if found:
-        return "; ".join(found)
-    told = table["vllm_version"].dropna().unique()
-    return ", ".join(f"vllm {version}" for version in told) or ", ".join(plan.engines)
+    if recorded := distinct(map(versions_of, launches_of(table, sessions))):
+        return "; ".join(recorded)
+    served = table["vllm_version"].dropna().unique()
+    return ", ".join(f"vllm {version}" for version in served) or ", ".join(plan.engines)
 
 
 def hosts(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
@@ -56,17 +54,16 @@ def commits(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str
 def launches_of(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[Launch]:
     """Return the launches that the rows of the table were measured on, in their order."""
     pairs = table[["session", "launch"]].drop_duplicates()
-    wanted = [(row["session"], int(row["launch"])) for row in records_of(pairs)]
     return [
         launch
-        for session, number in wanted
+        for session, number in pairs.itertuples(index=False)
         if session in sessions
         for launch in sessions[session].launches
         if launch.launch == number
     ]
 
 
-def distinct(values: Any) -> list[str]:
+def distinct(values: Iterable[str]) -> list[str]:
     """Return the values that say something, each once."""
     return list(dict.fromkeys(value for value in values if value))
 
@@ -79,21 +76,17 @@ def host_of(launch: Launch) -> str:
         str(host.get("cpu") or ""),
         plural(cores, "core") if isinstance(cores, int) else "",
         f"{memory / 2**30:.0f} GiB of memory" if isinstance(memory, int | float) else "",
-        *(_gpu(gpu) for gpu in host.get("gpus") or []),
+        *(
+            gpu.get("name", "GPU") + (f" (driver {gpu['driver']})" if gpu.get("driver") else "")
+            for gpu in host.get("gpus") or []
+        ),
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _gpu(gpu: Any) -> str:
-    if not isinstance(gpu, dict):
-        return str(gpu)
-    driver = f" (driver {gpu['driver']})" if gpu.get("driver") else ""
-    return f"{gpu.get('name', 'GPU')}{driver}"
-
-
 def devices_of(launch: Launch) -> str:
     """Name the GPUs of a launch by their UUIDs; empty where none was told."""
-    gpus = [gpu for gpu in launch.host.get("gpus") or [] if isinstance(gpu, dict)]
+    gpus = launch.host.get("gpus") or []
     return ", ".join(sorted(gpu["uuid"] for gpu in gpus if gpu.get("uuid")))
 
 

@@ -1,5 +1,6 @@
 """Verdicts as a reader sees them, in words and cells."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,20 @@ from servetune.analysis.verdicts import FEWEST
 from servetune.metrics import JUDGED, METRIC
 from servetune.plan.planned import Plan
 from servetune.report.gfm import escaped
-from servetune.report.wording import listed, number, plural, ratio, share, where_of
-from servetune.tables.frames import known, records_of
+from servetune.report.wording import NBSP, listed, number, plural, ratio, share, where_of
+from servetune.tables.frames import grouped, known, records_of
 
 HEADS = {name: METRIC[name].title for name in JUDGED}
 
 
 def rows(judgement: Judgement) -> list[dict[str, Any]]:
     """Return a row a (workload, load point, variant), with a verdict by metric in `cells`."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in records_of(judgement.verdicts):
-        key = (row["workload"], row["load_point"], row["variant"])
-        names = ("workload", "load_point", "variant")
-        made = found.setdefault(key, {**{n: row[n] for n in names}, "cells": {}})
-        made["cells"][row["metric"]] = row
-    return list(found.values())
+    names = ("workload", "load_point", "variant")
+    every = grouped(records_of(judgement.verdicts), lambda row: tuple(row[name] for name in names))
+    return [
+        {**dict(zip(names, key, strict=True)), "cells": {row["metric"]: row for row in same}}
+        for key, same in every.items()
+    ]
 
 
 def interval(row: dict[str, Any]) -> str:
@@ -54,17 +54,13 @@ def method(plan: Plan, judgement: Judgement) -> str:
             " difference of a few percent may be noise. Set repeats to 3 or more."
         )
     count = int(judgement.verdicts["p_value"].count())
-    told = (
+    few = f" A proof takes {FEWEST} repeats." if plan.repeats < FEWEST else ""
+    return (
         f"A verdict is proven at the 95{NBSP}% level, over {plural(count, 'comparison')} together,"
         f" against a smallest difference of interest of {share(plan.equivalence)}: faster and"
         " slower are beyond it, indistinguishable is within it. Ratios are of geometric means,"
-        f" each with its own 95{NBSP}% interval, which spans launches and their requests."
+        f" each with its own 95{NBSP}% interval, which spans launches and their requests.{few}"
     )
-    few = f" A proof takes {FEWEST} repeats." if plan.repeats < FEWEST else ""
-    return f"{told}{few}"
-
-
-NBSP = "\N{NO-BREAK SPACE}"
 
 
 def cautions(plan: Plan, judgement: Judgement) -> list[str]:
@@ -99,9 +95,9 @@ def resolved(resolution: pd.DataFrame) -> str:
     rows = records_of(resolution)
     if not rows:
         return ""
-    vary = listed([f"{share(row['spread_ratio'])} in {HEADS[row['metric']]}" for row in rows])
-    smallest = listed([_smallest(row["smallest_difference"]) for row in rows])
-    wanted = listed([_repeats(row["repeats_for_difference"]) for row in rows])
+    vary = listed(f"{share(row['spread_ratio'])} in {HEADS[row['metric']]}" for row in rows)
+    smallest = listed(_smallest(row["smallest_difference"]) for row in rows)
+    wanted = listed(_repeats(row["repeats_for_difference"]) for row in rows)
     return (
         f"Launches of one variant vary by {vary} (standard deviation). With"
         f" {plural(rows[0]['repeats'], 'repeat')} what truly differs by {smallest} would be called"
@@ -123,28 +119,32 @@ def _repeats(count: float) -> str:
 
 def without(judgement: Judgement) -> list[str]:
     """Say why comparisons have no verdict, each reason once."""
-    absent = judgement.verdicts[judgement.verdicts["verdict"] == "none"]
-    every = {where_of(row) for row in records_of(judgement.verdicts)}
-    places: dict[str, dict[str, list[str]]] = {}
-    for row in records_of(absent):
-        why = row["reason"].replace(f" of {row['metric']}", "")
-        places.setdefault(why, {}).setdefault(row["variant"], []).append(where_of(row))
+    rows = records_of(judgement.verdicts)
+    every = {where_of(row) for row in rows}
+
+    def places(absent: list[dict[str, Any]]) -> str:
+        where = [where_of(row) for row in absent]
+        if len(every) > 1 and set(where) == every:
+            return "every load point"
+        return _few(where)
+
+    reasons = grouped(
+        (row for row in rows if row["verdict"] == "none"),
+        lambda row: row["reason"].replace(f" of {row['metric']}", ""),
+    )
     return [
-        f"No verdict on {listed(_few([_at(*each, every) for each in at.items()]))}: {why}."
-        for why, at in places.items()
+        f"No verdict on {_few(f'{variant} at {places(same)}' for variant, same in of.items())}:"
+        f" {why}."
+        for why, absent in reasons.items()
+        for of in [grouped(absent, lambda row: row["variant"])]
     ]
 
 
-def _at(variant: str, places: list[str], every: set[str]) -> str:
-    if len(every) > 1 and set(places) == every:
-        return f"{variant} at every load point"
-    return f"{variant} at {listed(_few(places))}"
-
-
-def _few(names: list[str]) -> list[str]:
+def _few(names: Iterable[str]) -> str:
+    """List at most six names, each once."""
     different = list(dict.fromkeys(names))
-    more = len(different) - 6
-    return [*different[:6], f"{more} more"] if more > 0 else different
+    more = [f"{len(different) - 6} more"] if len(different) > 6 else []
+    return listed([*different[:6], *more])
 
 
 def verdict_cell(row: dict[str, Any] | None) -> str:

@@ -3,6 +3,7 @@
 import math
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,7 @@ from servetune.tables.frames import known
 
 NONE = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
+NBSP = "\N{NO-BREAK SPACE}"
 
 
 def number(value: Any) -> str:
@@ -38,7 +40,7 @@ def ratio(value: Any, digits: int = 2) -> str:
 def percent(value: Any) -> str:
     """Write a proportion as a percentage: 47 %."""
     value = known(value)
-    return NONE if value is None else f"{value * 100:.0f}\N{NO-BREAK SPACE}%"
+    return NONE if value is None else f"{value * 100:.0f}{NBSP}%"
 
 
 def share(value: Any) -> str:
@@ -46,7 +48,7 @@ def share(value: Any) -> str:
     value = known(value)
     if value is None or value == 0 or abs(value) >= 0.0995:
         return percent(value)
-    return f"{value * 100:.1f}\N{NO-BREAK SPACE}%".replace(".0", "")
+    return f"{value * 100:.1f}{NBSP}%".replace(".0", "")
 
 
 def whole(value: Any) -> str:
@@ -122,9 +124,10 @@ def valued(row: dict[str, Any], metric: str, baseline: str) -> str:
     return value if row["variant"] == baseline or of is None else f"{value} ({ratio(of)})"
 
 
-def listed(words: list[str]) -> str:
+def listed(words: Iterable[str]) -> str:
     """Join words as a sentence does: a, b and c."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def state(table: pd.DataFrame) -> str:
@@ -132,9 +135,6 @@ def state(table: pd.DataFrame) -> str:
     total, ok = len(table), int((table["status"] == "ok").sum())
     if ok == total:
         return "The one measurement is ok." if total == 1 else f"All {total:,} measurements are ok."
-    counts = [
-        f"{count:,} {status}"
-        for status in ("failed", "invalid")
-        if (count := int((table["status"] == status).sum()))
-    ]
-    return f"{ok:,} of {plural(total, 'measurement')} are ok, {listed(counts)}."
+    counts = {status: int((table["status"] == status).sum()) for status in ("failed", "invalid")}
+    others = listed(f"{count:,} {status}" for status, count in counts.items() if count)
+    return f"{ok:,} of {plural(total, 'measurement')} are ok, {others}."

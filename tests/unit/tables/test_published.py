@@ -9,7 +9,7 @@ import pytest
 from servetune.errors import UserError
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
-from servetune.report.published.words import beside
+from servetune.report.published.section import beside
 from servetune.tables.published import COLUMNS, Published, Source, read_published
 from tests.paths import ROOT
 from tests.report_data import ReportData, make_data
@@ -42,21 +42,19 @@ def test_each_number_has_its_ratio_to_the_measured_one_and_to_its_own_baseline(
         ("w8a8", "text", "c8", "tpot_p50_ms", 1, 8.0),
         ("w8a8", "text", "c8", "tpot_p50_ms", 2, 12.0),
     )
-    base, row = beside(data.plan, data.table, told)
+    base, row = beside(data.plan, data.table, told).itertuples()
     table = data.table.set_index(["variant", "workload", "load_point"])["tpot_p50_ms"]
     measured, reference = table["w8a8", "text", "c8"], table["bf16", "text", "c8"]
     assert (row.published, row.runs, row.low, row.high) == (10.0, 2, 8.0, 12.0)
     assert row.measured == pytest.approx(measured)
     assert row.published_ratio == 0.5
     assert row.measured_ratio == pytest.approx(measured / reference)
-    assert base.published_ratio is None and base.measured_ratio is None
+    assert str(base.published_ratio) == str(base.measured_ratio) == "nan"
 
 
 def test_a_number_of_a_server_needs_no_load_point(data: ReportData) -> None:
-    (row,) = beside(
-        data.plan, data.table, published(("fp8-kv", "", "", "kv_cache_tokens", 1, 524288))
-    )
-    assert row.measured == 1048576
+    told = published(("fp8-kv", "", "", "kv_cache_tokens", 1, 524288))
+    assert list(beside(data.plan, data.table, told)["measured"]) == [1048576]
 
 
 def test_what_lines_over_context_tell_stands_beside_what_was_published(data: ReportData) -> None:
@@ -65,20 +63,21 @@ def test_what_lines_over_context_tell_stands_beside_what_was_published(data: Rep
         ("fp8-kv", "", "", "itl_slope_over_bf16_ratio", 1, 0.54),
         ("fp8-kv", "", "", "break_even_tokens", 1, 7010),
     )
-    slope, crossing = beside(data.plan, table, told)
-    assert slope.measured is not None and 0.5 < slope.measured < 1
-    assert crossing.measured is not None and 7010 < crossing.measured < 20000
+    slope, crossing = beside(data.plan, table, told)["measured"]
+    assert 0.5 < slope < 1
+    assert 7010 < crossing < 20000
     # A study without such lines has nothing to put there.
-    assert [row.measured for row in beside(data.plan, data.table, told)] == [None, None]
+    assert beside(data.plan, data.table, told)["measured"].isna().all()
 
 
 def test_what_was_not_measured_is_shown_without_a_ratio(data: ReportData) -> None:
     told = published(
         ("bf16", "", "", "max_slo_rate_rps", 1, 2.0), ("gone", "text", "c8", "ttft_p50_ms", 1, 1.0)
     )
-    for row in beside(data.plan, data.table, told):
-        assert row.measured is None
-        assert row.cells()[2:4] == ["\N{EN DASH}"] * 2
+    both = beside(data.plan, data.table, told)
+    assert both[["measured", "measured_over_published"]].isna().all(axis=None)
+    dashes = "| \N{EN DASH} " * 4
+    assert render_markdown(replace(data, published=told)).count(f"{dashes}|") == 2
 
 
 def test_failed_and_invalid_measurements_stand_beside_nothing() -> None:
@@ -87,7 +86,7 @@ def test_failed_and_invalid_measurements_stand_beside_nothing() -> None:
         ("w8a8", "text", "c8", "ttft_p50_ms", 1, 1.0),
         ("fp8-kv", "text", "c8", "ttft_p50_ms", 1, 1.0),
     )
-    assert [row.measured for row in beside(data.plan, data.table, told)] == [None, None]
+    assert beside(data.plan, data.table, told)["measured"].isna().all()
 
 
 def test_both_reports_show_them_with_their_source_and_what_differs(data: ReportData) -> None:

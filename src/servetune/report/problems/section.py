@@ -8,7 +8,7 @@ from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Fit, Section
 from servetune.report.wording import state, text_of, where_of
-from servetune.tables.frames import records_of
+from servetune.tables.frames import grouped, records_of
 
 
 @dataclass(frozen=True)
@@ -17,18 +17,10 @@ class Problem:
 
     variant: str
     status: str
-    rule: str | None
+    rule: str
     reason: str
     log_tail: str
     places: list[str]
-
-
-@dataclass(frozen=True)
-class Problems:
-    """What the template takes."""
-
-    found: list[Problem]
-    state: str
 
 
 def section(measured: Measured) -> Section:
@@ -37,7 +29,7 @@ def section(measured: Measured) -> Section:
     return Section(
         "problems",
         "Failed and invalid measurements",
-        Problems(found, state(measured.table)),
+        {"found": found, "state": state(measured.table)},
         markdown=lambda fit: _markdown(found, fit),
         link="Failed and invalid",
     )
@@ -45,21 +37,15 @@ def section(measured: Measured) -> Section:
 
 def problems(table: pd.DataFrame) -> list[Problem]:
     """Gather the failed and invalid measurements by variant and reason."""
-    gathered: dict[tuple[str, ...], list[str]] = {}
-    for row in records_of(table[table["status"] != "ok"]):
-        reason = text_of(row["reason"]) or "The record gives no reason."
-        key = (
-            row["variant"],
-            row["status"],
-            text_of(row["rule"]),
-            reason,
-            text_of(row["log_tail"]),
-        )
-        place = f"{where_of(row)} · repeat {row['repeat']}"
-        gathered.setdefault(key, []).append(place)
+    keys = ("variant", "status", "rule", "reason", "log_tail")
+    rows = records_of(table[table["status"] != "ok"])
+    same = grouped(rows, lambda row: tuple(text_of(row[key]) for key in keys))
     return [
-        Problem(variant, status, rule or None, reason, log_tail, places)
-        for (variant, status, rule, reason, log_tail), places in gathered.items()
+        Problem(
+            *(variant, status, rule, reason or "The record gives no reason.", log_tail),
+            places=[f"{where_of(row)} · repeat {row['repeat']}" for row in rows],
+        )
+        for (variant, status, rule, reason, log_tail), rows in same.items()
     ]
 
 

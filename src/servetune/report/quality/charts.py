@@ -7,7 +7,7 @@ import pandas as pd
 
 from servetune.plan.planned import Plan
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
-from servetune.report.quality.words import estimate, ratio_bound, share_bound
+from servetune.report.quality.words import bounds, estimate
 from servetune.report.wording import TIMES
 from servetune.tables.frames import known, records_of
 
@@ -25,8 +25,9 @@ def intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -
         {
             "variant": row["variant"],
             "value": value,
+            # A single document has no interval.
             **{
-                end: value if (told := known(row[f"{name}_{end}"])) is None else told
+                end: value if (bound := known(row[f"{name}_{end}"])) is None else bound
                 for end in ("low", "high")
             },
             "shown": estimate(row, name),
@@ -39,8 +40,8 @@ def intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -
         return None
     of_ratio = name == "perplexity_ratio"
     bound = plan.quality.max_perplexity_ratio if of_ratio else plan.quality.min_top1_agreement
-    limit = f"at most {ratio_bound(bound)}" if of_ratio else f"at least {share_bound(bound)}"
-    bounds = [{"value": bound, "shown": limit}] if bound else []
+    limit = f"{'at most' if of_ratio else 'at least'} {bounds(plan).get(name)}"
+    limits = [{"value": bound, "shown": limit}] if bound else []
     ends = [row[end] for row in rows for end in ("low", "high")] + [1.0] * of_ratio
     ends += [bound] if bound else []
     room = 0.08 * (max(ends) - min(ends) or 0.02)
@@ -61,6 +62,6 @@ def intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -
         base.mark_point(filled=True, opacity=1, size=80).encode(x, shape),
     )
     facts = [f"{row['variant']} {row['shown']}" for row in rows]
-    limited = f" Bound: {limit}." if bounds else ""
+    limited = f" Bound: {limit}." if limits else ""
     description = f"{title} against {plan.baseline}, with 95 % intervals. {says(facts)}{limited}"
-    return spec(shown(layered(*layers)), description, 40 + 34 * len(rows), rows=rows, bounds=bounds)
+    return spec(shown(layered(*layers)), description, 40 + 34 * len(rows), rows=rows, bounds=limits)

@@ -1,26 +1,16 @@
 """What the variants answer, beside how fast: against the bounds, and by tasks."""
 
-from dataclasses import dataclass
+import json
 from typing import Any
 
 from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.quality.charts import intervals
-from servetune.report.quality.words import WRITTEN, absent, estimate, method, tasks
+from servetune.report.quality.words import WRITTEN, absent, estimate, method
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Styled, Table
 from servetune.report.wording import NONE, TIMES, number, percent, text_of, whole
 from servetune.tables.frames import records_of
-
-
-@dataclass(frozen=True)
-class Quality:
-    """What the template takes: rows of the table of quality, and the tasks."""
-
-    rows: list[dict[str, Any]]
-    tasks: Table
-    method: str
-    is_drawn: bool
 
 
 def section(measured: Measured) -> Section | None:
@@ -33,45 +23,41 @@ def section(measured: Measured) -> Section | None:
         "quality-top1": intervals(plan, answers, "top1_agreement", variants),
     }
     rows = records_of(answers)
-    words = Quality(rows, _tasks(rows), method(plan), is_drawn=any(charts.values()))
-    flat = _flat(rows, plan.baseline)
-    told = [method(plan), table_of(measured, flat)]
-    told += [table_of(measured, words.tasks)] if words.tasks.rows else []
-    return Section(
-        "quality", "Quality", words, charts, lambda fit: "\n\n".join(["### Quality", *told])
-    )
+    tasks, asked = _tasks(rows), method(plan)
+    words = {"rows": rows, "tasks": tasks, "method": asked, "is_drawn": any(charts.values())}
+    blocks = ["### Quality", asked, table_of(measured, _flat(rows, plan.baseline))]
+    blocks += [table_of(measured, tasks)] if tasks.rows else []
+    return Section("quality", "Quality", words, charts, lambda fit: "\n\n".join(blocks))
 
 
 def _flat(rows: list[dict[str, Any]], baseline: str) -> Table:
     """Make the table of the Markdown, a reason in place of a verdict."""
     heads = ("Variant", "Verdict", "Documents", "Perplexity", f"{TIMES} baseline")
-    cells: list[list[Cell]] = [
-        [
-            Name(row["variant"]),
-            absent(row) or _verdict(row, baseline),
-            *(whole(row["documents"]), number(row["perplexity"])),
-            *(estimate(row, name) for name in WRITTEN),
-            percent(row["greedy_identical_ratio"]),
-        ]
-        for row in rows
-    ]
+    cells: list[list[Cell]] = []
+    for row in rows:
+        verdict = "baseline" if row["variant"] == baseline else text_of(row["verdict"]) or NONE
+        cells.append(
+            [
+                Name(row["variant"]),
+                absent(row) or Styled(verdict, is_bold=verdict == "fails"),
+                *(whole(row["documents"]), number(row["perplexity"])),
+                *(estimate(row, name) for name in WRITTEN),
+                percent(row["greedy_identical_ratio"]),
+            ]
+        )
     return Table("Quality", (*heads, "Top-1 agreement", "Greedy identical"), cells, heads[:2])
 
 
-def _verdict(row: dict[str, Any], baseline: str) -> Styled:
-    told = "baseline" if row["variant"] == baseline else text_of(row["verdict"]) or NONE
-    return Styled(told, is_bold=told == "fails")
-
-
 def _tasks(rows: list[dict[str, Any]]) -> Table:
-    cells: list[list[Cell]] = [
-        [Name(each["variant"]), Styled(each["why"], "why failed")]
-        if each["why"]
-        else [
-            *(Name(each["variant"]), each["task"], each["metric"]),
-            *(number(each["value"]), number(each["standard_error"])),
+    """Make the table of what lm-evaluation-harness told, or of why it failed."""
+    cells: list[list[Cell]] = []
+    for row in rows:
+        name = Name(row["variant"])
+        cells += [
+            [name, of["task"], of["metric"], number(of["value"]), number(of["standard_error"])]
+            for of in json.loads(row["tasks"])
         ]
-        for each in tasks(rows)
-    ]
+        if isinstance(row["tasks_failed"], str):
+            cells.append([name, Styled(row["tasks_failed"], "why failed")])
     heads = ("Variant", "Task", "Metric", "Value", "Standard error")
     return Table("Tasks of lm-evaluation-harness", heads, cells, heads[:3])

@@ -1,37 +1,55 @@
-"""Quality as a reader sees it: who keeps the bounds, the table, and intervals against a bound."""
+"""Quality as a reader sees it: who keeps the bounds, and values with their intervals."""
 
-import json
 from typing import Any
 
 import pandas as pd
 
 from servetune.plan.planned import Plan
 from servetune.report.marks import POOR
-from servetune.report.wording import NONE, TIMES, first_sentence, listed, ratio
+from servetune.report.wording import NBSP, NONE, TIMES, first_sentence, listed, ratio
 from servetune.tables.frames import known, records_of
+
+FAILS = {
+    "perplexity_ratio": ("perplexity_verdict", "its perplexity is {} that of {baseline}"),
+    "top1_agreement": (
+        "top1_verdict",
+        "its most likely token is that of {baseline} at {} of positions",
+    ),
+}
+"""By column: that of its verdict, and how a variant fails the bound."""
+
+ASKED = {
+    "perplexity_ratio": "a perplexity of at most {} its own",
+    "top1_agreement": "its most likely token at {} of positions or more",
+}
+"""What a bound asks, by column."""
+
+
+def bounds(plan: Plan) -> dict[str, str]:
+    """Write the bounds as they were declared, by column: 1.02 times, 95 %."""
+    asked = plan.quality
+    written = {}
+    if asked and asked.max_perplexity_ratio is not None:
+        written["perplexity_ratio"] = f"{asked.max_perplexity_ratio:g}{TIMES}"
+    if asked and asked.min_top1_agreement is not None:
+        written["top1_agreement"] = f"{asked.min_top1_agreement * 100:g}{NBSP}%"
+    return written
 
 
 def failing(plan: Plan, table: pd.DataFrame | None) -> dict[str, str]:
     """Say by variant which bounds it fails: its perplexity is 1.31 times the baseline's, ..."""
     if table is None or plan.quality is None:
         return {}
-    found = {}
+    bound, failed = bounds(plan), {}
     for row in records_of(table):
-        broken = []
-        if row["perplexity_verdict"] == "fails":
-            broken.append(
-                f"its perplexity is {times(row['perplexity_ratio'])} that of {plan.baseline}"
-                f" (bound {ratio_bound(plan.quality.max_perplexity_ratio)})"
-            )
-        if row["top1_verdict"] == "fails":
-            broken.append(
-                f"its most likely token is that of {plan.baseline} at"
-                f" {agreement(row['top1_agreement'])} of positions"
-                f" (bound {share_bound(plan.quality.min_top1_agreement)})"
-            )
+        broken = [
+            f"{said.format(WRITTEN[name](row[name]), baseline=plan.baseline)} (bound {bound[name]})"
+            for name, (verdict, said) in FAILS.items()
+            if row[verdict] == "fails"
+        ]
         if broken:
-            found[row["variant"]] = listed(broken)
-    return found
+            failed[row["variant"]] = listed(broken)
+    return failed
 
 
 def warnings(plan: Plan, table: pd.DataFrame | None) -> list[str]:
@@ -58,34 +76,17 @@ def absent(row: dict[str, Any]) -> str:
 
 def method(plan: Plan) -> str:
     """Say what was asked, and what the bounds are."""
-    asked = plan.quality
-    bounds = []
-    if asked and asked.max_perplexity_ratio is not None:
-        bounds.append(f"a perplexity of at most {ratio_bound(asked.max_perplexity_ratio)} its own")
-    if asked and asked.min_top1_agreement is not None:
-        least = share_bound(asked.min_top1_agreement)
-        bounds.append(f"its most likely token at {least} of positions or more")
-    told = (
-        f"Bounds, against {plan.baseline}: {listed(bounds)}. A bound is kept or failed where the"
-        " whole 95\N{NO-BREAK SPACE}% interval is on that side of it; else it is undecided."
-        if bounds
+    asked = [ASKED[name].format(bound) for name, bound in bounds(plan).items()]
+    bounded = (
+        f"Bounds, against {plan.baseline}: {listed(asked)}. A bound is kept or failed where the"
+        f" whole 95{NBSP}% interval is on that side of it; else it is undecided."
+        if asked
         else "The study declares no bound, so there is no verdict."
     )
     return (
         "Each variant scored the same documents, every token given those before it, and continued"
-        f" each greedily. Lower perplexity is better. {told}"
+        f" each greedily. Lower perplexity is better. {bounded}"
     )
-
-
-def tasks(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row a (variant, task, metric) of lm-evaluation-harness, with `why` if it failed."""
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        variant = {"variant": row["variant"], "why": ""}
-        found += [{**variant, **each} for each in json.loads(row["tasks"])]
-        if isinstance(row["tasks_failed"], str):
-            found.append({**variant, "why": row["tasks_failed"]})
-    return found
 
 
 def times(value: Any) -> str:
@@ -96,17 +97,10 @@ def times(value: Any) -> str:
 def agreement(value: Any) -> str:
     """Write a share of positions with a decimal: 98.4 %."""
     value = known(value)
-    return NONE if value is None else f"{value * 100:.1f}\N{NO-BREAK SPACE}%"
+    return NONE if value is None else f"{value * 100:.1f}{NBSP}%"
 
 
-def ratio_bound(bound: float | None) -> str:
-    """Write a bound of a ratio as it was declared: 1.02 times."""
-    return NONE if bound is None else f"{bound:g}{TIMES}"
-
-
-def share_bound(bound: float | None) -> str:
-    """Write a bound of a share as it was declared: 95 %."""
-    return NONE if bound is None else f"{bound * 100:g}\N{NO-BREAK SPACE}%"
+WRITTEN = {"perplexity_ratio": times, "top1_agreement": agreement}
 
 
 def estimate(row: dict[str, Any], name: str) -> str:
@@ -115,8 +109,5 @@ def estimate(row: dict[str, Any], name: str) -> str:
     value, low, high = (known(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
     if low is None or high is None:
         return write(value)
-    ends = (write(each).rstrip(f"{TIMES}%\N{NO-BREAK SPACE}") for each in (low, high))
+    ends = (write(each).rstrip(f"{TIMES}%{NBSP}") for each in (low, high))
     return f"{write(value)} [{', '.join(ends)}]"
-
-
-WRITTEN = {"perplexity_ratio": times, "top1_agreement": agreement}
