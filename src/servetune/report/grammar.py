@@ -17,9 +17,6 @@ from servetune.tables.frames import known, records_of
 
 Spec = dict[str, Any]
 
-SELECTED = "datum.where === where && indexof(hidden, datum.variant) < 0"
-"""Keeps the rows of the place that the reader selects, of the variants shown."""
-
 
 def places_of(table: pd.DataFrame) -> list[str]:
     """Name the workloads and load points of a table, each once, in its order."""
@@ -82,6 +79,20 @@ def points(base: alt.Chart, variants: list[str], title: str, size: int = 80) -> 
         colour, shape, tooltip=tooltip(title, "shown")
     )
     return marks
+
+
+def at_place() -> alt.Chart:
+    """Begin a chart of the rows at the place that the reader selects, of the variants shown."""
+    selected = "datum.where === where && indexof(hidden, datum.variant) < 0"
+    return alt.Chart(data()).transform_filter(selected)
+
+
+def curves(
+    lines: alt.Chart, marks: alt.Chart, variants: list[str], title: str, where: str, size: int = 60
+) -> alt.LayerChart:
+    """Draw lines and the points on them; `where` is shown until the reader selects a place."""
+    coloured = lines.mark_line().encode(look(variants)[0])
+    return hiding(layered(coloured, points(marks, variants, title, size)), where=where)
 
 
 def shown(chart: alt.LayerChart) -> alt.LayerChart:

@@ -6,20 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from servetune.report.grammar import (
-    SELECTED,
-    Spec,
-    data,
-    heaviest,
-    hiding,
-    layered,
-    log_ticks,
-    look,
-    points,
-    says,
-    short,
-    spec,
-)
+from servetune.report.grammar import Spec, at_place, curves, heaviest, log_ticks, says, short, spec
 from servetune.report.wording import number, where_of
 from servetune.tables.frames import first_of
 
@@ -42,7 +29,7 @@ def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> 
         return None
     every = max(1, -(-len(of_latency) // POINTS_AT_MOST))
     groups = of_latency.groupby("measurement", sort=False)
-    curves = [_curve(index, group, every) for index, (_, group) in enumerate(groups)]
+    rows = [_curve(index, group, every) for index, (_, group) in enumerate(groups)]
     values = of_latency["value_ms"]
     # Latencies at one and at many requests in flight do not fit one linear axis.
     wide = bool(values.min() > 0 and values.max() / values.min() > 40)
@@ -52,8 +39,7 @@ def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> 
     )
     title = LATENCIES[latency]
     base = (
-        alt.Chart(data())
-        .transform_filter(SELECTED)
+        at_place()
         .transform_flatten(["probability", "value"])
         .encode(
             alt.X(
@@ -66,26 +52,25 @@ def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> 
                 scale=alt.Scale(domain=[0, 1]),
                 axis=alt.Axis(title="requests at or below", format=".0%", values=_SHARES),
             ),
-            look(variants)[0],
             detail="measurement:N",
         )
     )
-    marked = base.transform_filter(
-        " || ".join(f"datum.probability === {p}" for p in MARKED)
-    ).transform_calculate(
-        shown="format(datum.value, '.3s') + ' ms at p' + format(datum.probability * 100, 'd')"
+    is_marked = " || ".join(f"datum.probability === {p}" for p in MARKED)
+    told = (
+        "format(datum.value, '.3s') + ' ms at p' + format(datum.probability * 100, 'd')"
         " + ', repeat ' + datum.repeat"
     )
+    marks = base.transform_filter(is_marked).transform_calculate(shown=told)
     where = heaviest(of_latency)
     medians = [
-        f"{curve['variant']} {number(dict(values).get(0.5))} ms"
-        for curve in curves
-        if curve["where"] == where
-        for values in [zip(curve["probability"], curve["value"], strict=True)]
+        f"{row['variant']} {number(median)} ms"
+        for row in rows
+        if row["where"] == where
+        for median in [dict(zip(row["probability"], row["value"], strict=True)).get(0.5)]
     ]
     description = f"Distribution of {title} over requests. Medians at {where}: {says(medians)}"
-    lines = layered(base.mark_line(), points(marked, variants, title, size=60))
-    return spec(hiding(lines, where=where), description, 230, rows=curves)
+    chart = curves(base, marks, variants, title, where)
+    return spec(chart, description, 230, rows=rows)
 
 
 def _curve(index: int, group: pd.DataFrame, every: int) -> dict[str, Any]:

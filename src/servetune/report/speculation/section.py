@@ -10,15 +10,11 @@ from servetune.analysis.payoff import Place
 from servetune.analysis.roofline.speculation import speculate
 from servetune.report.gfm import bullets, text
 from servetune.report.grammar import (
-    SELECTED,
     Spec,
-    data,
+    at_place,
+    curves,
     heaviest,
-    hiding,
-    layered,
-    look,
     places_of,
-    points,
     positions_of,
     says,
     spec,
@@ -116,21 +112,16 @@ def _chart(table: pd.DataFrame, variants: list[str]) -> Spec | None:
     if not rows:
         return None
     where = heaviest(speculating)
-    base = (
-        alt.Chart(data())
-        .transform_filter(SELECTED)
-        .encode(
-            alt.X("position:O", axis=alt.Axis(title="position in the draft", labelAngle=0)),
-            alt.Y(
-                "value:Q",
-                scale=alt.Scale(domain=[0, 1]),
-                axis=alt.Axis(title="accepted", format=".0%", tickCount=5),
-            ),
-            look(variants)[0],
-            detail="measurement:N",
-        )
+    base = at_place().encode(
+        alt.X("position:O", axis=alt.Axis(title="position in the draft", labelAngle=0)),
+        alt.Y(
+            "value:Q",
+            scale=alt.Scale(domain=[0, 1]),
+            axis=alt.Axis(title="accepted", format=".0%", tickCount=5),
+        ),
+        detail="measurement:N",
     )
     facts = [f"{row['variant']} {row['shown']}" for row in rows if row["where"] == where]
     description = f"Acceptance by position in the draft, {where}. {says(facts)}"
-    chart = layered(base.mark_line(), points(base, variants, "Accepted"))
-    return spec(hiding(chart, where=where), description, 220, rows=rows)
+    chart = curves(base, base, variants, "Accepted", where, size=80)
+    return spec(chart, description, 220, rows=rows)

@@ -7,20 +7,7 @@ import altair as alt
 import pandas as pd
 
 from servetune.report.gfm import table_of
-from servetune.report.grammar import (
-    SELECTED,
-    Spec,
-    data,
-    heaviest,
-    hiding,
-    layered,
-    look,
-    places_of,
-    points,
-    says,
-    short,
-    spec,
-)
+from servetune.report.grammar import Spec, at_place, curves, heaviest, places_of, says, short, spec
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
@@ -111,24 +98,22 @@ def _chart(by_turn: pd.DataFrame, variants: list[str], metric: str) -> Spec | No
     where = heaviest(known_rows)
     scale = alt.Scale(zero=True) if drawn.top is None else alt.Scale(domain=[0, drawn.top])
     base = (
-        alt.Chart(data())
-        .transform_filter(SELECTED)
+        at_place()
         .transform_flatten(["turn", "value"])
         .encode(
             alt.X("turn:O", axis=alt.Axis(title="turn", labelAngle=0)),
             alt.Y("value:Q", scale=scale, axis=alt.Axis(title=drawn.axis, format=drawn.form)),
-            look(variants)[0],
         )
     )
     told = f"format(datum.value, '{drawn.tell}') + '{drawn.unit} in turn ' + datum.turn"
-    marks = points(base.transform_calculate(shown=told), variants, drawn.title, size=60)
+    marks = base.transform_calculate(shown=told)
     facts = [
         f"{line['variant']} from {write(line['value'][0])} to {write(line['value'][-1])}"
         for line in lines
         if line["where"] == where
     ]
     description = f"{drawn.title} over the turns of a conversation, {where}. {says(facts)}"
-    chart = hiding(layered(base.mark_line(), marks), where=where)
+    chart = curves(base, marks, variants, drawn.title, where)
     return spec(chart, description, 220, rows=lines)
 
 
