@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from servetune.metrics import METRIC, WITH_RATIO
-from servetune.tables.frames import numbers
 
 KEY = ["variant", "workload", "load_point"]
 
@@ -27,7 +26,7 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """
     names, with_ratio = [*METRIC, "completed_requests"], list(WITH_RATIO)
     statuses = {status: table["status"] == status for status in ("ok", "failed", "invalid")}
-    values = table[names].apply(numbers).where(statuses["ok"])
+    values = table[names].astype(float).where(statuses["ok"])
     with np.errstate(divide="ignore"):
         values[with_ratio] = np.log(values[with_ratio])
     about = table[[*KEY, "concurrency", "rate_rps"]].assign(measurements=1, **statuses)
@@ -80,7 +79,7 @@ def compare_kv_cache(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     kv_cache_tokens_ratio (to the baseline's), and startup_s (mean over the starts).
     """
     names = ["kv_cache_tokens", "kv_cache_max_concurrency", "startup_s"]
-    servers = table.assign(**table[names].apply(numbers))
+    servers = table.assign(**table[names].astype(float))
     # Every load point of a launch repeats the same start-up time: a start counts once.
     starts = servers.drop_duplicates(["session", "launch"]).groupby("variant")["startup_s"].mean()
     rows = servers.groupby("variant", sort=False).agg(

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from servetune.capacity.dependence import (
+    Floats,
     design_effect,
     in_flight,
     is_overloaded,
@@ -31,7 +31,6 @@ from servetune.capacity.dependence import (
 from servetune.capacity.evidence import log_evidence_above, log_evidence_below
 from servetune.study.capacity import Objective
 
-Floats = NDArray[np.float64]
 Outcome = Literal["pass", "fail", "undecided", "go on"]
 
 FEWEST_TO_WEIGH = 16

@@ -2,16 +2,13 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from servetune.errors import UserError
 from servetune.plan.planned import Plan
-from servetune.records.paths import quality_path
-from servetune.records.quality import QualityRecord, read_quality
+from servetune.records.quality import QualityRecord
 from servetune.study.quality import Quality
 from servetune.tables import quality_statistics as statistics
 from servetune.tables.quality_statistics import Estimate, Verdict
@@ -37,27 +34,8 @@ variant that was scored is compared with nothing, `tasks` holds the metrics of l
 REVIEWED = ("perplexity", "perplexity_ratio", "top1_agreement", "greedy_identical_ratio")
 
 
-def read_qualities(plan: Plan, results: Path) -> dict[str, QualityRecord]:
-    """Read the quality records of a plan, by variant in its order.
-
-    Raises:
-        UserError: one is missing: the table would not be the plan's.
-    """
-    records = {}
-    for planned in plan.qualities:
-        path = quality_path(plan.study, planned.id, results.parents[1])
-        if not path.is_file():
-            raise UserError(
-                f"{path}: no such record, but the plan asks for it;"
-                " run: snakemake --cores 1 reports/summary.html"
-            )
-        record = read_quality(path)
-        records[record.variant] = record
-    return records
-
-
 def qualities(plan: Plan, records: dict[str, QualityRecord]) -> pd.DataFrame:
-    """Make the table of quality: one row a variant, empty in a study that does not ask."""
+    """Make the table of quality: one row a variant, from the records by variant."""
     asked, baseline = plan.quality, records.get(plan.baseline)
     rows = [_row(plan, asked, record, baseline) for record in records.values() if asked]
     return pd.DataFrame(rows, columns=list(QUALITIES)).astype(QUALITIES)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -11,34 +11,45 @@ from servetune.errors import UserError
 from servetune.files import write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
-from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics, read_measurement
-from servetune.records.paths import record_path
+from servetune.records.base import Record
+from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics
+from servetune.records.paths import quality_path, record_path
+from servetune.records.quality import QualityRecord
 from servetune.records.validity import checks, limits_of, verdict
 from servetune.sessions.owed import ended_of, probes_of
 from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
-from servetune.tables.frames import declared, grouped, numbers
+from servetune.tables.frames import declared, grouped
 from servetune.tables.timeline import timeline
 
+R = TypeVar("R", bound=Record)
 
-def read_records(plan: Plan, results: Path) -> dict[str, MeasurementRecord]:
-    """Read the records of a plan's measurements by id, those of its searches' probes last.
 
-    Raises:
-        UserError: a measurement of the plan has no record: the table would not be the plan's.
-    """
-    root = results.parents[1]
+def _read(path: Path, model: type[R], why: str) -> R:
+    """Read a record of the plan; raises a UserError if there is none."""
+    if not path.is_file():
+        raise UserError(
+            f"{path}: no such record, but the plan {why};"
+            " run: snakemake --cores 1 reports/summary.html"
+        )
+    return model.model_validate_json(path.read_bytes())
+
+
+def read_records(plan: Plan, root: Path) -> dict[str, MeasurementRecord]:
+    """Read the records of a plan's measurements by id, those of its searches' probes last."""
     records = {}
-    for measurement in plan.measurements:
-        path = record_path(plan.study, measurement.id, root)
-        if not path.is_file():
-            raise UserError(
-                f"{path}: no such record, but the plan has its measurement;"
-                " run: snakemake --cores 1 reports/summary.html"
-            )
-        records[measurement.id] = read_measurement(path)
+    for id in (measurement.id for measurement in plan.measurements):
+        path = record_path(plan.study, id, root)
+        records[id] = _read(path, MeasurementRecord, "has its measurement")
     probes = probes_of(ended_of(plan.study, plan.searches, root), root)
     return {**records, **{probe.measurement: probe for probe in probes}}
+
+
+def read_qualities(plan: Plan, root: Path) -> dict[str, QualityRecord]:
+    """Read the records of a plan's quality by variant."""
+    paths = (quality_path(plan.study, planned.id, root) for planned in plan.qualities)
+    records = (_read(path, QualityRecord, "asks for it") for path in paths)
+    return {record.variant: record for record in records}
 
 
 def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
@@ -150,7 +161,7 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     ):
         ok = rows[rows["status"] == "ok"]
         with np.errstate(divide="ignore"):
-            means = np.exp(np.log(ok[list(REVIEWED)].apply(numbers)).mean())
+            means = np.exp(np.log(ok[list(REVIEWED)].astype(float)).mean())
         rounded = {name: float(f"{mean:.4g}") for name, mean in means.dropna().items()}
         of_workload = nested.setdefault(str(variant), {}).setdefault(str(workload), {})
         of_workload[str(point)] = {"ok": len(ok), **rounded}
@@ -169,7 +180,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     for folder in ("searches", "quality"):
         (results / folder).mkdir(exist_ok=True)
         (results / folder / ".keep").touch()
-    records = read_records(plan, results)
+    records = read_records(plan, root)
     table = load_points(plan, records)
     write_table(results / "load_points.parquet", table)
     heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]
@@ -189,7 +200,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     for variant, workloads in capacity.metrics(capacities).items():
         for workload, values in workloads.items():
             nested.setdefault(variant, {}).setdefault(workload, {}).update(values)
-    qualities = quality.qualities(plan, quality.read_qualities(plan, results))
+    qualities = quality.qualities(plan, read_qualities(plan, root))
     write_table(results / "quality.parquet", qualities)
     write_table(results / "quality.csv", qualities.drop(columns=["server_command", "log_tail"]))
     for variant, reviewed in quality.metrics(qualities).items():
