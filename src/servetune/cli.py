@@ -67,8 +67,8 @@ def _owed_by(session: Session) -> Iterator[tuple[str, Path]]:
     for point in session.measurements:
         yield f"{point.workload} {point.load_point}", record_path(session.study, point.id, ROOT)
     for search in session.searches:
-        tiers = ", ".join(search.settings.slo)
-        yield f"{search.workload} capacity ({tiers})", search_path(session.study, search.id, ROOT)
+        what = f"{search.workload} capacity ({', '.join(search.settings.slo)})"
+        yield what, search_path(session.study, search.id, ROOT)
     if session.quality:
         yield "quality", quality_path(session.study, session.quality.id, ROOT)
 

@@ -55,9 +55,6 @@ def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:
     """Write a whole JSON file."""
     data = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     # A list of numbers on one line: a record's diff is as long as what it says.
-    text = re.sub(r"\[\n[\s\d.,eE+-]+\]", _on_one_line, json.dumps(data, indent=1))
+    text = json.dumps(data, indent=1)
+    text = re.sub(r"\[\n[\s\d.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), text)
     write_text(path, text + "\n")
-
-
-def _on_one_line(numbers: re.Match[str]) -> str:
-    return " ".join(numbers[0].split())

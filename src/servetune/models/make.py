@@ -18,7 +18,7 @@ from servetune.progress import say
 from servetune.study.models import MAKER, HuggingFace, LocalPath, Made, ModelSource, Shape
 
 MANIFEST = "servetune.json"
-"""Stands in each model's folder: where the checkpoint is, and what it holds."""
+"""Written last into each model's folder: where the checkpoint is, and what it holds."""
 
 TOKENIZER_FILES = ("*token*", "vocab.*", "merges.txt", "chat_template*")
 

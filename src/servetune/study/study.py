@@ -166,21 +166,20 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
 
     refer("baseline", study.baseline, study.variants, "variant")
     for name, variant in study.variants.items():
-        refer(f"variants.{name}.model", variant.model, study.models, "model")
+        key = f"variants.{name}"
+        refer(f"{key}.model", variant.model, study.models, "model")
         if variant.speculative:
-            draft = variant.speculative.model
-            refer(f"variants.{name}.speculative.model", draft, study.models, "model")
-        for workload_name in variant.workloads or []:
-            key = f"variants.{name}.workloads"
-            refer(key, workload_name, study.workloads, "workload")
+            refer(f"{key}.speculative.model", variant.speculative.model, study.models, "model")
+        for workload in variant.workloads or []:
+            refer(f"{key}.workloads", workload, study.workloads, "workload")
     if study.published:
         exists("published", Path("data", "published", f"{study.published}.csv"))
-    for name, workload in study.workloads.items():
-        refer(f"workloads.{name}.dataset", workload.dataset, study.datasets, "dataset")
-        points = [point.name for point in workload.load_points]
-        twice = next((point for point in points if points.count(point) > 1), None)
-        if twice:
-            raise UserError(f"{file}: workloads.{name}.load_points: {twice} is given twice")
+    for name, traffic in study.workloads.items():
+        refer(f"workloads.{name}.dataset", traffic.dataset, study.datasets, "dataset")
+        points = [point.name for point in traffic.load_points]
+        for point in points:
+            if points.count(point) > 1:
+                raise UserError(f"{file}: workloads.{name}.load_points: {point} is given twice")
     for name, source in study.models.items():
         for key, parent in source.parents.items():
             refer(f"models.{name}.{key}", parent, study.models, "model")
@@ -199,8 +198,7 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
     for name, dataset in study.datasets.items():
         if isinstance(dataset, FromFile):
             exists(f"datasets.{name}.path", dataset.path)
-    engines = {"engine": study.engine}
-    engines |= {f"variants.{n}.engine": v.engine for n, v in study.variants.items() if v.engine}
-    for key, engine in engines.items():
+    engines = {f"variants.{name}.engine": v.engine for name, v in study.variants.items()}
+    for key, engine in {"engine": study.engine, **engines}.items():
         if isinstance(engine, EnginePython):
             exists(f"{key}.python", engine.python)

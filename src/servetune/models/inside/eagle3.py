@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 from transformers.utils import logging
 
 from servetune.models.inside.tiny import fit, token_stream
-from servetune.models.inside.writing import Progress, read_options, refuse, whole_directory
+from servetune.models.inside.writing import Progress, read_options, refuse, say
 
 STEPS = 120
 LEARNING_RATE = 2e-3
@@ -193,25 +193,25 @@ def draft_config(target: Any) -> dict[str, Any]:
 
 
 def make(target_directory: Path, out: Path, seed: int) -> None:
-    """Write the head for a target to `out`, which appears only when it is complete."""
+    """Write the head for a target to `out`."""
     kind = AutoConfig.from_pretrained(target_directory).model_type
     if kind != "llama":
         refuse(f"--target {target_directory} is a {kind} model; only llama is supported")
     torch.set_num_threads(2)
     torch.manual_seed(seed)
     logging.disable_progress_bar()
-    with whole_directory(out) as scratch:
-        target: Any = LlamaForCausalLM.from_pretrained(
-            target_directory, dtype=torch.float32, attn_implementation="eager"
-        )
-        tokenizer: Any = AutoTokenizer.from_pretrained(target_directory)
-        draft = train(target, token_stream(tokenizer, seed))
-        weights = {
-            name: tensor.to(torch.bfloat16).contiguous()
-            for name, tensor in draft.state_dict().items()
-        }
-        save_file(weights, scratch / "model.safetensors", metadata={"format": "pt"})
-        (scratch / "config.json").write_text(json.dumps(draft_config(target), indent=2) + "\n")
+    out.mkdir()
+    target: Any = LlamaForCausalLM.from_pretrained(
+        target_directory, dtype=torch.float32, attn_implementation="eager"
+    )
+    tokenizer: Any = AutoTokenizer.from_pretrained(target_directory)
+    draft = train(target, token_stream(tokenizer, seed))
+    weights = {
+        name: tensor.to(torch.bfloat16).contiguous() for name, tensor in draft.state_dict().items()
+    }
+    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+    (out / "config.json").write_text(json.dumps(draft_config(target), indent=2) + "\n")
+    say(f"wrote {out}")
 
 
 if __name__ == "__main__":

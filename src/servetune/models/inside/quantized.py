@@ -21,7 +21,7 @@ from llmcompressor.modifiers.quantization import QuantizationModifier
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from servetune.corpus import passage
-from servetune.models.inside.writing import read_options, refuse, say, whole_directory
+from servetune.models.inside.writing import read_options, refuse, say
 
 SAMPLES = 128
 WORDS = 256
@@ -50,7 +50,7 @@ def read_texts(path: Path) -> list[str]:
 
 
 def quantize(base: Path, out: Path, scheme: str, calibration: Path | None, seed: int) -> None:
-    """Write the quantized checkpoint and its tokenizer to `out`, complete or not at all.
+    """Write the quantized checkpoint and its tokenizer to `out`.
 
     w8a8 reads the calibration file, or the corpus; each text is cut at `MAX_TOKENS` tokens.
     """
@@ -59,32 +59,32 @@ def quantize(base: Path, out: Path, scheme: str, calibration: Path | None, seed:
     else:
         texts = [passage(seed * SAMPLES + index, WORDS) for index in range(SAMPLES)]
     torch.manual_seed(seed)
-    with whole_directory(out) as scratch:
-        say(f"load {base}")
-        model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
-        tokenizer: Any = AutoTokenizer.from_pretrained(base)
-        if scheme == "w8a8":
-            say(f"quantize to w8a8: {len(texts)} calibration texts, layer by layer")
-            limit = min(MAX_TOKENS, model.config.max_position_embeddings)
-            # Cut here: the tokenizer would save its own truncation, and vLLM would obey it.
-            rows = [tokenizer(text)["input_ids"][:limit] for text in texts]
-            data = Dataset.from_list(
-                [{"input_ids": row, "attention_mask": [1] * len(row)} for row in rows]
-            )
-            oneshot(
-                model=model,
-                recipe=GPTQModifier(targets="Linear", scheme="W8A8", ignore=["lm_head"]),
-                dataset=data,
-                num_calibration_samples=len(texts),
-                max_seq_length=limit,
-            )
-        else:
-            say("quantize to fp8")
-            fp8 = QuantizationModifier(targets="Linear", scheme="FP8_DYNAMIC", ignore=["lm_head"])
-            oneshot(model=model, recipe=fp8)
-        say("save")
-        model.save_pretrained(scratch, save_compressed=True)
-        tokenizer.save_pretrained(scratch)
+    say(f"load {base}")
+    model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+    tokenizer: Any = AutoTokenizer.from_pretrained(base)
+    if scheme == "w8a8":
+        say(f"quantize to w8a8: {len(texts)} calibration texts, layer by layer")
+        limit = min(MAX_TOKENS, model.config.max_position_embeddings)
+        # Cut here: the tokenizer would save its own truncation, and vLLM would obey it.
+        rows = [tokenizer(text)["input_ids"][:limit] for text in texts]
+        data = Dataset.from_list(
+            [{"input_ids": row, "attention_mask": [1] * len(row)} for row in rows]
+        )
+        oneshot(
+            model=model,
+            recipe=GPTQModifier(targets="Linear", scheme="W8A8", ignore=["lm_head"]),
+            dataset=data,
+            num_calibration_samples=len(texts),
+            max_seq_length=limit,
+        )
+    else:
+        say("quantize to fp8")
+        fp8 = QuantizationModifier(targets="Linear", scheme="FP8_DYNAMIC", ignore=["lm_head"])
+        oneshot(model=model, recipe=fp8)
+    say("save")
+    model.save_pretrained(out, save_compressed=True)
+    tokenizer.save_pretrained(out)
+    say(f"wrote {out}")
 
 
 if __name__ == "__main__":

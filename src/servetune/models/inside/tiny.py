@@ -21,7 +21,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 from transformers.utils import logging
 
 from servetune.corpus import training_text
-from servetune.models.inside.writing import Progress, read_options, say, whole_directory
+from servetune.models.inside.writing import Progress, read_options, say
 
 VOCABULARY = 2048
 SPECIAL_TOKENS = ("<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|system|>")
@@ -165,17 +165,17 @@ def train(stream: torch.Tensor) -> Any:
 
 
 def make(out: Path, seed: int) -> None:
-    """Write tokenizer and trained model to `out`, which appears only when it is complete."""
+    """Write tokenizer and trained model to `out`."""
     torch.set_num_threads(2)
     torch.manual_seed(seed)
     logging.disable_progress_bar()
-    with whole_directory(out) as scratch:
-        say("train tokenizer")
-        tokenizer = train_tokenizer(training_text(seed, CHARACTERS))
-        model = train(token_stream(tokenizer, seed))
-        model.generation_config = GenerationConfig(bos_token_id=0, eos_token_id=1, pad_token_id=2)
-        model.to(torch.bfloat16).save_pretrained(scratch)
-        tokenizer.save_pretrained(scratch)
+    say("train tokenizer")
+    tokenizer = train_tokenizer(training_text(seed, CHARACTERS))
+    model = train(token_stream(tokenizer, seed))
+    model.generation_config = GenerationConfig(bos_token_id=0, eos_token_id=1, pad_token_id=2)
+    model.to(torch.bfloat16).save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    say(f"wrote {out}")
 
 
 if __name__ == "__main__":

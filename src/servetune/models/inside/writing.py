@@ -1,15 +1,11 @@
-"""What the makers of checkpoints share: options, progress, one-line refusals, nothing half-written.
+"""What the makers of checkpoints share: options, progress, and one-line refusals.
 
 It runs in their environment and needs the standard library alone.
 """
 
-import os
-import shutil
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -57,18 +53,3 @@ def refuse(reason: str) -> NoReturn:
     """End the program over bad input: one line on stderr, exit code 2."""
     say(f"error: {reason}")
     raise SystemExit(2)
-
-
-@contextmanager
-def whole_directory(out: Path) -> Iterator[Path]:
-    """A sibling of `out` to write into, renamed to `out` at the end and removed after an error."""
-    if out.exists():
-        refuse(f"{out} exists already; remove it first")
-    scratch = out.with_name(f".{out.name}.{os.getpid()}")
-    scratch.mkdir(parents=True)
-    try:
-        yield scratch
-        scratch.rename(out)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    say(f"wrote {out}")
