@@ -25,7 +25,7 @@ from servetune.sessions.session import run_session
 
 
 def main() -> int:
-    """Measure what the bundle owes; returns the exit code."""
+    """Measure what the bundle owes, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python3 BUNDLE",
         description="Measure what is still missing of this bundle's sessions.",

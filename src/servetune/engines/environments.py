@@ -105,9 +105,7 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
 def make_ready(word: str, python: Path | None, root: Path) -> Path:
     """Install an environment, or ask a Python on this host; returns the description file.
 
-    Args:
-        word: as `word_of` gives it for an engine, or another environment of `workflow/envs`.
-        python: holds the version that `vllm==VERSION` names.
+    `word` is an engine's, as by `word_of`, or the name of another environment of `workflow/envs`.
 
     Raises:
         UserError: it cannot be had; the message says why.
