@@ -21,7 +21,7 @@ from servetune.report.marks import dummies
 from servetune.report.quality.words import failing
 from servetune.report.turns.words import by_turn
 from servetune.report.wording import place_of
-from servetune.tables.frames import declared, known, numbers, records_of
+from servetune.tables.frames import declared, grouped, known, numbers, records_of
 from servetune.tables.published import Published, read_published
 from servetune.tables.timeline import COLUMNS
 
@@ -70,10 +70,11 @@ class Measured:
     @cached_property
     def compared(self) -> list[dict[str, Any]]:
         """The rows of the comparison by load point, the baseline first in each."""
-        rows = records_of(self.comparison)
-        order = {place: index for index, place in enumerate(dict.fromkeys(map(place_of, rows)))}
-        rows.sort(key=lambda row: (order[place_of(row)], row["variant"] != self.plan.baseline))
-        return rows
+        by_place = grouped(records_of(self.comparison), place_of).values()
+        first = self.plan.baseline
+        return [
+            row for same in by_place for row in sorted(same, key=lambda r: r["variant"] != first)
+        ]
 
     @cached_property
     def costs(self) -> dict[str, str]:
@@ -92,7 +93,7 @@ class Measured:
     @cached_property
     def cases(self) -> list[Case]:
         """The load points, each with the engine that served it."""
-        return self._cases(self.points)
+        return cases(self.points, self.sessions, self.plan.ceilings)
 
     @cached_property
     def loaded(self) -> list[Case]:
@@ -102,7 +103,8 @@ class Measured:
     @cached_property
     def served(self) -> list[Case]:
         """All that has numbers, probes too: a start is one whatever was sent after it."""
-        return [case for case in self._cases(self.table) if case.has_numbers]
+        every = cases(self.table, self.sessions, self.plan.ceilings)
+        return [case for case in every if case.has_numbers]
 
     @cached_property
     def judgement(self) -> Judgement:
@@ -149,9 +151,6 @@ class Measured:
     def failing(self) -> dict[str, str]:
         """The variants that break a bound of quality, with what they break."""
         return failing(self.plan, self.answers)
-
-    def _cases(self, table: pd.DataFrame) -> list[Case]:
-        return cases(table, self.sessions, self.plan.ceilings)
 
     def _of_points(self, rows: pd.DataFrame) -> pd.DataFrame:
         return rows[rows["measurement"].isin(self.points["measurement"])]

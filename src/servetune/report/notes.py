@@ -12,15 +12,12 @@ from servetune.tables.frames import grouped
 
 def notes(measured: Measured) -> list[str]:
     """Say it, a sentence each."""
-    table, sessions = measured.table, measured.sessions
-    missing = provenance.missing_sessions(table, sessions)
     return [
         *warnings(measured.plan, measured.answers),
         *verdicts.cautions(measured.plan, measured.judgement),
         *([DUMMY] if measured.dummies else []),
         *no_ratios(measured.compared),
-        *provenance.mixed(table, sessions),
-        *([missing] if missing else []),
+        *provenance.cautions(measured.table, measured.sessions),
     ]
 
 

@@ -9,8 +9,8 @@ from servetune.records.sessions import Launch, SessionRecord
 from servetune.report.wording import plural
 
 
-def mixed(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
-    """Warn where the rows of one table come from different places."""
+def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
+    """Warn where rows come from different places, or without the record of their session."""
     launches = launches_of(table, sessions)
     kinds = {
         "hosts": host_of,
@@ -18,19 +18,14 @@ def mixed(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
         "versions": versions_of,
         "git commits": commit_of,
     }
-    return [
+    notes = [
         f"These rows were measured on {count} different {name}: compare across them with care."
         for name, read in kinds.items()
         if (count := len(distinct(map(read, launches)))) > 1
     ]
-
-
-def missing_sessions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str | None:
-    """Say which rows come without the record of their session, in a sentence."""
-    absent = sorted(set(table["session"]) - set(sessions))
-    if not absent:
-        return None
-    return f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}."
+    if absent := sorted(set(table["session"]) - set(sessions)):
+        notes.append(f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}.")
+    return notes
 
 
 def versions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str:

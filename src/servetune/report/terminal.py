@@ -1,5 +1,7 @@
 """The short tables at the end of a run."""
 
+from collections.abc import Iterable
+
 import pandas as pd
 from rich import box
 from rich.console import Group
@@ -9,12 +11,11 @@ from rich.text import Text
 from servetune.analysis.comparison import compare
 from servetune.metrics import METRICS
 from servetune.plan.planned import Plan
-from servetune.report import wording
 from servetune.report.capacity import words as slo
-from servetune.report.marks import DUMMY, marked
-from servetune.report.marks import dummies as dummies_of
+from servetune.report.marks import DUMMY, dummies, marked
 from servetune.report.quality import words as quality
-from servetune.tables.frames import declared, records_of
+from servetune.report.wording import TIMES, inside, number, place_of, ratio
+from servetune.tables.frames import declared, grouped, records_of
 
 STATUS_STYLE = {"ok": "green", "partial": "yellow", "invalid": "yellow", "failed": "red"}
 
@@ -30,66 +31,60 @@ def render_terminal(
     Below them stands why a search failed, and what is wrong with the quality of a variant.
     """
     found = slo.found(plan, searched) if searched else []
-    points, dummies = declared(table), dummies_of(table)
+    points, dummy = declared(table), dummies(table)
     tables = [
-        *([_load_points(plan, points, dummies)] if len(points) else []),
-        *([_capacities(found, dummies)] if found else []),
+        *([_load_points(plan, points, dummy)] if len(points) else []),
+        *([_capacities(found, dummy)] if found else []),
     ]
-    note = [Text(DUMMY)] if dummies else []
-    note += [Text(failure) for failure in slo.failures(found)]
-    note += [Text(warning) for warning in quality.warnings(plan, answers)]
-    return Group(Text(f"{plan.study}: {plan.question}", style="italic"), *tables, *note)
+    notes = [*slo.failures(found), *quality.warnings(plan, answers)]
+    said = map(Text, [DUMMY, *notes] if dummy else notes)
+    return Group(Text(f"{plan.study}: {plan.question}", style="italic"), *tables, *said)
 
 
-def _capacities(found: list[slo.Found], dummies: set[str]) -> Table:
-    rendered = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for head in ("variant", "SLO", "search"):
-        rendered.add_column(head, overflow="fold", min_width=len(head))
-    for head in ("capacity", "interval", f"{wording.TIMES} baseline"):
-        rendered.add_column(head, justify="right", no_wrap=True)
-    for each, after in zip(found, [*found[1:], None], strict=True):
-        rendered.add_row(
-            Text(marked(each.row["variant"], dummies)),
-            Text(each.place),
-            Text(slo.ENDED[each.row["ended"]]),
-            f"{each.capacity}\n{each.unit}",
-            each.interval,
-            Text(each.gained.replace(" [", "\n[")),
-            end_section=after is None or after.place != each.place,
-        )
+def _table(texts: Iterable[str], numbers: Iterable[str]) -> Table:
+    """Begin a table with columns of text, then columns of numbers."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    for head in texts:
+        table.add_column(head, overflow="fold", min_width=len(head))
+    for head in numbers:
+        table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+def _capacities(found: list[slo.Found], dummy: set[str]) -> Table:
+    rendered = _table(("variant", "SLO", "search"), ("capacity", "interval", f"{TIMES} baseline"))
+    for place, same in grouped(found, lambda each: each.place).items():
+        for each in same:
+            rendered.add_row(
+                Text(marked(each.row["variant"], dummy)),
+                Text(place),
+                Text(slo.ENDED[each.row["ended"]]),
+                f"{each.capacity}\n{each.unit}",
+                each.interval,
+                Text(each.gained.replace(" [", "\n[")),
+                end_section=each is same[-1],
+            )
     return rendered
 
 
-def _load_points(plan: Plan, table: pd.DataFrame, dummies: set[str]) -> Table:
+def _load_points(plan: Plan, table: pd.DataFrame, dummy: set[str]) -> Table:
     """Make a row a (variant, workload, load point), by load point.
 
     The last column is output throughput as a ratio to the baseline's.
     """
-    heads = ("variant", "workload", "load", "status")
     judged = [metric for metric in METRICS if metric.judged]
-    measured = [
-        f"{wording.inside(metric.head or metric.title)}\n{metric.unit}" for metric in judged
-    ]
-    rendered = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for head in heads:
-        rendered.add_column(head, overflow="fold", min_width=len(head))
-    for head in (*measured, f"{wording.TIMES} baseline\ntok/s"):
-        rendered.add_column(head, justify="right", no_wrap=True)
-
-    rows = records_of(compare(table, plan.baseline))
-    order = {place: index for index, place in enumerate(dict.fromkeys(map(_place, rows)))}
-    rows.sort(key=lambda row: order[_place(row)])
-    for row, after in zip(rows, [*rows[1:], None], strict=True):
-        cells: tuple[str | Text, ...] = (
-            Text(marked(row["variant"], dummies)),
-            *(Text(str(row[key])) for key in ("workload", "load_point")),
-            Text(row["status"], style=STATUS_STYLE[row["status"]]),
-            *(wording.number(row[metric.name]) for metric in judged),
-            wording.ratio(row["output_throughput_tok_s_ratio"]),
-        )
-        rendered.add_row(*cells, end_section=after is None or _place(after) != _place(row))
+    heads = [f"{inside(metric.head or metric.title)}\n{metric.unit}" for metric in judged]
+    rendered = _table(
+        ("variant", "workload", "load", "status"), [*heads, f"{TIMES} baseline\ntok/s"]
+    )
+    for same in grouped(records_of(compare(table, plan.baseline)), place_of).values():
+        for row in same:
+            rendered.add_row(
+                Text(marked(row["variant"], dummy)),
+                *map(Text, place_of(row)),
+                Text(row["status"], style=STATUS_STYLE[row["status"]]),
+                *(number(row[metric.name]) for metric in judged),
+                ratio(row["output_throughput_tok_s_ratio"]),
+                end_section=row is same[-1],
+            )
     return rendered
-
-
-def _place(row: dict[str, object]) -> tuple[object, object]:
-    return row["workload"], row["load_point"]

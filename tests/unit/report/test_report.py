@@ -566,7 +566,7 @@ def test_a_server_that_did_not_start_is_no_other_version() -> None:
             silent = launch.server.model_copy(update={"vllm_version": None})
             launches = [launch.model_copy(update={"server": silent})]
             sessions[id] = session.model_copy(update={"launches": launches})
-    assert not any("versions" in note for note in provenance.mixed(data.table, sessions))
+    assert not any("versions" in note for note in provenance.cautions(data.table, sessions))
     assert provenance.versions(data.plan, data.table, sessions).count("vllm") == 1
 
 
