@@ -16,13 +16,13 @@ import pandas as pd
 from servetune.analysis.comparison import compare
 from servetune.analysis.findings.gather import cases
 from servetune.analysis.judgement import judge_study
+from servetune.analysis.wording import NONE, number, percent, ratio
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
 from servetune.report.capacity.words import Found, found, read_searched
 from servetune.report.verdicts import interval
-from servetune.report.wording import NONE, number, percent, ratio
 from servetune.tables.frames import known, records_of
 
 ROOT = Path(__file__).parents[1]

@@ -4,12 +4,12 @@ from typing import Any
 
 import pandas as pd
 
+from servetune.analysis import wording
 from servetune.analysis.capacities import gain
 from servetune.compare.changes import Change, declared_changes, installed_changes, resolved_changes
 from servetune.compare.comparison import Comparison, Row
 from servetune.compare.sides import Side
 from servetune.metrics import JUDGED, METRIC
-from servetune.report import wording
 from servetune.report.capacity.words import Found
 from servetune.report.gfm import bullets, details, pipe_table, text
 from servetune.report.quality import words as quality

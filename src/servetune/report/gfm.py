@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from servetune.analysis.wording import NONE, plural
 from servetune.report.marks import marked
 from servetune.report.measured import Measured
 from servetune.report.table import Cell, Name, Styled, Table
-from servetune.report.wording import NONE, plural
 
 
 def pipe_table(heads: list[str], rows: list[list[str]], numeric_from: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.report.wording import listed, where_of
+from servetune.analysis.wording import listed, where_of
 from servetune.tables.frames import known, records_of
 
 Spec = dict[str, Any]

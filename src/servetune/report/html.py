@@ -16,9 +16,10 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from servetune.analysis import wording
 from servetune.engines.environments import cache_root
 from servetune.files import write_text
-from servetune.report import provenance, verdicts, wording
+from servetune.report import provenance, verdicts
 from servetune.report.marks import POOR
 from servetune.report.measured import Measured
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config

@@ -12,6 +12,7 @@ from servetune.analysis.context_growth import Growth, growths
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
+from servetune.analysis.wording import place_of
 from servetune.metrics import COSTS
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
@@ -20,7 +21,6 @@ from servetune.report.capacity import words as capacity
 from servetune.report.marks import dummies
 from servetune.report.quality.words import failing
 from servetune.report.turns.words import by_turn
-from servetune.report.wording import place_of
 from servetune.tables.frames import declared, grouped, known, numbers, records_of
 from servetune.tables.published import Published, read_published
 from servetune.tables.timeline import COLUMNS

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from servetune.analysis.wording import listed, text_of, where_of
 from servetune.report import provenance, verdicts
 from servetune.report.marks import DUMMY
 from servetune.report.measured import Measured
 from servetune.report.quality.words import warnings
-from servetune.report.wording import listed, text_of, where_of
 from servetune.tables.frames import grouped
 
 

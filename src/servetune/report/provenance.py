@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from servetune.analysis.wording import plural
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
-from servetune.report.wording import plural
 
 
 def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:

@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from servetune.analysis.comparison import compare
+from servetune.analysis.wording import TIMES, inside, number, place_of, ratio
 from servetune.metrics import METRICS
 from servetune.plan.planned import Plan
 from servetune.report.capacity import words as slo
 from servetune.report.marks import DUMMY, dummies, marked
 from servetune.report.quality import words as quality
-from servetune.report.wording import TIMES, inside, number, place_of, ratio
 from servetune.tables.frames import declared, grouped, records_of
 
 STATUS_STYLE = {"ok": "green", "partial": "yellow", "invalid": "yellow", "failed": "red"}

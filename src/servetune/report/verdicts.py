@@ -9,10 +9,10 @@ import pandas as pd
 from servetune.analysis.judgement import Judgement
 from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER
 from servetune.analysis.verdicts import FEWEST
+from servetune.analysis.wording import NBSP, listed, number, plural, ratio, share, where_of
 from servetune.metrics import JUDGED, METRIC
 from servetune.plan.planned import Plan
 from servetune.report.gfm import escaped
-from servetune.report.wording import NBSP, listed, number, plural, ratio, share, where_of
 from servetune.tables.frames import grouped, known, records_of
 
 HEADS = {name: METRIC[name].title for name in JUDGED}

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from servetune.analysis.context_growth import break_even, fieller, fit_line, growths, slope_ratio
+from servetune.analysis.wording import NONE
 from servetune.report.context.section import cells
 from servetune.report.gfm import text
 from servetune.report.markdown import render_markdown
-from servetune.report.wording import NONE
 from tests.paths import ROOT
 from tests.report_data import make_data, make_quickstart_plan
 

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from servetune.analysis.wording import first_sentence
 from servetune.plan.planned import Plan
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.quality import words as quality
 from servetune.report.quality.section import section as quality_section
 from servetune.report.terminal import render_terminal
-from servetune.report.wording import first_sentence
 from servetune.tables.quality import metrics, qualities
 from tests.quality_data import BOUNDS, make_failed, make_quality, make_record
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from servetune.analysis.judgement import Judgement
+from servetune.analysis.wording import TIMES, number, ratio, where_of
 from servetune.metrics import METRIC
 from servetune.report.grammar import (
     Spec,
@@ -23,7 +24,6 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.verdicts import interval
-from servetune.report.wording import TIMES, number, ratio, where_of
 from servetune.tables.frames import known, records_of
 
 

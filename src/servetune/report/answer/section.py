@@ -1,5 +1,6 @@
 """The answer: capacities, verdicts, what is highest and lowest, and the table of variants."""
 
+from servetune.analysis.wording import NONE, load_of, number, place_of, state, valued, where_of
 from servetune.metrics import COMPARED, DRAWN, Metric
 from servetune.report import verdicts
 from servetune.report.answer.charts import forest, ratios
@@ -12,7 +13,6 @@ from servetune.report.measured import Measured
 from servetune.report.notes import notes
 from servetune.report.section import Fit, Section
 from servetune.report.table import Table
-from servetune.report.wording import NONE, load_of, number, place_of, state, valued, where_of
 from servetune.tables.frames import grouped, known
 
 EXPLAINED = (

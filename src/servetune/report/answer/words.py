@@ -7,9 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.metrics import JUDGED, METRIC, Metric
-from servetune.plan.planned import Plan
-from servetune.report.wording import (
+from servetune.analysis.wording import (
     first_sentence,
     inside,
     listed,
@@ -20,6 +18,8 @@ from servetune.report.wording import (
     span,
     text_of,
 )
+from servetune.metrics import JUDGED, METRIC, Metric
+from servetune.plan.planned import Plan
 from servetune.tables.frames import grouped, known, numbers, records_of
 
 LIGHTEST = METRIC["tpot_p50_ms"], "lowest median TPOT"

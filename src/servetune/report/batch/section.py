@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from servetune.analysis.wording import is_batch, place_of, valued, where_of
 from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
-from servetune.report.wording import is_batch, place_of, valued, where_of
 from servetune.tables.frames import known
 
 METRICS = {

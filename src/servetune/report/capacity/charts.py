@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from servetune.analysis.wording import number, share
 from servetune.report.capacity.words import UNITS, Found, Searched, objective
 from servetune.report.grammar import (
     Spec,
@@ -22,7 +23,6 @@ from servetune.report.grammar import (
     spec,
     tooltip,
 )
-from servetune.report.wording import number, share
 from servetune.tables.frames import known, records_of
 
 SELECTED = "datum.where === objective && indexof(hidden, datum.variant) < 0"

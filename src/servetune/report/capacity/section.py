@@ -1,5 +1,6 @@
 """The capacity within the SLO: a row a variant in each tier, and the probes behind it."""
 
+from servetune.analysis.wording import number, percent, share, whole
 from servetune.plan.planned import Plan
 from servetune.report.capacity.charts import drawn, observations
 from servetune.report.capacity.words import METHOD, Found, sent
@@ -8,7 +9,6 @@ from servetune.report.grammar import distinct
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Styled, Table
-from servetune.report.wording import number, percent, share, whole
 
 TITLE = "Capacity within the SLO"
 

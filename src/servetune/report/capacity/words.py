@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.capacities import Gain, gains
+from servetune.analysis.wording import NONE, listed, number, percent, plural, ratio, span
 from servetune.capacity.sequential import OVERLOAD
 from servetune.plan.planned import Plan
-from servetune.report.wording import NONE, listed, number, percent, plural, ratio, span
 from servetune.study.capacity import Objective, Slo
 from servetune.tables.frames import grouped, known, records_of
 

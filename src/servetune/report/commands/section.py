@@ -4,10 +4,10 @@ import json
 from operator import itemgetter
 from typing import Any
 
+from servetune.analysis.wording import shell, where_of
 from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.wording import shell, where_of
 from servetune.tables.frames import grouped, records_of
 
 Row = dict[str, Any]

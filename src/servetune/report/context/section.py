@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pandas as pd
 
 from servetune.analysis.context_growth import Growth, Interval, growths
+from servetune.analysis.wording import NONE, number, ratio, whole
 from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Cell, Name, Table
-from servetune.report.wording import NONE, number, ratio, whole
 
 EXPLAINED = (
     "A least-squares line through each variant's median TPOT over its mean input length, one point"

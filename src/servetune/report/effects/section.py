@@ -1,11 +1,11 @@
 """Effects and interactions, where the variants combine changes in all ways."""
 
+from servetune.analysis.wording import TIMES, where_of
 from servetune.report.gfm import details, table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Table
 from servetune.report.verdicts import HEADS, interval
-from servetune.report.wording import TIMES, where_of
 from servetune.tables.frames import records_of
 
 TITLE = "Effects and interactions"

@@ -1,10 +1,10 @@
 """Why the numbers are as they are, and what to try."""
 
 from servetune.analysis.findings.gather import Told, findings
+from servetune.analysis.wording import plural
 from servetune.report.gfm import bullets, text
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.wording import plural
 
 MOST_FINDINGS = 8
 """Findings that the Markdown tells, those with the most to gain."""

@@ -5,12 +5,12 @@ from typing import Any
 import altair as alt
 
 from servetune.analysis.comparison import compare_kv_cache
+from servetune.analysis.wording import TIMES, number, ratio, whole
 from servetune.report.gfm import table_of
 from servetune.report.grammar import Spec, data, distinct, layered, look, says, shown, spec, tooltip
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
-from servetune.report.wording import TIMES, number, ratio, whole
 from servetune.tables.frames import known, records_of
 
 

@@ -6,8 +6,8 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.wording import number, where_of
 from servetune.report.grammar import Spec, at_place, curves, heaviest, log_ticks, says, short, spec
-from servetune.report.wording import number, where_of
 from servetune.tables.frames import first_of
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E latency"}

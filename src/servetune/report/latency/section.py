@@ -5,13 +5,13 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.launches import INTERVALS, percentile_intervals
+from servetune.analysis.wording import NONE, number, where_of, whole
 from servetune.metrics import METRIC
 from servetune.report.grammar import heaviest, places_of
 from servetune.report.latency.charts import LATENCIES, distribution
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
-from servetune.report.wording import NONE, number, where_of, whole
 from servetune.tables.frames import grouped, known, records_of
 
 

@@ -1,10 +1,10 @@
 """All measurements, a row each, whatever became of them."""
 
+from servetune.analysis.wording import number, percent, whole
 from servetune.metrics import METRIC
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Name, Styled, Table
-from servetune.report.wording import number, percent, whole
 from servetune.tables.frames import records_of
 
 SAID = "Latencies in milliseconds; invalid rows show what was measured, and count nowhere else."

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from servetune.analysis.wording import state, text_of, where_of
 from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Fit, Section
-from servetune.report.wording import state, text_of, where_of
 from servetune.tables.frames import grouped, records_of
 
 

@@ -5,10 +5,10 @@ import math
 import altair as alt
 import pandas as pd
 
+from servetune.analysis.wording import TIMES
 from servetune.plan.planned import Plan
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
 from servetune.report.quality.words import bounds, estimate
-from servetune.report.wording import TIMES
 from servetune.tables.frames import known, records_of
 
 DRAWN = {

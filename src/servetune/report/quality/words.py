@@ -4,9 +4,9 @@ from typing import Any
 
 import pandas as pd
 
+from servetune.analysis.wording import NBSP, NONE, TIMES, first_sentence, listed, ratio
 from servetune.plan.planned import Plan
 from servetune.report.marks import POOR
-from servetune.report.wording import NBSP, NONE, TIMES, first_sentence, listed, ratio
 from servetune.tables.frames import known, records_of
 
 FAILS = {

@@ -5,11 +5,11 @@ import math
 import altair as alt
 
 from servetune.analysis.findings.gather import Case
+from servetune.analysis.wording import number, share, where_of
 from servetune.records.sessions import Ceilings
 from servetune.report.grammar import Spec, data, layered, points, says, short, shown, spec
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.wording import number, share, where_of
 
 
 def section(measured: Measured) -> Section | None:

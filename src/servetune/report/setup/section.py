@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 
+from servetune.analysis.wording import plural
 from servetune.plan.planned import Measurement
 from servetune.records.loads import Load
 from servetune.report.measured import Measured
@@ -16,7 +17,6 @@ from servetune.report.provenance import (
     versions_of,
 )
 from servetune.report.section import Section
-from servetune.report.wording import plural
 from servetune.study.models import ModelSource
 from servetune.tables.frames import grouped
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from servetune.analysis.payoff import Place
 from servetune.analysis.roofline.speculation import speculate
+from servetune.analysis.wording import NONE, TIMES, number, percent, ratio, where_of
 from servetune.report.gfm import bullets, text
 from servetune.report.grammar import (
     Spec,
@@ -23,7 +24,6 @@ from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.speculation.words import interval, sentences, synthetic
 from servetune.report.table import Cell, Name, Table
-from servetune.report.wording import NONE, TIMES, number, percent, ratio, where_of
 from servetune.tables.frames import grouped, known, records_of
 
 HEADS = (

@@ -1,8 +1,8 @@
 """Speculation in words: up to which load it pays."""
 
 from servetune.analysis.payoff import Payoff, Speedup, is_synthetic
+from servetune.analysis.wording import listed, ratio
 from servetune.plan.planned import Plan
-from servetune.report.wording import listed, ratio
 
 
 def sentences(payoffs: list[Payoff]) -> list[str]:

@@ -5,11 +5,11 @@ from typing import Any
 import altair as alt
 
 from servetune.analysis.findings.gather import Case
+from servetune.analysis.wording import number, whole
 from servetune.report.grammar import Spec, data, distinct, layered, points, says, shown, spec
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Cell, Name, Table
-from servetune.report.wording import number, whole
 from servetune.tables.frames import known
 
 GIB = 2**30

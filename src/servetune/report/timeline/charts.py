@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from servetune.analysis.wording import number, share, where_of
 from servetune.report.grammar import (
     Spec,
     data,
@@ -19,7 +20,6 @@ from servetune.report.grammar import (
     short,
     spec,
 )
-from servetune.report.wording import number, share, where_of
 from servetune.tables.frames import records_of
 
 MOST_ROWS = 10_000

@@ -5,12 +5,12 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from servetune.analysis.wording import is_batch, number
 from servetune.metrics import PERCENTILES
 from servetune.report.grammar import Spec, data, distinct, hiding, layered, look, points, says, spec
 from servetune.report.latency.charts import LATENCIES
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.wording import is_batch, number
 from servetune.tables.frames import known, records_of
 
 SELECTED = (

@@ -6,13 +6,13 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from servetune.analysis.wording import number, share, where_of, whole
 from servetune.report.gfm import table_of
 from servetune.report.grammar import Spec, at_place, curves, heaviest, places_of, says, short, spec
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
 from servetune.report.turns.words import KEY
-from servetune.report.wording import number, share, where_of, whole
 from servetune.tables.frames import first_of, records_of
 
 TITLE = "Conversations by turn"

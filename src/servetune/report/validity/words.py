@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from servetune.analysis.wording import NONE, number, share, whole
 from servetune.records.measurements import Card, Check
-from servetune.report.wording import NONE, number, share, whole
 from servetune.tables.frames import known, records_of
 
 Verdict = Literal["pass", "broken", "not judged"]

@@ -1,8 +1,8 @@
 """Rules about what a decode step costs."""
 
 from servetune.analysis.findings.gather import Case, Finding, rule
-from servetune.analysis.findings.wording import ms, percent, times
 from servetune.analysis.roofline.speculation import speculate
+from servetune.analysis.wording import TIMES, ms, proportion
 
 NEAR = 0.6
 FAR = 0.3
@@ -23,10 +23,13 @@ def decode_at_the_bandwidth_ceiling(case: Case) -> Finding | None:
     return Finding(
         title="Decode is bound by memory bandwidth; no server argument will help.",
         evidence=(
-            ("MBU of decode", percent(attained.decode.mbu)),
+            ("MBU of decode", proportion(attained.decode.mbu)),
             ("median TPOT", ms(case.value("tpot_p50_ms"))),
             ("least possible here", ms(attained.least_tpot_ms)),
-            ("read a step", f"{total / 1e9:.3g} GB, {percent(weights / total)} of it weights"),
+            (
+                "read a step",
+                f"{total / 1e9:.3g} GB, {proportion(weights / total)} of it weights",
+            ),
         ),
         attempts=(
             f"quantize the weights to {8 if is_wide else 4} bits",
@@ -61,11 +64,11 @@ def decode_far_from_the_ceiling(case: Case) -> Finding | None:
     return Finding(
         title="Decode is bound by neither memory nor arithmetic, but by what each step costs.",
         evidence=(
-            ("MBU of decode", percent(attained.decode.mbu)),
-            ("MFU of decode", percent(attained.decode.mfu)),
+            ("MBU of decode", proportion(attained.decode.mbu)),
+            ("MFU of decode", proportion(attained.decode.mfu)),
             ("median TPOT", ms(tpot_ms)),
             ("least possible here", ms(attained.least_tpot_ms)),
-            ("time in prefill, at most", percent(prefill)),
+            ("time in prefill, at most", proportion(prefill)),
         ),
         attempts=(
             *(["turn enforce_eager off: compiled graphs take fewer launches"] if is_eager else []),
@@ -90,9 +93,9 @@ def drafts_rejected(case: Case) -> Finding | None:
     return Finding(
         title="Most draft tokens are rejected.",
         evidence=(
-            ("accepted", f"{percent(ratio)} of the draft tokens"),
+            ("accepted", f"{proportion(ratio)} of the draft tokens"),
             ("acceptance length", f"{length:.2f}"),
-            *([("predicted speed-up", times(predicted))] if predicted else []),
+            *([("predicted speed-up", f"{predicted:.2f}{TIMES}")] if predicted else []),
         ),
         attempts=(
             "use a draft that was trained for this model and this text",

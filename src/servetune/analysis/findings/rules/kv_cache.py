@@ -5,8 +5,8 @@ import re
 
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.findings.rules.queue import queue_evidence, waits
-from servetune.analysis.findings.wording import count, percent
 from servetune.analysis.roofline.attained import least_step_s
+from servetune.analysis.wording import proportion, whole
 from servetune.tables.frames import known
 
 FULL = 0.95
@@ -58,10 +58,10 @@ def kv_bound(case: Case) -> Finding | None:
     return Finding(
         title="The KV cache is too small for this load.",
         evidence=(
-            *([("preemptions", count(preemptions))] if preemptions is not None else []),
-            *([("KV-cache usage, at most", percent(usage))] if usage is not None else []),
-            *([("KV cache", f"{count(tokens)} tokens")] if tokens is not None else []),
-            *([("longest request", f"{count(longest)} tokens")] if longest is not None else []),
+            *([("preemptions", whole(preemptions))] if preemptions is not None else []),
+            *([("KV-cache usage, at most", proportion(usage))] if usage is not None else []),
+            *([("KV cache", f"{whole(tokens)} tokens")] if tokens is not None else []),
+            *([("longest request", f"{whole(longest)} tokens")] if longest is not None else []),
             *queue_evidence(case),
         ),
         attempts=tuple(attempts),
@@ -99,12 +99,12 @@ def kv_under_used(case: Case) -> Finding | None:
     return Finding(
         title="The KV cache is under-used: the server has room for more requests.",
         evidence=(
-            ("KV-cache usage, at most", percent(usage)),
-            *([("KV cache", f"{count(tokens)} tokens")] if tokens is not None else []),
-            ("in flight", count(concurrency)),
+            ("KV-cache usage, at most", proportion(usage)),
+            *([("KV cache", f"{whole(tokens)} tokens")] if tokens is not None else []),
+            ("in flight", whole(concurrency)),
             (
                 f"output from {lower:g} to {concurrency:g}",
-                f"{count(before)} to {count(output)} tok/s",
+                f"{whole(before)} to {whole(output)} tok/s",
             ),
         ),
         attempts=(f"raise the concurrency{also}, within your limit of TPOT",),
@@ -143,10 +143,10 @@ def context_longer_than_needed(case: Case) -> Finding | None:
     return Finding(
         title="The context is longer than this load needs.",
         evidence=(
-            ("max_model_len", count(declared)),
-            ("longest request", f"{count(longest)} tokens"),
+            ("max_model_len", whole(declared)),
+            ("longest request", f"{whole(longest)} tokens"),
             ("requests of max_model_len that fit", f"{admitted:.3g}"),
-            ("in flight", count(wanted)),
+            ("in flight", whole(wanted)),
         ),
         attempts=(
             f"set max_model_len to {longest:.0f} or a little more: the engine sets memory aside"

@@ -1,7 +1,7 @@
 """Rules about what is not the engine's steps: the load client, and the start of the server."""
 
 from servetune.analysis.findings.gather import Case, Finding, rule
-from servetune.analysis.findings.wording import ms, percent, seconds
+from servetune.analysis.wording import ms, proportion, seconds
 
 CLIENT_RULES = {"client-cpu", "client-late", "client-starved"}
 """The rules of validity that say that the client was late or busy."""
@@ -20,8 +20,8 @@ def client_bound(case: Case) -> Finding | None:
     return Finding(
         title="The client is the bottleneck.",
         evidence=(
-            *([("client, of one core", percent(busy))] if busy is not None else []),
-            *([("waiting for a core", percent(starved))] if starved is not None else []),
+            *([("client, of one core", proportion(busy))] if busy is not None else []),
+            *([("waiting for a core", proportion(starved))] if starved is not None else []),
             *([("sent late, p99", ms(late_ms))] if late_ms is not None else []),
         ),
         attempts=(
@@ -47,7 +47,7 @@ def startup_dominated_by_compilation(case: Case) -> Finding | None:
         evidence=(
             ("start", seconds(start_s)),
             ("compilation and graph capture", seconds(compiling_s)),
-            ("share", percent(compiling_s / start_s)),
+            ("share", proportion(compiling_s / start_s)),
         ),
         attempts=(
             "keep the compile cache (VLLM_CACHE_ROOT) between starts, on a disk that outlives them",

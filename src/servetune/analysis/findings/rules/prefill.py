@@ -1,7 +1,7 @@
 """Rules about the reading of prompts."""
 
 from servetune.analysis.findings.gather import Case, Finding, rule
-from servetune.analysis.findings.wording import count, ms, percent
+from servetune.analysis.wording import ms, proportion, whole
 
 MOST_OF_TTFT = 0.5
 MUCH_OF_E2E = 0.3
@@ -23,10 +23,10 @@ def prefill_bound_ttft(case: Case) -> Finding | None:
     return Finding(
         title="TTFT is bound by prefill, the reading of prompts.",
         evidence=(
-            ("prefill", f"{ms(prefill_ms)}, {percent(prefill_ms / ttft_ms)} of TTFT"),
-            ("TTFT", f"{ms(ttft_ms)}, {percent(ttft_ms / e2e_ms)} of E2E latency"),
-            *([("prompt", f"{count(read / requests)} tokens")] if read and requests else []),
-            *([("MFU of prefill", percent(mfu))] if mfu is not None else []),
+            ("prefill", f"{ms(prefill_ms)}, {proportion(prefill_ms / ttft_ms)} of TTFT"),
+            ("TTFT", f"{ms(ttft_ms)}, {proportion(ttft_ms / e2e_ms)} of E2E latency"),
+            *([("prompt", f"{whole(read / requests)} tokens")] if read and requests else []),
+            *([("MFU of prefill", proportion(mfu))] if mfu is not None else []),
         ),
         attempts=(
             "share prefixes, so that the prefix cache spares reading them",
@@ -53,8 +53,11 @@ def prefix_cache_not_working(case: Case) -> Finding | None:
     return Finding(
         title="The prefix cache does not work for this load.",
         evidence=(
-            ("hits", "none: the server looks nothing up" if seen is None else percent(seen)),
-            ("hits that the workload implies", percent(implied)),
+            (
+                "hits",
+                "none: the server looks nothing up" if seen is None else proportion(seen),
+            ),
+            ("hits that the workload implies", proportion(implied)),
             *([("prefill", ms(prefill_ms))] if prefill_ms else []),
             *([("preemptions", f"{p:.0f}")] if (p := case.value("preemptions")) else []),
         ),

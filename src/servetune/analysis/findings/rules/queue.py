@@ -1,7 +1,7 @@
 """Rules about requests that wait for a place in a batch."""
 
 from servetune.analysis.findings.gather import Case, Finding, rule
-from servetune.analysis.findings.wording import count, ms, percent, seconds, short
+from servetune.analysis.wording import ms, proportion, seconds, short, whole
 
 MOST_OF_TTFT = 0.5
 FULL_KV_CACHE = 0.9
@@ -20,7 +20,7 @@ def queueing_dominates_ttft(case: Case) -> Finding | None:
     return Finding(
         title="TTFT is mostly queueing.",
         evidence=(
-            ("queue", f"{ms(queue_ms)} a request, {percent(queue_ms / ttft_ms)} of TTFT"),
+            ("queue", f"{ms(queue_ms)} a request, {proportion(queue_ms / ttft_ms)} of TTFT"),
             *(fact for fact in queue_evidence(case) if fact[0] != "queue time, mean"),
         ),
         attempts=(
@@ -48,10 +48,10 @@ def throttled_by_max_num_seqs(case: Case) -> Finding | None:
     return Finding(
         title=f"The server is throttled: max_num_seqs {limit:g} keeps requests waiting.",
         evidence=(
-            ("max_num_seqs", count(limit)),
-            ("running, at most", count(running)),
+            ("max_num_seqs", whole(limit)),
+            ("running, at most", whole(running)),
             *queue_evidence(case),
-            *([("KV-cache usage, at most", percent(usage))] if usage is not None else []),
+            *([("KV-cache usage, at most", proportion(usage))] if usage is not None else []),
         ),
         attempts=(f"raise max_num_seqs to {min(wanted, room * limit):.0f} or more",),
         gain=max(1.0, min(wanted / limit, room)),
@@ -74,9 +74,9 @@ def token_budget(case: Case) -> Finding | None:
     return Finding(
         title="Drafts fill the token budget of a step, so requests wait.",
         evidence=(
-            ("max_num_batched_tokens", count(budget)),
-            ("tokens of a request in a step", count(1 + drafted)),
-            ("requests that fit", count(budget // (1 + drafted))),
+            ("max_num_batched_tokens", whole(budget)),
+            ("tokens of a request in a step", whole(1 + drafted)),
+            ("requests that fit", whole(budget // (1 + drafted))),
             *queue_evidence(case),
         ),
         attempts=(
@@ -112,7 +112,7 @@ def queue_evidence(case: Case) -> list[tuple[str, str]]:
     """Say how many waited, and how long."""
     telemetry = (
         ("waiting, on average", case.value("waiting_mean"), short),
-        ("waiting, at most", case.value("waiting_max"), count),
+        ("waiting, at most", case.value("waiting_max"), whole),
         ("queue time, all requests", case.value("queue_time_s"), seconds),
         ("queue time, mean", case.value("queue_time_mean_ms"), ms),
     )
@@ -121,6 +121,6 @@ def queue_evidence(case: Case) -> list[tuple[str, str]]:
         return evidence
     ttft_ms, concurrency = case.value("ttft_p50_ms"), case.value("concurrency")
     return [
-        *([("in flight", count(concurrency))] if concurrency else []),
+        *([("in flight", whole(concurrency))] if concurrency else []),
         *([("median TTFT", ms(ttft_ms))] if ttft_ms else []),
     ]

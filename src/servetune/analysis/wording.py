@@ -1,4 +1,4 @@
-"""Numbers, load points and commands as a reader sees them; the same in every rendering."""
+"""Numbers, load points and commands as a reader sees them, in findings and every rendering."""
 
 import math
 import re
@@ -49,6 +49,30 @@ def share(value: Any) -> str:
     if value is None or value == 0 or abs(value) >= 0.0995:
         return percent(value)
     return f"{value * 100:.1f}{NBSP}%".replace(".0", "")
+
+
+def proportion(value: float | None) -> str:
+    """Write a proportion as a percentage, a small one with two digits: 71 %, 0.024 %."""
+    if value is None or value == 0 or value >= 0.0995:
+        return percent(value)
+    return f"{100 * value:.2g}{NBSP}%"
+
+
+def short(value: float) -> str:
+    """Write a number with three digits: 6.21."""
+    return f"{value:.3g}"
+
+
+def ms(value: float | None) -> str:
+    """Write milliseconds: 4.95 ms, 1,310 ms."""
+    if value is None:
+        return NONE
+    return f"{value:,.0f} ms" if value >= 100 else f"{short(value)} ms"
+
+
+def seconds(value: float) -> str:
+    """Write seconds: 78.7 s, 1,310 s."""
+    return f"{value:,.0f} s" if value >= 1000 else f"{short(value)} s"
 
 
 def whole(value: Any) -> str:
