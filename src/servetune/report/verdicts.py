@@ -97,7 +97,8 @@ def resolved(resolution: pd.DataFrame) -> str:
         return ""
     vary = listed(f"{share(row['spread_ratio'])} in {HEADS[row['metric']]}" for row in rows)
     smallest = listed(_smallest(row["smallest_difference"]) for row in rows)
-    wanted = listed(_repeats(row["repeats_for_difference"]) for row in rows)
+    needed = [row["repeats_for_difference"] for row in rows]
+    wanted = listed(f"more than {MOST_TOLD:,}" if np.isinf(n) else f"{n:,.0f}" for n in needed)
     return (
         f"Launches of one variant vary by {vary} (standard deviation). With"
         f" {plural(rows[0]['repeats'], 'repeat')} what truly differs by {smallest} would be called"
@@ -111,10 +112,6 @@ def _smallest(difference: float) -> str:
         return "no size"
     # Beyond a doubling a percentage is hard to picture.
     return share(difference) if difference < 1 else f"a factor of {number(1 + difference)}"
-
-
-def _repeats(count: float) -> str:
-    return f"more than {MOST_TOLD:,}" if np.isinf(count) else f"{count:,.0f}"
 
 
 def without(judgement: Judgement) -> list[str]:

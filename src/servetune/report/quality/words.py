@@ -1,5 +1,7 @@
 """Quality as a reader sees it: who keeps the bounds, and values with their intervals."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -89,18 +91,17 @@ def method(plan: Plan) -> str:
     )
 
 
-def times(value: Any) -> str:
-    """Write a ratio of perplexities to three decimals: a bound may be as near to 1 as 1.005."""
-    return ratio(value, digits=3)
-
-
 def agreement(value: Any) -> str:
     """Write a share of positions with a decimal: 98.4 %."""
     value = known(value)
     return NONE if value is None else f"{value * 100:.1f}{NBSP}%"
 
 
-WRITTEN = {"perplexity_ratio": times, "top1_agreement": agreement}
+WRITTEN: dict[str, Callable[[Any], str]] = {
+    # To three decimals, as a bound may be as near to 1 as 1.005.
+    "perplexity_ratio": partial(ratio, digits=3),
+    "top1_agreement": agreement,
+}
 
 
 def estimate(row: dict[str, Any], name: str) -> str:
