@@ -16,7 +16,6 @@ from servetune.records.loads import Load
 ENOUGH = 0.9
 """A load that ran for this share of its declared duration did not end early."""
 
-
 TOKENS_PER_BLOCK = 16
 """Of vLLM's cache on a GPU, taken where the server does not tell; also how prompts are compared."""
 TEMPLATE_TOKENS = 64
