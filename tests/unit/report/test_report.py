@@ -426,8 +426,9 @@ def test_dummy_weights_are_said_plainly() -> None:
     assert "Weights are dummy" in render_markdown(marked)
 
 
-def test_every_table_and_chart_marks_what_has_dummy_weights() -> None:
-    data = make_data(plan=with_load(make_quickstart_plan(), "chat", "rinf"))
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_every_table_and_chart_marks_what_has_dummy_weights(repeats: int) -> None:
+    data = make_data(plan=with_load(make_quickstart_plan(repeats=repeats), "chat", "rinf"))
     dagger = "\N{DAGGER}"
     table = data.table.assign(is_dummy=data.table["variant"] == "w8a8")
     marked = replace(data, table=table)

@@ -94,7 +94,7 @@ def _verdicts(measured: Measured, words: Answer, most: int | None) -> str:
     cells = [
         [
             text(where_of(row)),
-            text(marked(row["variant"], set(), measured.failing)),
+            text(marked(row["variant"], measured.dummies, measured.failing)),
             *(verdicts.verdict_cell(row["cells"].get(metric)) for metric in words.heads),
         ]
         for row in words.judged[:most]
