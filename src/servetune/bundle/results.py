@@ -79,7 +79,7 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
             _check_launches(session, arrived, root, archive)
         for session in manifest.sessions:
             _take_launches(session, arrived, root)
-        counts = _take_records(manifest, arrived, root)
+        counts = _take_records(manifest, arrived, root, archive)
     for session in manifest.sessions:
         end_finished(session, root)
         if owed := count_owed(session, root):
@@ -90,7 +90,7 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
     return counts
 
 
-def _take_records(manifest: Manifest, arrived: Path, root: Path) -> Counter[str]:
+def _take_records(manifest: Manifest, arrived: Path, root: Path, archive: Path) -> Counter[str]:
     """Take all records; that of a search after those of its probes, as it ended there."""
     counts: Counter[str] = Counter()
     models = {session.variant: session.model for session in manifest.sessions}
@@ -102,6 +102,11 @@ def _take_records(manifest: Manifest, arrived: Path, root: Path) -> Counter[str]
             counts["already"] += 1
             continue
         record = read_measurement(file)
+        named = (record.study, record.measurement)
+        if named != (manifest.study, file.stem) or record.variant not in models:
+            raise UserError(
+                f"{archive}: {file.name}: a record of something else than its name says"
+            )
         raw = raw_folder(record.study, record.measurement, Path())
         if (arrived / raw).is_dir():
             # The dataset and the load decide the schedule, where the dataset is here.
