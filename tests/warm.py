@@ -117,8 +117,6 @@ def become(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    # Asked for before the fork, it would be that of another environment.
-    tempfile.tempdir = None
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = [name, *words]
     # Where commands look for other commands.

@@ -64,6 +64,8 @@ class Workspace:
     def __init__(self, root: Path, cache: Path) -> None:
         self.root = root
         self.first_output = ""
+        # A TMPDIR that is not there is passed over, and with it the lock of one's own.
+        cache.mkdir(parents=True, exist_ok=True)
         # For commands that are sent signals, as a user's shell would start them.
         self.cold = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
