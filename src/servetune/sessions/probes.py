@@ -23,9 +23,6 @@ from servetune.study.workloads import LoadPoint
 SCOUT_CONCURRENCY = 16
 SCOUT_REQUESTS = 64
 
-NEARLY = 0.95
-"""A probe that sent for this share of its seconds was ended by them."""
-
 MOST_SENT = 4
 """At most so many requests are sent for each that may count: the others settle."""
 
@@ -107,9 +104,10 @@ def found_by(
         return _probe(probe, "decided", judgements)
     if ended_by is not None:
         return _probe(probe, "requests", judgements)
-    assert load.duration_s is not None
-    is_long = requests["start_s"].max() >= NEARLY * load.duration_s
-    return _probe(probe, "seconds" if is_long else "requests", judgements)
+    assert load.requests is not None
+    # A low rate may send its last request long before its seconds end.
+    is_spent = len(requests) >= load.requests
+    return _probe(probe, "requests" if is_spent else "seconds", judgements)
 
 
 def _probe(place: PlannedProbe, stopped: Stopped, judgements: dict[str, Judgement]) -> Probe:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from servetune.capacity.search import NextProbe
@@ -17,6 +18,7 @@ from servetune.sessions.owed import count_owed, end_finished
 from servetune.sessions.probes import (
     MOST_USELESS,
     SCOUT_CONCURRENCY,
+    found_by,
     history,
     next_measurement,
     nothing_found,
@@ -170,6 +172,21 @@ def test_a_probe_that_could_not_be_made_still_belongs_to_its_search() -> None:
     assert found is not None
     assert (found.search, found.index, found.stopped) == (here.id, 3, "failed")
     assert not found.judgements
+
+
+@pytest.mark.parametrize(("sent", "stopped"), [(30, "seconds"), (1000, "requests")])
+def test_a_probe_that_sent_all_its_requests_used_them_up_and_otherwise_its_seconds(
+    sent: int, stopped: str
+) -> None:
+    """However long before the end the last request of a low rate came."""
+    made = probe(search(probe_requests=250), 1, NextProbe(5.0, "chat"))
+    rows = {"scheduled": range(sent), "start_s": [8.0 * i / sent for i in range(sent)]}
+    # One in nine violates the SLO, which allows one in ten: nothing is decided.
+    slow: dict[str, Any] = {"ttft_ms": [1000.0 * (i % 9 == 0) for i in range(sent)]}
+    same = {"error": None, "is_ok": True, "e2e_ms": 1000.0, "tpot_ms": 10.0}
+    requests = pd.DataFrame({**rows, **slow, "itl_ms": [()] * sent}).assign(**same)
+    assert made.probe is not None
+    assert found_by(made.probe, made.load, requests, None).stopped == stopped
 
 
 def searching() -> Session:
