@@ -51,17 +51,10 @@ def count_owed(session: Session, root: Path) -> int:
     return len(owed_by(session, root)) + searching + owes_quality(session, root)
 
 
-def next_probe(session: Session, search: PlannedSearch, root: Path) -> Measurement | None:
-    """Return the measurement that a search needs next; None if it needs no more."""
-    if search_path(session.study, search.id, root).is_file():
-        return None
-    _, step = _replay(session, search, root)
-    return None if isinstance(step, dict) else step
-
-
 def _next_probes(session: Session, root: Path) -> list[Measurement]:
-    probes = (next_probe(session, search, root) for search in session.searches)
-    return [probe for probe in probes if probe is not None]
+    """Return what each search needs next that needs more."""
+    steps = (_replay(session, search, root)[1] for search in not_ended(session, root))
+    return [step for step in steps if not isinstance(step, dict)]
 
 
 def ended_of(study: str, searches: list[PlannedSearch], root: Path) -> list[SearchRecord]:
