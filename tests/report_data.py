@@ -17,11 +17,16 @@ from servetune.records.measurements import (
     Card,
     MeasurementRecord,
     Metrics,
-    ServerFacts,
     Signals,
     TurnMetrics,
 )
-from servetune.records.sessions import Architecture, Ceilings, Launch, SessionRecord
+from servetune.records.sessions import (
+    Architecture,
+    Ceilings,
+    Launch,
+    ServerFacts,
+    SessionRecord,
+)
 from servetune.records.validity import judge
 from servetune.report.measured import Measured
 from servetune.tables import write

@@ -7,35 +7,9 @@ from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Judgement
 from servetune.records.base import SCHEMA_VERSION, Record
 from servetune.records.loads import Load
+from servetune.records.sessions import ServerFacts
 
 Status = Literal["ok", "failed", "invalid"]
-
-
-class ServerFacts(Record):
-    """What the server of a measurement told about itself. None: it did not tell.
-
-    `startup_s` is from the launch until it was ready. Its parts: weights, compilation, graph
-    capture, the engine's other work (profiling, KV cache, warm-up), and in `startup_imports_s` the
-    rest: imports, configuration, opening the port. `weights_gib` is memory on one device.
-    """
-
-    vllm_version: str | None = None
-    kv_cache_tokens: int | None = None
-    kv_cache_max_concurrency: float | None = None
-    kv_cache_gib: float | None = None
-    kv_cache_dtype: str | None = None
-    kv_cache_block_tokens: int | None = None
-    weights_gib: float | None = None
-    max_num_seqs: int | None = None
-    max_num_batched_tokens: int | None = None
-    max_model_len: int | None = None
-    tensor_parallel_size: int | None = None
-    startup_s: float | None = None
-    startup_imports_s: float | None = None
-    startup_weights_s: float | None = None
-    startup_compilation_s: float | None = None
-    startup_capture_s: float | None = None
-    startup_profiling_s: float | None = None
 
 
 class Metrics(Record):

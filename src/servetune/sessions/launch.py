@@ -22,10 +22,10 @@ from servetune.models.architecture import read_architecture
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Measurement, Session
 from servetune.progress import say
-from servetune.records.measurements import MeasurementRecord, ServerFacts
+from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import launch_files, quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
-from servetune.records.sessions import Launch
+from servetune.records.sessions import Launch, ServerFacts
 from servetune.sessions import owed
 from servetune.sessions.hardware import describe_host
 from servetune.sessions.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure

@@ -19,8 +19,9 @@ from servetune.load.request_table import aggregate, by_turn, quantiles, request_
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.plan.planned import Measurement, Session
 from servetune.progress import say
-from servetune.records.measurements import Card, MeasurementRecord, ServerFacts
+from servetune.records.measurements import Card, MeasurementRecord
 from servetune.records.quality import QualityRecord
+from servetune.records.sessions import ServerFacts
 from servetune.records.validity import judge, limits_of
 from servetune.sessions.card import from_requests
 from servetune.sessions.probes import found_by, nothing_found

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 from servetune.engines.source import environment_with_source
-from servetune.records.measurements import ServerFacts
+from servetune.records.sessions import ServerFacts
 from servetune.sessions.server.guard import start_guarded
 from servetune.sessions.server.startup import read_facts
 

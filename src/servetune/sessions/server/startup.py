@@ -8,7 +8,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from servetune.records.measurements import ServerFacts
+from servetune.records.sessions import ServerFacts
 
 _GIB = 2**30
 _FLOAT = r"([\d.]+)"
