@@ -237,8 +237,9 @@ def import_command(results: list[Path]) -> None:
     """Import a bundle's results, as if they had been measured here."""
     from servetune.bundle.results import take_results
 
+    studies = [path.stem for path in ROOT.glob("studies/*.yaml")]
     for path in results:
-        taken = take_results(path, ROOT)
+        taken = take_results(path, ROOT, studies)
         print(
             f"{path}: {taken['measurements']} load points imported, {taken['already']} were here,"
             f" {taken['sessions']} sessions complete, {taken['owed']} load points still missing"

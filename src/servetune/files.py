@@ -7,12 +7,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+
+from servetune.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @contextmanager
@@ -28,6 +32,31 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_model(path: Path, model: type[M]) -> M:
+    """Read a JSON file that this project wrote.
+
+    Raises:
+        FileNotFoundError: there is none.
+        UserError: it is cut, is no JSON, or holds something else than `model`.
+    """
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValidationError) as error:
+        raise damaged(path, error) from None
+
+
+def damaged(path: Path, error: Exception) -> UserError:
+    """Return the one line for a file of ours that is not as it was written."""
+    why = str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        why = f"{place}: {first['msg']}" if place else first["msg"]
+    return UserError(f"{path}: damaged: {why}; run: servetune doctor --fix")
 
 
 def sha256(path: Path) -> str:

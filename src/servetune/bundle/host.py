@@ -90,7 +90,7 @@ def _run(arguments: argparse.Namespace) -> int:
     # SIGTERM ends the servers and writes the results, as --stop-after does.
     end_with_pipeline()
     for file in arguments.resume:
-        take_results(file, project)
+        take_results(file, project, [manifest.study])
     _find_models(manifest, arguments.model, project)
     for id, engine in manifest.engines.items():
         # Not resolved: a virtual environment's Python is a link to one without its packages.

@@ -8,9 +8,11 @@ measured.
 """
 
 from pathlib import Path
+from typing import Literal
 
+from servetune.files import read_model
 from servetune.plan.planned import Session
-from servetune.study.base import Frozen
+from servetune.study.base import Frozen, Id
 from servetune.study.models import ModelSource
 
 MANIFEST = "bundle.json"
@@ -28,13 +30,13 @@ class Manifest(Frozen):
     `elsewhere` names the models whose checkpoints are not in the bundle, with their source.
     """
 
-    format: int = 1
-    study: str
+    format: Literal[1] = 1
+    study: Id
     sessions: list[Session]
-    engines: dict[str, BundledEngine]
-    elsewhere: dict[str, ModelSource] = {}
+    engines: dict[Id, BundledEngine]
+    elsewhere: dict[Id, ModelSource] = {}
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of an unpacked bundle, or of the results of one."""
-    return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+    return read_model(folder / MANIFEST, Manifest)

@@ -8,21 +8,19 @@ import shutil
 import tarfile
 import tempfile
 from collections import Counter
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from servetune.bundle.manifest import MANIFEST, Manifest, read_manifest
+from servetune.bundle.arrived import Arrived, read_arrived, unpack
+from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.errors import UserError
-from servetune.files import whole_file
+from servetune.files import read_model, whole_file
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
-from servetune.records.measurements import read_measurement, read_search
 from servetune.records.paths import launch_files, raw_folder
-from servetune.records.quality import read_quality
 from servetune.records.sessions import Launch
 from servetune.sessions.owed import count_owed, end_finished
 from servetune.sessions.session import write_session
@@ -50,11 +48,11 @@ def pack_results(manifest: Manifest, project: Path, out: Path, has_output: bool)
             archive.add(project / "results", "results", filter=keep)
 
 
-def take_results(archive: Path, root: Path) -> Counter[str]:
+def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter[str]:
     """Bring the results of a bundle into place, as if they had been measured here.
 
     A record that is here already stays. A session whose measurements are all here gets its
-    record.
+    record. `studies` are those that may arrive.
 
     Returns:
         How many `measurements` were taken, how many were here `already`, how many `sessions`
@@ -66,20 +64,18 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
     scratch_parent = root / ".servetune"
     scratch_parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch_parent) as folder:
-        arrived = Path(folder)
-        try:
-            with tarfile.open(archive) as content:
-                content.extractall(arrived, filter="data")
-            manifest = read_manifest(arrived)
-        except FileNotFoundError:
-            raise UserError(f"{archive}: no such file, or not the results of a bundle") from None
-        except (OSError, tarfile.TarError, ValidationError, EOFError):
-            raise UserError(f"{archive}: not the results of a bundle, or truncated") from None
+        unpack(archive, Path(folder))
+        arrived = read_arrived(Path(folder), archive)
+        manifest = arrived.manifest
+        if manifest.study not in studies:
+            raise UserError(
+                f"{archive}: of study {manifest.study}; expected {' or '.join(sorted(studies))}"
+            )
         for session in manifest.sessions:
-            _check_launches(session, arrived, root, archive)
+            _check_launches(session, arrived.launches[session.id], root, archive)
         for session in manifest.sessions:
-            _take_launches(session, arrived, root)
-        counts = _take_records(manifest, arrived, root, archive)
+            _take_launches(session, arrived.launches[session.id], root)
+        counts = _take_records(arrived, Path(folder), root)
     for session in manifest.sessions:
         end_finished(session, root)
         if owed := count_owed(session, root):
@@ -90,73 +86,65 @@ def take_results(archive: Path, root: Path) -> Counter[str]:
     return counts
 
 
-def _take_records(manifest: Manifest, arrived: Path, root: Path, archive: Path) -> Counter[str]:
+def _take_records(arrived: Arrived, folder: Path, root: Path) -> Counter[str]:
     """Take all records; that of a search after those of its probes, as it ended there."""
     counts: Counter[str] = Counter()
-    models = {session.variant: session.model for session in manifest.sessions}
+    models = {session.id: session.model for session in arrived.manifest.sessions}
     rows_of = cache(read_requests)
-    results = Path("results", manifest.study)
-    for file in sorted((arrived / results / "records").glob("*.json")):
-        here = root / results / "records" / file.name
+    for file, record in arrived.measurements.items():
+        here = root / file.relative_to(folder)
         if here.is_file():
             counts["already"] += 1
             continue
-        record = read_measurement(file)
-        named = (record.study, record.measurement)
-        if named != (manifest.study, file.stem) or record.variant not in models:
-            raise UserError(
-                f"{archive}: {file.name}: a record of something else than its name says"
-            )
         raw = raw_folder(record.study, record.measurement, Path())
-        if (arrived / raw).is_dir():
+        if (folder / raw).is_dir():
             # The dataset and the load decide the schedule, where the dataset is here.
             dataset = root / "data" / "workloads" / f"{record.load.dataset}.jsonl"
             if dataset.is_file():
-                model = checkpoint(models[record.variant], root)
+                model = checkpoint(models[record.session], root)
                 schedule = prepare(record.load, rows_of(dataset), model).schedule
-                write_schedule(schedule, arrived / raw / SCHEDULE)
+                write_schedule(schedule, folder / raw / SCHEDULE)
             (root / raw).parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(root / raw, ignore_errors=True)
-            shutil.move(arrived / raw, root / raw)
+            shutil.move(folder / raw, root / raw)
         # The record last, since with it the measurement is there.
         _bring(file, here)
         counts["measurements"] += 1
-    for kind, read in (("searches", read_search), ("quality", read_quality)):
-        for file in (arrived / results / kind).glob("*.json"):
-            here = root / results / kind / file.name
-            if not here.is_file():
-                read(file)
-                _bring(file, here)
+    for file in (*arrived.searches, *arrived.qualities):
+        here = root / file.relative_to(folder)
+        if not here.is_file():
+            _bring(file, here)
     return counts
 
 
 def launches_of(session: Session, root: Path) -> dict[str, Launch]:
     """Read the launches of a session, by the names of their files."""
     files = launch_files(session.study, session.id, root)
-    return {file.name: Launch.model_validate_json(file.read_bytes()) for file in files}
+    return {file.name: read_model(file, Launch) for file in files}
 
 
-def _check_launches(session: Session, arrived: Path, root: Path, archive: Path) -> None:
+def _check_launches(
+    session: Session, arrived: dict[Path, Launch], root: Path, archive: Path
+) -> None:
     """Refuse a launch that has the number of another one: records name launches by number."""
     here = launches_of(session, root)
-    for name, launch in launches_of(session, arrived).items():
-        if name in here and here[name].started_at != launch.started_at:
+    for file, launch in arrived.items():
+        if file.name in here and here[file.name].started_at != launch.started_at:
             raise UserError(
                 f"{archive}: session {session.id}: launch {launch.launch} started"
-                f" at {launch.started_at} there but at {here[name].started_at} here;"
+                f" at {launch.started_at} there but at {here[file.name].started_at} here;"
                 " import results before you export again, or pass them to --resume"
             )
 
 
-def _take_launches(session: Session, arrived: Path, root: Path) -> None:
+def _take_launches(session: Session, arrived: dict[Path, Launch], root: Path) -> None:
     """Take logs, telemetry and launches; of a launch that went on, the longer story."""
     here = launches_of(session, root)
-    folder = raw_folder(session.study, session.id, Path())
-    for name, launch in launches_of(session, arrived).items():
-        if name in here and len(here[name].measured) > len(launch.measured):
+    for file, launch in arrived.items():
+        if file.name in here and len(here[file.name].measured) > len(launch.measured):
             continue
-        for file in (arrived / folder).glob(f"*-{launch.launch}.*"):
-            _bring(file, root / folder / file.name)
+        for beside in file.parent.glob(f"*-{launch.launch}.*"):
+            _bring(beside, raw_folder(session.study, session.id, root) / beside.name)
 
 
 def _bring(file: Path, here: Path) -> None:

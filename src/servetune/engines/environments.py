@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from servetune.engines.arguments import Parser
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
-from servetune.files import write_json
+from servetune.files import read_model, write_json
 from servetune.progress import say
 from servetune.study.base import Frozen
 from servetune.study.engines import Engine, EnginePython, EngineVersion
@@ -81,7 +81,7 @@ def read_engine(engine: str) -> BuiltEngine:
     path = description_file(engine)
     if not path.is_file():
         raise UserError(f"{path}: the engine is not built; run: servetune engine {engine}")
-    return BuiltEngine.model_validate_json(path.read_bytes())
+    return read_model(path, BuiltEngine)
 
 
 def known_parser(engine: Engine, root: Path) -> Parser | None:
@@ -92,7 +92,7 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
     """
     path = description_file(engine_id(engine, root))
     if path.is_file():
-        return BuiltEngine.model_validate_json(path.read_bytes()).arguments
+        return read_model(path, BuiltEngine).arguments
     if isinstance(engine, EnginePython):
         return None
     name = "vllm"

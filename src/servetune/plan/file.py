@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
-from servetune.files import write_json
+from servetune.files import read_model, write_json
 from servetune.plan.identity import digest
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
@@ -20,7 +20,7 @@ def read_plan(path: Path | None, root: Path) -> Plan:
     if path is None:
         return make_plan(read_params(root), root)
     try:
-        return Plan.model_validate_json(path.read_bytes())
+        return read_model(path, Plan)
     except FileNotFoundError:
         raise UserError(f"{path}: no such plan; leave --plan out") from None
 

@@ -181,20 +181,8 @@ def _plan_session(declared: _Declared, name: str, repeat: int, order: int) -> Se
     engine = engine_id(engine_of(study, variant), declared.root)
     model = models[variant.model].id
     draft = models[draft_name].id if draft_name else None
-    # A model's or an engine's name may change without changing a number; its digest may not.
-    serving = Serving(
-        server=server,
-        speculative=speculative,
-        environment=environment,
-        engine=digest_of(engine),
-        model=digest_of(model),
-        draft=digest_of(draft) if draft else None,
-        repeat=repeat,
-        hardware=study.hardware,
-    )
-    measurements, searches = _plan_loads(declared, name, serving)
     session = Session(
-        id="",
+        id=name,
         order=order,
         study=params.study,
         variant=name,
@@ -210,13 +198,41 @@ def _plan_session(declared: _Declared, name: str, repeat: int, order: int) -> Se
         load_timeout_s=study.load_timeout_s,
         stall_timeout_s=study.stall_timeout_s,
         validity=study.validity,
-        measurements=measurements,
-        searches=searches,
-        # Launches of one variant answer alike, so that the first one tells it for all.
-        quality=_plan_quality(declared, name, serving) if repeat == 1 else None,
+        measurements=[],
     )
-    id = f"{name}-r{repeat}-{digest(session.owed)}"
-    return session.model_copy(update={"id": id})
+    serving = serving_of(session)
+    measurements, searches = _plan_loads(declared, name, serving)
+    owing = session.model_copy(
+        update={
+            "measurements": measurements,
+            "searches": searches,
+            # Launches of one variant answer alike, so that the first one tells it for all.
+            "quality": _plan_quality(declared, name, serving) if repeat == 1 else None,
+        }
+    )
+    return owing.model_copy(update={"id": f"{name}-r{repeat}-{digest(owing.owed)}"})
+
+
+def serving_of(session: Session) -> Serving:
+    """Return all that decides how a session serves.
+
+    A model's or an engine's name may change without changing a number; its digest may not.
+    """
+    kept = session.model_dump(
+        include={"server", "speculative", "environment", "repeat", "hardware"}
+    )
+    return Serving(
+        **kept,
+        engine=digest_of(session.engine),
+        model=digest_of(session.model),
+        draft=digest_of(session.draft) if session.draft else None,
+    )
+
+
+def loads_of(serving: Serving, traffic: PlannedTraffic, tool: str | None) -> Identity:
+    """Return all that decides the numbers of a workload; `tool` is its generator's environment."""
+    shared = PlannedTraffic(**traffic.model_dump(include=set(PlannedTraffic.model_fields)))
+    return Identity(protocol=PROTOCOL, serving=serving, load=load_content(shared), tool=tool)
 
 
 def _plan_loads(
@@ -231,12 +247,8 @@ def _plan_loads(
             continue
         traffic = _plan_traffic(declared, workload)
         tool = GENERATORS[workload.generator].environment
-        identity = Identity(
-            protocol=PROTOCOL,
-            serving=serving,
-            load=load_content(traffic),
-            tool=digest_of(engine_id(tool, declared.root)) if tool else None,
-        )
+        tool_digest = digest_of(engine_id(tool, declared.root)) if tool else None
+        identity = loads_of(serving, traffic, tool_digest)
         for point in workload.load_points:
             load = traffic.at(point)
             id = f"{name}-{key}-{point.name}-{launch}-{digest(identity.content(load))}"

@@ -7,7 +7,7 @@ from servetune.load.registry import GENERATORS
 from servetune.plan.identity import Identity
 from servetune.records.loads import Load, PlannedTraffic
 from servetune.records.sessions import Ceilings
-from servetune.study.base import Frozen
+from servetune.study.base import Frozen, Id
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine, ServerArguments
@@ -23,14 +23,14 @@ LM_EVAL = "lm-eval"
 class _Planned(Frozen):
     """What is named by all that decides it."""
 
-    id: str
+    id: Id
 
 
 class PlannedModel(_Planned):
     """A checkpoint to have: how it comes to be, and the ids of its parents by their names."""
 
     source: ModelSource
-    parents: dict[str, str]
+    parents: dict[str, Id]
 
 
 class PlannedDataset(_Planned):
@@ -43,7 +43,7 @@ class PlannedDataset(_Planned):
 class PlannedProbe(Frozen):
     """The place of a measurement in its search, and what ends it; nothing ends the closed loop."""
 
-    search: str
+    search: Id
     index: int
     rule: ProbeRule | None = None
 
@@ -51,8 +51,8 @@ class PlannedProbe(Frozen):
 class Measurement(_Planned):
     """One load point to measure once; one of a search for the capacity has its place there."""
 
-    workload: str
-    load_point: str
+    workload: Id
+    load_point: Id
     load: Load
     probe: PlannedProbe | None = None
 
@@ -63,7 +63,7 @@ class PlannedSearch(_Planned):
     `load` is what their loads have in common, `identity` what decides each beside its own load.
     """
 
-    workload: str
+    workload: Id
     load: PlannedTraffic
     identity: Identity
     settings: Search
@@ -72,7 +72,7 @@ class PlannedSearch(_Planned):
 class PlannedQuality(_Planned):
     """A corpus, by its dataset's id, to have scored once for a variant, and tasks to send."""
 
-    corpus: str
+    corpus: Id
     documents: int | None = None
     lm_eval: LmEval | None = None
 
@@ -84,13 +84,13 @@ class Session(_Planned):
     """
 
     order: int
-    study: str
-    variant: str
+    study: Id
+    variant: Id
     repeat: int
     hardware: str
-    engine: str
-    model: str
-    draft: str | None
+    engine: Id
+    model: Id
+    draft: Id | None
     server: ServerArguments
     speculative: dict[str, Any] | None
     environment: dict[str, str]

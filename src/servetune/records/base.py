@@ -1,11 +1,31 @@
 """What all records share: unknown keys are refused, and nothing changes after reading."""
 
-from pydantic import BaseModel, ConfigDict
+import math
+from typing import ClassVar, Literal, Self
 
-SCHEMA_VERSION = 2
+from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
+
+Version = Literal[2]
+"""The formats that are read."""
+
+SCHEMA_VERSION: Version = 2
 
 
 class Record(BaseModel):
-    """A part of a record."""
+    """A part of a record. What is read from a file is a possible measurement: its numbers are
+    finite, and none is below 0 but those that `signed` names.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    signed: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="after")
+    def _is_possible(self, info: ValidationInfo) -> Self:
+        if info.mode == "json":
+            for name, value in self:
+                for number in value if isinstance(value, list) else [value]:
+                    if not isinstance(number, int | float):
+                        continue
+                    if not math.isfinite(number) or (number < 0 and name not in self.signed):
+                        raise ValueError(f"{name} is {number}; expected a number from 0 on")
+        return self

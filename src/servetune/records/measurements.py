@@ -5,9 +5,11 @@ from typing import Literal
 
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Judgement
-from servetune.records.base import SCHEMA_VERSION, Record
+from servetune.files import read_model
+from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.loads import Load
 from servetune.records.sessions import ServerFacts
+from servetune.study.base import Id
 
 Status = Literal["ok", "failed", "invalid"]
 
@@ -155,7 +157,7 @@ class Probe(Record):
     anything did.
     """
 
-    search: str
+    search: Id
     index: int
     tier: str
     stopped: Stopped
@@ -171,18 +173,18 @@ class MeasurementRecord(Record):
     QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps).
     """
 
-    schema_version: int = SCHEMA_VERSION
-    measurement: str
-    study: str
-    variant: str
-    workload: str
-    load_point: str
+    schema_version: Version = SCHEMA_VERSION
+    measurement: Id
+    study: Id
+    variant: Id
+    workload: Id
+    load_point: Id
     repeat: int
     status: Status
     rule: str | None = None
     reason: str | None = None
     log_tail: list[str] = []
-    session: str
+    session: Id
     launch: int
     load: Load
     server_command: list[str]
@@ -204,26 +206,26 @@ class SearchRecord(Record):
     `measurements` are the ids of its probes in their order, the closed loop before them first.
     """
 
-    schema_version: int = SCHEMA_VERSION
-    search: str
-    study: str
-    variant: str
-    workload: str
+    schema_version: Version = SCHEMA_VERSION
+    search: Id
+    study: Id
+    variant: Id
+    workload: Id
     repeat: int
-    session: str
+    session: Id
     over: Literal["rate", "concurrency"]
     slo: dict[str, dict[str, float]]
     confidence: float
     predicted: dict[str, float] = {}
-    measurements: list[str] = []
+    measurements: list[Id] = []
     tiers: dict[str, Capacity] = {}
 
 
 def read_measurement(path: Path) -> MeasurementRecord:
-    """Read one measurement record; raises a pydantic.ValidationError if it is none."""
-    return MeasurementRecord.model_validate_json(path.read_bytes())
+    """Read one measurement record; raises a UserError if it is damaged."""
+    return read_model(path, MeasurementRecord)
 
 
 def read_search(path: Path) -> SearchRecord:
     """Read one search record, as `read_measurement` does."""
-    return SearchRecord.model_validate_json(path.read_bytes())
+    return read_model(path, SearchRecord)

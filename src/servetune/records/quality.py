@@ -5,11 +5,13 @@ are applied to it without asking a server again.
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
+from servetune.files import read_model
 from servetune.records.base import Record
+from servetune.study.base import Id
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 
 
 class Document(Record):
@@ -21,6 +23,7 @@ class Document(Record):
     identifies the document's tokens.
     """
 
+    signed: ClassVar[frozenset[str]] = frozenset({"logprob"})
     prompt_digest: str
     tokens: int
     logprob: float
@@ -31,6 +34,7 @@ class Document(Record):
 class TaskMetric(Record):
     """One metric of an lm-evaluation-harness task, with the standard error that it tells."""
 
+    signed: ClassVar[frozenset[str]] = frozenset({"value"})
     task: str
     metric: str
     value: float
@@ -43,16 +47,16 @@ class QualityRecord(Record):
     `tasks_failed` says why lm-evaluation-harness has no result; the documents hold nevertheless.
     """
 
-    schema_version: int = SCHEMA_VERSION
-    quality: str
-    study: str
-    variant: str
+    schema_version: Literal[1] = SCHEMA_VERSION
+    quality: Id
+    study: Id
+    variant: Id
     status: Literal["ok", "failed"]
     reason: str | None = None
     log_tail: list[str] = []
-    session: str
+    session: Id
     launch: int
-    corpus: str
+    corpus: Id
     server_command: list[str]
     started_at: str | None = None
     ended_at: str | None = None
@@ -63,4 +67,4 @@ class QualityRecord(Record):
 
 def read_quality(path: Path) -> QualityRecord:
     """Read one quality record, as `read_measurement` does."""
-    return QualityRecord.model_validate_json(path.read_bytes())
+    return read_model(path, QualityRecord)

@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from servetune.records.base import SCHEMA_VERSION, Record
+from servetune.files import read_model
+from servetune.records.base import SCHEMA_VERSION, Record, Version
+from servetune.study.base import Id
 
 
 class Architecture(Record):
@@ -108,7 +110,7 @@ class Launch(Record):
     model: Architecture | None = None
     draft: Architecture | None = None
     ceilings: Ceilings | None = None
-    measured: list[str] = []
+    measured: list[Id] = []
 
 
 class SessionRecord(Record):
@@ -119,19 +121,19 @@ class SessionRecord(Record):
     place that the plan gave it, from 0; `started_at` of a launch tells the real one.
     """
 
-    schema_version: int = SCHEMA_VERSION
-    session: str
-    study: str
-    variant: str
+    schema_version: Version = SCHEMA_VERSION
+    session: Id
+    study: Id
+    variant: Id
     repeat: int
     hardware: str
-    engine: str
+    engine: Id
     order: int | None = None
-    measurements: list[str]
+    measurements: list[Id]
     model: dict[str, Any] = {}
     launches: list[Launch] = []
 
 
 def read_session(path: Path) -> SessionRecord:
     """Read one session record, as `read_measurement` does."""
-    return SessionRecord.model_validate_json(path.read_bytes())
+    return read_model(path, SessionRecord)

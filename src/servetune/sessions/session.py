@@ -9,7 +9,7 @@ import math
 import time
 from pathlib import Path
 
-from servetune.files import write_json
+from servetune.files import read_model, write_json
 from servetune.plan.planned import Session
 from servetune.records.paths import launch_files, session_path
 from servetune.records.sessions import Launch, SessionRecord
@@ -57,6 +57,6 @@ def write_session(session: Session, root: Path) -> None:
             *([session.quality.id] if session.quality else []),
         ],
         model={"model": session.model, "draft": session.draft},
-        launches=[Launch.model_validate_json(file.read_bytes()) for file in files],
+        launches=[read_model(file, Launch) for file in files],
     )
     write_json(session_path(session.study, session.id, root), record)

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
 """A name that may stand in a path: letters, digits, and inside it `.`, `_`, `-`."""
 
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._+-]*[A-Za-z0-9])?$", max_length=240)]
+"""What is planned or recorded, by the name of its file: nothing else may become part of a path."""
+
 
 class Frozen(BaseModel):
     """A value: nothing of it changes once it is made."""

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from servetune.errors import UserError
-from servetune.files import write_json, write_table
+from servetune.files import read_model, write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
 from servetune.records.base import Record
@@ -32,7 +32,7 @@ def _read(path: Path, model: type[R], why: str) -> R:
             f"{path}: no such record, but the plan {why};"
             " run: snakemake --cores 1 reports/summary.html"
         )
-    return model.model_validate_json(path.read_bytes())
+    return read_model(path, model)
 
 
 def read_records(plan: Plan, root: Path) -> dict[str, MeasurementRecord]:
