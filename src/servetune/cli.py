@@ -205,6 +205,27 @@ def retry(
     )
 
 
+@app.command()
+def doctor(
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Set broken files aside; the next run makes them again.")
+    ] = False,
+) -> None:
+    """Check every file that the project wrote: results, models, datasets, cache."""
+    from servetune.doctor import check_files, set_aside
+
+    checked = list(check_files(ROOT))
+    broken = [found for found in checked if found]
+    for found in broken:
+        print(f"{found.path}: {found.why}")
+    print(f"{len(checked)} files checked, {len(broken)} broken")
+    if broken and not fix:
+        print("run: servetune doctor --fix")
+        raise SystemExit(1)
+    for path, to in set_aside(broken, ROOT):
+        print(f"set aside: {path} as {to}")
+
+
 bundle = typer.Typer(
     no_args_is_help=True, help="Measure on a host without network and without this project."
 )

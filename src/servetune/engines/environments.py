@@ -84,6 +84,13 @@ def read_engine(engine: str) -> BuiltEngine:
     return read_model(path, BuiltEngine)
 
 
+def forget_if_gone(engine: str) -> None:
+    """Forget a built engine whose environment is no longer there, so that it is built again."""
+    path = description_file(engine)
+    if path.is_file() and not read_engine(engine).python.exists():
+        path.unlink()
+
+
 def known_parser(engine: Engine, root: Path) -> Parser | None:
     """Return the arguments that an engine takes: from itself, or as recorded for the locks.
 

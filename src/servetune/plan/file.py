@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from servetune.engines.environments import forget_if_gone
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
 from servetune.plan.identity import digest
@@ -39,4 +40,6 @@ def plan_for_workflow(config: dict[str, Any]) -> tuple[Plan, Path]:
         plan = make_plan(config, Path())
     except UserError as error:
         sys.exit(f"servetune: {error}")
+    for id in plan.engines:
+        forget_if_gone(id)
     return plan, keep_plan(plan, Path())

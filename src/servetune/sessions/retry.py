@@ -36,17 +36,27 @@ def forget(study: str, root: Path) -> Counter[str]:
         quality = read_quality(path)
         if quality.status == "failed" or quality.tasks_failed:
             forgotten[path] = "failed"
-    ids = {path.stem for path in forgotten}
-    # A search that a forgotten probe decided goes on from those before it.
-    for path in sorted((results / "searches").glob("*.json")):
-        search = read_search(path)
-        has_failed = any(tier.ended == "failed" for tier in search.tiers.values())
-        if has_failed or not ids.isdisjoint(search.measurements):
-            path.unlink()
-            ids.add(search.search)
-    for path in (results / "sessions").glob("*.json"):
-        if not ids.isdisjoint(read_session(path).measurements):
-            path.unlink()
-    for path in forgotten:
+    failed = {
+        path.stem
+        for path in (results / "searches").glob("*.json")
+        if any(tier.ended == "failed" for tier in read_search(path).tiers.values())
+    }
+    for path in [*naming({path.stem for path in forgotten} | failed, results), *forgotten]:
         path.unlink()
     return Counter(forgotten.values())
+
+
+def naming(ids: set[str], results: Path) -> list[Path]:
+    """Return the records of searches and sessions that name any of these, or such a search.
+
+    A search without one of its probes goes on from those before it.
+    """
+    ids, found = set(ids), []
+    for path in sorted((results / "searches").glob("*.json")):
+        if path.stem in ids or not ids.isdisjoint(read_search(path).measurements):
+            found.append(path)
+            ids.add(path.stem)
+    for path in sorted((results / "sessions").glob("*.json")):
+        if path.stem in ids or not ids.isdisjoint(read_session(path).measurements):
+            found.append(path)
+    return found
