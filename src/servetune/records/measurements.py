@@ -1,7 +1,9 @@
 """What a session writes of each measurement, and of each search for the capacity."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import model_validator
 
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Judgement
@@ -132,7 +134,14 @@ class Signals(Record):
     drafts: int | None = None
     gpu_power_mean_w: float | None = None
     gpu_power_idle_w: float | None = None
-    gpu_energy_j: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_energy(cls, values: Any) -> Any:
+        """Leave out the energy that old records hold, of which the ends of the load are missing."""
+        if isinstance(values, dict):
+            return {name: value for name, value in values.items() if name != "gpu_energy_j"}
+        return values
 
 
 class Check(Record):

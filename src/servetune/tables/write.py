@@ -103,15 +103,17 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
 def _costs(record: MeasurementRecord, price_usd_per_hour: float | None) -> dict[str, float | None]:
     """Return what tokens and requests cost at the throughput seen, in money and in energy.
 
-    None without a declared price, or without a GPU that tells its power.
+    None without a declared price, or without a GPU that tells its power. Energy is the mean power
+    under load by the duration: samples tell a mean well, but not when a load began and ended.
     """
-    metrics, energy_j = record.metrics, record.signals.gpu_energy_j
+    metrics, power_w = record.metrics, record.signals.gpu_power_mean_w
 
     def cost_usd(count: float, rate: str) -> float | None:
         per_s = getattr(metrics, rate, None)
         return price_usd_per_hour / 3600 / per_s * count if price_usd_per_hour and per_s else None
 
     tokens = metrics.output_tokens if metrics else None
+    energy_j = power_w * metrics.duration_s if metrics and power_w else None
     return {
         "cost_usd_per_million_output_tokens": cost_usd(1e6, "output_throughput_tok_s"),
         "cost_usd_per_million_total_tokens": cost_usd(1e6, "total_throughput_tok_s"),

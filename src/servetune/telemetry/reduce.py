@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from servetune.records.measurements import Signals
@@ -36,13 +35,12 @@ def read_signals(
     }
     under_load = busy(samples)
     if len(under_load):
-        power, time_s = _power_w(under_load), under_load["time_s"]
+        time_s = under_load["time_s"]
         signals |= {
             "samples": len(under_load),
             "busy_s": float(time_s.iloc[-1] - time_s.iloc[0]),
             **_gauges(under_load),
-            "gpu_power_mean_w": _mean(power),
-            "gpu_energy_j": _energy_j(time_s, power),
+            "gpu_power_mean_w": _mean(_power_w(under_load)),
         }
     return Signals(**signals)
 
@@ -103,13 +101,6 @@ def _gauges(samples: pd.DataFrame) -> dict[str, float]:
     if "waiting_mean" in gauges:
         gauges["waiting_share_ratio"] = float((samples["requests_waiting"] > 0).mean())
     return gauges
-
-
-def _energy_j(time_s: "pd.Series[float]", power: "pd.Series[float]") -> float | None:
-    is_known = power.notna()
-    if is_known.sum() < 2:
-        return None
-    return float(np.trapezoid(power[is_known], time_s[is_known]))
 
 
 def _mean(values: "pd.Series[float]", at_least: int = 1) -> float | None:
