@@ -83,7 +83,10 @@ class Card(Record):
     busiest process. `client_wait_ratio` is the share of the load's time that this process was
     ready to run and got no core. Rates are of conversations, and of what the client sent, not of
     what was answered. `other_cpu_ratio` is the share of all the machine's cores that processes
-    outside the session used, time stolen by the hypervisor included.
+    outside the session used, time stolen by the hypervisor included. `other_gpu_processes` is the
+    most of them that any sample found; `other_gpu_memory_gib` is memory of one GPU that was taken
+    and given back during the load, and `idle_gpu_utilization_ratio` the mean utilization of the
+    GPUs during the load while the server rested (`telemetry.reduce`).
     """
 
     first_error: str | None = None
@@ -103,6 +106,8 @@ class Card(Record):
     truncated_requests: int | None = None
     other_cpu_ratio: float | None = None
     other_gpu_processes: int | None = None
+    other_gpu_memory_gib: float | None = None
+    idle_gpu_utilization_ratio: float | None = None
     throttled_ratio: float | None = None
     throttle_reasons: list[str] = []
 

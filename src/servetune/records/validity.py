@@ -118,6 +118,24 @@ RULES = (
         lambda m, c: f"{c.other_gpu_processes} other processes used the GPU",
     ),
     Rule(
+        "other-gpu-memory",
+        "other_gpu_memory_gib",
+        lambda m, c: c.other_gpu_memory_gib,
+        lambda m, c: (
+            f"{c.other_gpu_memory_gib:.2g} GiB of GPU memory were taken and given back during the"
+            " load, which the server does not do: another process used the GPU"
+        ),
+    ),
+    Rule(
+        "gpu-busy-while-idle",
+        "idle_gpu_utilization_ratio",
+        lambda m, c: c.idle_gpu_utilization_ratio,
+        lambda m, c: (
+            f"the GPU was busy for {c.idle_gpu_utilization_ratio:.0%} of the time in which the"
+            " server had no request: another process used it"
+        ),
+    ),
+    Rule(
         "throttled",
         "throttled_ratio",
         lambda m, c: c.throttled_ratio,

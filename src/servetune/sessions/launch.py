@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -33,7 +32,7 @@ from servetune.sessions.provenance import git_state, now
 from servetune.sessions.quality.measure import blank_quality, measure_quality
 from servetune.sessions.server.ceilings import measured_ceilings
 from servetune.sessions.server.process import Server, ServerError
-from servetune.telemetry.gpus import Gpus, other_processes
+from servetune.telemetry.gpus import Gpus, servers_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
 
@@ -93,8 +92,9 @@ class ServerLaunch:
             facts = self._wait_ready(pending)
             if facts is None:
                 return
-            neighbours = _neighbours(devices, before)
-            sampler = Sampler(server.url, devices)
+            own = [child.pid for child in psutil.Process().children(recursive=True)]
+            servers = servers_processes(before, devices.processes(), own)
+            sampler = Sampler(server.url, devices, servers)
             sampler.start()
             telemetry = self._raw / f"telemetry-{self._number}.parquet"
             stack.callback(lambda: write_table(telemetry, sampler.stop()))
@@ -107,7 +107,6 @@ class ServerLaunch:
                 clients=clients,
                 tokenizer=_checkpoint(session.model, root),
                 sampler=sampler,
-                neighbours=neighbours,
             )
             if self._send(bench, loads, len(pending), until_s):
                 self._measure_quality(bench, until_s)
@@ -245,17 +244,6 @@ class ServerLaunch:
         if session.quality and owed.owes_quality(session, self._root):
             blank = blank_quality(session, session.quality, self._number, self._server)
             self._keep(failed(blank, reason, self._server.log_tail(LOG_TAIL_LINES)))
-
-
-def _neighbours(devices: Gpus, before: list[int] | None) -> Callable[[], int | None]:
-    """Return what counts the processes on the GPUs that came later and are not the server's."""
-    at_ready = devices.processes()
-
-    def count() -> int | None:
-        own = [child.pid for child in psutil.Process().children(recursive=True)]
-        return other_processes(before, at_ready, devices.processes(), own)
-
-    return count
 
 
 class _Loads:

@@ -2,7 +2,6 @@
 
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +27,7 @@ from servetune.sessions.probes import found_by, nothing_found
 from servetune.sessions.provenance import now
 from servetune.sessions.server.process import Server
 from servetune.telemetry.processors import UsageWatch
-from servetune.telemetry.reduce import read_signals, throttling
+from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
 from servetune.telemetry.sampler import Counters, Sampler, difference, scrape, wait_idle
 
 CLIENT_READY_TIMEOUT_S = 300.0
@@ -54,8 +53,6 @@ class Bench:
     clients: Clients
     tokenizer: Path
     sampler: Sampler
-    neighbours: Callable[[], int | None]
-    """Counts the processes on the GPUs that are not the server's; None without a GPU."""
 
 
 def measure(
@@ -114,12 +111,14 @@ def measure(
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
     metrics = aggregate(requests, grown)
-    samples, others = bench.sampler.samples(measurement.id), bench.sampler.samples("")
+    launch = bench.sampler.samples()
+    samples, resting = launch[launch["measurement"] == measurement.id], rested(launch)
     ratio, reasons = throttling(samples)
     block_tokens = bench.facts.kv_cache_block_tokens
     card = card.model_copy(
         update={
             **from_requests(requests, prepared.schedule, load, block_tokens),
+            **gpu_neighbours(samples, resting),
             "throttled_ratio": ratio,
             "throttle_reasons": reasons,
         }
@@ -132,7 +131,7 @@ def measure(
         "ended_at": now(),
         "card": card,
         "probe": probe,
-        "signals": read_signals(samples, others, grown, requests),
+        "signals": read_signals(samples, resting, grown, requests),
     }
     if status != "failed":
         measured |= {
@@ -170,7 +169,6 @@ def _load(bench: Bench, measurement: str, job: Job, prepared: Prepared) -> tuple
         "counters_were_read": bool(before and after),
         "rejected_requests": prepared.rejected or None,
         "truncated_requests": prepared.truncated or None,
-        "other_gpu_processes": bench.neighbours(),
     }
     return difference(before, after), used.model_copy(update=around)
 

@@ -32,6 +32,12 @@ class Limits(Declared):
     other_gpu_processes: float | None = Field(
         0, ge=0, description="other processes on the server's GPUs"
     )
+    other_gpu_memory_gib: float | None = Field(
+        0.25, ge=0, description="GPU memory taken and given back during a load, GiB"
+    )
+    idle_gpu_utilization_ratio: float | None = Field(
+        0.05, ge=0, le=1, description="GPU utilization while the server has no request"
+    )
     throttled_ratio: float | None = Field(
         0.05, ge=0, le=1, description="share of the time the GPU clocks were throttled"
     )

@@ -85,34 +85,34 @@ class Gpus:
             _ask("nvmlShutdown")
 
 
-def other_processes(
-    before: Sequence[int] | None,
-    ready: Sequence[int] | None,
-    now: Sequence[int] | None,
-    own: Iterable[int],
-) -> int | None:
-    """Return how many compute processes are on the GPUs besides the server's; None: not known.
+def servers_processes(
+    before: Sequence[int] | None, ready: Sequence[int] | None, own: Iterable[int]
+) -> Counter[int] | None:
+    """Return the server's compute processes, by NVML's ids; None: NVML does not tell them.
 
-    Where NVML lists a process of `own`, its ids are this namespace's, and all that is not in
-    `own` is another's. Elsewhere (in most containers) the ids only serve to tell processes apart:
-    the server's are those that came while it started, so that all that was there before, or came
-    after, is another's. What came while it started is not told from it there.
+    Where NVML lists a process of `own`, its ids are this namespace's. Elsewhere (in most
+    containers) the ids only serve to tell processes apart, and the server's are those that came
+    while it started. Another's that came then too is not told from it.
 
     Args:
         before: `Gpus.processes()` before the server started.
         ready: the same when it was ready.
-        now: the same during the load or at its end.
         own: the process ids of the session's own tree.
     """
-    if now is None:
+    if ready is None:
         return None
-    mine = set(own)
-    if mine & set(now):
-        return sum(pid not in mine for pid in now)
-    if before is None or ready is None:
+    servers = Counter(set(own) & set(ready))
+    if not servers and before is not None:
+        servers = Counter(ready) - Counter(before)
+    # A library that lists no process of a server that is there will list no neighbour either.
+    return servers or None
+
+
+def count_others(processes: Sequence[int] | None, servers: Counter[int] | None) -> int | None:
+    """Return how many of these processes are not the server's; None: not known."""
+    if processes is None or servers is None:
         return None
-    servers = Counter(ready) - Counter(before)
-    return (Counter(now) - servers).total()
+    return (Counter(processes) - servers).total()
 
 
 def _ask(function: str, *arguments: Any) -> Any:

@@ -9,7 +9,10 @@ from servetune.telemetry.gpus import REASONS
 from servetune.telemetry.sampler import Counters
 
 IDLE_SAMPLES = 4
-"""So many samples without a request are needed to tell the idle power."""
+"""So many samples without a request are needed to tell what an idle GPU does."""
+
+RESTED_S = 1.0
+"""NVML's power and utilization are those of up to so long before."""
 
 THROTTLING = frozenset(
     {"hardware_slowdown", "software_thermal", "hardware_thermal", "hardware_power_brake"}
@@ -20,18 +23,18 @@ _UNREMARKABLE = frozenset({"idle", "application_clocks"})
 
 
 def read_signals(
-    samples: pd.DataFrame, others: pd.DataFrame, grown: Counters, requests: pd.DataFrame
+    samples: pd.DataFrame, resting: pd.DataFrame, grown: Counters, requests: pd.DataFrame
 ) -> Signals:
     """Reduce the samples of a load, with the columns of `docs/telemetry.md`.
 
-    `others` are samples of the same launch that belong to no load; `grown` is what the server's
+    `resting` are samples of the same launch while its server rested; `grown` is what the server's
     counters grew by over the load.
     """
     signals: dict[str, Any] = {
         **_lengths(requests),
         "queue_time_s": grown.get("queue_time_s"),
         **{name: round(grown[name]) for name in ("engine_steps", "drafts") if name in grown},
-        "gpu_power_idle_w": _mean(_power_w(others[_in_flight(others) == 0]), IDLE_SAMPLES),
+        "gpu_power_idle_w": _mean(_power_w(resting), IDLE_SAMPLES),
     }
     under_load = busy(samples)
     if len(under_load):
@@ -64,6 +67,37 @@ def throttling(samples: pd.DataFrame) -> tuple[float | None, list[str]]:
 def busy(samples: pd.DataFrame) -> pd.DataFrame:
     """Return the samples in which a request was running or waiting."""
     return samples[_in_flight(samples) > 0]
+
+
+def rested(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the samples of a launch before which the server had nothing to do for RESTED_S."""
+    if not len(samples):
+        return samples
+    counters = samples.reindex(columns=["prompt_tokens", "generation_tokens"])
+    # Between two samples a short request may come and go.
+    is_active = (_in_flight(samples) != 0) | (counters.astype(float).diff() > 0).any(axis=1)
+    time_s = samples["time_s"]
+    active_s = time_s.where(is_active).ffill().fillna(time_s.iloc[0])
+    return samples[time_s - active_s > RESTED_S]
+
+
+def gpu_neighbours(samples: pd.DataFrame, resting: pd.DataFrame) -> dict[str, float | None]:
+    """Return the fields of a card that tell whether others used the GPUs during a load.
+
+    Memory counts that came and went: a server keeps what it takes. So does utilization while the
+    server had no request (`resting`, those of the whole launch). Neither power nor the server's
+    own pace is evidence: prefill, lockstep and long contexts move both as far as a neighbour does.
+    """
+    idle = resting[resting.index.isin(samples.index)]
+    others = samples.get("gpu_other_processes", pd.Series(dtype=float)).dropna()
+    memory = samples.filter(regex=r"^gpu\d+_memory_used_bytes$").dropna().astype(float)
+    passing = memory.max() - memory.iloc[[0, -1]].max() if len(memory) else memory.max()
+    utilization = idle.filter(regex=r"^gpu\d+_utilization_ratio$").astype(float).max(axis=1)
+    return {
+        "other_gpu_processes": int(others.max()) if len(others) else None,
+        "other_gpu_memory_gib": float(passing.max()) / 2**30 if len(passing.dropna()) else None,
+        "idle_gpu_utilization_ratio": _mean(utilization, IDLE_SAMPLES),
+    }
 
 
 def _in_flight(samples: pd.DataFrame) -> "pd.Series[float]":

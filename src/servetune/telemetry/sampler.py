@@ -6,14 +6,14 @@
 import contextlib
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pandas as pd
 
-from servetune.telemetry.gpus import Gpus
+from servetune.telemetry.gpus import Gpus, count_others
 from servetune.telemetry.server_metrics import FIGURES, GAUGES, NAMES, PER_POSITION
 
 SAMPLE_EVERY_S = 0.25
@@ -79,12 +79,16 @@ class Sampler:
     that the load client has used so far.
     """
 
-    def __init__(self, url: str, gpus: Gpus) -> None:
-        """Prepare to sample the server at `url` and the GPUs that it may see."""
+    def __init__(self, url: str, gpus: Gpus, servers: Counter[int] | None = None) -> None:
+        """Prepare to sample the server at `url` and the GPUs that it may see.
+
+        `servers` are its processes on them (`servers_processes`), None if they are not known.
+        """
         self.measurement = ""
         self.client_cpu_s: Callable[[], float] | None = None
         self._url = url
         self._gpus = gpus
+        self._servers = servers
         self._rows: list[dict[str, Any]] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -99,9 +103,9 @@ class Sampler:
         self._thread.join(timeout=15)
         return self._table(self._rows)
 
-    def samples(self, measurement: str) -> pd.DataFrame:
-        """Return the samples so far of one measurement, or with `""` those of none."""
-        return self._table([row for row in list(self._rows) if row["measurement"] == measurement])
+    def samples(self) -> pd.DataFrame:
+        """Return the samples so far, as `stop` does."""
+        return self._table(list(self._rows))
 
     def _table(self, rows: list[dict[str, Any]]) -> pd.DataFrame:
         return pd.DataFrame(rows, columns=None if rows else ["time_s", "measurement", *GAUGES])
@@ -115,6 +119,8 @@ class Sampler:
     def _sample(self, client: httpx.Client) -> None:
         measurement, time_s = self.measurement, time.time()
         of_gpus = self._gpus.sample()
+        if of_gpus:
+            of_gpus["gpu_other_processes"] = count_others(self._gpus.processes(), self._servers)
         values = {**scrape(self._url, client=client), **of_gpus}
         if values and (client_cpu_s := self.client_cpu_s):
             values["client_cpu_s"] = client_cpu_s()

@@ -78,6 +78,16 @@ CASES: dict[str, tuple[float, tuple[dict[str, Any], ...], tuple[dict[str, Any], 
         ({}, {"other_gpu_processes": 1}),
         ({}, {"other_gpu_processes": 2}),
     ),
+    "other-gpu-memory": (
+        0.25,
+        ({}, {"other_gpu_memory_gib": 0.25}),
+        ({}, {"other_gpu_memory_gib": 0.3}),
+    ),
+    "gpu-busy-while-idle": (
+        0.05,
+        ({}, {"idle_gpu_utilization_ratio": 0.05}),
+        ({}, {"idle_gpu_utilization_ratio": 0.06}),
+    ),
     "throttled": (
         0.05,
         ({}, {"throttled_ratio": 0.05, "throttle_reasons": ["software_thermal"]}),

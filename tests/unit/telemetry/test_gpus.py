@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from servetune.telemetry import gpus
-from servetune.telemetry.gpus import Gpus, other_processes
+from servetune.telemetry.gpus import Gpus, count_others, servers_processes
 from servetune.telemetry.reduce import throttling
 
 
@@ -184,7 +184,7 @@ def test_a_process_on_two_gpus_is_one_and_hidden_ids_are_counted(library: FakeNv
         ([], [10], [10], [1, 10], 0),
         ([5], [5, 10], [5, 10], [1, 10], 1),
         ([], [5, 10], [5, 10, 6], [1, 10], 2),
-        (None, None, [5, 10], [10], 1),
+        (None, [10], [5, 10], [10], 1),
         # They are not: what came while the server started is the server's.
         ([], [910], [910], [1, 10], 0),
         ([905], [905, 910], [905, 910], [10], 1),
@@ -193,10 +193,12 @@ def test_a_process_on_two_gpus_is_one_and_hidden_ids_are_counted(library: FakeNv
         ([], [910], [910, 906], [10], 1),
         # The driver hides them all.
         ([0], [0, 0], [0, 0, 0], [10], 2),
-        # NVML lists nothing.
-        ([], [], [], [10], 0),
+        # NVML does not list the server, so it would list no neighbour.
+        ([], [], [], [10], None),
+        ([905], [905], [905], [10], None),
         (None, None, None, [10], None),
         (None, [910], [910], [10], None),
+        ([], [910], None, [10], None),
     ],
 )
 def test_other_processes_are_told_from_the_servers(
@@ -206,7 +208,7 @@ def test_other_processes_are_told_from_the_servers(
     own: list[int],
     others: int | None,
 ) -> None:
-    assert other_processes(before, ready, now, own) == others
+    assert count_others(now, servers_processes(before, ready, own)) == others
 
 
 def reasons(*names: tuple[str, ...] | None) -> pd.DataFrame:

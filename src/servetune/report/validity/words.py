@@ -145,6 +145,14 @@ SHOWN = (
     ),
     Shown("other-processes", "CPU use of other processes", "Other CPU", _share_of("all cores")),
     Shown("other-gpu-processes", "Other processes on the GPU", "Other GPU", whole),
+    Shown(
+        *("other-gpu-memory", "GPU memory of others", "Other GPU memory"),
+        limit=lambda value: f"{value:.2g} GiB taken and given back",
+    ),
+    Shown(
+        *("gpu-busy-while-idle", "GPU busy without a request", "GPU while idle"),
+        limit=_share_of("the time"),
+    ),
     Shown("throttled", "GPU clocks throttled", "Throttling", _share_of("the time"), _throttled),
     Shown(
         *("no-prefix-cache-reset", "Prefix cache emptied", "Reset"),
