@@ -2,8 +2,8 @@
 
 Serves a recorded page of vLLM from another process, samples it as a session does, and reads the
 CPU time of this process. Beside it: the same samples parsed with prometheus_client, and a
-connection for each. Then the times and memory of as many processes as a server on eight GPUs and
-its clients have, and the same through psutil.
+connection for each. Then the times of the cores, and times and memory of as many processes as a
+server on eight GPUs and its clients have; and those of the processes through psutil.
 
     uv run python benchmarks/telemetry_cost.py
 """
@@ -71,6 +71,7 @@ def _processes() -> dict[str, float]:
     def as_in_a_session() -> None:
         for _ in range(PROCESSES):
             processors._read_stat(known.pid)
+        processors._read_machine()
 
     every_s = processors.SAMPLE_EVERY_S
     return {

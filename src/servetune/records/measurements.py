@@ -83,10 +83,12 @@ class Card(Record):
     busiest process. `client_wait_ratio` is the share of the load's time that this process was
     ready to run and got no core. Rates are of conversations, and of what the client sent, not of
     what was answered. `other_cpu_ratio` is the share of all the machine's cores that processes
-    outside the session used, time stolen by the hypervisor included. `other_gpu_processes` is the
-    most of them that any sample found; `other_gpu_memory_gib` is memory of one GPU that was taken
-    and given back during the load, and `idle_gpu_utilization_ratio` the mean utilization of the
-    GPUs during the load while the server rested (`telemetry.reduce`).
+    outside the session used, time stolen by the hypervisor included, over the load;
+    `other_cpu_p95_ratio` is the 95th percentile of that share over any three seconds of it.
+    `other_gpu_processes` is the most of them that any sample found; `other_gpu_memory_gib` is
+    memory of one GPU that was taken and given back during the load, and
+    `idle_gpu_utilization_ratio` the mean utilization of the GPUs during the load while the server
+    rested (`telemetry.reduce`).
     """
 
     first_error: str | None = None
@@ -105,6 +107,7 @@ class Card(Record):
     rejected_requests: int | None = None
     truncated_requests: int | None = None
     other_cpu_ratio: float | None = None
+    other_cpu_p95_ratio: float | None = None
     other_gpu_processes: int | None = None
     other_gpu_memory_gib: float | None = None
     idle_gpu_utilization_ratio: float | None = None

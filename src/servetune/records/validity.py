@@ -39,6 +39,12 @@ def _share(count: int | None, of: int) -> float | None:
     return None if count is None or not of else count / of
 
 
+def _other_cpu(metrics: Metrics, card: Card) -> float | None:
+    """Return the higher of mean and p95; old records have the mean alone."""
+    known = (card.other_cpu_ratio, card.other_cpu_p95_ratio)
+    return max((ratio for ratio in known if ratio is not None), default=None)
+
+
 RULES = (
     Rule(
         "failed-requests",
@@ -108,8 +114,11 @@ RULES = (
     Rule(
         "other-processes",
         "other_cpu_ratio",
-        lambda m, c: c.other_cpu_ratio,
-        lambda m, c: f"other processes used {c.other_cpu_ratio:.0%} of this machine's processors",
+        _other_cpu,
+        lambda m, c: (
+            f"other processes used {_other_cpu(m, c):.0%} of this machine's processors or more"
+            " for a twentieth of the load"
+        ),
     ),
     Rule(
         "other-gpu-processes",

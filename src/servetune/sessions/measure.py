@@ -155,13 +155,13 @@ def _load(bench: Bench, measurement: str, job: Job, prepared: Prepared) -> tuple
     watch = _Watch(server, before, len(prepared.schedule), bench.session.stall_timeout_s)
     usage = UsageWatch(client.pid)
     usage.start()
-    bench.sampler.client_cpu_s = usage.client_cpu_s
+    bench.sampler.usage = usage.so_far
     bench.sampler.measurement = measurement
     try:
         client.run(job, bench.session.load_timeout_s, watch)
     finally:
         bench.sampler.measurement = ""
-        bench.sampler.client_cpu_s = None
+        bench.sampler.usage = None
         used = usage.stop()
     after = scrape(server.url, tries=3)
     around = {

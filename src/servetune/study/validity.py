@@ -27,7 +27,7 @@ class Limits(Declared):
     )
     preemptions_per_request: float | None = Field(1.0, ge=0, description="preemptions / requests")
     other_cpu_ratio: float | None = Field(
-        0.25, ge=0, le=1, description="share of the session's cores that others used"
+        0.25, ge=0, le=1, description="share of the session's cores that others used, p95"
     )
     other_gpu_processes: float | None = Field(
         0, ge=0, description="other processes on the server's GPUs"

@@ -10,9 +10,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from servetune.records.measurements import Card
 
 SAMPLE_EVERY_S = 0.5
+WINDOW_S = 3.0
+"""What others use is judged over so long: the times of processes are rounded to ticks of 10 ms,
+and a second of one core, such as a cron job takes, is no neighbour."""
 
 _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -52,6 +57,19 @@ class _Machine:
     all_s: float
 
 
+@dataclass(frozen=True)
+class _Use:
+    """The machine's times at one moment, and the session's own among them."""
+
+    at_s: float
+    machine: _Machine
+    own_s: float
+
+    @property
+    def other_s(self) -> float:
+        return self.machine.busy_s - self.own_s
+
+
 class UsageWatch:
     """A thread that watches the processes of one load until it is stopped."""
 
@@ -69,16 +87,13 @@ class UsageWatch:
         self._clients: dict[tuple[int, int], _Process] = {}
         self._memory_bytes = 0
         self._began_s: float | None = None
-        self._machine: _Machine | None = None
-        self._family_s = 0.0
+        self._uses: list[_Use] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
         """Take the first sample, then sample every SAMPLE_EVERY_S."""
         self._sample()
-        self._family_s = self._family_cpu_s()
-        self._machine = _read_machine()
         self._began_s = time.monotonic()
         self._thread.start()
 
@@ -92,23 +107,26 @@ class UsageWatch:
         self._thread.join()
         self._sample()
         assert self._began_s is not None
-        own_s = self._family_cpu_s() - self._family_s
-        machine, wall_s = _read_machine(), time.monotonic() - self._began_s
-        other_ratio = _other_ratio(self._machine, machine, own_s, wall_s)
+        wall_s = time.monotonic() - self._began_s
+        other_ratio, other_p95_ratio = _other_ratios(self._uses)
+        card = Card(other_cpu_ratio=other_ratio, other_cpu_p95_ratio=other_p95_ratio)
         if not self._clients:
-            return Card(other_cpu_ratio=other_ratio)
+            return card
         busiest = max(self._clients.values(), key=lambda p: p.stat.cpu_s - p.first_cpu_s)
         wait_s = None if busiest.wait_s is None else busiest.wait_s - busiest.first_wait_s
-        return Card(
-            client_cpu_ratio=(busiest.stat.cpu_s - busiest.first_cpu_s) / wall_s,
-            client_wait_ratio=None if wait_s is None else min(1.0, wait_s / wall_s),
-            client_memory_bytes=self._memory_bytes,
-            other_cpu_ratio=other_ratio,
-        )
+        of_client = {
+            "client_cpu_ratio": (busiest.stat.cpu_s - busiest.first_cpu_s) / wall_s,
+            "client_wait_ratio": None if wait_s is None else min(1.0, wait_s / wall_s),
+            "client_memory_bytes": self._memory_bytes,
+        }
+        return card.model_copy(update=of_client)
 
-    def client_cpu_s(self) -> float:
-        """Return the CPU time that the client's processes had used when last looked at."""
-        return sum(process.stat.cpu_s for process in list(self._clients.values()))
+    def so_far(self) -> dict[str, float]:
+        """Return the columns `client_cpu_s` and `other_cpu_s` of `docs/telemetry.md`."""
+        told = {"client_cpu_s": sum(p.stat.cpu_s for p in list(self._clients.values()))}
+        if uses := self._uses:
+            told["other_cpu_s"] = uses[-1].other_s - uses[0].other_s
+        return told
 
     def _run(self) -> None:
         while not self._stopped.wait(SAMPLE_EVERY_S):
@@ -129,6 +147,8 @@ class UsageWatch:
         self._foreign |= unknown.keys()
         resident = sum(p.stat.resident_bytes for p in self._ours.values() if p.is_client)
         self._memory_bytes = max(self._memory_bytes, resident)
+        if (machine := _read_machine()) is not None:
+            self._uses.append(_Use(time.monotonic(), machine, self._family_cpu_s()))
 
     def _look_again(self) -> None:
         known = set(self._ours)
@@ -168,17 +188,22 @@ class UsageWatch:
         return self._lost_s + sum(p.stat.family_cpu_s for p in self._ours.values())
 
 
-def _other_ratio(
-    before: _Machine | None, after: _Machine | None, own_s: float, wall_s: float
-) -> float | None:
-    if before is None or after is None:
-        return None
-    capacity_s = wall_s * after.cores
+def _other_ratios(uses: list[_Use]) -> tuple[float | None, float | None]:
+    """Return the share of the cores that others used: its mean, and its p95 over the windows."""
+    if len(uses) < 2:
+        return None, None
+    first, last = uses[0], uses[-1]
+    capacity_s = (last.at_s - first.at_s) * last.machine.cores
     # Some containers show a /proc/stat that stands still.
-    if after.all_s - before.all_s < capacity_s / 2:
-        return None
-    other_s = after.busy_s - before.busy_s - own_s
-    return min(1.0, max(0.0, other_s / capacity_s))
+    if last.machine.all_s - first.machine.all_s < capacity_s / 2:
+        return None, None
+    at_s, other_s = np.array([(use.at_s, use.other_s) for use in uses]).T
+    window_s = min(WINDOW_S, at_s[-1] - at_s[0])
+    ends = at_s - at_s[0] >= window_s
+    used_s = other_s[ends] - np.interp(at_s[ends] - window_s, at_s, other_s)
+    mean = (last.other_s - first.other_s) / capacity_s
+    p95 = float(np.quantile(used_s, 0.95)) / (window_s * last.machine.cores)
+    return min(1.0, max(0.0, mean)), min(1.0, max(0.0, p95))
 
 
 def _list_pids() -> set[int]:
@@ -196,7 +221,8 @@ def _read_machine() -> _Machine | None:
             for line in (_PROC / "stat").read_text().splitlines()
             if line.startswith("cpu")
         ]
-        own = [core for core in cores if int(core[0][3:]) in os.sched_getaffinity(0)]
+        allowed = os.sched_getaffinity(0)
+        own = [core for core in cores if int(core[0][3:]) in allowed]
         lines = own if 0 < len(own) < len(cores) else [total]
         busy, everything = (
             sum(int(line[1 + i]) for line in lines for i in fields)

@@ -75,8 +75,8 @@ def difference(before: Counters, after: Counters) -> Counters:
 class Sampler:
     """A thread that samples a server's metrics, its GPUs and the client until it is stopped.
 
-    While `measurement` is set, samples are of that measurement. `client_cpu_s` tells the CPU time
-    that the load client has used so far.
+    While `measurement` is set, samples are of that measurement. `usage` tells the columns of the
+    processors (`UsageWatch.so_far`) while there is a load.
     """
 
     def __init__(self, url: str, gpus: Gpus, servers: Counter[int] | None = None) -> None:
@@ -85,7 +85,7 @@ class Sampler:
         `servers` are its processes on them (`servers_processes`), None if they are not known.
         """
         self.measurement = ""
-        self.client_cpu_s: Callable[[], float] | None = None
+        self.usage: Callable[[], dict[str, float]] | None = None
         self._url = url
         self._gpus = gpus
         self._servers = servers
@@ -122,8 +122,8 @@ class Sampler:
         if of_gpus:
             of_gpus["gpu_other_processes"] = count_others(self._gpus.processes(), self._servers)
         values = {**scrape(self._url, client=client), **of_gpus}
-        if values and (client_cpu_s := self.client_cpu_s):
-            values["client_cpu_s"] = client_cpu_s()
+        if values and (usage := self.usage):
+            values |= usage()
         if values:
             self._rows.append({"time_s": time_s, "measurement": measurement, **values})
 

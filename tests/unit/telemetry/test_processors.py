@@ -12,8 +12,11 @@ import psutil
 import pytest
 
 from servetune.records.measurements import Card
+from servetune.records.validity import judge
+from servetune.study.validity import Limits
 from servetune.telemetry import processors
 from servetune.telemetry.processors import UsageWatch
+from tests.unit.records.test_validity import metrics
 
 SPIN = "while True: pass"
 SLEEP = "import time; time.sleep(600)"
@@ -247,6 +250,63 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made.process(10, 1, 3)
     made.process(20, 10, 2, children_s=7)
     return made
+
+
+def watch_neighbour(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, used_s: Callable[[float], float]
+) -> tuple[Card, list[float]]:
+    """Watch a load of 30 s, in which the session uses one of the two cores all the time.
+
+    `used_s` tells the CPU time of a neighbour by the time since the start. Returns the card, and
+    what `other_cpu_s` was in each sample.
+    """
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    watcher = UsageWatch(None, 10)
+    watcher.start()
+    others_s = []
+    for sample in range(1, 61):
+        passed_s = 0.5 * sample
+        clock[0] = 1000.0 + passed_s
+        busy_s = passed_s + used_s(passed_s)
+        machine.total(100 + busy_s, 100 + 2 * passed_s - busy_s)
+        machine.process(20, 10, 2 + passed_s, children_s=7)
+        watcher._sample()
+        others_s.append(watcher.so_far()["other_cpu_s"])
+    return watcher.stop(), others_s
+
+
+def between(began_s: float, ended_s: float) -> Callable[[float], float]:
+    """CPU time of one core from `began_s` to `ended_s`."""
+    return lambda passed_s: min(max(0.0, passed_s - began_s), ended_s - began_s)
+
+
+def test_a_neighbour_in_the_middle_third_of_a_load_is_seen(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card, others_s = watch_neighbour(machine, monkeypatch, between(10, 20))
+    assert card.other_cpu_ratio == pytest.approx(10 / 60)
+    assert card.other_cpu_p95_ratio == pytest.approx(0.5)
+    assert others_s[19] == pytest.approx(0)
+    assert others_s[-1] == pytest.approx(10)
+    assert judge(metrics(), card, Limits())[1] == "other-processes"
+
+
+@pytest.mark.parametrize("began_s", [0, 0.2, 14.9, 29])
+def test_a_second_of_one_core_is_no_neighbour(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, began_s: float
+) -> None:
+    card, _ = watch_neighbour(machine, monkeypatch, between(began_s, began_s + 1))
+    assert ratio(card.other_cpu_p95_ratio) <= 1 / 6
+    assert judge(metrics(), card, Limits())[0] == "ok"
+
+
+def test_a_load_shorter_than_a_window_is_judged_by_its_mean(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processors, "WINDOW_S", 40.0)
+    card, _ = watch_neighbour(machine, monkeypatch, between(10, 20))
+    assert card.other_cpu_p95_ratio == card.other_cpu_ratio == pytest.approx(10 / 60)
 
 
 def watch_change(monkeypatch: pytest.MonkeyPatch, change: Callable[[UsageWatch], None]) -> Card:
