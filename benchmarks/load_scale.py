@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +164,7 @@ def measure(workspace: Workspace, session: Session) -> pd.Series:
                             pinned.add(one.pid)
                 except (psutil.Error, ProcessLookupError):
                     continue
-            used[time.time()] = server_s
+            used[time.monotonic()] = server_s
             time.sleep(0.5)
         assert process.returncode == 0, (workspace.root / "session.log").read_text()
     return pd.Series(used)
@@ -184,9 +183,10 @@ def row(workspace: Workspace, record: dict[str, Any], server_s: pd.Series) -> di
         return {"workload": record["workload"], "status": "failed", "reason": record["reason"]}
     raw = workspace.root / "results/raw/standin" / record["measurement"]
     card, metrics = record["card"], record["metrics"]
-    began_s = datetime.fromisoformat(record["started_at"]).timestamp()
-    ended_s = began_s + metrics["duration_s"]
-    within = server_s[(server_s.index >= began_s) & (server_s.index <= ended_s)]
+    telemetry = f"{record['session']}/telemetry-{record['launch']}.parquet"
+    samples = pd.read_parquet(raw.parent / telemetry)
+    at_s = samples.loc[samples["measurement"] == record["measurement"], "time_s"]
+    within = server_s[(server_s.index >= at_s.min()) & (server_s.index <= at_s.max())]
     busy_s = within.iloc[-1] - within.iloc[0]
     return {
         "workload": record["workload"],

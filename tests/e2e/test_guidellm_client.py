@@ -2,6 +2,7 @@
 
 import itertools
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,14 @@ def test_an_open_loop_sends_its_schedule_at_its_times(run: Run) -> None:
     assert min(late_s) > -0.01
     # Before the next is due. A busy machine may send some later.
     assert statistics.median(late_s) < 0.5
+
+
+def test_requests_are_timed_by_the_clock_of_the_telemetry(run: Run) -> None:
+    before_s = time.monotonic()
+    _, replies = run(prompts(4), concurrency=2, requests=4)
+    ends_s = [reply.sent_s + (reply.e2e_s or 0) for reply in replies]
+    assert before_s < min(reply.sent_s for reply in replies)
+    assert max(ends_s) < time.monotonic()
 
 
 def test_a_closed_loop_has_so_many_requests_in_flight(run: Run) -> None:

@@ -117,7 +117,7 @@ class Sampler:
                 self._sample(client)
 
     def _sample(self, client: httpx.Client) -> None:
-        measurement, time_s = self.measurement, time.time()
+        measurement, time_s = self.measurement, time.monotonic()
         of_gpus = self._gpus.sample()
         if of_gpus:
             of_gpus["gpu_other_processes"] = count_others(self._gpus.processes(), self._servers)

@@ -1,11 +1,15 @@
 """What is read of a server's metrics, in any version of it, and what telemetry boils down to."""
 
+import time
+
 import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from servetune.telemetry.reduce import read_signals
-from servetune.telemetry.sampler import difference, read_metrics
+from servetune.records.measurements import Signals
+from servetune.telemetry import sampler
+from servetune.telemetry.reduce import read_signals, rested
+from servetune.telemetry.sampler import Sampler, difference, read_metrics
 from servetune.telemetry.server_metrics import COUNTERS, GAUGES
 from tests.paths import ROOT
 
@@ -130,3 +134,30 @@ def test_a_load_without_a_sample_has_no_signals() -> None:
     assert told == read_signals(empty, empty, {}, REQUESTS)
     assert (told.samples, told.running_mean) == (0, None)
     assert (told.context_mean_tokens, told.context_max_tokens) == (105, 111)
+
+
+class NoGpus:
+    def sample(self) -> dict[str, float]:
+        return {}
+
+
+def test_a_clock_that_is_set_back_within_a_load_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def signals(set_back_s: float) -> Signals:
+        now_s = [5000.0]
+        monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+        monkeypatch.setattr(
+            time, "time", lambda: 1.8e9 + now_s[0] - (set_back_s if now_s[0] > 5010 else 0)
+        )
+        page = {"requests_running": 8.0, "requests_waiting": 0.0}
+        monkeypatch.setattr(sampler, "scrape", lambda url, client: dict(page))
+        seen = Sampler("", NoGpus())  # type: ignore[arg-type]
+        for _ in range(80):
+            now_s[0] += 0.25
+            seen._sample(None)  # type: ignore[arg-type]
+        taken = seen.samples()
+        return read_signals(taken, rested(taken), {}, REQUESTS)
+
+    assert signals(600.0) == signals(0.0)
+    assert signals(600.0).busy_s == pytest.approx(79 * 0.25)

@@ -4,6 +4,7 @@ The words of a job are those after `guidellm run`; the data that they name is wr
 schedule. GuideLLM starts its workers as processes; they fork from one that has imported it already.
 """
 
+import importlib
 import multiprocessing
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,7 +24,9 @@ SETTINGS = {
     "GUIDELLM__LOGGING__CONSOLE_LOG_LEVEL": "WARNING",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
 }
+CLOCK = "servetune.load.guidellm.clock"
 PRELOADED = [
+    CLOCK,
     *("guidellm.benchmark", "guidellm.scheduler", "guidellm.backends"),
     "servetune.load.guidellm.parts",
     # What a worker else imports with its first request, which is late by that.
@@ -77,6 +80,7 @@ def main() -> None:
     os.environ.update(SETTINGS)
     multiprocessing.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
+    importlib.import_module(CLOCK)
 
     import guidellm.benchmark
     import guidellm.data  # noqa: F401

@@ -24,7 +24,8 @@ class TimedBackend(OpenAIHTTPBackend):  # type: ignore[misc]
     """The backend `openai_http`, with the time of every chunk of tokens.
 
     GuideLLM keeps the times of the first and the last such chunk alone. The times go into its
-    report as the `response_metrics` of a request: `{"text_times": [...]}`, Unix time.
+    report as the `response_metrics` of a request: `{"text_times": [...]}`, by the clock of
+    `servetune.load.guidellm.clock`.
     """
 
     async def _prepare_resolve_request(
@@ -35,7 +36,7 @@ class TimedBackend(OpenAIHTTPBackend):  # type: ignore[misc]
         add_line, compile_stream = handler.add_streaming_line, handler.compile_streaming
 
         def add_streaming_line(line: str) -> int | None:
-            at_s = time.time()
+            at_s = time.monotonic()
             chunks: int | None = add_line(line)
             if chunks or (chunks == 0 and _holds_tokens(line)):
                 text_times.append(at_s)
@@ -82,7 +83,7 @@ class RampingStrategy(ConcurrentStrategy):  # type: ignore[misc]
             at_s: float = await super().next_request_time(worker_index)
             return at_s
         began_s: float = await self.get_processes_start_time()
-        while time.time() < began_s + self._opens_s(worker_index):
+        while time.monotonic() < began_s + self._opens_s(worker_index):
             await asyncio.sleep(LOOK_EVERY_S)
         self._in_flight += 1
         return began_s

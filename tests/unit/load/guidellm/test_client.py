@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from servetune.load.guidellm.client import Get, patient
+from servetune.load.guidellm.client import CLOCK, PRELOADED, Get, patient
 
 
 def test_guidellm_is_imported_once_its_settings_stand_in_the_environment() -> None:
@@ -43,3 +43,9 @@ def test_while_the_load_goes_on_a_poll_times_out() -> None:
     get = patient(get_from([None, "later"]), lambda: False)
     with pytest.raises(TimeoutError):
         poll(get)
+
+
+def test_guidellms_clock_cannot_be_set() -> None:
+    code = f"import time, {CLOCK}; assert time.time is time.monotonic"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert PRELOADED[0] == CLOCK, "what binds the clock as it is imported comes later"

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,13 @@ def test_constant_arrivals_are_sent_when_they_are_due(run: Run) -> None:
     assert waits_s(replies) == pytest.approx([0.05 * i for i in range(20)])
     assert are_on_time(replies)
     assert all(reply.output_tokens == 4 and len(reply.itl_s) == 3 for reply in replies)
+
+
+def test_requests_are_timed_by_the_clock_of_the_telemetry(run: Run) -> None:
+    before_s = time.monotonic()
+    replies = run(prompts(4), concurrency=2, requests=4)
+    assert before_s < min(reply.sent_s for reply in replies)
+    assert max(end_s(reply) for reply in replies) < time.monotonic()
 
 
 def test_a_burst_comes_on_top_of_the_rate(run: Run) -> None:
