@@ -169,7 +169,7 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
             spread[f"{name}_mean_ms"] = float(values_ms.mean())
             for percentile in PERCENTILES:
                 spread[f"{name}_p{percentile}_ms"] = float(np.percentile(values_ms, percentile))
-    by_server = _from_counters(grown)
+    by_server = {**_from_counters(grown), **_answered(requests, grown)}
     if (requests["error"] == CUT).any():
         # The counters hold what was looked up for requests that were cut off, too.
         by_server["prefix_cache_hit_ratio"] = _hit_ratio(requests[requests["is_ok"]])
@@ -188,6 +188,14 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
     )
 
 
+_MEANS = {
+    "queue_time_s": "queue_time_mean_ms",
+    "prefill_time_s": "prefill_time_mean_ms",
+    "decode_time_s": "decode_time_mean_ms",
+    "e2e_time_s": "server_e2e_mean_ms",
+}
+
+
 def _from_counters(grown: Counters) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     drafts, accepted = grown.get("drafts", 0), grown.get("accepted_tokens", 0)
@@ -201,13 +209,22 @@ def _from_counters(grown: Counters) -> dict[str, Any]:
     if "preemptions" in grown:
         metrics["preemptions"] = int(grown["preemptions"])
     if finished := grown.get("requests_finished"):
-        for name in ("queue_time", "prefill_time"):
-            if f"{name}_s" in grown:
-                metrics[f"{name}_mean_ms"] = 1e3 * grown[f"{name}_s"] / finished
+        for name, mean in _MEANS.items():
+            if name in grown:
+                metrics[mean] = 1e3 * grown[name] / finished
         later_tokens = grown.get("generation_tokens", 0) - finished
         if "decode_time_s" in grown and later_tokens > 0:
             metrics["server_tpot_mean_ms"] = 1e3 * grown["decode_time_s"] / later_tokens
     return metrics
+
+
+def _answered(requests: pd.DataFrame, grown: Counters) -> dict[str, float]:
+    """Return the client's means over the requests that the server's own means are over."""
+    if not requests["is_ok"].all() or grown.get("requests_finished") != len(requests):
+        return {}
+    return {
+        f"answered_{name}_mean_ms": float(requests[f"{name}_ms"].mean()) for name in ("ttft", "e2e")
+    }
 
 
 def _hit_ratio(requests: pd.DataFrame) -> float | None:

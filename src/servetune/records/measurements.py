@@ -22,8 +22,10 @@ class Metrics(Record):
     Latencies are in milliseconds, throughputs per second of the load's duration.
     `acceptance_length` is tokens emitted per verification step (1 + accepted / drafts),
     `acceptance_ratio` accepted over drafted tokens; both are None without speculation.
-    `queue_time_mean_ms`, `prefill_time_mean_ms` and `server_tpot_mean_ms` are the server's own,
-    over all requests that it finished meanwhile, those that are not counted included.
+    `queue_time_mean_ms`, `prefill_time_mean_ms`, `decode_time_mean_ms` and `server_tpot_mean_ms`
+    are the engine's own, `server_e2e_mean_ms` is the API server's, over all requests that the
+    server finished meanwhile, those that are not counted included. `answered_ttft_mean_ms` and
+    `answered_e2e_mean_ms` are the client's over the same requests; None where some had no answer.
     """
 
     requests: int
@@ -62,7 +64,11 @@ class Metrics(Record):
     preemptions: int | None = None
     queue_time_mean_ms: float | None = None
     prefill_time_mean_ms: float | None = None
+    decode_time_mean_ms: float | None = None
     server_tpot_mean_ms: float | None = None
+    server_e2e_mean_ms: float | None = None
+    answered_ttft_mean_ms: float | None = None
+    answered_e2e_mean_ms: float | None = None
 
 
 class TurnMetrics(Record):
@@ -79,16 +85,17 @@ class TurnMetrics(Record):
 class Card(Record):
     """The validity card: what was seen of a load beside its numbers. None: not known.
 
-    Ratios are in [0, 1] but for `client_cpu_ratio`, which is of one core: that of the client's
-    busiest process. `client_wait_ratio` is the share of the load's time that this process was
-    ready to run and got no core. Rates are of conversations, and of what the client sent, not of
-    what was answered. `other_cpu_ratio` is the share of all the machine's cores that processes
-    outside the session used, time stolen by the hypervisor included, over the load;
-    `other_cpu_p95_ratio` is the 95th percentile of that share over any three seconds of it.
-    `other_gpu_processes` is the most of them that any sample found; `other_gpu_memory_gib` is
-    memory of one GPU that was taken and given back during the load, and
-    `idle_gpu_utilization_ratio` the mean utilization of the GPUs during the load while the server
-    rested (`telemetry.reduce`).
+    Ratios are in [0, 1] but for `client_cpu_ratio` and `front_end_cpu_ratio`, which are of one
+    core: of the client's busiest process, and of the server's busiest one outside the engine.
+    `client_wait_ratio` is the share of the load's time that the client's process was ready to run
+    and got no core. Rates are of conversations, and of what the client sent, not of what was
+    answered. `send_crowding` tells a closed loop in lockstep (`servetune.load.lockstep`).
+    `other_cpu_ratio` is the share of all the machine's cores that processes outside the session
+    used, time stolen by the hypervisor included, over the load; `other_cpu_p95_ratio` is the 95th
+    percentile of that share over any three seconds of it. `other_gpu_processes` is the most of
+    them that any sample found; `other_gpu_memory_gib` is memory of one GPU that was taken and
+    given back during the load, and `idle_gpu_utilization_ratio` the mean utilization of the GPUs
+    during the load while the server rested (`telemetry.reduce`).
     """
 
     first_error: str | None = None
@@ -100,9 +107,11 @@ class Card(Record):
     sent_rate_rps: float | None = None
     send_delay_p50_ms: float | None = None
     send_delay_p99_ms: float | None = None
+    send_crowding: float | None = None
     client_cpu_ratio: float | None = None
     client_wait_ratio: float | None = None
     client_memory_bytes: int | None = None
+    front_end_cpu_ratio: float | None = None
     wrong_length_requests: int | None = None
     rejected_requests: int | None = None
     truncated_requests: int | None = None

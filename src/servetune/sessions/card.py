@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from servetune.load.lockstep import send_crowding
 from servetune.load.schedule import ScheduledRequest
 from servetune.records.loads import Load
 
@@ -50,6 +51,7 @@ def from_requests(
         "sent_rate_rps": sent_rps,
         "send_delay_p50_ms": float(delays_ms.quantile(0.5)) if len(delays_ms) else None,
         "send_delay_p99_ms": float(delays_ms.quantile(0.99)) if len(delays_ms) else None,
+        "send_crowding": send_crowding(requests, load),
         "wrong_length_requests": wrong if load.ignore_eos else None,
     }
 

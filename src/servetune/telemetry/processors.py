@@ -23,6 +23,9 @@ _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
+_ENGINE = ("::Engine", "::Worker")
+"""In the names of vLLM's processes that run the model; all others of a server are its front end."""
+
 # user, nice, system, irq, softirq and steal in the cpu line of /proc/stat; guest is in user.
 _BUSY_FIELDS = (0, 1, 2, 5, 6, 7)
 _ALL_FIELDS = range(8)
@@ -32,6 +35,7 @@ _ALL_FIELDS = range(8)
 class _Stat:
     """What a process used so far; `family_cpu_s` with the children that it waited for."""
 
+    name: str
     started: int
     parent: int
     cpu_s: float
@@ -100,8 +104,9 @@ class UsageWatch:
     def stop(self) -> Card:
         """Stop, take the last sample, and return the ratios and the memory of a card.
 
-        The client's CPU time and wait are those of its busiest process. Its memory is the highest
-        sum of the resident sets of its processes, which counts a page as often as they share it.
+        The CPU time of the client and of the front end is that of the busiest process; the wait is
+        the client's. Its memory is the highest sum of the resident sets of its processes, which
+        counts a page as often as they share it.
         """
         self._stopped.set()
         self._thread.join()
@@ -109,17 +114,31 @@ class UsageWatch:
         assert self._began_s is not None
         wall_s = time.monotonic() - self._began_s
         other_ratio, other_p95_ratio = _other_ratios(self._uses)
-        card = Card(other_cpu_ratio=other_ratio, other_cpu_p95_ratio=other_p95_ratio)
+        front_end = max(map(_cpu_s, self._front_end()), default=None)
+        card = Card(
+            front_end_cpu_ratio=None if front_end is None else front_end / wall_s,
+            other_cpu_ratio=other_ratio,
+            other_cpu_p95_ratio=other_p95_ratio,
+        )
         if not self._clients:
             return card
-        busiest = max(self._clients.values(), key=lambda p: p.stat.cpu_s - p.first_cpu_s)
+        busiest = max(self._clients.values(), key=_cpu_s)
         wait_s = None if busiest.wait_s is None else busiest.wait_s - busiest.first_wait_s
         of_client = {
-            "client_cpu_ratio": (busiest.stat.cpu_s - busiest.first_cpu_s) / wall_s,
+            "client_cpu_ratio": _cpu_s(busiest) / wall_s,
             "client_wait_ratio": None if wait_s is None else min(1.0, wait_s / wall_s),
             "client_memory_bytes": self._memory_bytes,
         }
         return card.model_copy(update=of_client)
+
+    def _front_end(self) -> list[_Process]:
+        """Return the processes of the server that do not run the model."""
+        return [
+            process
+            for pid, process in self._ours.items()
+            if pid != self._root_pid and not process.is_client
+            if not any(name in process.stat.name for name in _ENGINE)
+        ]
 
     def so_far(self) -> dict[str, float]:
         """Return the columns `client_cpu_s` and `other_cpu_s` of `docs/telemetry.md`."""
@@ -188,6 +207,11 @@ class UsageWatch:
         return self._lost_s + sum(p.stat.family_cpu_s for p in self._ours.values())
 
 
+def _cpu_s(process: _Process) -> float:
+    """Return the CPU time that a process used within the watch."""
+    return process.stat.cpu_s - process.first_cpu_s
+
+
 def _other_ratios(uses: list[_Use]) -> tuple[float | None, float | None]:
     """Return the share of the cores that others used: its mean, and its p95 over the windows."""
     if len(uses) < 2:
@@ -246,6 +270,7 @@ def _read_stat(pid: int) -> _Stat | None:
     fields = text[text.rindex(")") + 2 :].split()
     user, system, children_user, children_system = (int(word) for word in fields[11:15])
     return _Stat(
+        name=text[text.index("(") + 1 : text.rindex(")")],
         started=int(fields[19]),
         parent=int(fields[1]),
         cpu_s=(user + system) / _TICKS_PER_S,

@@ -35,6 +35,7 @@ COUNTERS = {
     ),
     "prefill_time_s": ("vllm:request_prefill_time_seconds_sum",),
     "decode_time_s": ("vllm:request_decode_time_seconds_sum",),
+    "e2e_time_s": ("vllm:e2e_request_latency_seconds_sum",),
     "drafts": ("vllm:spec_decode_num_drafts_total", "vllm:spec_decode_num_drafts"),
     "draft_tokens": (
         "vllm:spec_decode_num_draft_tokens_total",

@@ -206,14 +206,20 @@ class Machine:
         self.folder = folder
 
     def process(
-        self, pid: int, parent: int, cpu_s: float, children_s: float = 0.0, started: int = 1
+        self,
+        pid: int,
+        parent: int,
+        cpu_s: float,
+        children_s: float = 0.0,
+        started: int = 1,
+        name: str = "a) b",
     ) -> None:
         fields = ["0"] * 50
         fields[0:2] = ["S", str(parent)]
         fields[11], fields[13] = (str(round(100 * s)) for s in (cpu_s, children_s))
         fields[19], fields[21] = str(started), "256"
         (self.folder / str(pid)).mkdir(exist_ok=True)
-        (self.folder / str(pid) / "stat").write_text(f"{pid} (a) b) {' '.join(fields)}")
+        (self.folder / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}")
 
     def end(self, pid: int) -> None:
         (self.folder / str(pid) / "stat").unlink()
@@ -317,6 +323,22 @@ def watch_change(monkeypatch: pytest.MonkeyPatch, change: Callable[[UsageWatch],
     change(watcher)
     clock[0] += 10.0
     return watcher.stop()
+
+
+def test_the_front_end_is_the_busiest_process_of_the_server_outside_the_engine(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = {30: (10, "vllm"), 31: (30, "VLLM::APIServer"), 32: (30, "VLLM::EngineCor")}
+    server[33] = 32, "VLLM::Worker_TP"
+
+    def use(used_s: dict[int, float]) -> None:
+        for pid, (parent, name) in server.items():
+            machine.process(pid, parent, used_s[pid], name=name)
+
+    use(dict.fromkeys(server, 5.0))
+    later = {30: 6.0, 31: 14.0, 32: 15.0, 33: 15.0}
+    seen = watch_change(monkeypatch, lambda watcher: use(later))
+    assert seen.front_end_cpu_ratio == pytest.approx(0.9)
 
 
 def test_own_use_is_taken_off_the_machines(

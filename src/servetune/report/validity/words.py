@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from servetune.analysis.wording import NONE, number, share, whole
+from servetune.analysis.wording import NONE, number, ratio, share, whole
 from servetune.records.measurements import Card, Check
 from servetune.tables.frames import known, records_of
 
@@ -194,6 +194,8 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
     card = Card.model_validate_json(row["card"])
     unjudged: tuple[tuple[str, float | None, Callable[[float], str]], ...] = (
         ("Client memory", card.client_memory_bytes, lambda value: f"{number(value / 2**20)} MiB"),
+        ("Front end, of one core", card.front_end_cpu_ratio, share),
+        ("Sends close together, of chance", card.send_crowding, ratio),
         ("Requests left out as too long", card.rejected_requests, whole),
         ("Requests cut to fit", card.truncated_requests, whole),
     )
