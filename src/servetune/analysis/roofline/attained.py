@@ -38,7 +38,9 @@ class Attained:
 
     `batch` is the mean number of running requests, `context` their mean length in tokens during
     decode. `least_tpot_ms` is what the device allows at that batch and context, with the
-    acceptance that was seen. `prefill` is None without the server's prefill times.
+    acceptance that was seen. `prefill` is of a prompt over the time that the engine gave it, which
+    prompts share; None without the server's prefill times. `prefill_share` and `decode_share` are
+    of the load's time: what the device needs at least for all prompts, and for all steps.
     """
 
     batch: float
@@ -48,6 +50,20 @@ class Attained:
     decode: Utilization
     least_tpot_ms: float
     prefill: Utilization | None
+    prefill_share: float
+    decode_share: float
+
+    @property
+    def device_share(self) -> float:
+        """The share of the load's time that the device was busy, at least."""
+        return self.prefill_share + self.decode_share
+
+    @property
+    def prefill_utilization(self) -> float:
+        """How busy reading prompts kept the device while it did, at least: MBU or MFU."""
+        of_prompt = self.prefill
+        alone = max(of_prompt.mbu, of_prompt.mfu or 0.0) if of_prompt else 0.0
+        return max(alone, self.prefill_share)
 
     @property
     def intensity(self) -> float:
@@ -69,6 +85,8 @@ def attain(row: Row, engine: Engine) -> Attained | None:
     work = step_work(row, engine, batch, context)
     step_s = tpot_ms * emitted / 1e3
     decode = utilization(work, step_s, engine.ceilings, engine.model.compute)
+    duration_s, tokens = known(row.get("duration_s")), known(row.get("output_tokens"))
+    steps_s = (tokens or 0.0) / (emitted * batch) * decode.least_s
     return Attained(
         batch=batch,
         context=context,
@@ -77,6 +95,8 @@ def attain(row: Row, engine: Engine) -> Attained | None:
         decode=decode,
         least_tpot_ms=1e3 * decode.least_s / emitted,
         prefill=_prefill(row, engine),
+        prefill_share=_prompts_s(row, engine) / duration_s if duration_s else 0.0,
+        decode_share=steps_s / duration_s if duration_s else 0.0,
     )
 
 
@@ -114,13 +134,28 @@ def context_of(row: Row) -> float | None:
 
 
 def _prefill(row: Row, engine: Engine) -> Utilization | None:
-    names = ("prefill_time_mean_ms", "completed_requests", "input_tokens")
-    time_ms, requests, read = (known(row.get(name)) for name in names)
-    if not time_ms or not requests or not read:
+    time_ms, work = known(row.get("prefill_time_mean_ms")), _prompt_work(row, engine, is_alone=True)
+    if not time_ms or work is None:
+        return None
+    return utilization(work, time_ms / 1e3, engine.ceilings, engine.model.compute)
+
+
+def _prompts_s(row: Row, engine: Engine) -> float:
+    """Return the least time of all prompts, in passes that are full of them."""
+    work = _prompt_work(row, engine, is_alone=False)
+    if work is None:
+        return 0.0
+    least_s = least_time_s(work, engine.ceilings, engine.model.compute)
+    return (known(row.get("completed_requests")) or 0.0) * least_s
+
+
+def _prompt_work(row: Row, engine: Engine, is_alone: bool) -> Work | None:
+    """Return the work of a prompt of mean length; None where it is not known."""
+    requests, read = (known(row.get(name)) for name in ("completed_requests", "input_tokens"))
+    if not requests or not read:
         return None
     length = read / requests
     cached = length * (known(row.get("prefix_cache_hit_ratio")) or 0.0)
     batched = known(row.get("max_num_batched_tokens")) or length
     kv_bytes = kv_cache_bytes(row.get("kv_cache_dtype"))
-    work = prefill(engine.model, length - cached, cached, batched, kv_bytes)
-    return utilization(work, time_ms / 1e3, engine.ceilings, engine.model.compute)
+    return prefill(engine.model, length - cached, cached, batched, kv_bytes, is_alone)

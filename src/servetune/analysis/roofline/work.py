@@ -98,16 +98,22 @@ def speculative_step(
 
 
 def prefill(
-    model: Architecture, tokens: float, cached: float, batched_tokens: float, kv_bytes: float
+    model: Architecture,
+    tokens: float,
+    cached: float,
+    batched_tokens: float,
+    kv_bytes: float,
+    is_alone: bool = True,
 ) -> Work:
-    """Read one prompt, alone.
+    """Read one prompt, alone or in passes that other prompts fill up.
 
     `tokens` are those that were not in the prefix cache, `cached` those that were; so many as
     `batched_tokens` go through the model in one pass (`max_num_batched_tokens`).
     """
-    in_pass = max(1.0, min(tokens, batched_tokens))
+    in_pass = max(1.0, min(tokens, batched_tokens) if is_alone else batched_tokens)
+    prompts = max(1.0, in_pass / max(tokens, 1.0))
     weights = passes(model, in_pass).times(tokens / in_pass)
-    logits = head(model, 1)
+    logits = head(model, prompts).times(1 / prompts)
     kept = model.kv_values_per_token * kv_bytes
     pairs = tokens * (cached + (tokens + 1) / 2)
     attention = Work((tokens + cached) * kept, 4 * pairs * model.layers * model.attention_width)

@@ -38,8 +38,8 @@ RECORDED = {
     "long-prompts-short-answers": {"prefill-bound-ttft"},
     "random-draft": {"drafts-rejected"},
     "trained-draft": set(),
-    # Without a prefix cache the shared prefix is read again and again.
-    "prefix-cache-off": {"prefix-cache-not-working", "prefill-bound-ttft"},
+    # Prefill is most of TTFT, but prompts share it: how busy it keeps the processors is not known.
+    "prefix-cache-off": {"prefix-cache-not-working"},
     "shared-prefixes": set(),
     "compiled-start": {"startup-dominated-by-compilation", "kv-under-used"},
 }
@@ -321,5 +321,5 @@ def test_a_start_is_told_of_its_variant_and_not_of_each_load_point() -> None:
 
 
 def test_a_rule_is_found_by_being_there() -> None:
-    assert len(all_rules()) == 13
+    assert len(all_rules()) == 15
     assert all(name == name.lower() and "_" not in name for name in all_rules())

@@ -1,5 +1,6 @@
 """Rules about what a decode step costs."""
 
+from servetune.analysis.findings.busy import DISTURBING, front_end_limit
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.roofline.speculation import speculate
 from servetune.analysis.wording import TIMES, ms, proportion
@@ -45,10 +46,13 @@ def decode_at_the_bandwidth_ceiling(case: Case) -> Finding | None:
 def decode_far_from_the_ceiling(case: Case) -> Finding | None:
     """Most of a decode step is neither memory traffic nor arithmetic: the step's own overhead.
 
-    Prompts that share passes share their time, so the share of prefill is at most this.
+    Prompts that share passes share their time, so the share of prefill is at most this. Time that
+    a neighbour or a slow clock took is none of the step's.
     """
     attained, engine = case.attained, case.engine
     if attained is None or engine is None or attained.decode.mfu is None:
+        return None
+    if front_end_limit(case) or case.broken & DISTURBING:
         return None
     prefill_ms, duration_s = case.value("prefill_time_mean_ms"), case.value("duration_s")
     requests, tpot_ms = case.value("completed_requests"), case.value("tpot_p50_ms")

@@ -3,6 +3,7 @@
 import math
 import re
 
+from servetune.analysis.findings.busy import front_end_limit
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.findings.rules.queue import queue_evidence, waits
 from servetune.analysis.roofline.attained import least_step_s
@@ -80,6 +81,8 @@ def kv_under_used(case: Case) -> Finding | None:
     if not case.has_numbers or usage is None or usage >= MOSTLY_EMPTY or waits(case):
         return None
     if case.lighter is None or case.value("rate_rps") is not None or not case.is_heaviest:
+        return None
+    if front_end_limit(case):
         return None
     before, lower = (
         known(case.lighter.get(name)) for name in ("output_throughput_tok_s", "concurrency")

@@ -1,10 +1,8 @@
 """Rules about what is not the engine's steps: the load client, and the start of the server."""
 
+from servetune.analysis.findings.busy import CLIENT_RULES
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.wording import ms, proportion, seconds
-
-CLIENT_RULES = {"client-cpu", "client-late", "client-starved"}
-"""The rules of validity that say that the client was late or busy."""
 
 MUCH_OF_START = 0.4
 LEAST_COMPILING_S = 10.0

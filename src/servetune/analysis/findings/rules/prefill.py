@@ -1,32 +1,41 @@
 """Rules about the reading of prompts."""
 
+from servetune.analysis.findings.busy import front_end_limit, is_in_lockstep
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.wording import ms, proportion, whole
 
 MOST_OF_TTFT = 0.5
 MUCH_OF_E2E = 0.3
 MUCH_MISSED = 0.2
+BUSY = 0.5
 
 
 @rule
 def prefill_bound_ttft(case: Case) -> Finding | None:
-    """Reading the prompt takes most of the time to the first token, and much of the request."""
+    """Reading the prompt takes most of the time to the first token, and much of the request.
+
+    Prompts that share passes share their time: only a device that is known to be busy with them
+    would read them faster in 8 bits.
+    """
     prefill_ms = case.value("prefill_time_mean_ms")
     ttft_ms, e2e_ms = case.value("ttft_mean_ms"), case.value("e2e_mean_ms")
     if not case.has_numbers or not prefill_ms or not ttft_ms or not e2e_ms:
         return None
     if prefill_ms < MOST_OF_TTFT * ttft_ms or ttft_ms < MUCH_OF_E2E * e2e_ms:
         return None
-    read, requests = case.value("input_tokens"), case.value("completed_requests")
     attained = case.attained
-    mfu = attained.prefill.mfu if attained and attained.prefill else None
+    if attained is None or attained.prefill_utilization < BUSY:
+        return None
+    if front_end_limit(case) or is_in_lockstep(case):
+        return None
+    read, requests = case.value("input_tokens"), case.value("completed_requests")
     return Finding(
         title="TTFT is bound by prefill, the reading of prompts.",
         evidence=(
             ("prefill", f"{ms(prefill_ms)}, {proportion(prefill_ms / ttft_ms)} of TTFT"),
             ("TTFT", f"{ms(ttft_ms)}, {proportion(ttft_ms / e2e_ms)} of E2E latency"),
             *([("prompt", f"{whole(read / requests)} tokens")] if read and requests else []),
-            *([("MFU of prefill", proportion(mfu))] if mfu is not None else []),
+            ("device in prefill, at least", proportion(attained.prefill_utilization)),
         ),
         attempts=(
             "share prefixes, so that the prefix cache spares reading them",

@@ -1,10 +1,17 @@
 """Rules about requests that wait for a place in a batch."""
 
+from servetune.analysis.findings.busy import (
+    FULL_KV_CACHE,
+    busy_engine,
+    front_end_limit,
+    has_full_batch,
+    has_full_kv_cache,
+    is_in_lockstep,
+)
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.wording import ms, proportion, seconds, short, whole
 
 MOST_OF_TTFT = 0.5
-FULL_KV_CACHE = 0.9
 NEARLY = 0.9
 SOME_WAIT = 0.5
 MUCH_OF_E2E = 0.2
@@ -13,15 +20,22 @@ MANY_TOKENS = 20.0
 
 @rule
 def queueing_dominates_ttft(case: Case) -> Finding | None:
-    """Waiting for a place in a batch takes most of the time to the first token."""
+    """Waiting for a place in a batch takes most of the time to the first token.
+
+    Of an engine that was not busy it is not said: its requests came late, or all at once.
+    """
     queue_ms, ttft_ms = case.value("queue_time_mean_ms"), case.value("ttft_mean_ms")
     if not case.has_numbers or not queue_ms or not ttft_ms or queue_ms < MOST_OF_TTFT * ttft_ms:
+        return None
+    busy = busy_engine(case)
+    if busy is None or front_end_limit(case) or is_in_lockstep(case):
         return None
     return Finding(
         title="TTFT is mostly queueing.",
         evidence=(
             ("queue", f"{ms(queue_ms)} a request, {proportion(queue_ms / ttft_ms)} of TTFT"),
             *(fact for fact in queue_evidence(case) if fact[0] != "queue time, mean"),
+            busy,
         ),
         attempts=(
             "remove what keeps requests waiting (see the other findings of this load point)",
@@ -39,8 +53,7 @@ def throttled_by_max_num_seqs(case: Case) -> Finding | None:
     if not case.has_numbers or limit is None or not waits(case):
         return None
     running, concurrency = case.value("running_max"), case.value("concurrency")
-    is_full = running >= limit if running is not None else (concurrency or 0) > limit
-    if not is_full or (usage or 0) >= FULL_KV_CACHE or (case.value("preemptions") or 0) > 0:
+    if not has_full_batch(case) or has_full_kv_cache(case):
         return None
     waiting = case.value("waiting_mean")
     wanted = max(limit + (waiting or 0), concurrency or 0)

@@ -1,0 +1,88 @@
+"""What was busy at a load point: a finding names a cause only if what it names was."""
+
+from servetune.analysis.findings.gather import Case
+from servetune.analysis.latency_parts import Parts, latency_parts
+from servetune.analysis.wording import proportion, whole
+
+WORTH = 1.2
+AT_ONCE = 2.0
+NEARLY = 0.9
+BUSY_CORE = 0.7
+FULL_KV_CACHE = 0.9
+BUSY_DEVICE = 0.7
+CROWDED = 1.3
+
+CLIENT_RULES = {"client-cpu", "client-late", "client-starved"}
+"""The rules of validity that say that the client was late or busy."""
+
+DISTURBING = {"other-processes", "other-gpu-processes", "throttled"}
+"""The rules of validity that say that the machine was not the server's own, or slowed down."""
+
+
+def front_end_limit(case: Case) -> Parts | None:
+    """Return the parts of a latency that the front end limits; None where nothing shows that.
+
+    - Requests, or their decode alone, last `WORTH` times as long for the client as in the engine.
+    - Some wait in the front end at once (Little's law), and it takes its core. Where that is not
+      known, the client must be known to have had time to spare.
+    - The engine runs fewer than are in flight, and neither batch nor KV cache is full.
+    - The client breaks no rule of validity.
+    """
+    parts = latency_parts(case.row) if case.has_numbers else None
+    running, wanted = case.value("running_mean"), in_flight(case)
+    if parts is None or running is None or not wanted or case.broken & CLIENT_RULES:
+        return None
+    front_end, client = case.card("front_end_cpu_ratio"), case.card("client_cpu_ratio")
+    takes_its_core = front_end is not None and front_end >= BUSY_CORE
+    is_left = front_end is None and client is not None and client < BUSY_CORE
+    is_limit = (
+        parts.stretch >= WORTH
+        and parts.front_end_ratio * wanted >= AT_ONCE
+        and running < NEARLY * min(wanted, case.value("max_num_seqs") or wanted)
+        and not has_full_kv_cache(case)
+        and (takes_its_core or is_left)
+    )
+    return parts if is_limit else None
+
+
+def in_flight(case: Case) -> float | None:
+    """Return the mean number of requests in flight at the client, by Little's law."""
+    e2e_ms, requests, duration_s = (
+        case.value(name) for name in ("e2e_mean_ms", "completed_requests", "duration_s")
+    )
+    return e2e_ms / 1e3 * requests / duration_s if e2e_ms and requests and duration_s else None
+
+
+def is_in_lockstep(case: Case) -> bool:
+    """Tell whether clients are known to send together more often than by chance."""
+    return case.has_numbers and (case.card("send_crowding") or 0.0) >= CROWDED
+
+
+def has_full_batch(case: Case) -> bool:
+    """Tell whether `max_num_seqs` requests ran; without telemetry, whether more were in flight."""
+    limit, running = case.value("max_num_seqs"), case.value("running_max")
+    if limit is None:
+        return False
+    return (case.value("concurrency") or 0) > limit if running is None else running >= limit
+
+
+def has_full_kv_cache(case: Case) -> bool:
+    """Tell whether the KV cache was full, or requests were preempted."""
+    usage = case.value("kv_cache_usage_max_ratio") or 0.0
+    return usage >= FULL_KV_CACHE or (case.value("preemptions") or 0) > 0
+
+
+def busy_engine(case: Case) -> tuple[str, str] | None:
+    """Return what kept requests waiting for the engine, as evidence; None where nothing is known.
+
+    Its batch or its KV cache was full, or its device was busy for as much of the time as one that
+    decodes at the bandwidth ceiling.
+    """
+    limit, usage = case.value("max_num_seqs"), case.value("kv_cache_usage_max_ratio")
+    if has_full_kv_cache(case):
+        return "KV-cache usage, at most", "full" if usage is None else proportion(usage)
+    if has_full_batch(case):
+        return "max_num_seqs, all running", whole(limit)
+    if case.attained and case.attained.device_share >= BUSY_DEVICE:
+        return "device busy, at least", proportion(case.attained.device_share)
+    return None
