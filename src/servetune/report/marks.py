@@ -1,8 +1,11 @@
 """The marks that a variant's name carries wherever it stands."""
 
 from collections.abc import Collection
+from typing import Any
 
 import pandas as pd
+
+from servetune.analysis.wording import place_of
 
 DUMMY = (
     "\N{DAGGER} Weights are dummy (random, from the architecture's shape alone). Speed is real;"
@@ -11,6 +14,10 @@ DUMMY = (
 
 POOR = "\N{DOUBLE DAGGER}"
 """Stands behind a variant that fails a bound of quality, wherever it is named."""
+
+
+FRONT_END = "\N{SECTION SIGN}"
+"""Stands behind a load point at which the front end limits a variant, wherever ratios are shown."""
 
 
 def dummies(table: pd.DataFrame) -> set[str]:
@@ -25,3 +32,8 @@ def marked(variant: str, dummies: set[str], failing: Collection[str] = ()) -> st
     """
     dagger = " \N{DAGGER}" if variant in dummies else ""
     return f"{variant}{dagger}{f' {POOR}' if variant in failing else ''}"
+
+
+def at_front_end(row: dict[str, Any], limited: Collection[tuple[str, str]]) -> str:
+    """Return the mark of a row's load point; empty if it is not among those `limited`."""
+    return f" {FRONT_END}" if place_of(row) in limited else ""

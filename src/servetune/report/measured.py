@@ -9,6 +9,7 @@ import pandas as pd
 
 from servetune.analysis.comparison import compare
 from servetune.analysis.context_growth import Growth, growths
+from servetune.analysis.findings.busy import front_end_limit
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
@@ -141,6 +142,15 @@ class Measured:
     def found(self) -> list[capacity.Found]:
         """What each search found for each tier."""
         return capacity.found(self.plan, self.searched) if self.searched else []
+
+    @cached_property
+    def behind_front_end(self) -> dict[tuple[str, str], list[str]]:
+        """The variants that the front end limits, by load point."""
+        limited = [case.row for case in self.loaded if front_end_limit(case)]
+        return {
+            place: list(dict.fromkeys(row["variant"] for row in rows))
+            for place, rows in grouped(limited, place_of).items()
+        }
 
     @cached_property
     def dummies(self) -> set[str]:

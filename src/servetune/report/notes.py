@@ -2,7 +2,7 @@
 
 from servetune.analysis.wording import listed, text_of, where_of
 from servetune.report import provenance, verdicts
-from servetune.report.marks import DUMMY
+from servetune.report.marks import DUMMY, FRONT_END
 from servetune.report.measured import Measured
 from servetune.report.quality.words import warnings
 from servetune.tables.frames import grouped
@@ -15,6 +15,11 @@ def notes(measured: Measured) -> list[str]:
         *warnings(measured.plan, measured.answers),
         *verdicts.cautions(measured.plan, measured.judgement),
         *([DUMMY] if measured.dummies else []),
+        *(
+            f"{FRONT_END} At {' · '.join(place)} the front end limits {listed(variants)}, not the"
+            " engine: ratios there compare front ends as much as variants (see the findings)."
+            for place, variants in measured.behind_front_end.items()
+        ),
         *(
             f"No ratios at {listed(dict.fromkeys(map(where_of, rows)))}: {why}."
             for why, rows in grouped(lacking, lambda row: row["no_ratio"]).items()

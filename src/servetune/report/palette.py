@@ -48,6 +48,14 @@ SERIES = (
 )
 """The colours of the other variants, in the light and in the dark theme."""
 
+PARTS = (
+    ("#8a929c", "#6f7883"),
+    ("#5b7fa3", "#93aeca"),
+    ("#23405c", "#d3e0ee"),
+    ("#d9560b", "#f5883f"),
+)
+"""The parts of a latency: three shades for the engine's, and one that stands out."""
+
 # In a box from -1 to 1, as Vega scales them; the page's legend draws the same paths.
 BASELINE_SHAPE = "M0.8,0A0.8,0.8,0,1,1,-0.8,0A0.8,0.8,0,1,1,0.8,0Z"
 SHAPES = (
@@ -110,5 +118,6 @@ def vega_config(theme: str, looks: list[Style]) -> dict[str, Any]:
         "range": {
             "category": [getattr(look, theme) for look in looks],
             "symbol": [look.shape for look in looks],
+            "ordinal": [light if theme == "light" else dark for light, dark in PARTS],
         },
     }

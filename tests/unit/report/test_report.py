@@ -372,7 +372,7 @@ def test_twelve_variants_each_look_different() -> None:
     page = _page(make_data(plan))
     themes = json.loads(page.scripts[0])["themes"]
     for theme in themes.values():
-        looks = list(zip(*theme["range"].values(), strict=True))
+        looks = list(zip(theme["range"]["category"], theme["range"]["symbol"], strict=True))
         assert len(set(looks)) == 12
 
 

@@ -1,5 +1,7 @@
 """The answer: capacities, verdicts, what is highest and lowest, and the table of variants."""
 
+from typing import Any
+
 from servetune.analysis.wording import NONE, load_of, number, place_of, state, valued, where_of
 from servetune.metrics import COMPARED, DRAWN, Metric
 from servetune.report import verdicts
@@ -8,7 +10,7 @@ from servetune.report.answer.words import by_variant, headline
 from servetune.report.capacity.words import sentences
 from servetune.report.gfm import bullets, left, pipe_table, table_of, text
 from servetune.report.grammar import Spec
-from servetune.report.marks import marked
+from servetune.report.marks import at_front_end, marked
 from servetune.report.measured import Measured
 from servetune.report.notes import notes
 from servetune.report.section import Fit, Section
@@ -40,18 +42,25 @@ class Answer:
         self.method = verdicts.method(plan, judgement) if groups else ""
         self.remarks = [verdicts.checked(judgement), verdicts.resolved(judgement.resolution)]
         self.without = verdicts.without(judgement) if plan.repeats > 1 else []
-        self.headline = headline(plan, measured.comparison, measured.failing)
+        self.behind_front_end = measured.behind_front_end
+        self.headline = headline(plan, measured.comparison, measured.failing, self.behind_front_end)
         self.by_variant = by_variant(plan, measured.comparison)
         self.state = state(table)
         self.has_problems = bool((table["status"] != "ok").any())
         self.figures = {f"ratio-{metric.name}": metric.title for metric in drawn}
-        self.groups = {f"{at[0]}, {load_of(rows[0])}": rows for at, rows in groups.items()}
+        self.groups = {
+            f"{at[0]}, {load_of(rows[0])}{self.mark(rows[0])}": rows for at, rows in groups.items()
+        }
         self.costs = measured.costs
         self.idle_power_w = {
             case.row["variant"]: power
             for case in measured.served
             if (power := case.value("gpu_power_idle_w")) is not None
         }
+
+    def mark(self, row: dict[str, Any]) -> str:
+        """Return the mark of a load point that the front end limits."""
+        return at_front_end(row, self.behind_front_end)
 
 
 def section(measured: Measured) -> Section:
@@ -93,7 +102,7 @@ def _verdicts(measured: Measured, words: Answer, most: int | None) -> str:
         return ""
     cells = [
         [
-            text(where_of(row)),
+            text(where_of(row) + words.mark(row)),
             text(marked(row["variant"], measured.dummies, measured.failing)),
             *(verdicts.verdict_cell(row["cells"].get(metric)) for metric in words.heads),
         ]
@@ -112,11 +121,12 @@ def _comparison(measured: Measured) -> Table:
         more = {"acceptance_length": "Acceptance length", **more}
     cells = []
     for row in rows:
+        workload, load_point = place_of(row)
         name = marked(row["variant"], measured.dummies, measured.failing)
         several = f", {row['ok']} of {row['measurements']}" if row["measurements"] > 1 else ""
         cells.append(
             [
-                *place_of(row),
+                *(workload, load_point + at_front_end(row, measured.behind_front_end)),
                 f"{name} (baseline)" if row["variant"] == baseline else name,
                 row["status"] + several,
                 f"{row['requests']:,}" if row["ok"] else NONE,

@@ -3,6 +3,7 @@
 Sentences describe what was measured. They call nothing faster or slower: that takes an interval.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -20,6 +21,7 @@ from servetune.analysis.wording import (
 )
 from servetune.metrics import JUDGED, METRIC, Metric
 from servetune.plan.planned import Plan
+from servetune.report.marks import at_front_end
 from servetune.tables.frames import grouped, known, numbers, records_of
 
 LIGHTEST = METRIC["tpot_p50_ms"], "lowest median TPOT"
@@ -28,26 +30,35 @@ HEAVIEST = METRIC["output_throughput_tok_s"], "highest output throughput"
 
 
 def headline(
-    plan: Plan, comparison: pd.DataFrame, failing: dict[str, str]
+    plan: Plan,
+    comparison: pd.DataFrame,
+    failing: dict[str, str],
+    behind_front_end: Collection[tuple[str, str]],
 ) -> list[tuple[str, str]]:
     """Say which variant had the best numbers under the lightest and the heaviest load.
 
-    `failing` says of a variant which bounds of quality it fails. Returns the place (workload and
-    load) and what was measured there, for each workload.
+    `failing` says of a variant which bounds of quality it fails, and the load points
+    `behind_front_end` get a mark. Returns the place (workload and load) and what was measured
+    there, for each workload.
     """
     sentences = []
     for rows in grouped(records_of(comparison), lambda row: row["workload"]).values():
         loads = grouped(rows, lambda row: row["load_point"]).values()
         measured = [here for here in loads if any(row["ok"] for row in here)]
         if len(measured) > 1:
-            sentences.append(_best(plan, measured[0], *LIGHTEST, failing))
+            sentences.append(_best(plan, measured[0], *LIGHTEST, failing, behind_front_end))
         if measured:
-            sentences.append(_best(plan, measured[-1], *HEAVIEST, failing))
+            sentences.append(_best(plan, measured[-1], *HEAVIEST, failing, behind_front_end))
     return [sentence for sentence in sentences if sentence]
 
 
 def _best(
-    plan: Plan, rows: list[dict[str, Any]], metric: Metric, words: str, failing: dict[str, str]
+    plan: Plan,
+    rows: list[dict[str, Any]],
+    metric: Metric,
+    words: str,
+    failing: dict[str, str],
+    behind_front_end: Collection[tuple[str, str]],
 ) -> tuple[str, str] | None:
     measured = [row for row in rows if known(row[metric.name]) is not None]
     if not measured:
@@ -65,7 +76,7 @@ def _best(
     value = f"{number(best[metric.name])} {metric.unit}"
     poor = f", but {why}" if (why := failing.get(best["variant"])) else ""
     sentence = f"{name} has the {words}, {value}{against}{alone}{without}{poor}."
-    return f"{best['workload']}, {load_of(best)}", sentence
+    return f"{best['workload']}, {load_of(best)}{at_front_end(best, behind_front_end)}", sentence
 
 
 def by_variant(plan: Plan, comparison: pd.DataFrame) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Distributions of latency, and its percentiles with intervals."""
+"""Distributions of latency, its percentiles with intervals, and where it goes."""
 
 from typing import Any
 
@@ -7,10 +7,13 @@ import pandas as pd
 from servetune.analysis.launches import INTERVALS, percentile_intervals
 from servetune.analysis.wording import NONE, number, where_of, whole
 from servetune.metrics import METRIC
+from servetune.report.gfm import details, table_of
 from servetune.report.grammar import heaviest, places_of
 from servetune.report.latency.charts import LATENCIES, distribution
+from servetune.report.latency.parts import LATENCIES as PARTS
+from servetune.report.latency.parts import parts_table, placed, stack
 from servetune.report.measured import Measured
-from servetune.report.section import Section
+from servetune.report.section import Fit, Section
 from servetune.report.table import Cell, Name, Table
 from servetune.tables.frames import grouped, known, records_of
 
@@ -18,16 +21,31 @@ from servetune.tables.frames import grouped, known, records_of
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no request has a latency."""
     of = measured.distributions, measured.variants
-    charts = {f"distribution-{latency}": distribution(*of, latency) for latency in LATENCIES}
-    if not (charts["distribution-ttft"] or charts["distribution-e2e"]):
+    drawn = {f"distribution-{latency}": distribution(*of, latency) for latency in LATENCIES}
+    if not (drawn["distribution-ttft"] or drawn["distribution-e2e"]):
         return None
+    place = heaviest(measured.distributions)
+    made = placed(measured.cases, measured.variants)
+    stacks = {f"parts-{name}": stack(made, measured.variants, name, place) for name in PARTS}
     words = {
         "captions": {f"distribution-{latency}": title for latency, title in LATENCIES.items()},
         "places": places_of(measured.distributions),
-        "place": heaviest(measured.distributions),
+        "place": place,
+        "parts": parts_table(made),
+        "stacks": {f"parts-{name}": title for name, title in PARTS.items()},
         "percentiles": percentile_table(measured.points, *of),
     }
-    return Section("latency", "Latency distributions", words, charts, link="Latency")
+    return Section(
+        *("latency", "Latency", words, {**drawn, **stacks}),
+        lambda fit: _markdown(measured, parts_table(made), fit) if made else None,
+    )
+
+
+def _markdown(measured: Measured, parts: Table, fit: Fit) -> str:
+    means = (
+        "Means in ms: the engine's by its own clock, the front end what the client saw beyond it."
+    )
+    return details(parts.label, table_of(measured, parts, fit.rows, after=means))
 
 
 def percentile_table(table: pd.DataFrame, quantiles: pd.DataFrame, variants: list[str]) -> Table:

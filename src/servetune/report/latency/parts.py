@@ -1,0 +1,123 @@
+"""Where the latency goes: queue, prefill and decode of the engine, and the front end."""
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from servetune.analysis.findings.gather import Case
+from servetune.analysis.latency_parts import Parts, latency_parts
+from servetune.analysis.wording import ms, number, percent, where_of
+from servetune.report.grammar import (
+    Spec,
+    at_place,
+    distinct,
+    hiding,
+    layered,
+    says,
+    short,
+    spec,
+)
+from servetune.report.table import Cell, Name, Table
+from servetune.tables.frames import grouped
+
+NAMES = ("queue", "prefill", "decode", "front end")
+LATENCIES = {"ttft": "Mean TTFT", "e2e": "Mean E2E latency"}
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The parts of one variant's latency at one load point, over its ok repeats."""
+
+    variant: str
+    where: str
+    parts: Parts
+
+    def of(self, latency: str) -> list[float]:
+        """Return the parts of `ttft` or `e2e` in milliseconds, by NAMES."""
+        p, is_ttft = self.parts, latency == "ttft"
+        decode_ms = 0.0 if is_ttft else p.decode_ms
+        front_end_ms = p.front_end_ttft_ms if is_ttft else p.front_end_ms
+        return [p.queue_ms, p.prefill_ms, decode_ms, front_end_ms]
+
+
+def placed(cases: Iterable[Case], variants: list[str]) -> list[Placed]:
+    """Take the repeats of a load point together, where their parts are known."""
+    known = [
+        (case.row, parts)
+        for case in cases
+        if case.row["status"] == "ok" and (parts := latency_parts(case.row))
+    ]
+    made = [
+        Placed(variant, where, Parts(*np.mean([astuple(parts) for _, parts in same], axis=0)))
+        for (where, variant), same in grouped(
+            known, lambda of: (where_of(of[0]), of[0]["variant"])
+        ).items()
+    ]
+    places = list(dict.fromkeys(each.where for each in made))
+    return sorted(made, key=lambda each: (places.index(each.where), variants.index(each.variant)))
+
+
+def stack(made: list[Placed], variants: list[str], latency: str, where: str) -> Spec | None:
+    """Draw the parts of a latency as a bar a variant; `where` is shown first. None without any."""
+    rows: list[dict[str, Any]] = [
+        {
+            "variant": each.variant,
+            "where": each.where,
+            "part": [name for name, value in zip(NAMES, values, strict=True) if value],
+            "value": [short(value) for value in values if value],
+        }
+        for each in made
+        for values in [each.of(latency)]
+    ]
+    if not rows:
+        return None
+    title, lanes = LATENCIES[latency], [v for v in variants if v in distinct(rows, "variant")]
+    order = f"indexof({list(NAMES)}, datum.part)"
+    bars = (
+        at_place()
+        .transform_flatten(["part", "value"])
+        .transform_calculate(order=order, shown="format(datum.value, '.3s') + ' ms ' + datum.part")
+        .mark_bar()
+        .encode(
+            alt.X("value:Q", stack="zero", axis=alt.Axis(title=f"{title} (ms)", tickCount=5)),
+            alt.Y(
+                "variant:N", sort=lanes, scale=alt.Scale(domain=lanes), axis=alt.Axis(title=None)
+            ),
+            alt.Color(
+                "part:N",
+                scale=alt.Scale(domain=list(NAMES), range="ordinal"),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            alt.Order("order:Q"),
+            tooltip=[
+                alt.Tooltip("variant:N", title="variant"),
+                alt.Tooltip("shown:N", title=title),
+            ],
+        )
+    )
+    facts = [
+        f"{row['variant']} "
+        + ", ".join(f"{p} {ms(v)}" for p, v in zip(row["part"], row["value"], strict=True))
+        for row in rows
+        if row["where"] == where
+    ]
+    description = f"{title} by its parts. At {where}: {says(facts)}"
+    chart = hiding(layered(bars), where=where)
+    return spec(chart, description, 26 * len(lanes) + 20, rows=rows)
+
+
+def parts_table(made: list[Placed]) -> Table:
+    """Make a row a (load point, variant), in milliseconds."""
+    heads = ("Variant", "Load point", *map(str.capitalize, NAMES), "E2E", "TTFT")
+    more = ("Front end of TTFT", "Front end of E2E")
+    rows = [_cells(each, each.parts) for each in made]
+    return Table("Where the latency goes", (*heads, *more), rows, heads[:2], ("tall", "figures"))
+
+
+def _cells(of: Placed, parts: Parts) -> list[Cell]:
+    means_ms = parts.e2e_ms, parts.ttft_ms, parts.front_end_ttft_ms
+    values = [*of.of("e2e"), *means_ms]
+    return [Name(of.variant), of.where, *map(number, values), percent(parts.front_end_ratio)]
