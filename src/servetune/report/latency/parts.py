@@ -99,10 +99,10 @@ def stack(made: list[Placed], variants: list[str], latency: str, where: str) -> 
         )
     )
     facts = [
-        f"{row['variant']} "
-        + ", ".join(f"{p} {ms(v)}" for p, v in zip(row["part"], row["value"], strict=True))
+        f"{row['variant']} ({', '.join(parts)})"
         for row in rows
         if row["where"] == where
+        for parts in [[f"{p} {ms(v)}" for p, v in zip(row["part"], row["value"], strict=True)]]
     ]
     description = f"{title} by its parts. At {where}: {says(facts)}"
     chart = hiding(layered(bars), where=where)

@@ -188,6 +188,11 @@ def test_clients_that_send_independently_or_are_not_known_to_be_are_not_told(
     assert "lockstep" not in find(case(FIXED_1_64, card={"send_crowding": crowding}))
 
 
+def test_a_queue_in_front_of_a_kv_cache_of_unknown_use_is_not_called_a_full_one() -> None:
+    untold = case(FIXED_4_256, queue=0.9, kv_cache_usage_max_ratio=None, waiting_mean=None)
+    assert "kv-bound" not in find(untold)
+
+
 def test_a_neighbour_is_not_taken_for_the_cost_of_a_step() -> None:
     slow = Seen(8, 30.0, 30.0, 60, 250)
     broken = json.dumps([{"rule": "other-gpu-processes", "is_broken": True}])

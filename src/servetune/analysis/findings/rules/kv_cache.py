@@ -26,8 +26,8 @@ _CAPACITY = re.compile(
 def kv_bound(case: Case) -> Finding | None:
     """The KV cache is full: requests are preempted, or wait for blocks.
 
-    Without telemetry, requests that wait although `max_num_seqs` would admit them all can only
-    wait for the KV cache, unless drafts fill the tokens of a step.
+    Where the server told nothing at all, requests that wait although `max_num_seqs` would admit
+    them all are taken to wait for the KV cache, unless drafts fill the tokens of a step.
     """
     if not case.has_numbers:
         return None
@@ -36,6 +36,7 @@ def kv_bound(case: Case) -> Finding | None:
     limit, concurrency = case.value("max_num_seqs"), case.value("concurrency")
     is_left = (
         usage is None
+        and case.value("queue_time_mean_ms") is None
         and limit is not None
         and concurrency is not None
         and concurrency <= limit
