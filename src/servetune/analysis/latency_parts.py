@@ -64,16 +64,15 @@ def latency_parts(row: dict[str, Any]) -> Parts | None:
     Records without the client's means over the server's requests have those over the counted
     requests; they do where these are the same but for a few.
     """
-    queue_ms, prefill_ms = (known(row.get(f"{name}_time_mean_ms")) for name in ("queue", "prefill"))
-    ttft_ms, e2e_ms = (known(row.get(f"answered_{name}_mean_ms")) for name in ("ttft", "e2e"))
-    decode_ms = known(row.get("decode_time_mean_ms"))
-    if ttft_ms is None and _is_over_counted(row):
-        ttft_ms, e2e_ms = (known(row.get(f"{name}_mean_ms")) for name in ("ttft", "e2e"))
-        decode_ms = _decode_ms(row) if decode_ms is None else decode_ms
-    if None in (queue_ms, prefill_ms, decode_ms, ttft_ms, e2e_ms):
+    engine = [known(row.get(f"{name}_time_mean_ms")) for name in ("queue", "prefill", "decode")]
+    client = [known(row.get(f"answered_{name}_mean_ms")) for name in ("ttft", "e2e")]
+    if None in client and _is_over_counted(row):
+        client = [known(row.get(f"{name}_mean_ms")) for name in ("ttft", "e2e")]
+        engine[2] = _decode_ms(row) if engine[2] is None else engine[2]
+    parts_ms = [value for value in (*engine, *client) if value is not None]
+    if len(parts_ms) < len(engine) + len(client):
         return None
-    assert queue_ms is not None and prefill_ms is not None and decode_ms is not None
-    assert ttft_ms is not None and e2e_ms is not None
+    queue_ms, prefill_ms, decode_ms, ttft_ms, e2e_ms = parts_ms
     before = max(0.0, ttft_ms - queue_ms - prefill_ms)
     return Parts(
         queue_ms=queue_ms,

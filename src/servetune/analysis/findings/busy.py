@@ -7,7 +7,7 @@ from servetune.analysis.wording import proportion, whole
 WORTH = 1.2
 AT_ONCE = 2.0
 NEARLY = 0.9
-BUSY_CORE = 0.7
+BUSY_CORE = 0.5
 FULL_KV_CACHE = 0.9
 BUSY_DEVICE = 0.7
 CROWDED = 1.3
@@ -23,8 +23,8 @@ def front_end_limit(case: Case) -> Parts | None:
     """Return the parts of a latency that the front end limits; None where nothing shows that.
 
     - Requests, or their decode alone, last `WORTH` times as long for the client as in the engine.
-    - Some wait in the front end at once (Little's law), and it takes its core. Where that is not
-      known, the client must be known to have had time to spare.
+    - Some wait in the front end at once (Little's law), and it takes half of a core or more: waves
+      leave it idle in between. Where that is not known, the client must be known to take less.
     - The engine runs fewer than are in flight, and neither batch nor KV cache is full.
     - The client breaks no rule of validity.
     """

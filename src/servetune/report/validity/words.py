@@ -195,7 +195,7 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
     unjudged: tuple[tuple[str, float | None, Callable[[float], str]], ...] = (
         ("Client memory", card.client_memory_bytes, lambda value: f"{number(value / 2**20)} MiB"),
         ("Front end, of one core", card.front_end_cpu_ratio, share),
-        ("Sends close together, of chance", card.send_crowding, ratio),
+        ("Sends close together", card.send_crowding, lambda value: f"{ratio(value)} chance"),
         ("Requests left out as too long", card.rejected_requests, whole),
         ("Requests cut to fit", card.truncated_requests, whole),
     )
