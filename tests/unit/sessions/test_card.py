@@ -56,6 +56,13 @@ def test_a_dataset_that_ends_before_the_duration_is_told() -> None:
     assert card(replies, rows(3), concurrency=1, requests=3).ended_early is None
 
 
+def test_clients_that_all_send_together_are_told() -> None:
+    waves = [reply(4 * wave + i, 1.0 * wave) for wave in range(6) for i in range(4)]
+    crowding = card(waves, rows(24), concurrency=4, requests=24).send_crowding
+    assert crowding is not None and crowding > 2
+    assert card(waves, rows(24), rate_rps=4, requests=24).send_crowding is None
+
+
 def test_prompts_that_share_nothing_imply_no_hits() -> None:
     dataset: list[Any] = [{"prompt": [i] * 64, "output_tokens": 3} for i in range(4)]
     replies = [reply(i, float(i), input_tokens=64) for i in range(4)]
