@@ -27,6 +27,7 @@ import pandas as pd
 
 from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
+from servetune.load.throughput import ends_s, throughput
 from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
 from servetune.records.loads import Load
 from servetune.records.measurements import Metrics, TurnMetrics
@@ -148,20 +149,22 @@ def latencies(requests: pd.DataFrame) -> dict[str, np.ndarray[Any, np.dtype[np.f
     return {name: ok[f"{name}_ms"].explode().dropna().to_numpy(float) for name in LATENCIES}
 
 
-def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
+def aggregate(requests: pd.DataFrame, grown: Counters, load: Load) -> Metrics:
     """Aggregate a request table and what the server's counters grew by while it was made.
 
     Metrics are over the counted requests that are ok. The duration runs from the first of them
-    sent to the last token received, so that every generator's throughput means the same.
+    sent to the last token received. Requests and input tokens a second are the output throughput
+    by the mean answer, so that all three are over the same part of the load.
     """
     counted = requests[requests["is_counted"]]
     ok = counted[counted["is_ok"]]
-    ends_s = ok["start_s"] + ok["e2e_ms"].astype(float) / 1e3
-    duration_s = float(ends_s.max() - counted["start_s"].min()) if len(ok) else 0.0
+    duration_s = float(ends_s(ok).max() - counted["start_s"].min()) if len(ok) else 0.0
     input_tokens, output_tokens = int(ok["input_tokens"].sum()), int(ok["output_tokens"].sum())
+    output = throughput(requests, load)
+    full_s = output_tokens / output.output_tok_s if output.output_tok_s else duration_s
 
     def per_second(amount: float) -> float:
-        return amount / duration_s if duration_s else 0.0
+        return amount / full_s if full_s else 0.0
 
     spread: dict[str, float] = {}
     for name, values_ms in latencies(requests).items():
@@ -181,8 +184,10 @@ def aggregate(requests: pd.DataFrame, grown: Counters) -> Metrics:
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         request_throughput_rps=per_second(len(ok)),
-        output_throughput_tok_s=per_second(output_tokens),
+        output_throughput_tok_s=output.output_tok_s,
         total_throughput_tok_s=per_second(input_tokens + output_tokens),
+        throughput_window=output.window,
+        throughput_is_uncertain=output.is_uncertain,
         **spread,
         **by_server,
     )

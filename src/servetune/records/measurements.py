@@ -15,11 +15,15 @@ from servetune.study.base import Id
 
 Status = Literal["ok", "failed", "invalid"]
 
+ThroughputWindow = Literal["whole load", "while full"]
+"""Over which part of a load its throughputs are: see `servetune.load.throughput`."""
+
 
 class Metrics(Record):
     """Aggregates of one measurement, over its counted (not warm-up) requests.
 
-    Latencies are in milliseconds, throughputs per second of the load's duration.
+    Latencies are in milliseconds, throughputs per second of `throughput_window`; None, of an older
+    record, is the whole load, and whether it is uncertain is then not known.
     `acceptance_length` is tokens emitted per verification step (1 + accepted / drafts),
     `acceptance_ratio` accepted over drafted tokens; both are None without speculation.
     `queue_time_mean_ms`, `prefill_time_mean_ms`, `decode_time_mean_ms` and `server_tpot_mean_ms`
@@ -37,6 +41,8 @@ class Metrics(Record):
     request_throughput_rps: float
     output_throughput_tok_s: float
     total_throughput_tok_s: float
+    throughput_window: ThroughputWindow | None = None
+    throughput_is_uncertain: bool | None = None
     ttft_mean_ms: float | None = None
     ttft_p50_ms: float | None = None
     ttft_p90_ms: float | None = None

@@ -110,7 +110,7 @@ def measure(
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
-    metrics = aggregate(requests, grown)
+    metrics = aggregate(requests, grown, load)
     launch = bench.sampler.samples()
     samples, resting = launch[launch["measurement"] == measurement.id], rested(launch)
     ratio, reasons = throttling(samples)

@@ -32,7 +32,7 @@ def test_a_single_token_has_no_tpot() -> None:
 
 
 def test_throughput_counts_from_the_first_request_to_the_last_token() -> None:
-    metrics = aggregate(table(reply(0, 7.0, e2e_s=1.0), reply(1, 6.0, e2e_s=1.0)), {})
+    metrics = aggregate(table(reply(0, 7.0, e2e_s=1.0), reply(1, 6.0, e2e_s=1.0)), {}, load())
     assert metrics.duration_s == pytest.approx(2.0)
     assert metrics.output_throughput_tok_s == pytest.approx(3.0)
     assert metrics.request_throughput_rps == pytest.approx(1.0)
@@ -47,14 +47,14 @@ def test_requests_are_ordered_by_their_sending_and_start_at_zero() -> None:
 
 def test_failed_requests_are_counted_and_in_no_latency() -> None:
     made = table(reply(0, 0.0, ttft_s=0.2), failed(1, 0.1))
-    metrics = aggregate(made, {})
+    metrics = aggregate(made, {}, load())
     assert (metrics.requests, metrics.completed_requests, metrics.failed_requests) == (2, 1, 1)
     assert metrics.ttft_mean_ms == pytest.approx(200)
     assert made["error"].dropna().tolist() == ["Internal Server Error"]
 
 
 def test_nothing_answered_gives_no_latency_and_no_throughput() -> None:
-    metrics = aggregate(table(failed(0, 0.0)), {})
+    metrics = aggregate(table(failed(0, 0.0)), {}, load())
     assert metrics.ttft_p50_ms is None
     assert metrics.output_throughput_tok_s == 0
     assert quantiles(table(failed(0, 0.0))) == {}
@@ -64,7 +64,7 @@ def test_while_the_load_settles_and_cools_down_nothing_is_counted() -> None:
     replies = [reply(i, float(i), ttft_s=0.1 * (i + 1)) for i in range(5)]
     made = table(*replies, settle_requests=2, cooldown_requests=1)
     assert list(made["is_counted"]) == [False, False, True, True, False]
-    metrics = aggregate(made, {})
+    metrics = aggregate(made, {}, load())
     assert metrics.requests == 2
     assert metrics.ttft_mean_ms == pytest.approx(350)
     assert metrics.duration_s == pytest.approx(1.7)
@@ -72,7 +72,7 @@ def test_while_the_load_settles_and_cools_down_nothing_is_counted() -> None:
 
 def test_a_request_that_the_end_cut_off_is_neither_counted_nor_failed() -> None:
     cut = reply(1, 0.5, error="cancelled", ttft_s=None, e2e_s=None, itl_s=[], is_cut=True)
-    metrics = aggregate(table(reply(0, 0.0), cut), {})
+    metrics = aggregate(table(reply(0, 0.0), cut), {}, load())
     assert (metrics.requests, metrics.failed_requests) == (1, 0)
 
 
@@ -84,9 +84,9 @@ def test_prefix_cache_hits_of_requests_that_were_cut_off_are_not_counted() -> No
     ok = (reply(i, 0.1 * i, input_tokens=100, cached_tokens=16) for i in range(2))
     cut = reply(2, 0.5, error=CUT, ttft_s=None, e2e_s=None, itl_s=[], is_cut=True)
     grown = {"prefix_cache_queries": 300.0, "prefix_cache_hits": 128.0}
-    assert aggregate(table(*ok, cut), grown).prefix_cache_hit_ratio == pytest.approx(0.16)
+    assert aggregate(table(*ok, cut), grown, load()).prefix_cache_hit_ratio == pytest.approx(0.16)
     untold = reply(0, 0.0, cached_tokens=None)
-    assert aggregate(table(untold, cut), grown).prefix_cache_hit_ratio is None
+    assert aggregate(table(untold, cut), grown, load()).prefix_cache_hit_ratio is None
 
 
 def test_in_an_open_loop_a_request_is_late_against_its_arrival() -> None:
@@ -149,7 +149,7 @@ def test_acceptance_is_what_the_servers_counters_grew_by() -> None:
         "prefix_cache_hits": 5.0,
         "preemptions": 2.0,
     }
-    metrics = aggregate(table(reply(0, 0.0)), grown)
+    metrics = aggregate(table(reply(0, 0.0)), grown, load())
     assert metrics.acceptance_length == pytest.approx(2.5)
     assert metrics.acceptance_ratio == pytest.approx(0.5)
     assert metrics.acceptance_by_position == pytest.approx([0.9, 0.4, 0.2])
@@ -166,7 +166,7 @@ def test_the_server_tells_its_own_times_of_the_requests_that_it_finished() -> No
         "decode_time_s": 2.0,
         "e2e_time_s": 2.8,
     }
-    metrics = aggregate(table(reply(0, 0.0)), grown)
+    metrics = aggregate(table(reply(0, 0.0)), grown, load())
     assert metrics.queue_time_mean_ms == pytest.approx(50)
     assert metrics.prefill_time_mean_ms == pytest.approx(100)
     assert metrics.decode_time_mean_ms == pytest.approx(500)
@@ -199,4 +199,4 @@ def test_a_request_table_survives_parquet(tmp_path: object) -> None:
     made = table(reply(0, 0.0), failed(1, 0.1))
     path = f"{tmp_path}/requests.parquet"
     made.to_parquet(path, index=False)
-    assert aggregate(pd.read_parquet(path), {}) == aggregate(made, {})
+    assert aggregate(pd.read_parquet(path), {}, load()) == aggregate(made, {}, load())
