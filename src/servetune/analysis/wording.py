@@ -90,7 +90,7 @@ def span(values: list[float], write: Any = ratio) -> str:
 def load_of(row: dict[str, Any]) -> str:
     """Say a load point in words: concurrency 8, 2.5 requests/s, or batch, all at once."""
     concurrency, rate = known(row.get("concurrency")), known(row.get("rate_rps"))
-    if rate is None and concurrency is not None and "t" not in row["load_point"]:
+    if is_closed_loop(row):
         return f"concurrency {concurrency:g}"
     cap = "" if concurrency is None else f", at most {concurrency:g} in flight"
     if rate is not None:
@@ -110,6 +110,12 @@ def is_batch(row: dict[str, Any]) -> bool:
     """Tell whether a load point sends all of its requests at once: it has no rate to draw."""
     rate = known(row["rate_rps"])
     return rate is not None and math.isinf(rate)
+
+
+def is_closed_loop(row: dict[str, Any]) -> bool:
+    """Tell whether clients send again once they are answered, and nothing else sets the pace."""
+    concurrency, rate = known(row.get("concurrency")), known(row.get("rate_rps"))
+    return concurrency is not None and rate is None and "t" not in row["load_point"]
 
 
 def where_of(row: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from servetune.metrics import JUDGED, METRIC
 from servetune.report.capacity.words import Found
 from servetune.report.gfm import bullets, details, pipe_table, text
 from servetune.report.quality import words as quality
+from servetune.report.throughput import with_ends
 from servetune.report.verdicts import resolved, verdict_cell
 from servetune.tables.frames import known, records_of
 
@@ -69,6 +70,12 @@ def _cautions(comparison: Comparison, installed: list[Change]) -> list[str]:
         notes.append(
             "The two sides were measured at different times, not interleaved: a change of the"
             " machine in between is part of the ratios. Variants of one study are interleaved."
+        )
+    older = [side.label for side in (comparison.base, comparison.here) if with_ends(side.table)]
+    if len(older) == 1:
+        notes.append(
+            f"Throughputs of {older[0]} cover the ends of closed loops, those of the other side do"
+            " not: where lengths vary, that is part of their ratios."
         )
     if any(change.name in ("host", "GPU") for change in installed):
         notes.append("The two sides were measured on different machines.")

@@ -1,7 +1,7 @@
 """What a reader has to know before reading any number."""
 
 from servetune.analysis.wording import listed, text_of, where_of
-from servetune.report import provenance, verdicts
+from servetune.report import provenance, throughput, verdicts
 from servetune.report.marks import DUMMY, FRONT_END
 from servetune.report.measured import Measured
 from servetune.report.quality.words import warnings
@@ -14,6 +14,7 @@ def notes(measured: Measured) -> list[str]:
     return [
         *warnings(measured.plan, measured.answers),
         *verdicts.cautions(measured.plan, measured.judgement),
+        *throughput.cautions(measured.points),
         *([DUMMY] if measured.dummies else []),
         *(
             f"{FRONT_END} At {' · '.join(place)} the front end limits {listed(variants)}, not the"

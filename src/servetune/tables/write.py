@@ -83,6 +83,7 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "rule": rule,
         "reason": reason,
         **(record.metrics.model_dump() if record.metrics else empty),
+        "throughput_window": _throughput_window(record.metrics),
         **_costs(record, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),
@@ -98,6 +99,11 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "launch": record.launch,
         "measurement": record.measurement,
     }
+
+
+def _throughput_window(metrics: Metrics | None) -> str | None:
+    """Return over which part of the load the throughputs are: an older record has all of it."""
+    return (metrics.throughput_window or "whole load") if metrics else None
 
 
 def _costs(record: MeasurementRecord, price_usd_per_hour: float | None) -> dict[str, float | None]:

@@ -1,11 +1,13 @@
 """A pull request shows capacities and quality of both revisions, where there are any."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from servetune.compare.markdown import capacity_table, quality_table
+from servetune.compare.comparison import Comparison
+from servetune.compare.markdown import capacity_table, quality_table, render_comparison
 from servetune.compare.sides import Side
 from servetune.tables.capacity import CAPACITIES
 from servetune.tables.quality import QUALITIES
@@ -82,3 +84,21 @@ def test_an_answer_that_was_refused_tells_why() -> None:
     refused = answers("eagle3", status="failed", reason="the server refused a document")
     row = line_of(quality_table(side(), side(quality=[refused])), "eagle3")
     assert "| \N{EN DASH} | the server refused a document |" in row
+
+
+def test_throughputs_over_different_parts_of_the_loads_are_told_to_be_so() -> None:
+    """An older revision measured closed loops with their ends."""
+
+    def revision(label: str, is_uncertain: bool | None) -> Side:
+        row = {"variant": "bf16", "workload": "text", "load_point": "c8", "repeat": 1}
+        row |= {"status": "ok", "concurrency": 8.0, "rate_rps": None, "started_at": None}
+        table = pd.DataFrame([{**row, "throughput_is_uncertain": is_uncertain}])
+        return replace(side(), label=label, table=table)
+
+    def told(base: bool | None, here: bool | None) -> str:
+        sides = revision("main", base), revision("this revision", here)
+        return render_comparison(Comparison(*sides, 0.03, [], _NONE, _NONE, [], True))
+
+    assert "Throughputs of main cover the ends of closed loops" in told(None, False)
+    assert "cover the ends" not in told(None, None)
+    assert "cover the ends" not in told(False, False)

@@ -5,6 +5,7 @@ from servetune.metrics import METRIC
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Name, Styled, Table
+from servetune.report.throughput import window_of
 from servetune.tables.frames import records_of
 
 SAID = "Latencies in milliseconds; invalid rows show what was measured, and count nowhere else."
@@ -33,11 +34,12 @@ def section(measured: Measured) -> Section:
             *(Name(row["variant"]), row["workload"], row["load_point"], str(row["repeat"])),
             Styled(row["status"], f"status {row['status']}"),
             *(write(row[name]) for name, (_, write) in columns.items()),
+            window_of(row),
             row["measurement"],
         ]
         for row in records_of(measured.table)
     ]
-    texts = ("Variant", "Workload", "Load point", "Repeat", "Status", "Measurement")
-    heads = (*texts[:5], *(head for head, _ in columns.values()), texts[5])
+    texts = ("Variant", "Workload", "Load point", "Repeat", "Status", "Throughput", "Measurement")
+    heads = (*texts[:5], *(head for head, _ in columns.values()), *texts[5:])
     table = Table("All measurements", heads, rows, texts, css=("tall", "dense figures"))
     return Section("measurements", "All measurements", Plain(SAID, table), link="Measurements")
