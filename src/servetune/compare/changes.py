@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from servetune.compare.sides import Side
+from servetune.records.sessions import Launch
 
 NONE = "\N{EN DASH}"
 
+CHOSEN, IGNORED = "chosen at start: ", "ignored by the server"
+
 FIRST = (
+    CHOSEN,
+    IGNORED,
     "scheduler_config.",
     "cache_config.",
     "compilation_config.cudagraph",
@@ -74,14 +79,15 @@ def resolved_changes(base: Side, here: Side) -> list[Change]:
     changed: dict[tuple[str, str, str], list[str]] = {}
     common = [name for name in here.variants if name in base.variants]
     for variant in common:
-        before, after = _resolved(base, variant), _resolved(here, variant)
-        if not before or not after:
-            continue
-        for name in sorted(before.keys() | after.keys(), key=_rank):
-            one, other = before.get(name, {show(None)}), after.get(name, {show(None)})
-            if one.isdisjoint(other):
-                change = (name, " or ".join(sorted(one)), " or ".join(sorted(other)))
-                changed.setdefault(change, []).append(variant)
+        for read in (_resolved, _chosen):
+            before, after = read(base, variant), read(here, variant)
+            if not before or not after:
+                continue
+            for name in sorted(before.keys() | after.keys(), key=_rank):
+                one, other = before.get(name, {show(None)}), after.get(name, {show(None)})
+                if one.isdisjoint(other):
+                    change = (name, " or ".join(sorted(one)), " or ".join(sorted(other)))
+                    changed.setdefault(change, []).append(variant)
     return [
         Change(*change, () if variants == common else tuple(variants))
         for change, variants in sorted(changed.items(), key=lambda item: _rank(item[0][0]))
@@ -120,12 +126,29 @@ def show(value: Any) -> str:
 def _resolved(side: Side, variant: str) -> dict[str, set[str]]:
     """The values of the resolved configuration that the launches of a variant told, by name."""
     values: dict[str, set[str]] = {}
-    sessions = [session for session in side.sessions.values() if session.variant == variant]
-    for launch in (launch for session in sessions for launch in session.launches):
-        for name, value in leaves(launch.server_info.get("vllm_config") or {}):
+    for launch in _launches(side, variant):
+        config = launch.server_info.get("vllm_config")
+        for name, value in leaves(config) if config else ():
             if _matters(name, value):
                 values.setdefault(name, set()).add(show(value))
     return values
+
+
+def _chosen(side: Side, variant: str) -> dict[str, set[str]]:
+    """What the launches of a variant chose only as they started, and ignored; empty: not known."""
+    values: dict[str, set[str]] = {}
+    for launch in _launches(side, variant):
+        if launch.choices is not None:
+            told = "; ".join(sorted(launch.ignored or []))
+            values.setdefault(IGNORED, set()).add(told or NONE)
+            for name, value in launch.choices.items():
+                values.setdefault(f"{CHOSEN}{name}", set()).add(value)
+    return values
+
+
+def _launches(side: Side, variant: str) -> list[Launch]:
+    sessions = (session for session in side.sessions.values() if session.variant == variant)
+    return [launch for session in sessions for launch in session.launches]
 
 
 def _matters(name: str, value: Any) -> bool:

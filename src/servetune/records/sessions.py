@@ -91,7 +91,9 @@ class Launch(Record):
 
     `environment` holds only the variables that servetune or the study set, never a token.
     `server_info` is the configuration as the server reports it. `ceilings` are those measured on
-    one device of the host; None where the engine cannot measure them.
+    one device of the host; None where the engine cannot measure them. `choices` are what the
+    server decided only as it started, such as its attention backend, by name; `ignored` are the
+    settings that it ignored or changed, in its own words; None where they are not known.
     """
 
     launch: int
@@ -104,6 +106,8 @@ class Launch(Record):
     stopped_at: str | None = None
     server: ServerFacts = ServerFacts()
     server_info: dict[str, Any] = {}
+    choices: dict[str, str] | None = None
+    ignored: list[str] | None = None
     versions: dict[str, str] = {}
     git: dict[str, Any] = {}
     host: dict[str, Any] = {}

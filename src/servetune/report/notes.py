@@ -1,7 +1,7 @@
 """What a reader has to know before reading any number."""
 
 from servetune.analysis.wording import listed, text_of, where_of
-from servetune.report import provenance, throughput, verdicts
+from servetune.report import choices, provenance, throughput, verdicts
 from servetune.report.marks import DUMMY, FRONT_END
 from servetune.report.measured import Measured
 from servetune.report.quality.words import warnings
@@ -25,5 +25,6 @@ def notes(measured: Measured) -> list[str]:
             f"No ratios at {listed(dict.fromkeys(map(where_of, rows)))}: {why}."
             for why, rows in grouped(lacking, lambda row: row["no_ratio"]).items()
         ),
+        *choices.cautions(measured.sessions),
         *provenance.cautions(measured.table, measured.sessions),
     ]

@@ -158,7 +158,7 @@ class ServerLaunch:
             return None
         info = server.info()
         facts = server.facts(self._launch.versions.get("vllm"), info)
-        self._note(status="ok", server=facts, server_info=info)
+        self._note(status="ok", server=facts, server_info=info, **server.choices())
         self._say(f"ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens")
         return facts
 

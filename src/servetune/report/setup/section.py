@@ -7,6 +7,7 @@ import pandas as pd
 from servetune.analysis.wording import plural
 from servetune.plan.planned import Measurement
 from servetune.records.loads import Load
+from servetune.report import choices
 from servetune.report.measured import Measured
 from servetune.report.provenance import (
     commit_of,
@@ -38,6 +39,8 @@ def setup(measured: Measured) -> dict[str, list[str]]:
             *distinct(map(devices_of, launches)),
         ],
         "Engine": [*plan.engines, *distinct(map(versions_of, launches))],
+        "Chosen at start": choices.chosen(measured.sessions),
+        "Ignored by the server": choices.ignored(measured.sessions),
         "Models": [_model(id, model.source) for id, model in plan.models.items()],
         "Workloads": [_workload(name, sent) for name, sent in workloads.items()],
         "Parameters": [

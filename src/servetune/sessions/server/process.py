@@ -21,6 +21,7 @@ import httpx
 
 from servetune.engines.source import environment_with_source
 from servetune.records.sessions import ServerFacts
+from servetune.sessions.server.choices import known_variables, read_choices, read_ignored
 from servetune.sessions.server.guard import start_guarded
 from servetune.sessions.server.startup import read_facts
 
@@ -196,6 +197,12 @@ class Server:
             page = self.get("/metrics").text
         log = self.log.read_text(errors="replace")
         return read_facts(log, page, info, self._startup_s, vllm_version)
+
+    def choices(self) -> dict[str, Any]:
+        """Return the fields of a launch that its log tells: late choices, ignored settings."""
+        log = self.log.read_text(errors="replace").replace(self.api_key, "***")
+        variables = known_variables(self.python)
+        return {"choices": read_choices(log), "ignored": read_ignored(log, variables)}
 
     def log_tail(self, lines: int) -> list[str]:
         """Return the last lines of its output, without the API key."""
