@@ -35,6 +35,10 @@ WARM_UP_TIMEOUT_S = 300.0
 LOG_TAIL_LINES = 40
 TELL_EVERY_S = 10.0
 
+STEPS_COUNTED_BY = ("api_server_count", "data_parallel_size")
+"""Each of several API server processes counts every step that gives it a token, each engine its
+own: their sum is not the number of forward passes."""
+
 UNUSABLE = (LoadError, httpx.HTTPError, OSError, KeyError, ValueError)
 """What a load raises that cannot be used."""
 
@@ -110,6 +114,8 @@ def measure(
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
+    if any((bench.session.server.get(name) or 1) != 1 for name in STEPS_COUNTED_BY):
+        grown.pop("engine_steps", None)
     metrics = aggregate(requests, grown, load)
     launch = bench.sampler.samples()
     samples, resting = launch[launch["measurement"] == measurement.id], rested(launch)

@@ -177,13 +177,13 @@ def test_the_server_tells_its_own_times_of_the_requests_that_it_finished() -> No
 def test_the_clients_means_beside_the_servers_are_over_the_same_requests() -> None:
     replies = [reply(i, float(i), ttft_s=0.1 * (1 + i), e2e_s=2.0) for i in range(3)]
     made = table(*replies, settle_requests=1)
-    metrics = aggregate(made, {"requests_finished": 3.0})
+    metrics = aggregate(made, {"requests_finished": 3.0}, load())
     assert metrics.ttft_mean_ms == pytest.approx(250)
     assert metrics.answered_ttft_mean_ms == pytest.approx(200)
     assert metrics.answered_e2e_mean_ms == pytest.approx(2000)
-    assert aggregate(made, {"requests_finished": 2.0}).answered_e2e_mean_ms is None
+    assert aggregate(made, {"requests_finished": 2.0}, load()).answered_e2e_mean_ms is None
     cut = table(*replies[:2], failed(2, 2.0))
-    assert aggregate(cut, {"requests_finished": 3.0}).answered_e2e_mean_ms is None
+    assert aggregate(cut, {"requests_finished": 3.0}, load()).answered_e2e_mean_ms is None
 
 
 def test_the_quantiles_run_from_the_smallest_to_the_largest_latency() -> None:
