@@ -57,7 +57,8 @@ class Reply:
 
     `scheduled` is its index in the schedule; a request that was never sent has no reply.
     `due_s` is when an open loop wanted it sent, None in a closed loop and for the later turns of
-    a conversation. `is_cut` tells a request that the end of the load interrupted.
+    a conversation. `is_cut` tells a request that the end of the load interrupted. Of an answer,
+    `has_usage` tells whether the tokens are those of its usage, `model` who says to have made it.
     """
 
     scheduled: int
@@ -71,6 +72,9 @@ class Reply:
     e2e_s: float | None = None
     itl_s: list[float] = field(default_factory=list)
     is_cut: bool = False
+    has_usage: bool | None = None
+    model: str | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from servetune.load.generator import CUT, NOT_SENT, PATHS, Generator, Reply, Target
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
+from servetune.load.stream import Note
 from servetune.records.loads import Load
 from servetune.study.workloads import LoadPoint, Workload
 
@@ -119,9 +120,12 @@ def _reply(request: dict[str, Any]) -> Reply:
     info, times = request["info"], request["info"]["timings"]
     sent_s = times["request_start"] or times["resolve_start"]
     is_due = info["settings"]["relative_timestamp"] is not None
-    chunks: list[float] = (request["response_metrics"] or {}).get("text_times", [])
+    told: dict[str, Any] = request["response_metrics"] or {}
+    chunks: list[float] = told.get("text_times", [])
+    note = Note(**told.get("note", {}))
     is_cut = info["status"] == "cancelled"
-    error = None if info["status"] == "completed" else info["error"] or info["status"]
+    has_ended = info["status"] == "completed"
+    error = note.fault() if has_ended else info["error"] or info["status"]
     return Reply(
         scheduled=int(info["node_id"]),
         error=CUT if is_cut else error,
@@ -134,6 +138,9 @@ def _reply(request: dict[str, Any]) -> Reply:
         e2e_s=chunks[-1] - sent_s if chunks else None,
         itl_s=[later - earlier for earlier, later in itertools.pairwise(chunks)],
         is_cut=is_cut,
+        has_usage=note.has_usage,
+        model=note.model,
+        text=told.get("text"),
     )
 
 

@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from guidellm.backends import Backend, OpenAIHTTPBackend
@@ -17,15 +18,17 @@ from guidellm.data.loaders.torch import TorchDataLoader
 from guidellm.scheduler import ConcurrentStrategy
 from pydantic import PrivateAttr
 
+from servetune.load.stream import Note, note_message
+
 LOOK_EVERY_S = 0.005
 
 
 class TimedBackend(OpenAIHTTPBackend):  # type: ignore[misc]
     """The backend `openai_http`, with the time of every chunk of tokens.
 
-    GuideLLM keeps the times of the first and the last such chunk alone. The times go into its
-    report as the `response_metrics` of a request: `{"text_times": [...]}`, by the clock of
-    `servetune.load.guidellm.clock`.
+    GuideLLM keeps the times of the first and the last such chunk alone, and no text. They go into
+    its report as the `response_metrics` of a request: `text_times` (by the clock of
+    `servetune.load.guidellm.clock`), `text`, and in `note` what the stream told of itself.
     """
 
     async def _prepare_resolve_request(
@@ -33,10 +36,12 @@ class TimedBackend(OpenAIHTTPBackend):  # type: ignore[misc]
     ) -> tuple[Any, Any, dict[str, Any]]:
         handler, arguments, words = await super()._prepare_resolve_request(request, history)
         text_times: list[float] = []
+        note = Note()
         add_line, compile_stream = handler.add_streaming_line, handler.compile_streaming
 
         def add_streaming_line(line: str) -> int | None:
             at_s = time.monotonic()
+            note_message(note, line)
             chunks: int | None = add_line(line)
             if chunks or (chunks == 0 and _holds_tokens(line)):
                 text_times.append(at_s)
@@ -44,7 +49,8 @@ class TimedBackend(OpenAIHTTPBackend):  # type: ignore[misc]
 
         def compile_streaming(*of: Any) -> Any:
             response = compile_stream(*of)
-            response.response_metrics = {"text_times": text_times}
+            told = {"text_times": text_times, "text": response.text, "note": asdict(note)}
+            response.response_metrics = told
             # The report leaves it out, and it would travel there with the whole history.
             response.request_args = None
             return response

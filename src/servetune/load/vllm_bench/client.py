@@ -3,7 +3,7 @@
 The words of a job are those after `vllm bench serve`. When a request is sent is decided here, from
 its schedule; how it is sent and measured is vLLM's code. What vLLM's result does not tell goes to a
 second file, `sent.json`: `began_s`, and for each request in the result's order its `scheduled`
-index, `arrival_s` and `cached_tokens`.
+index, `arrival_s`, and what its stream told of itself (`notes`).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from servetune.load.inside.judge import Judge
 from servetune.load.inside.loop import serve_jobs
 from servetune.load.inside.pacing import Pacing
 from servetune.load.schedule import ScheduledRequest, read_schedule
+from servetune.load.stream import Note, note_message
 from servetune.load.vllm_bench.generator import SENT, of_text
 from servetune.records.loads import Load
 
@@ -36,21 +37,17 @@ BACKENDS = ("openai", "openai-chat")
 Send = Callable[..., Awaitable[Any]]
 Message = dict[str, Any]
 
-_note_cached: ContextVar[Callable[[int], None]] = ContextVar("note_cached")
+_note: ContextVar[Note] = ContextVar("note")
 
 
-class CachedTokensHandler(endpoint_request_func.StreamedResponseHandler):  # type: ignore[misc]
-    """Reads a stream as vLLM does, and notes the cached tokens that its last usage may tell."""
+class NotingHandler(endpoint_request_func.StreamedResponseHandler):  # type: ignore[misc]
+    """Reads a stream as vLLM does, and notes what the stream tells of itself."""
 
     def add_chunk(self, chunk_bytes: bytes) -> list[str]:
         """Return the complete messages."""
         messages: list[str] = super().add_chunk(chunk_bytes)
         for message in messages:
-            if '"cached_tokens"' in message:
-                usage = json.loads(message.removeprefix("data: ")).get("usage") or {}
-                cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-                if cached is not None:
-                    _note_cached.get()(cached)
+            note_message(_note.get(), message)
         return messages
 
 
@@ -66,7 +63,7 @@ class Sending:
         self._is_chat = load.is_chat
         self._said: dict[int, list[Message]] = {}
         self._sent: list[ScheduledRequest] = []
-        self._cached_tokens: dict[int, int] = {}
+        self._notes: dict[int, Note] = {}
         self._judge = judge
         self._decided = asyncio.Event()
 
@@ -98,7 +95,7 @@ class Sending:
                     start_time=time.perf_counter(), error=NOT_SENT
                 )
             start_s = time.perf_counter()
-            _note_cached.set(functools.partial(self._cached_tokens.__setitem__, request.index))
+            _note.set(self._notes.setdefault(request.index, Note()))
             sending = send(request_func_input=request_func_input, session=session, pbar=pbar)
             output = await self._until_decided(sending)
             if output is None:
@@ -134,7 +131,7 @@ class Sending:
             "began_s": self._pacing.began_s,
             "scheduled": [request.index for request in self._sent],
             "arrival_s": [None if sent.turn else sent.arrival_s for sent in self._sent],
-            "cached_tokens": [self._cached_tokens.get(sent.index) for sent in self._sent],
+            "notes": [asdict(self._notes.get(sent.index, Note())) for sent in self._sent],
         }
 
 
@@ -173,7 +170,7 @@ def main() -> None:
     serve.add_cli_args(parser)
     request_functions = {name: serve.ASYNC_REQUEST_FUNCS[name] for name in BACKENDS}
     serve.get_tokenizer = functools.cache(serve.get_tokenizer)
-    endpoint_request_func.StreamedResponseHandler = CachedTokensHandler
+    endpoint_request_func.StreamedResponseHandler = NotingHandler
 
     def run(job: Job) -> None:
         args = parser.parse_args(job.argv)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from servetune.load.generator import CUT, PATHS, Generator, Reply, Target
+from servetune.load.stream import Note
 from servetune.records.loads import Load
 
 RESULT = "vllm-bench.json"
@@ -47,21 +48,28 @@ def read(raw: Path) -> list[Reply]:
     """Read the detailed result; raises KeyError, ValueError or OSError if it is bad."""
     result, sent = (json.loads((raw / name).read_bytes()) for name in (RESULT, SENT))
     is_chat = result["backend"] == "openai-chat"
-    names = ("errors", "start_times", "input_lens", "output_lens", "ttfts", "itls")
+    names = (
+        *("errors", "start_times", "input_lens", "output_lens", "ttfts", "itls"),
+        "generated_texts",
+    )
     measured = zip(*(result[name] for name in names), strict=True)
-    noted = zip(sent["scheduled"], sent["arrival_s"], sent["cached_tokens"], strict=True)
+    noted = zip(sent["scheduled"], sent["arrival_s"], sent["notes"], strict=True)
     replies = []
-    for (scheduled, arrival_s, cached), values in zip(noted, measured, strict=True):
-        error, sent_s, input_tokens, output_tokens, all_ttft_s, all_itl_s = values
+    for (scheduled, arrival_s, told), values in zip(noted, measured, strict=True):
+        error, sent_s, input_tokens, output_tokens, all_ttft_s, all_itl_s, text = values
         ttft_s, itl_s = of_text(all_ttft_s, all_itl_s, is_chat)
+        note = Note(**told)
         reply = Reply(
             scheduled=scheduled,
-            error=error.strip().splitlines()[-1] if error.strip() else None,
+            error=error.strip().splitlines()[-1] if error.strip() else note.fault(),
             sent_s=sent_s,
             due_s=None if arrival_s is None else sent["began_s"] + arrival_s,
             input_tokens=input_tokens,
             output_tokens=output_tokens,
-            cached_tokens=cached,
+            cached_tokens=note.cached_tokens,
+            has_usage=note.has_usage,
+            model=note.model,
+            text=text,
             # A request without a first token is told by a TTFT of 0.
             ttft_s=ttft_s or None,
             e2e_s=all_ttft_s + sum(all_itl_s) or None,

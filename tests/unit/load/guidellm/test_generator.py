@@ -11,6 +11,7 @@ import yaml
 from servetune.load.generator import Target
 from servetune.load.guidellm.generator import DATA, GUIDELLM, REPORT, write_data
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, make_schedule, write_schedule
+from servetune.load.stream import CUT_SHORT
 from tests.loads import load, refusal
 
 TARGET = Target("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))
@@ -113,7 +114,11 @@ def told(node: int, status: str, **more: Any) -> dict[str, Any]:
     }
     return {
         "info": info | more,
-        "response_metrics": {"text_times": [100.25 + node, 100.5 + node, 101.0 + node]},
+        "response_metrics": {
+            "text_times": [100.25 + node, 100.5 + node, 101.0 + node],
+            "text": "to and fro",
+            "note": {"has_usage": True, "model": "it", "is_done": status == "completed"},
+        },
         "input_metrics": {"text_tokens": 7, "cached_tokens": 3},
         "output_metrics": {"text_tokens": 4},
     }
@@ -132,7 +137,15 @@ def test_a_report_becomes_replies(tmp_path: Path) -> None:
     assert (first.sent_s, first.due_s) == (100.0, 99.5)
     assert (first.ttft_s, first.e2e_s, first.itl_s) == (0.25, 1.0, [0.25, 0.5])
     assert (first.input_tokens, first.output_tokens, first.cached_tokens) == (7, 4, 3)
+    assert (first.has_usage, first.model, first.text) == (True, "it", "to and fro")
     assert second.is_cut and second.error == "cut by the end of the load" and second.due_s is None
+
+
+def test_an_answer_that_the_server_did_not_end_is_an_error(tmp_path: Path) -> None:
+    cut_short = told(0, "completed")
+    cut_short["response_metrics"]["note"]["is_done"] = False
+    write_report(tmp_path, successful=[cut_short])
+    assert GUIDELLM.read(tmp_path)[0].error == CUT_SHORT
 
 
 def test_the_turns_after_one_that_failed_are_errors_too(tmp_path: Path) -> None:

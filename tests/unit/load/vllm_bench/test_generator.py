@@ -15,6 +15,7 @@ from servetune.load.client import LoadClient
 from servetune.load.generator import Job, Reply, Target
 from servetune.load.inside.pacing import Pacing
 from servetune.load.schedule import make_schedule, write_schedule
+from servetune.load.stream import CUT_SHORT
 from servetune.load.vllm_bench.generator import VLLM_BENCH
 from tests.loads import load, refusal
 from tests.standin.serving import KEY, PYTHON, Server, serving, write_model
@@ -159,19 +160,30 @@ def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
         "output_lens": [3, 0],
         "ttfts": [0.5, 0.0],
         "itls": [[0.1, 0.1], []],
+        "generated_texts": ["to and fro", ""],
     }
-    sent = {
+    ended = {"has_usage": True, "cached_tokens": 4, "model": "it", "is_done": True}
+    sent: dict[str, Any] = {
         "began_s": 10.0,
         "scheduled": [1, 0],
         "arrival_s": [1.5, None],
-        "cached_tokens": [4, None],
+        "notes": [ended, {}],
     }
     (tmp_path / "vllm-bench.json").write_text(json.dumps(result))
     (tmp_path / "sent.json").write_text(json.dumps(sent))
     assert VLLM_BENCH.read(tmp_path) == [
-        Reply(1, None, 12.0, 11.5, 7, 3, 4, 0.5, 0.5 + 0.1 + 0.1, [0.1, 0.1]),
-        Reply(0, "TimeoutError: too late", 13.0, None, 0, 0, None, None, None, []),
+        Reply(
+            *(1, None, 12.0, 11.5, 7, 3, 4, 0.5, 0.5 + 0.1 + 0.1, [0.1, 0.1]),
+            has_usage=True,
+            model="it",
+            text="to and fro",
+        ),
+        Reply(0, "TimeoutError: too late", 13.0, has_usage=False, text=""),
     ]
+    for note, error in (({"error": "no room"}, "no room"), ({"is_done": False}, CUT_SHORT)):
+        (tmp_path / "sent.json").write_text(json.dumps({**sent, "notes": [ended | note, {}]}))
+        assert VLLM_BENCH.read(tmp_path)[0].error == error
+    (tmp_path / "sent.json").write_text(json.dumps(sent))
     chat = {**result, "backend": "openai-chat", "itls": [[0.05, 0.15], []]}
     (tmp_path / "vllm-bench.json").write_text(json.dumps(chat))
     # The first chunk of a chat names the role alone.
