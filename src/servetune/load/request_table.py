@@ -175,7 +175,7 @@ def aggregate(requests: pd.DataFrame, grown: Counters, load: Load) -> Metrics:
     by_server = {**_from_counters(grown), **_answered(requests, grown)}
     if (requests["error"] == CUT).any():
         # The counters hold what was looked up for requests that were cut off, too.
-        by_server["prefix_cache_hit_ratio"] = _hit_ratio(requests[requests["is_ok"]])
+        by_server["prefix_cache_hit_ratio"] = hit_ratio(requests[requests["is_ok"]])
     return Metrics(
         requests=len(counted),
         completed_requests=len(ok),
@@ -232,7 +232,7 @@ def _answered(requests: pd.DataFrame, grown: Counters) -> dict[str, float]:
     }
 
 
-def _hit_ratio(requests: pd.DataFrame) -> float | None:
+def hit_ratio(requests: pd.DataFrame) -> float | None:
     """Return the share of prompt tokens from the prefix cache; None where no request told."""
     cached = requests["cached_tokens"].dropna()
     asked = requests.loc[cached.index, "input_tokens"].sum()
@@ -252,7 +252,7 @@ def by_turn(requests: pd.DataFrame) -> list[TurnMetrics]:
                 turn=int(str(turn)) + 1,
                 requests=len(rows),
                 input_tokens_mean=float(rows["input_tokens"].mean()),
-                prefix_cache_hit_ratio=_hit_ratio(rows),
+                prefix_cache_hit_ratio=hit_ratio(rows),
                 ttft_p50_ms=float(rows["ttft_ms"].median()),
                 tpot_p50_ms=float(tpots_ms.median()) if len(tpots_ms) else None,
             )

@@ -102,6 +102,12 @@ class Card(Record):
     them that any sample found; `other_gpu_memory_gib` is memory of one GPU that was taken and
     given back during the load, and `idle_gpu_utilization_ratio` the mean utilization of the GPUs
     during the load while the server rested (`telemetry.reduce`).
+
+    What client, answers and server count of the same is held against each other
+    (`sessions/agreement.py`): a `server_` ratio is the server's count over the client's, a `text_`
+    error the share by which a sample's tokens, through the tokenizer, are not those stated.
+    `tokens_per_step` is what a chunk should hold. `slots_used_ratio` is of a closed loop's
+    concurrency; `in_flight_mean` is the client's.
     """
 
     first_error: str | None = None
@@ -128,6 +134,23 @@ class Card(Record):
     idle_gpu_utilization_ratio: float | None = None
     throttled_ratio: float | None = None
     throttle_reasons: list[str] = []
+    answers_without_usage: int | None = None
+    other_model_answers: int | None = None
+    counters_went_back: bool | None = None
+    server_requests_ratio: float | None = None
+    server_input_ratio: float | None = None
+    server_output_ratio: float | None = None
+    server_tpot_ratio: float | None = None
+    answers_hit_ratio: float | None = None
+    text_input_error_ratio: float | None = None
+    text_output_error_ratio: float | None = None
+    same_answers_ratio: float | None = None
+    tokens_per_chunk: float | None = None
+    tokens_per_step: float | None = None
+    instant_chunks_ratio: float | None = None
+    in_flight_mean: float | None = None
+    server_in_flight_mean: float | None = None
+    slots_used_ratio: float | None = None
 
 
 class Signals(Record):

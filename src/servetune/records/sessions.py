@@ -78,6 +78,7 @@ class ServerFacts(Record):
     max_num_batched_tokens: int | None = None
     max_model_len: int | None = None
     tensor_parallel_size: int | None = None
+    stream_interval: int | None = None
     startup_s: float | None = None
     startup_imports_s: float | None = None
     startup_weights_s: float | None = None

@@ -4,29 +4,20 @@ A record keeps what was seen (`Card`); the rules are applied to it here, when it
 again when tables are made, so that a changed limit measures nothing again.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from servetune.records.agreement import AGREEMENT
 from servetune.records.measurements import Card, Check, MeasurementRecord, Metrics, Probe, Status
+from servetune.records.rule import Rule
 from servetune.study.validity import Limits
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One rule: it breaks where `value` is above the limit of that name in `Limits`.
-
-    `value` returns None where there is nothing to judge; `reason` says what is wrong, in plain
-    words, of a measurement that breaks it.
-    """
-
-    name: str
-    limit: str
-    value: Callable[[Metrics, Card], float | None]
-    reason: Callable[[Metrics, Card], str]
+def _hits(metrics: Metrics, card: Card) -> float | None:
+    """Return the higher of the hit ratios that the server's counters and its answers tell."""
+    told = (metrics.prefix_cache_hit_ratio, card.answers_hit_ratio)
+    return max((ratio for ratio in told if ratio is not None), default=None)
 
 
 def _excess(metrics: Metrics, card: Card) -> float | None:
-    seen, implied = metrics.prefix_cache_hit_ratio, card.implied_prefix_cache_hit_ratio
+    seen, implied = _hits(metrics, card), card.implied_prefix_cache_hit_ratio
     return None if seen is None or implied is None else max(0.0, seen - implied)
 
 
@@ -60,7 +51,7 @@ RULES = (
         "prefix_cache_excess_ratio",
         _excess,
         lambda m, c: (
-            f"{m.prefix_cache_hit_ratio:.0%} of the prompt tokens came from the prefix cache, the"
+            f"{_hits(m, c):.0%} of the prompt tokens came from the prefix cache, the"
             f" workload implies {c.implied_prefix_cache_hit_ratio:.0%}: the cache was warm"
         ),
     ),
@@ -153,10 +144,12 @@ RULES = (
             f" ({', '.join(c.throttle_reasons)})"
         ),
     ),
+    *AGREEMENT,
 )
 """The rules, in the order in which they are told. Those without a number of their own:
-`no-prefix-cache-reset` (the server refused), `counters-missing` (`/metrics` did not answer) and
-`ended-early` (the dataset ended before `duration_s` did)."""
+`no-prefix-cache-reset` (the server refused), `counters-missing` (`/metrics` did not answer),
+`counters-reset` (one fell), `usage-missing`, `other-model` and `ended-early` (the dataset ended
+before `duration_s` did)."""
 
 
 def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
@@ -172,6 +165,21 @@ def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
             "counters-missing",
             card.counters_were_read is False,
             "/metrics did not answer, so hit ratio, acceptance and preemptions are not known",
+        ),
+        (
+            "counters-reset",
+            card.counters_went_back is True,
+            "a counter of the server fell during the load: it was reset, or the server restarted",
+        ),
+        (
+            "usage-missing",
+            bool(card.answers_without_usage),
+            f"{card.answers_without_usage} answers state no usage, so their tokens are not known",
+        ),
+        (
+            "other-model",
+            bool(card.other_model_answers),
+            f"{card.other_model_answers} answers name another model than was asked",
         ),
         (
             "ended-early",

@@ -22,6 +22,13 @@ from servetune.records.measurements import Card, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import judge, limits_of
+from servetune.sessions.agreement import (
+    counter_of_tokens,
+    from_answers,
+    from_chunks,
+    from_counters,
+    in_flight,
+)
 from servetune.sessions.card import from_requests
 from servetune.sessions.probes import found_by, nothing_found
 from servetune.sessions.provenance import now
@@ -100,8 +107,9 @@ def measure(
         write_schedule(prepared.schedule, folder / SCHEDULE)
         rule = planned.rule if planned else None
         job = Job(argv=arguments, schedule=target.schedule, load=load, probe=rule)
-        grown, card = _load(bench, measurement.id, job, prepared)
-        requests = request_table(generator.read(folder), prepared.schedule, load)
+        before, after, card = _load(bench, measurement.id, job, prepared)
+        replies = generator.read(folder)
+        requests = request_table(replies, prepared.schedule, load)
         bench.server.check()
     except BaseException as error:
         bench.clients.drop(generator.name)
@@ -114,6 +122,7 @@ def measure(
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
+    grown = difference(before, after)
     if any((bench.session.server.get(name) or 1) != 1 for name in STEPS_COUNTED_BY):
         grown.pop("engine_steps", None)
     metrics = aggregate(requests, grown, load)
@@ -121,10 +130,15 @@ def measure(
     samples, resting = launch[launch["measurement"] == measurement.id], rested(launch)
     ratio, reasons = throttling(samples)
     block_tokens = bench.facts.kv_cache_block_tokens
+    count = counter_of_tokens(bench.root / bench.tokenizer)
     card = card.model_copy(
         update={
             **from_requests(requests, prepared.schedule, load, block_tokens),
             **gpu_neighbours(samples, resting),
+            **from_answers(replies, prepared.schedule, load, bench.server.name, count),
+            **from_counters(requests, metrics, before, after, samples),
+            **from_chunks(requests, metrics, bench.facts.stream_interval),
+            **in_flight(requests, load, samples),
             "throttled_ratio": ratio,
             "throttle_reasons": reasons,
         }
@@ -148,8 +162,10 @@ def measure(
     return record.model_copy(update=measured)
 
 
-def _load(bench: Bench, measurement: str, job: Job, prepared: Prepared) -> tuple[Counters, Card]:
-    """Load the server; returns what its counters grew by, and what of its card is known then."""
+def _load(
+    bench: Bench, measurement: str, job: Job, prepared: Prepared
+) -> tuple[Counters, Counters, Card]:
+    """Load the server; returns its counters before and after, and what of its card is known."""
     load, server = job.load, bench.server
     client = bench.clients.start(load.generator)
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
@@ -176,7 +192,7 @@ def _load(bench: Bench, measurement: str, job: Job, prepared: Prepared) -> tuple
         "rejected_requests": prepared.rejected or None,
         "truncated_requests": prepared.truncated or None,
     }
-    return difference(before, after), used.model_copy(update=around)
+    return before, after, used.model_copy(update=around)
 
 
 class _Watch:

@@ -41,3 +41,30 @@ class Limits(Declared):
     throttled_ratio: float | None = Field(
         0.05, ge=0, le=1, description="share of the time the GPU clocks were throttled"
     )
+    counter_error_ratio: float | None = Field(
+        0.05, ge=0, description="requests or tokens by the server's counters, off the answers'"
+    )
+    text_error_ratio: float | None = Field(
+        0.1, ge=0, description="tokens of a sample's text, off those that the answers state"
+    )
+    same_answers_ratio: float | None = Field(
+        0.5, ge=0, le=1, description="share of long answers that are those of another prompt"
+    )
+    surplus_chunks_ratio: float | None = Field(
+        0.1, ge=0, description="chunks above those that the answers' tokens make"
+    )
+    chunk_share_ratio: float | None = Field(
+        0.1, ge=0, le=1, description="share of an answer that one chunk holds beyond a step"
+    )
+    instant_chunks_ratio: float | None = Field(
+        0.5, ge=0, le=1, description="share of chunks that came together with the one before"
+    )
+    tpot_below_server_ratio: float | None = Field(
+        0.1, ge=0, le=1, description="TPOT at the client below that of the server"
+    )
+    missing_in_flight_ratio: float | None = Field(
+        0.25, ge=0, le=1, description="share of a closed loop's concurrency that was not in flight"
+    )
+    unserved_in_flight_ratio: float | None = Field(
+        0.5, ge=0, le=1, description="share in flight that the server neither ran nor queued"
+    )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from servetune.records.agreement import token_sources
 from servetune.records.measurements import Card, Metrics
 from servetune.records.validity import RULES, checks, judge
 from servetune.study.validity import Limits
@@ -93,11 +94,60 @@ CASES: dict[str, tuple[float, tuple[dict[str, Any], ...], tuple[dict[str, Any], 
         ({}, {"throttled_ratio": 0.05, "throttle_reasons": ["software_thermal"]}),
         ({}, {"throttled_ratio": 0.06, "throttle_reasons": ["software_thermal"]}),
     ),
+    "server-counters": (
+        0.25,
+        ({}, {"server_requests_ratio": 1.0, "server_output_ratio": 0.75}),
+        ({}, {"server_requests_ratio": 1.0, "server_output_ratio": 0.7}),
+    ),
+    "answer-texts": (
+        0.25,
+        ({}, {"text_input_error_ratio": 0.0, "text_output_error_ratio": 0.25}),
+        ({}, {"text_input_error_ratio": 0.3, "text_output_error_ratio": 0.0}),
+    ),
+    "same-answers": (
+        0.5,
+        ({}, {"same_answers_ratio": 0.5}),
+        ({}, {"same_answers_ratio": 0.6}),
+    ),
+    # Answers of three tokens, in six chunks and in eight, where four are as they should be.
+    "surplus-chunks": (
+        0.5,
+        ({"output_tokens": 300}, {"tokens_per_chunk": 0.5, "tokens_per_step": 1.0}),
+        ({"output_tokens": 300}, {"tokens_per_chunk": 0.375, "tokens_per_step": 1.0}),
+    ),
+    "coarse-chunks": (
+        0.25,
+        ({"output_tokens": 500}, {"tokens_per_chunk": 2.0, "tokens_per_step": 1.0}),
+        ({"output_tokens": 500}, {"tokens_per_chunk": 3.0, "tokens_per_step": 1.0}),
+    ),
+    "coalesced-chunks": (
+        0.5,
+        ({}, {"instant_chunks_ratio": 0.5}),
+        ({}, {"instant_chunks_ratio": 0.6}),
+    ),
+    "faster-than-server": (
+        0.25,
+        ({}, {"server_tpot_ratio": 0.75}),
+        ({}, {"server_tpot_ratio": 0.7}),
+    ),
+    "missing-load": (
+        0.25,
+        ({}, {"slots_used_ratio": 0.75}),
+        ({}, {"slots_used_ratio": 0.7}),
+    ),
+    "unserved-load": (
+        0.25,
+        ({}, {"in_flight_mean": 4.0, "server_in_flight_mean": 3.0}),
+        ({}, {"in_flight_mean": 4.0, "server_in_flight_mean": 2.9}),
+    ),
 }
 LIMIT_OF = {rule.name: rule.limit for rule in RULES}
 WITHOUT_A_NUMBER = {
     "no-prefix-cache-reset": {"prefix_cache_was_reset": False},
     "counters-missing": {"counters_were_read": False},
+    "counters-reset": {"counters_went_back": True},
+    "usage-missing": {"answers_without_usage": 1},
+    "other-model": {"other_model_answers": 1},
     "ended-early": {"ended_early": True},
 }
 NO_LIMITS = Limits(**dict.fromkeys(Limits.model_fields))
@@ -189,3 +239,26 @@ def test_a_sent_rate_of_nothing_is_an_error_and_no_offered_rate_is_not_judged() 
 def test_a_colder_cache_than_implied_is_not_warm() -> None:
     card = Card(implied_prefix_cache_hit_ratio=0.9)
     assert judge(metrics(prefix_cache_hit_ratio=0.1), card, Limits())[0] == "ok"
+
+
+def test_a_warm_cache_is_told_by_whichever_source_admits_it() -> None:
+    card = Card(implied_prefix_cache_hit_ratio=0.0, answers_hit_ratio=0.8)
+    assert judge(metrics(prefix_cache_hit_ratio=0.0), card, Limits())[1] == "warm-prefix-cache"
+
+
+def test_several_tokens_a_chunk_are_as_they_should_be_under_speculation() -> None:
+    card = Card(tokens_per_chunk=2.4, tokens_per_step=2.5)
+    assert judge(metrics(), card, Limits())[0] == "ok"
+    assert token_sources(card) == ["their chunks"]
+
+
+def test_a_front_end_that_is_behind_may_put_tokens_of_a_long_answer_together() -> None:
+    card = Card(tokens_per_chunk=2.65, tokens_per_step=1.0)
+    assert judge(metrics(output_tokens=25_600), card, Limits())[0] == "ok"
+    assert token_sources(card) == []
+
+
+def test_tokens_that_no_second_source_tells_are_confirmed_by_none() -> None:
+    assert token_sources(Card()) == []
+    card = Card(server_output_ratio=1.0, text_output_error_ratio=0.0)
+    assert token_sources(card) == ["the server's counters", "their texts"]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from servetune.analysis.wording import NONE, number, ratio, share, whole
+from servetune.records.agreement import COUNTED, token_sources
 from servetune.records.measurements import Card, Check
 from servetune.tables.frames import known, records_of
 
@@ -74,9 +75,10 @@ class Tally:
 
 def _hits(row: Row, card: Card) -> str | None:
     seen, implied = known(row["prefix_cache_hit_ratio"]), card.implied_prefix_cache_hit_ratio
+    by_answers = (card.answers_hit_ratio, "by the answers")
     parts = [
         f"{share(value)} {words}"
-        for value, words in ((seen, "seen"), (implied, "implied by the workload"))
+        for value, words in ((seen, "seen"), by_answers, (implied, "implied by the workload"))
         if value is not None
     ]
     return ", ".join(parts) or None
@@ -107,6 +109,48 @@ def _throttled(row: Row, card: Card) -> str | None:
     return f"{share(card.throttled_ratio)} of the time{reasons}"
 
 
+def _counted(row: Row, card: Card) -> str | None:
+    parts = [
+        f"{ratio:.1%} {words}"
+        for ratio, words in ((getattr(card, name), words) for name, words in COUNTED.items())
+        if ratio is not None
+    ]
+    return ", ".join(parts) or None
+
+
+def _texts(row: Row, card: Card) -> str | None:
+    errors = (("input", card.text_input_error_ratio), ("output", card.text_output_error_ratio))
+    return ", ".join(f"{name} {share(ratio)} off" for name, ratio in errors if ratio is not None)
+
+
+def _tpot(row: Row, card: Card) -> str | None:
+    ratio = card.server_tpot_ratio
+    return None if ratio is None else f"{ratio:.1%} of the server's"
+
+
+def _slots(row: Row, card: Card) -> str | None:
+    used = card.slots_used_ratio
+    return None if used is None else f"{share(used)} of the concurrency"
+
+
+def _in_flight(row: Row, card: Card) -> str | None:
+    client, server = card.in_flight_mean, card.server_in_flight_mean
+    if client is None or server is None:
+        return None
+    return f"{client:.3g} at the client, {server:.3g} at the server"
+
+
+def _chunks(row: Row, card: Card) -> str | None:
+    per_chunk, per_step = card.tokens_per_chunk, card.tokens_per_step
+    if per_chunk is None or per_step is None:
+        return None
+    return f"{per_chunk:.3g} tokens a chunk, {per_step:.3g} a step"
+
+
+def _sources(row: Row, card: Card) -> str | None:
+    return ", ".join(token_sources(card)) or None
+
+
 def _part(count: Any, of: Any) -> str | None:
     count, of = known(count), known(of)
     return None if count is None or not of else f"{count:,.0f} of {of:,.0f} ({share(count / of)})"
@@ -116,8 +160,20 @@ def _share_of(total: str) -> Callable[[float], str]:
     return lambda value: f"{share(value)} of {total}"
 
 
+def _missing(value: float) -> str:
+    return f"{share(value)} missing"
+
+
 def _either(field: str, yes: str, no: str) -> Callable[[Row, Card], str | None]:
     return lambda row, card: {True: yes, False: no, None: None}[getattr(card, field)]
+
+
+def _none_of(field: str, some: str) -> Callable[[Row, Card], str | None]:
+    def seen(row: Row, card: Card) -> str | None:
+        count: int | None = getattr(card, field)
+        return None if count is None else f"{count:,} {some}" if count else "all"
+
+    return seen
 
 
 SHOWN = (
@@ -168,6 +224,51 @@ SHOWN = (
         *("ended-early", "Whole duration loaded", "Duration"),
         seen=_either("ended_early", "the dataset ended early", "until the end"),
         asks="until the end",
+    ),
+    Shown(
+        *("server-counters", "Counters of the server against the answers", "Counts"),
+        limit=lambda value: f"{share(value)} off",
+        seen=_counted,
+    ),
+    Shown("answer-texts", "Texts against usage", "Texts", lambda v: f"{share(v)} off", _texts),
+    Shown("same-answers", "Answers of another prompt", "Same", share),
+    Shown("surplus-chunks", "Surplus chunks", "Surplus", share, _chunks),
+    Shown("coarse-chunks", "Largest chunk", "Chunks", _share_of("an answer"), _chunks),
+    Shown("coalesced-chunks", "Chunks that came together", "Coalesced", share),
+    Shown(
+        *("faster-than-server", "TPOT at the client", "TPOT"),
+        limit=lambda value: f"{share(value)} below the server's",
+        seen=_tpot,
+    ),
+    Shown(
+        "missing-load",
+        "Concurrency in flight",
+        "In flight",
+        lambda v: f"{share(v)} missing",
+        _slots,
+    ),
+    Shown(
+        "unserved-load", "Load at the server", "Served", lambda v: f"{share(v)} missing", _in_flight
+    ),
+    Shown(
+        *("counters-reset", "Counters only grew", "Growth"),
+        seen=_either("counters_went_back", "one fell", "during the load"),
+        asks="during the load",
+    ),
+    Shown(
+        *("usage-missing", "Usage in every answer", "Usage"),
+        seen=_none_of("answers_without_usage", "answers without"),
+        asks="in all",
+    ),
+    Shown(
+        *("other-model", "Answers of the model asked", "Model"),
+        seen=_none_of("other_model_answers", "answers of another"),
+        asks="all",
+    ),
+    Shown(
+        *("tokens-confirmed", "Output tokens confirmed by", "Tokens"),
+        seen=_sources,
+        asks="a second source",
     ),
 )
 """The rules, in the order in which they are shown."""

@@ -60,6 +60,7 @@ def read_facts(
         max_num_batched_tokens=_whole(scheduler.get("max_num_batched_tokens")),
         max_model_len=_whole(model.get("max_model_len")),
         tensor_parallel_size=_whole(parallel.get("tensor_parallel_size")),
+        stream_interval=_whole(scheduler.get("stream_interval")),
         weights_gib=_most(_WEIGHTS_GIB, log),
         **_phases(log, config, startup_s),
     )

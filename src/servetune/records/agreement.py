@@ -1,0 +1,137 @@
+"""The rules that hold the client's counts, the answers and the server's counters together."""
+
+from servetune.records.measurements import Card, Metrics
+from servetune.records.rule import Rule
+
+COUNTED = {
+    "server_requests_ratio": "of the requests",
+    "server_input_ratio": "of the prompt tokens",
+    "server_output_ratio": "of the output tokens",
+}
+"""What the server's counters and the answers both tell, in words."""
+
+
+def _counter_error(metrics: Metrics, card: Card) -> float | None:
+    ratios = (getattr(card, name) for name in COUNTED)
+    return max((abs(ratio - 1) for ratio in ratios if ratio is not None), default=None)
+
+
+def _counter_reason(metrics: Metrics, card: Card) -> str:
+    told = {words: getattr(card, name) for name, words in COUNTED.items()}
+    counted = ", ".join(
+        f"{ratio:.0%} {words}" for words, ratio in told.items() if ratio is not None
+    )
+    return f"the server's counters grew by {counted} that its answers state"
+
+
+def _text_error(metrics: Metrics, card: Card) -> float | None:
+    errors = (card.text_input_error_ratio, card.text_output_error_ratio)
+    return max((error for error in errors if error is not None), default=None)
+
+
+def _answer_tokens(metrics: Metrics, card: Card) -> float | None:
+    """Return the tokens of a mean answer if its chunks can be judged by them."""
+    is_known = card.tokens_per_chunk and card.tokens_per_step and metrics.completed_requests
+    return metrics.output_tokens / metrics.completed_requests if is_known else None
+
+
+def _surplus_chunks(metrics: Metrics, card: Card) -> float | None:
+    """A last chunk may be short, or tell the end alone."""
+    tokens = _answer_tokens(metrics, card)
+    if not tokens or not card.tokens_per_chunk or not card.tokens_per_step:
+        return None
+    return max(0.0, tokens / card.tokens_per_chunk / (tokens / card.tokens_per_step + 1) - 1)
+
+
+def _chunk_share(metrics: Metrics, card: Card) -> float | None:
+    """That of TPOT's error: the tokens of the first chunk were not waited for."""
+    tokens = _answer_tokens(metrics, card)
+    if not tokens or tokens <= 1 or not card.tokens_per_chunk or not card.tokens_per_step:
+        return None
+    return max(0.0, card.tokens_per_chunk - card.tokens_per_step) / (tokens - 1)
+
+
+def _below(ratio: float | None) -> float | None:
+    return None if ratio is None else max(0.0, 1 - ratio)
+
+
+def _unserved(metrics: Metrics, card: Card) -> float | None:
+    client, server = card.in_flight_mean, card.server_in_flight_mean
+    return _below(server / client) if client and server is not None else None
+
+
+def token_sources(card: Card) -> list[str]:
+    """Name what was read of the output tokens beside the answers' own word."""
+    per_chunk, per_step = card.tokens_per_chunk, card.tokens_per_step
+    is_by_chunks = per_chunk and per_step and abs(per_chunk / per_step - 1) <= ONE_A_CHUNK
+    sources = {
+        "the server's counters": card.server_output_ratio is not None,
+        "their texts": card.text_output_error_ratio is not None,
+        "their chunks": bool(is_by_chunks),
+    }
+    return [name for name, is_known in sources.items() if is_known]
+
+
+ONE_A_CHUNK = 0.1
+"""Chunks confirm tokens where each holds those of one step, within this share."""
+
+AGREEMENT = (
+    Rule("server-counters", "counter_error_ratio", _counter_error, _counter_reason),
+    Rule(
+        "answer-texts",
+        "text_error_ratio",
+        _text_error,
+        lambda m, c: (
+            f"the tokens of the texts are {_text_error(m, c):.0%} off those that the answers state"
+        ),
+    ),
+    Rule(
+        "same-answers",
+        "same_answers_ratio",
+        lambda m, c: c.same_answers_ratio,
+        lambda m, c: f"{c.same_answers_ratio:.0%} of the answers are those of another prompt",
+    ),
+    Rule(
+        "surplus-chunks",
+        "surplus_chunks_ratio",
+        _surplus_chunks,
+        lambda m, c: f"{_surplus_chunks(m, c):.0%} more chunks than the tokens of the answers make",
+    ),
+    Rule(
+        "coarse-chunks",
+        "chunk_share_ratio",
+        _chunk_share,
+        lambda m, c: (
+            f"{c.tokens_per_chunk:.3g} tokens a chunk, where a step gives {c.tokens_per_step:.3g}:"
+            " the answers were not streamed as they were made"
+        ),
+    ),
+    Rule(
+        "coalesced-chunks",
+        "instant_chunks_ratio",
+        lambda m, c: c.instant_chunks_ratio,
+        lambda m, c: f"{c.instant_chunks_ratio:.0%} of the chunks came with the one before",
+    ),
+    Rule(
+        "faster-than-server",
+        "tpot_below_server_ratio",
+        lambda m, c: _below(c.server_tpot_ratio),
+        lambda m, c: f"TPOT at the client is {c.server_tpot_ratio:.0%} of that of the server",
+    ),
+    Rule(
+        "missing-load",
+        "missing_in_flight_ratio",
+        lambda m, c: _below(c.slots_used_ratio),
+        lambda m, c: f"{c.slots_used_ratio:.0%} of the concurrency was in flight at the client",
+    ),
+    Rule(
+        "unserved-load",
+        "unserved_in_flight_ratio",
+        _unserved,
+        lambda m, c: (
+            f"{c.in_flight_mean:.3g} requests were in flight at the client,"
+            f" {c.server_in_flight_mean:.3g} running or waiting at the server"
+        ),
+    ),
+)
+"""The rules, in the order in which they are told."""
