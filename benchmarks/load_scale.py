@@ -29,7 +29,8 @@ sys.path.insert(0, str(ROOT))
 from servetune.engines.environments import build_engine, description_file, engine_id, read_engine  # noqa: E402
 from servetune.plan.make import make_plan, read_params  # noqa: E402
 from servetune.plan.planned import Session  # noqa: E402
-from tests.workspace import Workspace, make_workspace, write_tokenizer  # noqa: E402
+from tests.standin.serving import write_tokenizer  # noqa: E402
+from tests.workspace import Workspace, make_workspace  # noqa: E402
 
 MEMORY_BYTES = 1e9
 SEND_DELAY_P99_MS = 50.0

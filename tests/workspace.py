@@ -10,7 +10,6 @@ from typing import Any
 
 import psutil
 import yaml
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.paths import ROOT
 from tests.project import PARAMS
@@ -160,15 +159,6 @@ class Workspace:
             if is_ours and ("vllm.entrypoints" in words or "servetune.load" in words):
                 found.append(process)
         return found
-
-
-def write_tokenizer(folder: Path) -> None:
-    """Write a tokenizer of bytes, for what needs the model's own."""
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    vocabulary = {letter: id for id, letter in enumerate(sorted(alphabet))}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def make_workspace(root: Path, engine_cache: Path) -> Workspace:

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 PYTHON = Path(__file__).with_name("python")
 KEY = "sesame"
@@ -53,6 +54,14 @@ def write_model(folder: Path) -> Path:
     """Write as much of a model as the stand-in reads."""
     (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 4096}))
     return folder
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write a tokenizer that counts as the stand-in does: a word, a sign or a space."""
+    tokenizer = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    pieces = Regex(r" ?\w+| ?[^\w\s]+|\s")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(pieces, behavior="isolated")
+    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def launch(model: Path, port: int, log: Path, arguments: tuple[str, ...]) -> subprocess.Popen[str]:

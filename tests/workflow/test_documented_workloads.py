@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from tests.paths import ROOT
-from tests.workspace import make_workspace, write_tokenizer
+from tests.standin.serving import write_tokenizer
+from tests.workspace import make_workspace
 
 PAGE = ROOT / "docs/workloads.md"
 

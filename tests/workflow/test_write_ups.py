@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from tests.paths import ROOT
-from tests.workspace import QUIET, STUDY, Workspace, make_workspace, write_tokenizer
+from tests.standin.serving import write_tokenizer
+from tests.workspace import QUIET, STUDY, Workspace, make_workspace
 
 STUDIES = sorted(path.stem for path in (ROOT / "studies").glob("*.yaml"))
 

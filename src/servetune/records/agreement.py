@@ -61,15 +61,18 @@ def _unserved(metrics: Metrics, card: Card) -> float | None:
 
 
 def token_sources(card: Card) -> list[str]:
-    """Name what was read of the output tokens beside the answers' own word."""
+    """Name what confirms the output tokens that the answers state; empty: nothing does.
+
+    Their usage and the counters are both the server's word: it takes what the client counts.
+    """
     per_chunk, per_step = card.tokens_per_chunk, card.tokens_per_step
-    is_by_chunks = per_chunk and per_step and abs(per_chunk / per_step - 1) <= ONE_A_CHUNK
     sources = {
-        "the server's counters": card.server_output_ratio is not None,
-        "their texts": card.text_output_error_ratio is not None,
-        "their chunks": bool(is_by_chunks),
+        "texts": card.text_output_error_ratio is not None,
+        "chunks": per_chunk and per_step and abs(per_chunk / per_step - 1) <= ONE_A_CHUNK,
     }
-    return [name for name, is_known in sources.items() if is_known]
+    by_client = [name for name, is_known in sources.items() if is_known]
+    by_server = ["counters"] if card.server_output_ratio is not None else []
+    return [*by_client, *by_server] if by_client else []
 
 
 ONE_A_CHUNK = 0.1

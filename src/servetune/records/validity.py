@@ -10,15 +10,18 @@ from servetune.records.rule import Rule
 from servetune.study.validity import Limits
 
 
-def _hits(metrics: Metrics, card: Card) -> float | None:
+def _hits(metrics: Metrics, card: Card) -> float:
     """Return the higher of the hit ratios that the server's counters and its answers tell."""
-    told = (metrics.prefix_cache_hit_ratio, card.answers_hit_ratio)
-    return max((ratio for ratio in told if ratio is not None), default=None)
+    return max(metrics.prefix_cache_hit_ratio or 0.0, card.answers_hit_ratio or 0.0)
 
 
 def _excess(metrics: Metrics, card: Card) -> float | None:
-    seen, implied = _hits(metrics, card), card.implied_prefix_cache_hit_ratio
-    return None if seen is None or implied is None else max(0.0, seen - implied)
+    """One source can tell that the cache was warm; that it was not takes both."""
+    told, implied = _hits(metrics, card), card.implied_prefix_cache_hit_ratio
+    if implied is None:
+        return None
+    is_known = metrics.prefix_cache_hit_ratio is not None and card.answers_hit_ratio is not None
+    return max(0.0, told - implied) if is_known or told > implied else None
 
 
 def _rate_error(metrics: Metrics, card: Card) -> float | None:

@@ -43,8 +43,8 @@ LOST = "\N{REPLACEMENT CHARACTER}"
 ENOUGH_SAMPLES = 4
 """Of the server's gauges under load, to tell what was in flight."""
 
-INSTANT = 0.1
-"""After less than this share of the mean gap, a chunk came together with the one before it."""
+INSTANT, INSTANT_MS = 0.1, 0.2
+"""After less than this share of the mean gap, or time, a chunk came with the one before it."""
 
 
 @cache
@@ -179,8 +179,8 @@ def from_chunks(
     return {
         "tokens_per_chunk": float(ok["output_tokens"].sum() / chunks) if chunks else None,
         "tokens_per_step": max(metrics.acceptance_length or 1.0, stream_interval or 1),
-        "instant_chunks_ratio": float((gaps_ms < INSTANT * gaps_ms.mean()).mean())
-        if gaps_ms.sum() > 0
+        "instant_chunks_ratio": float((gaps_ms < max(INSTANT_MS, INSTANT * gaps_ms.mean())).mean())
+        if len(gaps_ms)
         else None,
     }
 

@@ -249,7 +249,7 @@ def test_a_warm_cache_is_told_by_whichever_source_admits_it() -> None:
 def test_several_tokens_a_chunk_are_as_they_should_be_under_speculation() -> None:
     card = Card(tokens_per_chunk=2.4, tokens_per_step=2.5)
     assert judge(metrics(), card, Limits())[0] == "ok"
-    assert token_sources(card) == ["their chunks"]
+    assert token_sources(card) == ["chunks"]
 
 
 def test_a_front_end_that_is_behind_may_put_tokens_of_a_long_answer_together() -> None:
@@ -261,4 +261,20 @@ def test_a_front_end_that_is_behind_may_put_tokens_of_a_long_answer_together() -
 def test_tokens_that_no_second_source_tells_are_confirmed_by_none() -> None:
     assert token_sources(Card()) == []
     card = Card(server_output_ratio=1.0, text_output_error_ratio=0.0)
-    assert token_sources(card) == ["the server's counters", "their texts"]
+    assert token_sources(card) == ["texts", "counters"]
+
+
+def test_the_servers_own_word_confirms_no_tokens() -> None:
+    assert token_sources(Card(server_output_ratio=1.0)) == []
+
+
+def test_a_single_source_tells_a_warm_cache_and_not_a_cold_one() -> None:
+    card = Card(implied_prefix_cache_hit_ratio=0.0)
+
+    def cold(ratio: float, card: Card) -> float | None:
+        applied = checks(metrics(prefix_cache_hit_ratio=ratio), card, Limits())
+        return next(check.value for check in applied if check.rule == "warm-prefix-cache")
+
+    assert cold(0.0, card) is None
+    assert cold(0.3, card) == 0.3
+    assert cold(0.0, card.model_copy(update={"answers_hit_ratio": 0.0})) == 0.0

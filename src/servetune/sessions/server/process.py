@@ -28,6 +28,7 @@ from servetune.sessions.server.startup import read_facts
 STOP_GRACE_S = 30.0
 HEALTH_TIMEOUT_S = 10.0
 HUNG_AFTER_FAILURES = 3
+RESET_TRIES = 5
 
 _OWN_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -167,12 +168,19 @@ class Server:
             return client.get(path).raise_for_status()
 
     def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache; tells whether the server did."""
-        try:
-            with self.client(30) as client:
-                return client.post("/reset_prefix_cache").is_success
-        except httpx.HTTPError:
-            return False
+        """Empty the prefix cache; tells whether the server says that it did.
+
+        Newer versions answer `{"success": false}` while a block is still held.
+        """
+        with contextlib.suppress(httpx.HTTPError, ValueError), self.client(30) as client:
+            for _ in range(RESET_TRIES):
+                answer = client.post("/reset_prefix_cache")
+                if not answer.is_success:
+                    return False
+                if not answer.content or answer.json().get("success", True):
+                    return True
+                time.sleep(0.2)
+        return False
 
     def info(self) -> dict[str, Any]:
         """Return the configuration as the server resolved it; empty where it does not tell.

@@ -1,0 +1,585 @@
+"""Which false numbers of a server pass for `ok`: each kind of lie, told by a proxy, measured.
+
+A stand-in server tells the truth; a proxy before it falsifies the streams, the usages, the counters
+or the load. Each lie is measured as a session measures a load point. It must break a rule, or leave
+what it falsifies "not known"; the honest servers must stay ok. Exits 1 if one does not.
+
+    uv run python benchmarks/lying_servers.py
+"""
+
+import asyncio
+import json
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, web
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from servetune.load.client import Clients, LoadClient  # noqa: E402
+from servetune.load.prepare import prepare  # noqa: E402
+from servetune.load.registry import GENERATORS  # noqa: E402
+from servetune.plan.planned import Measurement, Session  # noqa: E402
+from servetune.records.agreement import token_sources  # noqa: E402
+from servetune.records.loads import Load  # noqa: E402
+from servetune.records.measurements import MeasurementRecord  # noqa: E402
+from servetune.records.validity import checks  # noqa: E402
+from servetune.sessions.measure import Bench, measure  # noqa: E402
+from servetune.sessions.server.process import Server  # noqa: E402
+from servetune.study.validity import Limits  # noqa: E402
+from servetune.telemetry.gpus import Gpus  # noqa: E402
+from servetune.telemetry.sampler import Sampler  # noqa: E402
+from tests.standin.serving import PYTHON, write_tokenizer  # noqa: E402
+from tests.workspace import QUIET  # noqa: E402
+
+CONCURRENCY, REQUESTS, INPUT_WORDS, OUTPUT_TOKENS = 8, 32, 60, 24
+LIMITS = Limits(
+    **{
+        **QUIET,
+        # Those that QUIET leaves to machines that are not busy, and that lies break.
+        **{
+            name: Limits.model_fields[name].default
+            for name in ("instant_chunks_ratio", "unserved_in_flight_ratio")
+        },
+    }
+)
+
+Message = dict[str, Any]
+Stream = AsyncIterator[Message]
+
+
+async def _true(messages: Stream) -> Stream:
+    async for message in messages:
+        yield message
+
+
+@dataclass
+class Lie:
+    """One kind of false number: how it is told, and the rules of which one must break.
+
+    Without `rules` none may break; with `unknown` that rule must not be judged instead. `body`
+    changes what the server is asked, `stream` what it answers, `page` its metrics; `reset` is what
+    it does when its cache is to be emptied; `at_once` lets so many requests through.
+    """
+
+    name: str
+    rules: tuple[str, ...] = ()
+    unknown: str = ""
+    body: Callable[[Message], Message] = lambda body: body
+    stream: Callable[[Stream], Stream] = _true
+    page: Callable[[str], str] = lambda page: page
+    reset: str = "truly"
+    at_once: int = 1000
+    keeps_tokenizer: bool = True
+    has_done: bool = True
+    server: str = "plain"
+    endpoint: str = "completions"
+
+
+def _text(message: Message) -> str:
+    return str(message["choices"][0].get("text", ""))
+
+
+def _with_text(message: Message, text: str) -> Message:
+    return {**message, "choices": [{**message["choices"][0], "text": text}]}
+
+
+def _usage(**factors: float) -> Callable[[Stream], Stream]:
+    """Multiply what the usage states; a factor of 0 takes the whole usage away."""
+
+    async def told(messages: Stream) -> Stream:
+        async for message in messages:
+            if usage := message.get("usage"):
+                if not all(factors.values()):
+                    continue
+                stated = {name: round(usage[name] * by) for name, by in factors.items()}
+                message["usage"] = {**usage, **stated}
+            yield message
+
+    return told
+
+
+def _uncached(messages: Stream) -> Stream:
+    async def told() -> Stream:
+        async for message in messages:
+            if usage := message.get("usage"):
+                usage.pop("prompt_tokens_details", None)
+            yield message
+
+    return told()
+
+
+def _texts(change: Callable[[int, str], str]) -> Callable[[Stream], Stream]:
+    """Change the text of each chunk, by its place."""
+
+    async def told(messages: Stream) -> Stream:
+        place = 0
+        async for message in messages:
+            if message.get("choices"):
+                message = _with_text(message, change(place, _text(message)))
+                place += 1
+            yield message
+
+    return told
+
+
+async def _twice(messages: Stream) -> Stream:
+    async for message in messages:
+        yield message
+        if message.get("choices"):
+            yield message
+
+
+def _in_groups(size: int) -> Callable[[Stream], Stream]:
+    """Send so many chunks at once, each as it was; 0: all, at the end."""
+
+    async def told(messages: Stream) -> Stream:
+        held: list[Message] = []
+        async for message in messages:
+            held.append(message)
+            if size and len(held) == size:
+                for each in held:
+                    yield each
+                held.clear()
+        for each in held:
+            yield each
+
+    return told
+
+
+def _merged(size: int) -> Callable[[Stream], Stream]:
+    """Make one chunk of so many; 0: of all."""
+
+    async def told(messages: Stream) -> Stream:
+        held: list[Message] = []
+        async for message in messages:
+            if message.get("choices"):
+                held.append(message)
+                is_last = message["choices"][0]["finish_reason"]
+                if not is_last and (not size or len(held) < size):
+                    continue
+                yield _with_text(message, "".join(map(_text, held)))
+                held.clear()
+            else:
+                yield message
+
+    return told
+
+
+async def _with_error(messages: Stream) -> Stream:
+    place = 0
+    async for message in messages:
+        if place == OUTPUT_TOKENS // 2:
+            yield {"error": {"message": "EngineCore died", "code": 500}}
+            return
+        place += 1
+        yield message
+
+
+async def _of_another_model(messages: Stream) -> Stream:
+    async for message in messages:
+        yield {**message, "model": "a-smaller-one"}
+
+
+def _halved(body: Message) -> Message:
+    return {**body, "max_tokens": body["max_tokens"] // 2}
+
+
+def _counter(name: str, change: Callable[[float], float | None]) -> Callable[[str], str]:
+    """Change the samples of a metric; None takes them away."""
+    pattern = re.compile(rf"^(vllm:{name}(?:\{{[^}}]*\}})?) (\S+)$", re.MULTILINE)
+
+    def line(found: re.Match[str]) -> str:
+        value = change(float(found[2]))
+        return "" if value is None else f"{found[1]} {value}"
+
+    return lambda page: pattern.sub(line, page)
+
+
+def _all(*changes: Callable[[str], str]) -> Callable[[str], str]:
+    def changed(page: str) -> str:
+        for change in changes:
+            page = change(page)
+        return page
+
+    return changed
+
+
+def _fallen() -> Callable[[float], float]:
+    """Fall once, after a few looks, as a counter of an engine that restarts."""
+    looks, base = 0, 0.0
+
+    def value(true: float) -> float:
+        nonlocal looks, base
+        looks += 1
+        if looks == 5:
+            base = true
+        return true - base
+
+    return value
+
+
+def _gone(value: float) -> None:
+    """Take a sample away."""
+
+
+TOKENS, PROMPTS, FINISHED = (
+    "generation_tokens_total",
+    "prompt_tokens_total",
+    "request_success_total",
+)
+DECODE = "request_decode_time_seconds_sum"
+HITS = "prefix_cache_hits_total"
+
+
+def lies() -> list[Lie]:
+    """Return every kind of false number, those of the plain server first."""
+    doubled_usage = _usage(completion_tokens=2)
+    return [
+        Lie("all tokens in one chunk at the end", ("coarse-chunks",), stream=_merged(0)),
+        Lie("two chunks for an answer", ("coarse-chunks",), stream=_merged(OUTPUT_TOKENS // 2)),
+        Lie("all chunks at the end, together", ("coalesced-chunks",), stream=_in_groups(0)),
+        Lie(
+            "the same, and no decode time from the server",
+            ("coalesced-chunks",),
+            stream=_in_groups(0),
+            page=_counter(DECODE, _gone),
+        ),
+        Lie("chunks four by four", ("coalesced-chunks",), stream=_in_groups(4)),
+        Lie(
+            "twice the decode time", ("faster-than-server",), page=_counter(DECODE, lambda v: 2 * v)
+        ),
+        Lie(
+            "half of the tokens, usage of all",
+            ("server-counters",),
+            body=_halved,
+            stream=doubled_usage,
+        ),
+        Lie(
+            "the same, and the counters agree",
+            ("answer-texts",),
+            body=_halved,
+            stream=doubled_usage,
+            page=_counter(TOKENS, lambda v: 2 * v),
+        ),
+        Lie(
+            "the same, and no tokenizer reads the texts",
+            unknown="tokens-confirmed",
+            body=_halved,
+            stream=doubled_usage,
+            page=_counter(TOKENS, lambda v: 2 * v),
+            keeps_tokenizer=False,
+        ),
+        Lie("empty text", ("answer-texts",), stream=_texts(lambda place, text: "")),
+        Lie("every chunk twice", ("surplus-chunks",), stream=_twice),
+        Lie(
+            "the same text for every prompt",
+            ("same-answers",),
+            stream=_texts(lambda p, t: f" w{p}"),
+        ),
+        Lie("no usage", ("usage-missing",), stream=_usage(completion_tokens=0)),
+        Lie("usage of twice the prompt", ("server-counters",), stream=_usage(prompt_tokens=2)),
+        Lie(
+            "the same, and the counters agree",
+            ("answer-texts",),
+            stream=_usage(prompt_tokens=2),
+            page=_counter(PROMPTS, lambda v: 2 * v),
+        ),
+        Lie(
+            "longer answers than asked for",
+            ("output-length",),
+            body=lambda body: {**body, "max_tokens": body["max_tokens"] + 8},
+        ),
+        Lie("shorter answers than asked for", ("output-length",), body=_halved),
+        Lie("answers of another model", ("other-model",), stream=_of_another_model),
+        Lie("an error behind status 200", ("failed-requests",), stream=_with_error),
+        Lie("no end of the stream", ("failed-requests",), has_done=False),
+        Lie(
+            "output tokens stand still",
+            ("server-counters",),
+            page=_counter(TOKENS, lambda value: 1.0),
+        ),
+        Lie(
+            "prompt tokens stand still",
+            ("server-counters",),
+            page=_counter(PROMPTS, lambda value: 1.0),
+        ),
+        Lie("output tokens doubled", ("server-counters",), page=_counter(TOKENS, lambda v: 2 * v)),
+        Lie("counters fall in the load", ("counters-reset",), page=_counter(TOKENS, _fallen())),
+        Lie(
+            "half as many finished", ("server-counters",), page=_counter(FINISHED, lambda v: v / 2)
+        ),
+        Lie("no metrics", ("counters-missing",), page=lambda page: "# nothing\n"),
+        Lie("a reset that it refuses with 200", ("no-prefix-cache-reset",), reset="refused"),
+        Lie("a reset that it pretends", ("warm-prefix-cache",), reset="pretended"),
+        Lie(
+            "the same, and no hits counted",
+            ("warm-prefix-cache",),
+            reset="pretended",
+            page=_counter(HITS, lambda v: 0.0),
+        ),
+        Lie(
+            "the same, and no cached tokens stated",
+            unknown="warm-prefix-cache",
+            reset="pretended",
+            page=_counter(HITS, lambda v: 0.0),
+            stream=_uncached,
+        ),
+        Lie("one request served at a time", ("unserved-load",), at_once=1),
+        Lie(
+            "the same, and no gauges",
+            unknown="unserved-load",
+            at_once=1,
+            page=_all(
+                _counter("num_requests_running", _gone), _counter("num_requests_waiting", _gone)
+            ),
+        ),
+        Lie("honest"),
+        Lie("honest, in a chat", endpoint="chat"),
+        Lie("honest, two tokens a chunk now and then", stream=_merged(2), page=lambda page: page),
+        Lie("honest, with drafts", server="drafting"),
+        Lie("honest, one sequence at a time", server="narrow"),
+    ]
+
+
+SERVERS = {
+    "plain": [],
+    "drafting": [
+        "--speculative-config",
+        '{"method": "eagle3", "num_speculative_tokens": 3, "synthetic_acceptance_length": 2.5}',
+    ],
+    "narrow": ["--max-num-seqs", "1", "--standin-step-ms", "2"],
+}
+
+
+class Proxy:
+    """Stands before a server, in a thread of its own, and tells the `lie`."""
+
+    def __init__(self) -> None:
+        self.lie = Lie("")
+        self.port = 0
+        self.upstream = ""
+        self._ready = threading.Event()
+        threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True).start()
+        self._ready.wait()
+
+    async def _serve(self) -> None:
+        app = web.Application(client_max_size=2**26)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_post("/reset_prefix_cache", self._reset)
+        app.router.add_post("/v1/{endpoint:.*completions}", self._complete)
+        app.router.add_get("/{path:.*}", self._pass)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        self._ready.set()
+        await asyncio.Event().wait()
+
+    def _headers(self, request: web.Request) -> dict[str, str]:
+        key = request.headers.get("Authorization")
+        return {"Authorization": key} if key else {}
+
+    async def _pass(self, request: web.Request) -> web.Response:
+        url = f"{self.upstream}{request.rel_url}"
+        try:
+            async with ClientSession() as http:
+                answer = await http.get(url, headers=self._headers(request))
+                return web.Response(body=await answer.read(), content_type=answer.content_type)
+        except ClientError:
+            return web.Response(status=502)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        page = (await self._pass(request)).body
+        assert isinstance(page, bytes)
+        return web.Response(text=self.lie.page(page.decode()))
+
+    async def _reset(self, request: web.Request) -> web.Response:
+        if self.lie.reset == "truly":
+            url = f"{self.upstream}/reset_prefix_cache"
+            async with ClientSession() as http, http.post(url, headers=self._headers(request)):
+                pass
+        return web.json_response({"success": self.lie.reset != "refused"})
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        lie, body = self.lie, await request.json()
+        url, headers = f"{self.upstream}{request.rel_url}", self._headers(request)
+        async with ClientSession() as http, self._gate(lie):
+            if not body.get("stream"):
+                async with http.post(url, headers=headers, json=body) as answer:
+                    return web.json_response(await answer.json())
+            async with http.post(url, headers=headers, json=lie.body(body)) as answer:
+                told = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+                await told.prepare(request)
+                async for message in lie.stream(_messages(answer.content)):
+                    await told.write(b"data: " + json.dumps(message).encode() + b"\n\n")
+                if lie.has_done:
+                    await told.write(b"data: [DONE]\n\n")
+                return told
+
+    def _gate(self, lie: Lie) -> asyncio.Semaphore:
+        if getattr(self, "_gated", None) is not lie:
+            self._gated, self._open = lie, asyncio.Semaphore(lie.at_once)
+        return self._open
+
+
+async def _messages(content: Any) -> Stream:
+    async for line in content:
+        text = line.decode().strip().removeprefix("data: ")
+        if text and text != "[DONE]":
+            yield json.loads(text)
+
+
+@dataclass(eq=False)
+class Proxied(Server):
+    """A server that is asked through the proxy."""
+
+    proxy: Proxy | None = None
+
+    @property
+    def url(self) -> str:
+        """The proxy's address."""
+        assert self.proxy is not None
+        return f"http://127.0.0.1:{self.proxy.port}"
+
+
+@dataclass
+class Stage:
+    """A server of each kind behind the proxy, and the client that loads them."""
+
+    folder: Path
+    proxy: Proxy = field(default_factory=Proxy)
+
+    def measure(self, lie: Lie, number: int, server: Server, clients: Clients) -> MeasurementRecord:
+        """Measure one lie as a session does a load point."""
+        sampler = Sampler(server.url, Gpus(""))
+        sampler.start()
+        load = Load.model_validate(
+            {
+                "generator": "vllm-bench",
+                "dataset": "words",
+                "endpoint": lie.endpoint,
+                "concurrency": CONCURRENCY,
+                "requests": REQUESTS,
+                "warmup_requests": REQUESTS,
+                "seed": 0,
+            }
+        )
+        model = "model" if lie.keeps_tokenizer else "unread"
+        prompts = [f"{' '.join(f'word{i}' for i in range(n, n + INPUT_WORDS))}" for n in range(32)]
+        rows: list[Any] = [{"prompt": text, "output_tokens": OUTPUT_TOKENS} for text in prompts]
+        measurement = Measurement.model_construct(
+            id=f"lie-{number}", workload="words", load_point="c8", load=load, probe=None
+        )
+        session = Session.model_construct(
+            id="lies",
+            study="lies",
+            variant="plain",
+            repeat=1,
+            validity=LIMITS,
+            load_timeout_s=60,
+            stall_timeout_s=30,
+        )
+        bench = Bench(
+            session=session,
+            root=self.folder,
+            launch=1,
+            server=server,
+            facts=server.facts(None, server.info()),
+            clients=clients,
+            tokenizer=Path(model),
+            sampler=sampler,
+            neighbours=lambda: None,
+        )
+        self.proxy.lie = lie
+        try:
+            return measure(bench, measurement, prepare(load, rows, self.folder / model))
+        finally:
+            self.proxy.lie = Lie("")
+            sampler.stop()
+
+
+def _outcome(lie: Lie, record: MeasurementRecord) -> tuple[bool, str]:
+    """Say whether a lie, or an honest server, was taken for what it is; and what was seen."""
+    broken = {check.rule for check in _checks(record) if check.is_broken}
+    judged = {check.rule for check in _checks(record) if check.value is not None}
+    judged |= {"tokens-confirmed"} if token_sources(record.card) else set()
+    seen = ", ".join(sorted(broken)) or record.status
+    if lie.unknown:
+        return lie.unknown not in judged, f"{lie.unknown}: not known" if not broken else seen
+    if not lie.rules:
+        return record.status == "ok" and bool(token_sources(record.card)), record.reason or seen
+    return bool(broken & set(lie.rules)), seen
+
+
+def _checks(record: MeasurementRecord) -> list[Any]:
+    return checks(record.metrics, record.card, LIMITS) if record.metrics else []
+
+
+def main() -> int:
+    """Measure them all; returns how many passed that should not, or did not that should."""
+    wrong = 0
+    with tempfile.TemporaryDirectory() as name:
+        stage = Stage(Path(name))
+        for model in ("model", "unread"):
+            (stage.folder / model).mkdir()
+            (stage.folder / model / "config.json").write_text('{"max_position_embeddings": 4096}')
+        write_tokenizer(stage.folder / "model")
+        told = lies()
+        print(f"{len(told)} servers\n\n| Server | Rules that it breaks | |\n| --- | --- | --- |")
+        for kind, arguments in SERVERS.items():
+            of_kind = [(number, lie) for number, lie in enumerate(told) if lie.server == kind]
+            wrong += _measure_all(stage, kind, arguments, of_kind)
+    print(f"\n{wrong} taken for what they are not")
+    return min(wrong, 1)
+
+
+def _measure_all(stage: Stage, kind: str, arguments: list[str], told: list[tuple[int, Lie]]) -> int:
+    server = Proxied(
+        python=PYTHON,
+        model="model",
+        arguments=[
+            *("--max-model-len", "1024", "--max-num-seqs", str(CONCURRENCY)),
+            *("--standin-step-ms", "10", "--enable-prompt-tokens-details", *arguments),
+        ],
+        environment={"STANDIN_PYTHON": sys.executable},
+        name="it",
+        log=stage.folder / f"{kind}.log",
+        folder=stage.folder,
+        proxy=stage.proxy,
+    )
+    stage.proxy.upstream = f"http://127.0.0.1:{server.port}"
+    generator = GENERATORS["vllm-bench"]
+    clients = Clients(
+        lambda name: LoadClient(
+            PYTHON,
+            generator.client,
+            {generator.key_variable: server.api_key},
+            stage.folder / "client.log",
+            stage.folder,
+        )
+    )
+    wrong = 0
+    try:
+        server.start()
+        server.wait_ready(60, lambda seconds: None)
+        for number, lie in told:
+            is_right, seen = _outcome(lie, stage.measure(lie, number, server, clients))
+            wrong += not is_right
+            print(f"| {lie.name} | {seen} | {'' if is_right else 'WRONG'} |", flush=True)
+    finally:
+        clients.stop()
+        server.stop()
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
