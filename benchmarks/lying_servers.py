@@ -62,9 +62,10 @@ async def _true(messages: Stream) -> Stream:
 
 @dataclass
 class Lie:
-    """One kind of false number: how it is told, and the rules of which one must break.
+    """One kind of false number: how it is told, and what must be said of it.
 
-    Without `rules` none may break; with `unknown` that rule must not be judged instead. `body`
+    Of `rules`, one must break, or `failed` be the status; without them none may. With `unknown`,
+    that rule must not be judged instead. `body`
     changes what the server is asked, `stream` what it answers, `page` its metrics; `reset` is what
     it does when its cache is to be emptied; `at_once` lets so many requests through.
     """
@@ -213,13 +214,14 @@ def _all(*changes: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def _fallen() -> Callable[[float], float]:
-    """Fall once, after a few looks, as a counter of an engine that restarts."""
-    looks, base = 0, 0.0
+    """Fall to 0 once, in the middle of the load, as a counter of an engine that restarts."""
+    first: list[float] = []
+    base = 0.0
 
     def value(true: float) -> float:
-        nonlocal looks, base
-        looks += 1
-        if looks == 5:
+        nonlocal base
+        first.append(true)
+        if not base and true - first[0] > REQUESTS * OUTPUT_TOKENS / 2:
             base = true
         return true - base
 
@@ -299,8 +301,8 @@ def lies() -> list[Lie]:
         ),
         Lie("shorter answers than asked for", ("output-length",), body=_halved),
         Lie("answers of another model", ("other-model",), stream=_of_another_model),
-        Lie("an error behind status 200", ("failed-requests",), stream=_with_error),
-        Lie("no end of the stream", ("failed-requests",), has_done=False),
+        Lie("an error behind status 200", ("failed",), stream=_with_error),
+        Lie("no end of the stream", ("failed",), has_done=False),
         Lie(
             "output tokens stand still",
             ("server-counters",),
@@ -469,24 +471,34 @@ class Stage:
                 "endpoint": lie.endpoint,
                 "concurrency": CONCURRENCY,
                 "requests": REQUESTS,
-                "warmup_requests": REQUESTS,
+                "warmup_requests": 1,
                 "seed": 0,
             }
         )
         model = "model" if lie.keeps_tokenizer else "unread"
         prompts = [f"{' '.join(f'word{i}' for i in range(n, n + INPUT_WORDS))}" for n in range(32)]
         rows: list[Any] = [{"prompt": text, "output_tokens": OUTPUT_TOKENS} for text in prompts]
-        measurement = Measurement.model_construct(
-            id=f"lie-{number}", workload="words", load_point="c8", load=load, probe=None
+        measurement = Measurement(
+            id=f"lie-{number}", workload="words", load_point=f"c{CONCURRENCY}", load=load
         )
-        session = Session.model_construct(
+        session = Session(
             id="lies",
+            order=0,
             study="lies",
             variant="plain",
             repeat=1,
-            validity=LIMITS,
+            hardware="cpu",
+            engine="standin",
+            model=model,
+            draft=None,
+            server={},
+            speculative=None,
+            environment={},
+            startup_timeout_s=60,
             load_timeout_s=60,
             stall_timeout_s=30,
+            validity=LIMITS,
+            measurements=[measurement],
         )
         bench = Bench(
             session=session,
@@ -517,7 +529,7 @@ def _outcome(lie: Lie, record: MeasurementRecord) -> tuple[bool, str]:
         return lie.unknown not in judged, f"{lie.unknown}: not known" if not broken else seen
     if not lie.rules:
         return record.status == "ok" and bool(token_sources(record.card)), record.reason or seen
-    return bool(broken & set(lie.rules)), seen
+    return bool({*broken, record.status} & set(lie.rules)), seen
 
 
 def _checks(record: MeasurementRecord) -> list[Any]:

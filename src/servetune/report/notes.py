@@ -5,6 +5,7 @@ from servetune.report import choices, provenance, throughput, verdicts
 from servetune.report.marks import DUMMY, FRONT_END
 from servetune.report.measured import Measured
 from servetune.report.quality.words import warnings
+from servetune.report.validity import words as validity
 from servetune.tables.frames import grouped
 
 
@@ -26,5 +27,6 @@ def notes(measured: Measured) -> list[str]:
             for why, rows in grouped(lacking, lambda row: row["no_ratio"]).items()
         ),
         *choices.cautions(measured.sessions),
+        *validity.warnings(measured.table),
         *provenance.cautions(measured.table, measured.sessions),
     ]

@@ -23,8 +23,35 @@ def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[st
         for name, read in kinds.items()
         if (count := len(distinct(map(read, launches)))) > 1
     ]
+    notes += _unlike(table, sessions)
     if absent := sorted(set(table["session"]) - set(sessions)):
         notes.append(f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}.")
+    return notes
+
+
+RESOLVED = {
+    "kv_cache_tokens": "KV caches of {} tokens",
+    "max_num_seqs": "a max_num_seqs of {}",
+}
+"""What the server resolves by itself, and repeats of a variant should have in common."""
+
+UNLIKE = 0.01
+"""Free memory is not the same to the byte at every start."""
+
+
+def _unlike(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
+    """Warn where a server resolved the same flags otherwise in one repeat than in another."""
+    notes = []
+    for variant, rows in table.groupby("variant", sort=False):
+        servers = [launch.server for launch in launches_of(rows, sessions)]
+        for name, words in RESOLVED.items():
+            told = sorted({value for server in servers if (value := getattr(server, name))})
+            if told and told[-1] > (1 + UNLIKE) * told[0]:
+                values = " and ".join(f"{value:,}" for value in (told[0], told[-1]))
+                notes.append(
+                    f"Launches of {variant} had {words.format(values)} with the same flags:"
+                    " they are not repeats of one another."
+                )
     return notes
 
 

@@ -11,6 +11,7 @@ from servetune.errors import UserError
 from servetune.files import read_model, write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
+from servetune.records.agreement import token_sources
 from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics
 from servetune.records.paths import quality_path, record_path
@@ -82,6 +83,7 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "status": status,
         "rule": rule,
         "reason": reason,
+        "tokens_confirmed_by": ", ".join(token_sources(record.card)) or None,
         **(record.metrics.model_dump() if record.metrics else empty),
         "throughput_window": _throughput_window(record.metrics),
         **_costs(record, plan.price_usd_per_hour),

@@ -142,7 +142,7 @@ CASES: dict[str, tuple[float, tuple[dict[str, Any], ...], tuple[dict[str, Any], 
     ),
 }
 LIMIT_OF = {rule.name: rule.limit for rule in RULES}
-WITHOUT_A_NUMBER = {
+WITHOUT_A_NUMBER: dict[str, dict[str, Any]] = {
     "no-prefix-cache-reset": {"prefix_cache_was_reset": False},
     "counters-missing": {"counters_were_read": False},
     "counters-reset": {"counters_went_back": True},

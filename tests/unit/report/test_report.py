@@ -19,6 +19,7 @@ from servetune.report import provenance
 from servetune.report.html import bundle, render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
+from servetune.report.validity import words as validity
 from servetune.study.validity import Limits
 from tests.report_data import (
     HOSTILE,
@@ -569,6 +570,33 @@ def test_a_server_that_did_not_start_is_no_other_version() -> None:
             sessions[id] = session.model_copy(update={"launches": launches})
     assert not any("versions" in note for note in provenance.cautions(data.table, sessions))
     assert provenance.versions(data.plan, data.table, sessions).count("vllm") == 1
+
+
+def test_a_kv_cache_that_is_another_in_a_repeat_is_told() -> None:
+    data = make_data(make_quickstart_plan(repeats=2))
+    sessions = dict(data.sessions)
+
+    def told(tokens: int) -> list[str]:
+        for id, session in sessions.items():
+            if session.variant == "w8a8":
+                (launch,) = session.launches
+                size = {"kv_cache_tokens": tokens if session.repeat == 2 else 524_288}
+                server = launch.server.model_copy(update=size)
+                launches = [launch.model_copy(update={"server": server})]
+                sessions[id] = session.model_copy(update={"launches": launches})
+        return [note for note in provenance.cautions(data.table, sessions) if "KV" in note]
+
+    assert told(524_800) == []
+    (note,) = told(262_144)
+    assert "w8a8" in note and "262,144" in note and "524,288" in note
+
+
+def test_tokens_that_are_the_servers_word_alone_are_counted() -> None:
+    alone = make_data()
+    assert validity.warnings(alone.table)[0].startswith(f"The output tokens of {len(alone.table)}")
+    confirmed = {"tokens_per_chunk": 1.0, "tokens_per_step": 1.0}
+    table = make_data(cards=dict.fromkeys(alone.table["measurement"], confirmed)).table
+    assert validity.warnings(table) == []
 
 
 def test_the_program_that_draws_is_bundled_once_for_all_reports(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from servetune.analysis.wording import NONE, number, ratio, share, whole
+from servetune.analysis.wording import NONE, number, plural, ratio, share, whole
 from servetune.records.agreement import COUNTED, token_sources
 from servetune.records.measurements import Card, Check
 from servetune.tables.frames import known, records_of
@@ -284,6 +284,18 @@ def cards(table: pd.DataFrame) -> list[CardOf]:
     titles = {rule: rule.replace("-", " ").capitalize() for rule in others}
     rules = [*SHOWN, *(Shown(rule, title, title, number) for rule, title in titles.items())]
     return [_card_of(row, of_row, rules) for row, of_row in zip(rows, checks, strict=True)]
+
+
+def warnings(table: pd.DataFrame) -> list[str]:
+    """Say of how many measurements that are ok the output tokens are the server's word alone."""
+    texts = table.loc[table["status"] == "ok", "card"]
+    alone = sum(not token_sources(Card.model_validate_json(text)) for text in texts)
+    if not alone:
+        return []
+    return [
+        f"The output tokens of {plural(alone, 'measurement')} are the server's word alone: nothing"
+        " that the client counted confirms them."
+    ]
 
 
 def tallies(shown: list[CardOf]) -> list[Tally]:

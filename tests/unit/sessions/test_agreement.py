@@ -1,0 +1,232 @@
+"""What a load that lies leaves on its card, told from its replies and the server's metrics."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from servetune.load.generator import CUT, Reply
+from servetune.load.request_table import aggregate, request_table
+from servetune.load.schedule import make_schedule
+from servetune.records.agreement import token_sources
+from servetune.records.measurements import Card, Metrics
+from servetune.records.validity import checks
+from servetune.sessions.agreement import (
+    Count,
+    counter_of_tokens,
+    from_answers,
+    from_chunks,
+    from_counters,
+    in_flight,
+)
+from servetune.study.validity import Limits
+from tests.loads import failed, load, reply
+from tests.standin.serving import write_tokenizer
+
+TOKENS, CLIENTS, REQUESTS = 20, 4, 16
+BEFORE = {"requests_finished": 5.0, "prompt_tokens": 100.0, "generation_tokens": 50.0}
+GREW = {
+    "requests_finished": 1.0 * REQUESTS,
+    "prompt_tokens": 10.0 * REQUESTS,
+    "generation_tokens": 1.0 * TOKENS * REQUESTS,
+    "decode_time_s": 0.05 * (TOKENS - 1) * REQUESTS,
+    "prefix_cache_queries": 10.0 * REQUESTS,
+    "prefix_cache_hits": 0.0,
+}
+BUSY = pd.DataFrame({"requests_running": [4.0] * 8, "requests_waiting": [0.0] * 8})
+
+
+def words(count: int, first: str = "w") -> str:
+    return "".join(f" {first}{i}" for i in range(count))
+
+
+def answers(**changes: Any) -> list[Reply]:
+    """Four clients whose answers of 20 tokens, one each 50 ms, take 1 s."""
+    told: dict[str, Any] = {
+        "output_tokens": TOKENS,
+        "ttft_s": 0.05,
+        "e2e_s": 1.0,
+        "itl_s": [0.05] * (TOKENS - 1),
+        "cached_tokens": 0,
+        "has_usage": True,
+        "model": "it",
+        **changes,
+    }
+    return [
+        reply(i, i // CLIENTS + 0.001 * (i % CLIENTS), **{"text": words(TOKENS, f"a{i}x"), **told})
+        for i in range(REQUESTS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def count(tmp_path_factory: pytest.TempPathFactory) -> Count:
+    folder = tmp_path_factory.mktemp("model")
+    write_tokenizer(folder)
+    (folder / "config.json").write_text("{}")
+    made = counter_of_tokens(folder)
+    assert made is not None
+    return made
+
+
+def judged(
+    replies: list[Reply],
+    count: Count | None,
+    grew: dict[str, float] = GREW,
+    samples: pd.DataFrame = BUSY,
+    stream_interval: int | None = None,
+    **declared: Any,
+) -> tuple[set[str], Card]:
+    """Return the rules that a load breaks, and its card."""
+    told = load(**{"concurrency": CLIENTS, "requests": REQUESTS, **declared})
+    rows: list[Any] = [
+        {"prompt": words(10, f"p{i}x"), "output_tokens": TOKENS} for i in range(REQUESTS)
+    ]
+    schedule = make_schedule(rows, told)
+    requests = request_table(replies, schedule, told)
+    metrics = aggregate(requests, grew)
+    before = {name: BEFORE.get(name, 0.0) for name in grew}
+    after = {name: before[name] + value for name, value in grew.items()}
+    card = Card(
+        implied_prefix_cache_hit_ratio=0.0,
+        **from_answers(replies, schedule, told, "it", count),
+        **from_counters(requests, metrics, before, after, samples),
+        **from_chunks(requests, metrics, stream_interval),
+        **in_flight(requests, told, samples),
+    )
+    return broken(metrics, card), card
+
+
+def broken(metrics: Metrics, card: Card) -> set[str]:
+    return {check.rule for check in checks(metrics, card, Limits()) if check.is_broken}
+
+
+def test_an_honest_server_breaks_no_rule_and_its_tokens_are_confirmed(count: Count) -> None:
+    rules, card = judged(answers(), count)
+    assert rules == set()
+    assert token_sources(card) == ["texts", "chunks", "counters"]
+    assert card.server_output_ratio == card.server_input_ratio == 1
+    assert card.text_output_error_ratio == card.text_input_error_ratio == 0
+    assert card.server_tpot_ratio == pytest.approx(1, rel=0.01)
+
+
+ALL_AT_ONCE = {"ttft_s": 1.0, "itl_s": []}
+TWICE = [gap for _ in range(TOKENS) for gap in (0.0, 0.05)][:-1]
+LIES: dict[str, tuple[str, dict[str, Any], dict[str, float]]] = {
+    "all tokens in one chunk": ("coarse-chunks", ALL_AT_ONCE, {}),
+    "all tokens in one chunk, by the times": ("faster-than-server", ALL_AT_ONCE, {}),
+    "half the tokens": ("server-counters", {"text": words(10)}, {"generation_tokens": 160.0}),
+    "half the tokens, by the text": ("answer-texts", {"text": words(10)}, {}),
+    "empty text": ("answer-texts", {"text": ""}, {}),
+    "every chunk twice": ("surplus-chunks", {"itl_s": TWICE}, {}),
+    "chunks that came together": ("coalesced-chunks", {"itl_s": [0.0] * 15 + [0.2375] * 4}, {}),
+    "one answer for all": ("same-answers", {"text": words(TOKENS)}, {}),
+    "no usage": ("usage-missing", {"has_usage": False}, {}),
+    "another model": ("other-model", {"model": "a-smaller-one"}, {}),
+    "a longer prompt than was sent": ("answer-texts", {"input_tokens": 20}, {}),
+    "counters that stand still": ("server-counters", {}, {"generation_tokens": 0.0}),
+    "counters that fell": ("counters-reset", {}, {"generation_tokens": -50.0}),
+    "fewer finished than answered": ("server-counters", {}, {"requests_finished": 8.0}),
+    "a warm cache in the usage alone": ("warm-prefix-cache", {"cached_tokens": 8}, {}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_breaks_the_rule_that_it_breaks(lie: str, count: Count) -> None:
+    rule, changes, grew = LIES[lie]
+    assert rule in judged(answers(**changes), count, {**GREW, **grew})[0]
+
+
+def test_a_counter_that_falls_and_grows_again_in_the_load_is_told(count: Count) -> None:
+    samples = BUSY.assign(generation_tokens=[60, 120, 180, 0, 60, 120, 200, 370])
+    assert judged(answers(), count, samples=samples)[0] == {"counters-reset"}
+
+
+def test_what_a_missing_source_would_tell_is_not_known() -> None:
+    _, card = judged(answers(text=None, has_usage=None, model=None, cached_tokens=None), None, {})
+    assert card.text_output_error_ratio is None and card.same_answers_ratio is None
+    assert card.server_output_ratio is None and card.server_tpot_ratio is None
+    assert card.answers_without_usage is None and card.other_model_answers is None
+    assert card.answers_hit_ratio is None
+    assert token_sources(card) == ["chunks"]
+
+
+def test_half_of_the_tokens_by_a_server_that_lies_in_its_counters_are_not_confirmed() -> None:
+    rules, card = judged(answers(itl_s=[0.1] * 9), None)
+    assert rules == set()
+    assert token_sources(card) == []
+
+
+def test_a_server_that_streams_in_intervals_is_honest(count: Count) -> None:
+    in_fives: dict[str, Any] = {"itl_s": [0.2375] * 4}
+    assert judged(answers(**in_fives), count)[0] == {"coarse-chunks"}
+    assert judged(answers(**in_fives), count, stream_interval=5)[0] == set()
+
+
+def test_speculation_gives_several_tokens_a_chunk(count: Count) -> None:
+    drafts = {"drafts": 128.0, "draft_tokens": 384.0, "accepted_tokens": 192.0}
+    rules, card = judged(answers(itl_s=[0.95 / 7] * 7), count, {**GREW, **drafts})
+    assert rules == set()
+    assert card.tokens_per_chunk == card.tokens_per_step == 2.5
+    assert "chunks" in token_sources(card)
+
+
+def test_what_was_cut_off_or_failed_may_be_more_at_the_server_but_not_less(count: Count) -> None:
+    cut = [replace(each, error=CUT, is_cut=True) for each in answers()[:2]]
+    lost = [failed(2, 0.002)]
+    rules, card = judged([*cut, *lost, *answers()[3:]], count)
+    assert card.server_output_ratio == 1
+    assert "server-counters" not in rules
+    less = judged([*cut, *lost, *answers()[3:]], count, {**GREW, "generation_tokens": 200.0})
+    assert "server-counters" in less[0]
+
+
+def test_a_text_that_lost_bytes_tells_no_tokens(count: Count) -> None:
+    _, card = judged(answers(text="\N{REPLACEMENT CHARACTER}"), count)
+    assert card.text_output_error_ratio is None
+
+
+def test_without_a_tokenizer_no_answer_is_read(tmp_path: Path) -> None:
+    assert counter_of_tokens(tmp_path) is None
+
+
+def test_a_tokenizer_smaller_than_the_model_reads_no_answers(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    (tmp_path / "config.json").write_text('{"vocab_size": 128256}')
+    assert counter_of_tokens(tmp_path) is None
+
+
+def one_by_one() -> list[Reply]:
+    """The same answers, each sent when the one before it ended."""
+    return [replace(each, sent_s=float(i)) for i, each in enumerate(answers())]
+
+
+def test_a_concurrency_that_never_was_in_flight_is_told(count: Count) -> None:
+    rules, card = judged(one_by_one(), count)
+    assert "missing-load" in rules
+    assert card.slots_used_ratio == pytest.approx(0.25, rel=0.05)
+    assert judged(answers(), count)[1].slots_used_ratio == pytest.approx(1, rel=0.01)
+
+
+def test_only_a_closed_loop_has_a_concurrency_to_keep(count: Count) -> None:
+    rules, card = judged(one_by_one(), count, concurrency=None, rate_rps=1)
+    assert card.slots_used_ratio is None and "missing-load" not in rules
+
+
+def test_requests_in_flight_that_the_server_knows_nothing_of_are_told(count: Count) -> None:
+    alone = BUSY.assign(requests_running=1.0)
+    rules, card = judged(answers(), count, samples=alone)
+    assert rules == {"unserved-load"}
+    assert card.in_flight_mean == pytest.approx(4, rel=0.01)
+    assert card.server_in_flight_mean == 1
+
+
+def test_a_server_that_lets_the_others_wait_and_says_so_is_honest(count: Count) -> None:
+    queueing = BUSY.assign(requests_running=1.0, requests_waiting=3.0)
+    assert judged(answers(), count, samples=queueing)[0] == set()
+
+
+def test_a_few_samples_tell_nothing_of_the_load_at_the_server(count: Count) -> None:
+    card = judged(answers(), count, samples=BUSY.assign(requests_running=1.0).head(3))[1]
+    assert card.server_in_flight_mean is None
