@@ -40,7 +40,7 @@ UNKNOWN_TOKENS = 1.1
 LOST = "\N{REPLACEMENT CHARACTER}"
 """Stands for bytes that are no character: such a text has lost tokens."""
 
-ENOUGH_SAMPLES = 4
+ENOUGH_SAMPLES = 8
 """Of the server's gauges under load, to tell what was in flight."""
 
 INSTANT, INSTANT_MS = 0.1, 0.2
