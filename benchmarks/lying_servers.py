@@ -509,7 +509,6 @@ class Stage:
             clients=clients,
             tokenizer=Path(model),
             sampler=sampler,
-            neighbours=lambda: None,
         )
         self.proxy.lie = lie
         try:

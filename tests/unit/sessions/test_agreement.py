@@ -85,7 +85,7 @@ def judged(
     ]
     schedule = make_schedule(rows, told)
     requests = request_table(replies, schedule, told)
-    metrics = aggregate(requests, grew)
+    metrics = aggregate(requests, grew, told)
     before = {name: BEFORE.get(name, 0.0) for name in grew}
     after = {name: before[name] + value for name, value in grew.items()}
     card = Card(
