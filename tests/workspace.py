@@ -26,7 +26,8 @@ QUIET = dict.fromkeys(
     (
         *("other_cpu_ratio", "send_delay_p99_ms", "rate_error_ratio"),
         *("client_cpu_ratio", "client_wait_ratio"),
-        *("instant_chunks_ratio", "missing_in_flight_ratio", "unserved_in_flight_ratio"),
+        *("instant_chunks_ratio", "tpot_below_server_ratio"),
+        *("missing_in_flight_ratio", "unserved_in_flight_ratio"),
     )
 )
 """Without the rules that a busy machine breaks, or a stand-in that costs less than its client."""
