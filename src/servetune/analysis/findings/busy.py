@@ -15,7 +15,10 @@ CROWDED = 1.3
 CLIENT_RULES = {"client-cpu", "client-late", "client-starved"}
 """The rules of validity that say that the client was late or busy."""
 
-DISTURBING = {"other-processes", "other-gpu-processes", "throttled"}
+DISTURBING = {
+    *("other-processes", "other-gpu-processes", "other-gpu-memory", "gpu-busy-while-idle"),
+    "throttled",
+}
 """The rules of validity that say that the machine was not the server's own, or slowed down."""
 
 
