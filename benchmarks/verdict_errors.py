@@ -1,234 +1,367 @@
-"""How often a verdict is wrong, and how often a true difference is called.
+"""How often a table holds a wrong verdict, and how often a true difference is called.
 
-    uv run python benchmarks/verdict_errors.py [results/<study>/load_points.parquet ...]
+    uv run python benchmarks/verdict_errors.py [--quick] [results/<study>/load_points.parquet ...]
 
-Launches are simulated on two levels: each draws a speed of its own, its requests vary about it,
-and the value compared is their median, as in a study. Tables with repeats, given as arguments,
-are resampled too: launches of one variant, less their mean, are dealt to two variants that so
-differ in name only.
+Whole tables are simulated: launches of a baseline and of variants that are equal to it, each with
+three metrics at some load points, which share a part of what a launch is. Printed are, of so many
+tables, those with any false verdict: a faster or slower of equal variants if any difference counts
+(margin 0) and beyond 3 and 5 %, and any verdict at all on variants that truly differ by just 3 %.
+The method was chosen on the structures of CHOSEN_ON and is judged on those of HELD_OUT.
 
-Printed are, of two variants that are the same (A/A): the share of 95 % intervals that exclude 1,
-the share called faster or slower if any difference is of interest (margin 0), and that beyond the
-default margin of 3 %; two repeats prove nothing, so that nothing false is called. Then the share
-of whole tables with any false verdict, with the correction for many comparisons. And of two
-variants that differ by 10 %: the repeats that the tool tells after a pilot for such a difference,
-by the spread that it saw, and the share of verdicts that are then right; and that of the repeats
-that it tells for the difference as it saw it.
+Then the share of true differences that are called, what rare slow launches do to verdicts, and the
+repeats told after a pilot beside the fewest that would do. Tables of studies with repeats, given
+as arguments, are resampled: launches less their variant's mean, dealt to equal variants.
 """
 
+import argparse
 import math
-import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from servetune.analysis.launches import PLACE, launch_values, quantile_interval
-from servetune.analysis.planning import MOST, cautious_size, cautious_variance, repeats_to_decide
-from servetune.analysis.verdicts import FEWEST, judge
-from servetune.analysis.welch import Group, difference, three_sided
-from servetune.study.study import EQUIVALENCE
+from servetune.analysis.launches import PLACE, launch_values
+from servetune.analysis.planning import POWER, further_repeats
+from servetune.analysis.spread import Spread, can_decide, spread
+from servetune.analysis.welch import CONFIDENCE, Floats, Group, difference, holm, three_sided
 
-COMPARISONS = 5_000
-MARGIN = float(np.log1p(EQUIVALENCE))
-DIFFERENCE = 0.10
-REQUESTS = 64
-REQUEST_SPREAD = 0.2
-MANY = 100_000
+METRICS = 3
+SIZES = ((2, 2), (3, 1), (7, 1), (5, 6), (13, 6), (37, 2))
+"""Variants with the baseline, and load points: 6, 6, 18, 72, 216 and 216 comparisons."""
+
+LAUNCHES = (2, 3, 5, 10)
+MARGINS = (0.0, 0.03, 0.05)
+SPREAD = 0.01
 RANDOM = np.random.default_rng(1)
 
-Floats = NDArray[np.float64]
+Shape = tuple[int, ...]
 
 
-def normal(*shape: int) -> Floats:
+def normal(shape: Shape) -> Floats:
     return RANDOM.standard_normal(shape)
 
 
-def heavy_tailed(*shape: int) -> Floats:
-    """Student's t with 4 degrees of freedom, of unit variance."""
+def heavy_tailed(shape: Shape) -> Floats:
     return RANDOM.standard_t(4, shape) / math.sqrt(2)
 
 
-def two_speeds(*shape: int) -> Floats:
-    """One launch in four is slow, as with another memory layout; of unit variance."""
-    return (RANDOM.random(shape) < 0.25) / math.sqrt(0.25 * 0.75) + 0.1 * normal(*shape)
+def gamma(shape: Shape) -> Floats:
+    return RANDOM.gamma(1.0, 1.0, shape) - 1
 
 
-def launches(
-    draw: Callable[..., Floats], spread: float, count: int, comparisons: int = COMPARISONS
-) -> Group:
-    """Simulate a variant's launches, [comparisons, launches], with requests in each."""
-    speed = spread * draw(comparisons, count)
-    requests = np.sort(REQUEST_SPREAD * normal(comparisons * count, REQUESTS), axis=1)
-    medians = np.median(requests, axis=1)
-    probabilities = np.linspace(0, 1, REQUESTS)
-    low, high = quantile_interval(requests, probabilities, 0.5, np.full(len(requests), REQUESTS))
-    own = (((high - low) / (2 * 1.96)) ** 2).reshape(comparisons, count).mean(axis=1)
-    return grouped(speed + medians.reshape(comparisons, count), own)
+def lognormal(shape: Shape) -> Floats:
+    return (np.exp(normal(shape)) - math.exp(0.5)) / math.sqrt((math.e - 1) * math.e)
 
 
-def grouped(values: Floats, request_variance: Floats | float = np.nan) -> Group:
-    count = values.shape[1]
-    return Group(
-        np.full(len(values), float(count)),
-        values.mean(axis=1),
-        values.var(axis=1, ddof=1),
-        np.broadcast_to(request_variance, len(values)),
+def two_speeds(shape: Shape, slow: float = 0.25) -> Floats:
+    return (RANDOM.random(shape) < slow) / math.sqrt(slow * (1 - slow))
+
+
+def equal(variants: int) -> list[float]:
+    return [1.0] * variants
+
+
+def of_last(variants: int, count: int = 1, by: float = 10.0) -> list[float]:
+    noisy = min(count, variants - 1)
+    return [1.0] * (variants - noisy) + [by] * noisy
+
+
+def of_base(variants: int, by: float = 10.0) -> list[float]:
+    return [by] + [1.0] * (variants - 1)
+
+
+def of_half(variants: int) -> list[float]:
+    return [1.0 if i % 2 == 0 else 10.0 for i in range(variants)]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How launches vary, in units of SPREAD.
+
+    `shared` is the part of the variance that all metrics and load points of a launch have in
+    common; what is not is drawn anew, `by_point` for all metrics of a load point at once. `within`
+    is further noise of each value. `drift` is by round, `step` at a random time, `memory` the
+    correlation of launches that follow each other, `grid` what values are rounded to, and
+    `varied` the degrees of freedom of a spread of each variant, metric and load point's own.
+    """
+
+    noise: Callable[[Shape], Floats] = normal
+    shared: float = 0.5
+    scales: Callable[[int], list[float]] = equal
+    by_point: bool = False
+    within: float = 0.0
+    drift: float = 0.0
+    step: float = 0.0
+    memory: float = 0.0
+    grid: float = 0.0
+    varied: float = 0.0
+
+
+ALL_TEN = partial(of_last, count=99)
+RARE = partial(two_speeds, slow=0.1)
+CHOSEN_ON = {
+    "equal, nothing shared": Structure(shared=0.0),
+    "equal, half shared": Structure(),
+    "equal, all shared": Structure(shared=0.95),
+    "variants vary 10x": Structure(scales=ALL_TEN, shared=0.0),
+    "variants vary 10x, shared": Structure(scales=ALL_TEN, shared=0.95),
+    "one varies 10x": Structure(scales=of_last),
+    "one varies 10x, unshared": Structure(scales=of_last, shared=0.0),
+    "one varies 10x, shared": Structure(scales=of_last, shared=0.95),
+    "baseline varies 10x": Structure(scales=of_base, shared=0.0),
+    "baseline 10x, shared": Structure(scales=of_base, shared=0.95),
+    "half vary 10x": Structure(scales=of_half),
+    "two vary 10x": Structure(scales=partial(of_last, count=2)),
+    "three vary 5x": Structure(scales=partial(of_last, count=3, by=5.0), shared=0.3),
+    "four vary 10x, shared": Structure(scales=partial(of_last, count=4), shared=0.9),
+    "each spread its own (2)": Structure(varied=2.0, shared=0.3),
+    "gamma": Structure(gamma),
+    "log-normal, shared": Structure(lognormal, shared=0.9),
+    "two speeds": Structure(two_speeds, shared=1.0, within=0.1),
+    "two speeds by load point": Structure(two_speeds, shared=0.0, by_point=True, within=0.1),
+    "two speeds, no noise": Structure(two_speeds, shared=1.0, within=0.003),
+    "one in ten slow": Structure(RARE, shared=1.0, within=0.03),
+    "one in ten, by point": Structure(RARE, shared=0.0, by_point=True, within=0.03),
+    "drift": Structure(drift=0.5),
+    "AR(1) of 0.6": Structure(shared=0.9, memory=0.6),
+    "tied": Structure(grid=2.0),
+}
+HELD_OUT = {
+    "one varies 3x": Structure(scales=partial(of_last, by=3.0), shared=0.0),
+    "one varies 3x, shared": Structure(scales=partial(of_last, by=3.0), shared=0.9),
+    "one varies 30x": Structure(scales=partial(of_last, by=30.0)),
+    "variants vary 3x": Structure(scales=partial(of_last, count=99, by=3.0), shared=0.2),
+    "two vary 20x": Structure(scales=partial(of_last, count=2, by=20.0), shared=0.7),
+    "three vary 4x": Structure(scales=partial(of_last, count=3, by=4.0), shared=0.2),
+    "six vary 7x, shared": Structure(scales=partial(of_last, count=6, by=7.0), shared=0.95),
+    "baseline varies 30x": Structure(scales=partial(of_base, by=30.0)),
+    "each spread its own (3)": Structure(varied=3.0, shared=0.8),
+    "heavy tails": Structure(heavy_tailed, shared=0.3),
+    "log-normal, unshared": Structure(lognormal, shared=0.0),
+    "gamma, shared": Structure(gamma, shared=0.95),
+    "even speeds": Structure(partial(two_speeds, slow=0.5), shared=1.0, within=0.1),
+    "even speeds by point": Structure(
+        partial(two_speeds, slow=0.5), shared=0.0, by_point=True, within=0.01
+    ),
+    "one in ten fast": Structure(partial(two_speeds, slow=0.9), shared=1.0, within=0.03),
+    "one in twenty slow": Structure(partial(two_speeds, slow=0.05), shared=1.0, within=0.03),
+    "step": Structure(step=3.0),
+    "strong drift": Structure(drift=2.0),
+    "AR(1) of 0.9": Structure(shared=0.9, memory=0.9),
+    "AR(1) of 0.3": Structure(memory=0.3),
+    "tied, coarse": Structure(grid=5.0),
+}
+
+
+def draw(
+    how: Structure, tables: int, variants: int, points: int, launches: int, by: float = SPREAD
+) -> Floats:
+    """Draw log values, [tables, metrics, points, variants, launches]."""
+    of_launch = (tables, 1, 1, variants, launches)
+    full = (tables, METRICS, points, variants, launches)
+    order = run_order(tables, variants, launches)
+    if how.memory:
+        common = np.take_along_axis(
+            autoregressive(tables, variants * launches, how.memory), order.reshape(tables, -1), 1
+        ).reshape(of_launch)
+    else:
+        common = how.noise(of_launch)
+    own = how.noise((tables, 1, points, variants, launches) if how.by_point else full)
+    values = math.sqrt(how.shared) * common + math.sqrt(1 - how.shared) * own
+    values = values + how.within * normal(full)
+    values = values * np.array(how.scales(variants))[:, None]
+    if how.varied:
+        values = values / np.sqrt(RANDOM.chisquare(how.varied, (*full[:-1], 1)) / how.varied)
+    since = RANDOM.uniform(0.2, 0.8, (tables, 1, 1)) * variants * launches
+    moved = how.drift * order / variants + how.step * (order >= since)
+    values = np.asarray(by * (values + moved[:, None, None]))
+    if how.grid:
+        grid = by * how.grid
+        values = np.round(values / grid + RANDOM.random((tables, METRICS, points, 1, 1))) * grid
+    return values
+
+
+def autoregressive(tables: int, count: int, memory: float) -> Floats:
+    values = normal((tables, count))
+    for i in range(1, count):
+        values[:, i] = memory * values[:, i - 1] + math.sqrt(1 - memory**2) * values[:, i]
+    return values
+
+
+def run_order(tables: int, variants: int, launches: int) -> NDArray[np.int64]:
+    """Draw a plan's order, [tables, variants, launches]: a shuffled round, then it backwards."""
+    shuffled = np.argsort(RANDOM.random((tables, (launches + 1) // 2, variants)), -1)
+    rounds = np.stack([shuffled, variants - 1 - shuffled], 2).reshape(tables, -1, variants)
+    order = rounds[:, :launches] + variants * np.arange(launches)[:, None]
+    return np.asarray(np.moveaxis(order, 1, 2))
+
+
+def sides(launches: Floats, seen: Spread, variance: Floats) -> tuple[Group, Group]:
+    """Give each variant, and beside it the baseline, which is the first."""
+    count = np.full_like(seen.mean, launches.shape[-1])
+    every = Group(count, seen.mean, variance, np.full_like(seen.mean, np.nan), seen.degrees)
+    fields = (every.launches, every.mean, every.variance, every.request_variance, every.degrees)
+    variant = [a[..., 1:] for a in fields]
+    return Group(*variant), Group(*(np.broadcast_to(a[..., :1], a[..., 1:].shape) for a in fields))
+
+
+def judge(launches: Floats, margin: float, seen: Spread | None = None) -> Floats:
+    """Give the verdicts of each table: above the margin 1, within 0, below -1; undecided NaN."""
+    seen = seen or spread(launches)
+    variant, base = sides(launches, seen, seen.variance)
+    measured = difference(variant, base)
+    claim, p_value = three_sided(measured, max(float(np.log1p(margin)), 1e-9))
+    tables = len(launches)
+    proven = np.stack([holm(p) for p in p_value.reshape(tables, -1)]) <= 1 - CONFIDENCE
+    decides = can_decide(variant.launches, measured.degrees)
+    return np.where(proven.reshape(claim.shape) & decides, claim, np.nan)
+
+
+def count_any(claims: Floats) -> int:
+    return int(np.any(claims, (1, 2, 3)).sum())
+
+
+def false_tables(how: Structure, tables: int, variants: int, points: int, count: int) -> list[int]:
+    launches = draw(how, tables, variants, points, count)
+    seen = spread(launches)
+    false = [count_any(np.abs(judge(launches, margin, seen)) == 1) for margin in MARGINS]
+    sign = RANDOM.choice([-1.0, 1.0], (tables, METRICS, points, variants - 1, 1))
+    launches[..., 1:, :] += sign * np.log1p(MARGINS[1])
+    return [*false, count_any(np.isfinite(judge(launches, MARGINS[1])))]
+
+
+def print_false(title: str, structures: dict[str, Structure], tables: int) -> None:
+    sizes = [f"{METRICS * (variants - 1) * points}" for variants, points in SIZES]
+    print(
+        f"{title}: tables of {tables} with any false verdict, at margin 0 / 3 % / 5 % / edge of 3 %"
     )
-
-
-def false_shares(one: Group, other: Group) -> list[float]:
-    found = difference(one, other)
-    low, high = found.interval()
-    shares = [float(np.mean((low > 0) | (high < 0)))]
-    for margin in (1e-9, MARGIN):
-        claim, p_value = three_sided(found, margin)
-        is_false = (p_value <= 0.05) & (claim != 0) & (one.launches >= FEWEST)
-        shares.append(float(np.mean(is_false)))
-    return shares
-
-
-def print_simulated() -> float:
-    print(f"A/A, simulated: {COMPARISONS:,} comparisons a line, {REQUESTS} requests a launch")
-    print("launches vary   spread  repeats  interval misses  false at 0 %  false at 3 %")
+    print(f"{'launches vary':25} n " + "".join(f"{size + ' in table':>18}" for size in sizes))
     every = []
-    for draw in (normal, heavy_tailed, two_speeds):
-        for spread in (0.0, 0.01, 0.03, 0.1):
-            for count in (2, 3, 5, 10):
-                shares = false_shares(launches(draw, spread, count), launches(draw, spread, count))
-                every.append(shares)
-                told = "".join(f"{share:14.2%}" for share in shares)
-                print(f"{draw.__name__:14} {spread:7.0%} {count:8} {told}")
-    overall, highest = np.mean(every, axis=0), np.max(every, axis=0)
-    print(f"all lines: {''.join(f'{share:14.2%}' for share in overall)} (mean)")
-    print(f"           {''.join(f'{share:14.2%}' for share in highest)} (highest)\n")
-    return float(max(overall[1], highest[2]))
-
-
-def print_tables(tables: int = 400) -> None:
-    """The share of tables (3 variants, 4 load points, 3 repeats) with any false verdict."""
-    names = ["base", "one", "two", "three"]
-    places = [(f"c{i}", metric) for i in range(4) for metric in ("tpot_p50_ms", "ttft_p50_ms")]
-    rows = [
-        {"variant": name, "workload": "text", "load_point": point, "metric": metric}
-        for name in names
-        for point, metric in places
-        for _ in range(3)
-    ]
-    frame = pd.DataFrame(rows).assign(request_variance=np.nan)
-    called = [
-        judge(frame.assign(log_value=0.02 * normal(len(frame))), "base", 1e-9)["verdict"]
-        for _ in range(tables)
-    ]
-    wrong = np.mean([verdicts.isin(["faster", "slower"]).any() for verdicts in called])
-    print(
-        f"A/A, {tables} tables of {len(called[0])} comparisons:"
-        f" {wrong:.2%} have any false verdict\n"
-    )
-
-
-def print_power(spreads: list[tuple[str, float]]) -> None:
-    print(
-        f"A true difference of {DIFFERENCE:.0%}, margin 3 %, {COMPARISONS // 2:,} comparisons a"
-        f" line.\nFirst at the repeats that are told for such a difference; then at those told"
-        f" for the difference\nas the pilot saw it, where it tells them (up to {MOST})."
-    )
-    print("launches vary       comparisons  pilot  repeats  called  wrong   told  repeats  called")
-    for name, spread in spreads:
-        for comparisons in (1, 12):
-            for pilot in (2, 3, 5):
-                print_adaptive(f"{name} {spread:.0%}", spread, comparisons, pilot)
+    for name, how in structures.items():
+        for count in LAUNCHES:
+            wrong = [false_tables(how, tables, *size, count) for size in SIZES]
+            every.append((count, name, wrong))
+            cells = "".join(f"{' / '.join(map(str, counts)):>18}" for counts in wrong)
+            print(f"{name:25}{count:2} {cells}", flush=True)
+    for count in LAUNCHES:
+        of_count = [(max(map(max, wrong)), name) for n, name, wrong in every if n == count]
+        highest, name = max(of_count)
+        print(f"highest with {count} launches: {highest / tables:.1%} ({name})")
     print()
 
 
-def print_adaptive(name: str, spread: float, comparisons: int, pilot: int) -> None:
-    """Measure a pilot, then as many repeats as it recommends, then judge once."""
-    size = COMPARISONS // 2
-    shift = float(np.log1p(DIFFERENCE))
-    first = [grouped(s + spread * normal(size, pilot)) for s in (shift, 0.0)]
-    variance = cautious_variance((first[0].variance + first[1].variance) / 2, 2 * (pilot - 1))
-    wanted = repeats_to_decide(shift, variance, MARGIN, comparisons, most=MANY)
-    right, wrong = judged(first, np.maximum(wanted, FEWEST), spread, shift, comparisons)
-    near = cautious_size(difference(*first), MARGIN)
-    wanted_as_seen = repeats_to_decide(near, variance, MARGIN, comparisons)
-    told = np.isfinite(wanted_as_seen)
-    count = np.where(told, np.maximum(wanted_as_seen, FEWEST), FEWEST)
-    right_as_seen, _ = judged(first, count, spread, shift, comparisons)
-    as_seen = (
-        f"{np.median(count[told]):8.0f} {right_as_seen[told].mean():7.1%}" if told.any() else ""
-    )
-    print(
-        f"{name:19} {comparisons:11} {pilot:6} {np.median(wanted):8.0f} {right.mean():7.1%}"
-        f" {wrong.mean():6.2%} {told.mean():6.0%} {as_seen}"
-    )
+def print_power(tables: int) -> None:
+    print("A true difference of 10 %, margin 3 %, launches vary by 1 %: share called")
+    print(f"{'launches vary':25} n " + "".join(f"{METRICS * (v - 1) * p:9}" for v, p in SIZES))
+    for name in ("equal, half shared", "equal, all shared", "one varies 10x", "strong drift"):
+        how = (CHOSEN_ON | HELD_OUT)[name]
+        for count in LAUNCHES:
+            called = []
+            for variants, points in SIZES:
+                launches = draw(how, tables, variants, points, count)
+                launches[..., 1:, :] += np.log1p(0.1)
+                called.append(np.mean(judge(launches, MARGINS[1]) == 1))
+            print(f"{name:25}{count:2} " + "".join(f"{share:9.1%}" for share in called))
+    print()
 
 
-def judged(
-    first: list[Group], count: Floats, spread: float, shift: float, comparisons: int
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Add launches to a pilot until there are so many; tell which verdicts are right and wrong."""
-    one, other = (grown(g, count, spread, s) for g, s in zip(first, (shift, 0.0), strict=True))
-    claim, p_value = three_sided(difference(one, other), MARGIN)
-    is_proven = p_value <= 0.05 / comparisons
-    return is_proven & (claim == 1), is_proven & (claim != 1)
+def print_rare(tables: int) -> None:
+    print("A variant of which one launch in ten is 50 % slower: verdicts among 6 comparisons")
+    for count in LAUNCHES[1:]:
+        launches = draw(Structure(), tables, 2, 2, count)
+        launches[..., 1:, :] += math.log(1.5) * (RANDOM.random((tables, 1, 1, 1, count)) < 0.1)
+        claims = judge(launches, MARGINS[1])
+        shares = [np.mean(claims == claim) for claim in (0, 1, -1)]
+        told = ", ".join(
+            f"{word} {share:.0%}"
+            for word, share in zip(("indistinguishable", "slower", "faster"), shares, strict=True)
+        )
+        print(f"{count:3} launches: {told}")
+    print()
 
 
-def grown(group: Group, count: Floats, spread: float, shift: float) -> Group:
-    """Draw mean and variance of the launches that are still wanted, and add them to a group."""
-    n = group.launches
-    more = np.maximum(count - n, 0)
-    mean = shift + spread * normal(len(n)) / np.sqrt(np.maximum(more, 1))
-    squares = spread**2 * np.where(more > 1, RANDOM.chisquare(np.maximum(more - 1, 1)), 0.0)
-    total = n + more
-    apart = n * more / total * (mean - group.mean) ** 2
-    return Group(
-        total,
-        (n * group.mean + more * mean) / total,
-        ((n - 1) * group.variance + squares + apart) / (total - 1),
-        group.request_variance,
-    )
+def print_repeats(tables: int, most: int = 110) -> None:
+    """Compare the repeats told after a pilot with the fewest by which the power is POWER."""
+    print("Repeats told for a true difference of 10 %, margin 3 %, where a pilot did not decide")
+    print("comparisons  launches vary  pilot  told  fewest that do  median told  called with those")
+    cases = [(13, 6, 0.02, 2), (13, 6, 0.02, 3), (13, 6, 0.03, 5), (13, 6, 0.04, 3)]
+    cases += [(7, 2, 0.04, 3), (5, 2, 0.03, 3), (3, 1, 0.02, 3), (3, 1, 0.04, 3)]
+    cases += [(2, 1, 0.03, 3), (2, 1, 0.05, 3)]
+    for variants, points, by, pilot in cases:
+        count = tables * 2 if variants < 13 else max(tables // 8, 4)
+        launches = draw(Structure(), count, variants, points, most, by)
+        # Some variants differ, and the rest are as the baseline.
+        differ = max(1, (variants - 1) // 3)
+        launches[..., 1 : 1 + differ, :] += np.log1p(0.1)
+        known: dict[int, Floats] = {}
+
+        def right(n: int, launches: Floats = launches, known: dict[int, Floats] = known) -> Floats:
+            if n not in known:
+                known[n] = judge(launches[..., :n], MARGINS[1])[..., :differ] == 1  # noqa: B023
+            return known[n]
+
+        fewest = next(n for n in range(2, most) if right(n).mean() >= POWER)
+        first = launches[..., :pilot]
+        seen = spread(first)
+        comparisons = METRICS * (variants - 1) * points
+        told = pilot + further_repeats(
+            *sides(first, seen, seen.planned), float(np.log1p(MARGINS[1])), comparisons
+        )
+        told = told[..., :differ]
+        undecided = np.isnan(judge(first, MARGINS[1], seen)[..., :differ])
+        finite = undecided & np.isfinite(told)
+        counts = np.where(finite, np.minimum(told, most), pilot).astype(int)
+        called = np.zeros(told.shape, bool)
+        for n in np.unique(counts[finite]):
+            called = np.where(counts == n, right(int(n)), called)
+        print(
+            f"{comparisons:11} {by:14.0%} {pilot:6} {finite.sum() / undecided.sum():5.0%}"
+            f" {fewest:15} {np.median(told[finite]):12.0f} {called[finite].mean():18.1%}",
+            flush=True,
+        )
+    print()
 
 
-def residuals(paths: list[Path]) -> pd.DataFrame:
-    """Log values of real launches less their variant's mean, of the spread that they had."""
-    tables = [pd.read_parquet(path) for path in paths]
+def resampled(pool: Floats, shape: Shape) -> Floats:
+    return RANDOM.choice(pool, shape) / SPREAD
+
+
+def print_resampled(paths: list[Path], tables: int) -> None:
     nothing = pd.DataFrame(columns=["measurement", "latency", "probability", "value_ms"])
-    values = pd.concat(launch_values(table, nothing) for table in tables)
+    values = pd.concat(launch_values(pd.read_parquet(path), nothing) for path in paths)
     by = values.groupby(["variant", *PLACE])["log_value"]
-    count = by.transform("size")
-    values["residual"] = (values["log_value"] - by.transform("mean")) * np.sqrt(count / (count - 1))
-    return values[count > 1]
-
-
-def print_resampled(measured: pd.DataFrame) -> None:
-    print("A/A, real launches resampled")
-    print("metric                   launches  spread  repeats  interval misses  at 0 %  at 3 %")
-    for metric, rows in measured.groupby("metric", sort=False):
+    size = by.transform("size")
+    values["residual"] = (values["log_value"] - by.transform("mean")) * np.sqrt(size / (size - 1))
+    print(f"Real launches dealt to equal variants: tables of {tables} with any false verdict")
+    for metric, rows in values[size > 1].groupby("metric", sort=False):
         pool = rows["residual"].to_numpy(dtype=float)
-        for count in (2, 3, 5):
-            one, other = (grouped(RANDOM.choice(pool, (COMPARISONS, count))) for _ in range(2))
-            told = "".join(f"{share:8.2%}" for share in false_shares(one, other))
-            print(f"{metric:25} {len(pool):7} {pool.std():7.2%} {count:8} {told:>31}")
+        how = Structure(partial(resampled, pool), shared=1.0)
+        for count in LAUNCHES:
+            wrong = [false_tables(how, tables, *size, count)[:3] for size in SIZES]
+            cells = "".join(f"{' / '.join(map(str, counts)):>18}" for counts in wrong)
+            print(f"{metric:25}{count:2} {cells}")
     print()
 
 
 def main() -> None:
-    began = time.monotonic()
-    measured = residuals([Path(name) for name in sys.argv[1:]]) if sys.argv[1:] else None
-    worst = print_simulated()
-    print_tables()
-    spreads = [("simulated", spread) for spread in (0.01, 0.02, 0.04, 0.08, 0.16)]
-    if measured is not None:
-        print_resampled(measured)
-        by_metric = measured.groupby("metric")["residual"].std()
-        spreads = [(str(name).split("_")[0], value) for name, value in by_metric.items()]
-    print_power(spreads)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("tables", nargs="*", type=Path)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the tables")
+    given = parser.parse_args()
+    began, tables = time.monotonic(), 40 if given.quick else 400
+    print_false("Structures that the method was chosen on", CHOSEN_ON, tables)
+    print_false("Structures held out", HELD_OUT, tables)
+    print_power(max(tables // 4, 20))
+    print_rare(10 * tables)
+    print_repeats(max(tables // 4, 20))
+    if given.tables:
+        print_resampled(given.tables, tables)
     print(f"{time.monotonic() - began:.0f} s")
-    if worst > 0.05:
-        sys.exit("more than 5 % of equal variants were called faster or slower")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.analysis.launches import PLACE, as_group, group_launches
+from servetune.analysis.launches import PLACE, as_group, pool_launches
 from servetune.analysis.welch import CONFIDENCE, combination, holm
 
 MOST_FACTORS = 5
@@ -63,13 +63,13 @@ def effects(values: pd.DataFrame, factorial: Factorial) -> pd.DataFrame:
     On the log scale (Box, Hunter and Hunter, Statistics for Experimenters, 2nd ed., ch. 5): a
     main effect is the ratio with the factor to without it, averaged over the settings of the
     other factors; the interaction of two is by how much one changes the ratio of the other, so
-    that 1 means that the effects multiply. Variances are those of the cells, as in Welch's test.
+    that 1 means that the effects multiply. Launches vary as in the verdicts.
 
     Columns workload, load_point, metric, effect, ratio, ratio_low, ratio_high, is_proven and
     p_value: of no effect, corrected for all rows (Holm). No row where a cell has fewer than two
     launches.
     """
-    groups = group_launches(values)
+    groups = pool_launches(values)
     repeated = groups[groups["launches"] > 1]
     of_cells = [
         repeated[repeated["variant"] == variant].set_index(PLACE)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from servetune.analysis.spread import spread
 from servetune.analysis.welch import CONFIDENCE, Floats, Group, t_quantile
 from servetune.metrics import JUDGED
 from servetune.tables.frames import numbers
@@ -92,7 +93,8 @@ def _read(curves: Floats, probabilities: Floats, at: Floats) -> Floats:
 def group_launches(values: pd.DataFrame) -> pd.DataFrame:
     """Reduce launch values to one row a (variant, workload, load_point, metric), in their order.
 
-    Columns `launches`, `mean` and `variance` (of log values) and `request_variance` (the mean).
+    Columns `launches`, `mean` and `variance` (of log values), `degrees` (of freedom of the
+    variance) and `request_variance` (the mean).
     """
     return (
         values.groupby(["variant", *PLACE], sort=False)
@@ -103,12 +105,46 @@ def group_launches(values: pd.DataFrame) -> pd.DataFrame:
             request_variance=("request_variance", "mean"),
         )
         .reset_index()
+        .assign(degrees=lambda groups: groups["launches"] - 1)
     )
 
 
-def as_group(rows: pd.DataFrame, suffix: str = "") -> Group:
+def pool_launches(values: pd.DataFrame, *, has_rounds: bool = True) -> pd.DataFrame:
+    """Reduce launch values as `group_launches` does, with the variance that all variants tell.
+
+    `planned_variance` is the one to plan further launches with.
+    `is_blocked` tells where launches were compared within their rounds. `has_rounds` is False if
+    launches of the same repeat were not measured side by side.
+    """
+    groups = group_launches(values)
+    if groups.empty:
+        return groups.assign(planned_variance=np.nan, is_blocked=False)
+    again = values.groupby(["variant", *PLACE, "repeat"]).cumcount()
+    rounds, _ = pd.factorize(pd.MultiIndex.from_arrays([values["repeat"], again]))
+    keys = [["metric"], ["workload", "load_point"], ["variant"]]
+    known = [pd.MultiIndex.from_frame(groups[key].drop_duplicates()) for key in keys]
+    of_values, of_groups = (
+        tuple(
+            index.get_indexer(pd.MultiIndex.from_frame(rows[key]))
+            for index, key in zip(known, keys, strict=True)
+        )
+        for rows in (values, groups)
+    )
+    launches = np.full([*map(len, known), rounds.max() + 1], np.nan)
+    launches[*of_values, rounds] = values["log_value"]
+    pooled = spread(launches, has_rounds=has_rounds)
+    return groups.assign(
+        mean=pooled.mean[of_groups],
+        variance=pooled.variance[of_groups],
+        degrees=pooled.degrees[of_groups],
+        planned_variance=pooled.planned[of_groups],
+        is_blocked=pooled.is_blocked[of_groups[0]],
+    )
+
+
+def as_group(rows: pd.DataFrame, suffix: str = "", variance: str = "variance") -> Group:
     """Read columns of `group_launches` as the launches of many comparisons."""
-    names = ("launches", "mean", "variance", "request_variance")
+    names = ("launches", "mean", variance, "request_variance", "degrees")
     return Group(*(rows[f"{name}{suffix}"].to_numpy(dtype=float) for name in names))
 
 

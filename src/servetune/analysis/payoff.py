@@ -85,11 +85,11 @@ def speedups(plan: Plan, launches: pd.DataFrame) -> dict[Place, Speedup]:
 
     `launches` are as `servetune.analysis.launches.launch_values` makes them.
     """
-    of_metric = launches[launches["metric"] == METRIC]
     measured = {}
     for variant, plain in counterparts(plan).items():
-        pair = of_metric[of_metric["variant"].isin([variant, plain])]
-        for row in records_of(judge(pair, plain, plan.equivalence)):
+        verdicts = judge(launches, plain, plan.equivalence)
+        here = (verdicts["variant"] == variant) & (verdicts["metric"] == METRIC)
+        for row in records_of(verdicts[here]):
             values = (known(row[name]) for name in ("ratio", "ratio_high", "ratio_low"))
             value, low, high = (1 / ratio if ratio else None for ratio in values)
             if value:

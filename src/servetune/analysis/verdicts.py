@@ -10,19 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.analysis.launches import PLACE, as_group, group_launches
-from servetune.analysis.planning import cautious_size, cautious_variance, repeats_to_decide
-from servetune.analysis.welch import CONFIDENCE, Floats, difference, holm, three_sided
+from servetune.analysis.launches import PLACE, as_group, pool_launches
+from servetune.analysis.planning import further_repeats
+from servetune.analysis.spread import can_decide
+from servetune.analysis.welch import CONFIDENCE, difference, holm, three_sided
 from servetune.metrics import METRIC
 from servetune.tables.frames import records_of
 
 WORDS = ("slower", "indistinguishable", "faster")
 """By claim: a better value is below the margin, within it, or above it."""
 
-FEWEST = 3
-"""Launches of each variant that a proof takes. Where launches come in two speeds, two of one and
-two of the other look like a difference, whatever the test; `benchmarks/verdict_errors.py` shows
-it."""
+_AT_BASE = " at the base"
 
 
 def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFrame:
@@ -36,10 +34,11 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         its own interval at 95 % (`ratio_low`, `ratio_high`). `p_value` is of the claim that fits
         best, corrected for all comparisons of the table (Holm). `verdict` is `none` where there
         are too few launches, and `reason` says why. `further_repeats` would decide an undecided
-        comparison with a probability of 90 %, cautiously: it is infinite if no reasonable number
-        does, or if the launches so far do not tell.
+        comparison with a probability of 90 %: it is infinite if no reasonable number
+        does, or if the launches so far do not tell. `is_blocked` tells where launches were compared
+        within their rounds, as the machine drifted.
     """
-    groups = group_launches(values)
+    groups = pool_launches(values)
     pairs = groups[groups["variant"] != baseline].merge(
         groups[groups["variant"] == baseline].drop(columns="variant"),
         on=PLACE,
@@ -56,10 +55,15 @@ def judge_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float
     Measurements that both revisions share are no comparison, and left out.
     """
     here, there = (
-        group_launches(one[~one["measurement"].isin(other["measurement"])])
+        one[~one["measurement"].isin(other["measurement"])]
         for one, other in ((values, base), (base, values))
     )
-    pairs = here.merge(there, on=["variant", *PLACE], suffixes=("", "_base"))
+    groups = pool_launches(
+        pd.concat([here, there.assign(variant=there["variant"] + _AT_BASE)]), has_rounds=False
+    )
+    is_base = groups["variant"].str.endswith(_AT_BASE)
+    of_base = groups[is_base].assign(variant=groups["variant"].str.removesuffix(_AT_BASE))
+    pairs = groups[~is_base].merge(of_base, on=["variant", *PLACE], suffixes=("", "_base"))
     return _judge_pairs(pairs, ["this revision"] * len(pairs), "the base", equivalence)
 
 
@@ -74,7 +78,9 @@ def _judge_pairs(
     claim, p_value = three_sided(measured, margin)
     p_value = holm(p_value)
     launches, base_launches = variant.launches, np.nan_to_num(base.launches)
-    is_proven = (p_value <= 1 - CONFIDENCE) & (np.minimum(launches, base_launches) >= FEWEST)
+    is_proven = (p_value <= 1 - CONFIDENCE) & can_decide(
+        np.minimum(launches, base_launches), measured.degrees
+    )
     sign = np.where([METRIC[metric].better == "higher" for metric in pairs["metric"]], 1, -1)
     claimed = np.where(is_proven, np.array(WORDS)[claim * sign + 1], "undecided")
     table = pairs[["variant", *PLACE]].assign(
@@ -86,33 +92,21 @@ def _judge_pairs(
         p_value=p_value,
         verdict=np.where(np.isnan(p_value), "none", claimed).astype(object),
         further_repeats=np.nan,
+        is_blocked=pairs["is_blocked"],
     )
     undecided = table["verdict"] == "undecided"
     if undecided.any():
         comparisons = int(table["p_value"].count())
-        further = _further_repeats(pairs[undecided], margin, comparisons)
+        variant, base = (
+            as_group(pairs[undecided], side, "planned_variance") for side in ("", "_base")
+        )
+        further = further_repeats(variant, base, margin, comparisons)
         table.loc[undecided, "further_repeats"] = further
     table["reason"] = [
         _reason(row, name, base_name) if row["verdict"] == "none" else None
         for row, name in zip(records_of(table), names, strict=True)
     ]
     return table
-
-
-def _further_repeats(pairs: pd.DataFrame, margin: float, comparisons: int) -> Floats:
-    """How many launches more would decide, at least one."""
-    variant, base = as_group(pairs), as_group(pairs, "_base")
-    degrees = [variant.launches - 1, base.launches - 1]
-    variances = [variant.total_variance, base.total_variance]
-    pooled = np.average(variances, axis=0, weights=degrees)
-    needed = repeats_to_decide(
-        cautious_size(difference(variant, base), margin),
-        cautious_variance(pooled, sum(degrees)),
-        margin,
-        comparisons,
-    )
-    at_hand = np.minimum(variant.launches, base.launches)
-    return np.asarray(np.maximum(np.maximum(needed, FEWEST) - at_hand, 1))
 
 
 def _reason(row: dict[str, Any], name: str, base_name: str) -> str:

@@ -3,9 +3,8 @@
 A launch gives one value of a metric: its logarithm. That value carries both levels of variation,
 the launch's own and that of its finitely many requests, so that the spread of launches is all
 that an interval needs (summary measures of a hierarchical design: Kalibera and Jones, Rigorous
-benchmarking in reasonable time, ISMM 2013, sec. 6). With two to five launches a bootstrap of
-them is too narrow; Welch's t (Biometrika 34, 1947) is not, and does not take the groups to vary
-alike.
+benchmarking in reasonable time, ISMM 2013, sec. 6). How much launches vary is told by
+`servetune.analysis.spread`.
 
 Everything here is elementwise over arrays, one element a comparison.
 """
@@ -31,14 +30,16 @@ def t_quantile(degrees: Floats | int) -> Floats:
 class Group:
     """Launches of one variant: their number, and mean and variance of the log values.
 
-    `request_variance` is the part of the variance that the requests alone explain; the launches
-    may by chance lie closer together than that, and are then taken to vary by it.
+    `degrees` are the degrees of freedom of the variance. `request_variance` is the part of it
+    that the requests alone explain; the launches may by chance lie closer together than that,
+    and are then taken to vary by it.
     """
 
     launches: Floats
     mean: Floats
     variance: Floats
     request_variance: Floats
+    degrees: Floats
 
     @property
     def total_variance(self) -> Floats:
@@ -67,26 +68,19 @@ class Difference:
 
 
 def difference(variant: Group, baseline: Group) -> Difference:
-    """Compare groups of launches: Welch's statistic with Satterthwaite's degrees of freedom."""
+    """Compare groups of launches."""
     return combination([variant, baseline], [1.0, -1.0])
 
 
 def combination(groups: list[Group], weights: list[float]) -> Difference:
-    """Estimate a weighted sum of the groups' means (Satterthwaite, Biometrics Bulletin 2, 1946)."""
-    estimate = sum(w * g.mean for w, g in zip(weights, groups, strict=True))
+    """Estimate a weighted sum of the groups' means, with the fewest degrees of any group."""
     parts = [w**2 * g.total_variance / g.launches for w, g in zip(weights, groups, strict=True)]
-    total = np.sum(parts, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        by_group = [p**2 / (g.launches - 1) for p, g in zip(parts, groups, strict=True)]
-        degrees = total**2 / np.sum(by_group, axis=0)
-    # Values without any spread leave no more than the smaller group's degrees.
-    fewest = np.min([g.launches - 1 for g in groups], axis=0)
-    degrees = np.where(total > 0, degrees, fewest)
-    enough = fewest >= 1
+    fewest = np.min([g.degrees for g in groups], axis=0)
+    enough = fewest > 0
     return Difference(
-        log_ratio=np.asarray(estimate, dtype=float),
-        standard_error=np.where(enough, np.sqrt(total), np.nan),
-        degrees=np.where(enough, degrees, np.nan),
+        log_ratio=np.sum([w * g.mean for w, g in zip(weights, groups, strict=True)], axis=0),
+        standard_error=np.where(enough, np.sqrt(np.sum(parts, axis=0)), np.nan),
+        degrees=np.where(enough, fewest, np.nan),
     )
 
 

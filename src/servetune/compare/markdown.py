@@ -14,7 +14,7 @@ from servetune.report.capacity.words import Found
 from servetune.report.gfm import bullets, details, pipe_table, text
 from servetune.report.quality import words as quality
 from servetune.report.throughput import with_ends
-from servetune.report.verdicts import resolved, verdict_cell
+from servetune.report.verdicts import resolved, unseen, verdict_cell
 from servetune.tables.frames import known, records_of
 
 MOST_RESOLVED = 25
@@ -125,8 +125,10 @@ def _metrics(comparison: Comparison) -> str:
     shown = pipe_table(heads, cells, numeric_from=len(heads))
     left = len(comparison.rows) - len(cells)
     shown += f"\n\n{wording.plural(left, 'more row')} not shown." if left else ""
-    power = "" if comparison.verdicts.empty else resolved(comparison.resolution)
-    return shown + (f"\n\n{text(power)}" if power else "")
+    if comparison.verdicts.empty:
+        return shown
+    remarks = [resolved(comparison.resolution), unseen(comparison.verdicts)]
+    return "\n\n".join([shown, *(text(remark) for remark in remarks if remark)])
 
 
 def _row_cells(row: Row) -> list[str]:

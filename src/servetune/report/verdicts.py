@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from servetune.analysis.judgement import Judgement
-from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER
-from servetune.analysis.verdicts import FEWEST
-from servetune.analysis.wording import NBSP, listed, number, plural, ratio, share, where_of
+from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unseen_share
+from servetune.analysis.spread import FEWEST
+from servetune.analysis.wording import NBSP, listed, number, percent, plural, ratio, share, where_of
 from servetune.metrics import JUDGED, METRIC
 from servetune.plan.planned import Plan
 from servetune.report.gfm import escaped
@@ -54,12 +54,18 @@ def method(plan: Plan, judgement: Judgement) -> str:
             " difference of a few percent may be noise. Set repeats to 3 or more."
         )
     count = int(judgement.verdicts["p_value"].count())
-    few = f" A proof takes {FEWEST} repeats." if plan.repeats < FEWEST else ""
+    few = (
+        f" With fewer than {FEWEST} repeats there is one only where the other variants tell well"
+        " how much launches vary."
+        if plan.repeats < FEWEST
+        else ""
+    )
     return (
         f"A verdict is proven at the 95{NBSP}% level, over {plural(count, 'comparison')} together,"
         f" against a smallest difference of interest of {share(plan.equivalence)}: faster and"
         " slower are beyond it, indistinguishable is within it. Ratios are of geometric means,"
-        f" each with its own 95{NBSP}% interval, which spans launches and their requests.{few}"
+        f" each with its own 95{NBSP}% interval, which spans launches and their requests. How much"
+        f" launches vary is told by all variants, unless one varies more.{few}"
     )
 
 
@@ -70,7 +76,7 @@ def cautions(plan: Plan, judgement: Judgement) -> list[str]:
     notes = [
         f"The machine changed under the experiment: {HEADS[row['metric']]} is"
         f" {ratio(row['change_ratio'])} what it was from {row['changed_at']} on, over all"
-        " variants. Verdicts are of both conditions together."
+        f" variants. {_under_drift(judgement, row['metric'])}"
         for row in records_of(judgement.drift)
         if row["has_drifted"]
     ]
@@ -80,6 +86,13 @@ def cautions(plan: Plan, judgement: Judgement) -> list[str]:
             " machine can look like a difference between variants."
         )
     return notes
+
+
+def _under_drift(judgement: Judgement, metric: str) -> str:
+    verdicts = judgement.verdicts
+    if verdicts.loc[verdicts["metric"] == metric, "is_blocked"].any():
+        return "Its verdicts compare launches of the same round."
+    return "Its verdicts are of both conditions together."
 
 
 def checked(judgement: Judgement) -> str:
@@ -104,6 +117,19 @@ def resolved(resolution: pd.DataFrame) -> str:
         f" {plural(rows[0]['repeats'], 'repeat')} what truly differs by {smallest} would be called"
         f" with a probability of {share(POWER)}; what differs by {share(DIFFERENCE)} takes {wanted}"
         " repeats."
+    )
+
+
+def unseen(verdicts: pd.DataFrame) -> str:
+    """Say what launches that look alike leave possible."""
+    launches = verdicts.loc[verdicts["verdict"] != "none", ["launches", "baseline_launches"]]
+    if launches.empty:
+        return ""
+    count = int(launches.to_numpy().min())
+    return (
+        f"A launch that is slow now and then can go unseen: {count} launches miss one in"
+        f" ten with a probability of {percent(0.9**count)}, and, if all are alike, leave possible"
+        f" that up to {percent(unseen_share(count))} of launches differ (95{NBSP}% confidence)."
     )
 
 

@@ -43,6 +43,14 @@ def test_what_the_repeats_can_call_is_said_in_every_report(data: ReportData) -> 
     assert "Launches of one variant" not in render_html(make_data())
 
 
+def test_the_report_says_how_rare_a_slow_launch_may_be_to_go_unseen(data: ReportData) -> None:
+    text = render_markdown(data).replace("\\", "").replace("\N{NO-BREAK SPACE}", " ")
+    # 4 launches: 0.9^4, and 1 - 0.05^(1/4).
+    (told,) = re.findall(r"4 launches miss one in ten .*", text)
+    assert "66 %" in told and "53 %" in told
+    assert "miss one in ten" not in render_markdown(make_data())
+
+
 def test_the_forest_shows_every_interval_and_every_run(data: ReportData) -> None:
     judgement = judge_study(data.plan, data.table, data.quantiles)
     spec = forest(judgement, data.plan.variants, "tpot_p50_ms", "TPOT p50")

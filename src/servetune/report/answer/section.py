@@ -40,7 +40,11 @@ class Answer:
         self.capacities = sentences(measured.found)
         self.judged = verdicts.rows(judgement) if judgement.has_intervals else []
         self.method = verdicts.method(plan, judgement) if groups else ""
-        self.remarks = [verdicts.checked(judgement), verdicts.resolved(judgement.resolution)]
+        self.remarks = [
+            verdicts.checked(judgement),
+            verdicts.resolved(judgement.resolution),
+            verdicts.unseen(judgement.verdicts),
+        ]
         self.without = verdicts.without(judgement) if plan.repeats > 1 else []
         self.behind_front_end = measured.behind_front_end
         self.headline = headline(plan, measured.comparison, measured.failing, self.behind_front_end)

@@ -1,0 +1,179 @@
+"""How much launches vary: one variance over the variants of a study, unless one varies more.
+
+Three launches hardly tell how much a variant's launches vary; those of all variants together do.
+So variances are pooled, as in an analysis of variance, with a guard against the variant that
+varies more than the rest, which plain pooling would call faster or slower in half of all tables.
+Smyth (Linear models and empirical Bayes methods, SAGMB 3, 2004) shares variances in the same
+spirit; with the three to forty variants of a study his prior cannot be estimated, and a test
+takes its place. The constants were chosen by simulation, on the structures that
+`benchmarks/verdict_errors.py` names, and judged on others.
+
+Arrays are [..., metrics, places, variants], and those of launches have rounds as a last axis:
+places are load points, rounds are repeats. NaN is no launch.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from servetune.analysis.welch import Floats
+
+VARIES_MORE = 0.05
+"""Level of the test, over all metrics and places, by which a variant is left out of the pool."""
+
+VARIES_MORE_HERE = 0.01
+"""Level of the test at one place by which a variant there keeps its own degrees of freedom."""
+
+ROUNDS_DIFFER = 0.01
+"""Level of the test by which launches are compared within their round."""
+
+POOLED_SHARE = 0.6
+"""Share of the pool's degrees of freedom that counts, as variances are never quite alike."""
+
+MOST_POOLED = 5.0
+"""Degrees of freedom that count, at most, as a multiple of the variant's own."""
+
+WELL_KNOWN = 6.0
+"""Degrees of freedom of a pool by which two launches can decide."""
+
+OF_TWO = 3.0
+"""By how much two launches may vary more than the pool, in standard deviations: they cannot show
+that they do."""
+
+FEWEST = 3
+"""Launches of each side that decide, unless the pool is well known: where launches come in two
+speeds, two of one and two of the other look like a difference."""
+
+_SMALLEST = 1e-7**2
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of each variant and place: mean of the log values, variance of one launch, and its degrees.
+
+    `planned` is the variance that further launches are expected to show, without what the verdict
+    allows for few launches.
+    `is_blocked` [..., metrics] tells whether launches were compared within their rounds.
+    """
+
+    mean: Floats
+    variance: Floats
+    degrees: Floats
+    planned: Floats
+    is_blocked: NDArray[np.bool_]
+
+
+def spread(launches: Floats, *, has_rounds: bool = True) -> Spread:
+    """Estimate the variance of launches from those of all variants.
+
+    - A variant's variance is the pooled one or its own, whichever is larger.
+    - A variant whose share of the variance, averaged over places and metrics, is proven to be
+      larger (F test) is left out of the pool, if it is the only one: several say that any may
+      vary so. Shares are bounded: one odd place proves nothing.
+    - The degrees of freedom are those of the variants that the pool in effect consists of. One
+      that varies more, over all or at this place, has only its own.
+      A comparison takes the smaller degrees of its two sides (Mickey and Brown, Bounds on the
+      distribution functions of the Behrens-Fisher statistic, Annals of Mathematical Statistics
+      37, 1966): Satterthwaite's fail in the far tail, where a large table is decided.
+    - Where rounds are proven to differ, they are blocks (Fisher, The Design of Experiments, 1935).
+      `has_rounds` is False if launches with the same number were not measured side by side.
+    - Two launches decide by a pool that is well known, over all places, times `OF_TWO`.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Mean of empty slice|Degrees of freedom|All-NaN")
+        effects, is_blocked = _rounds(launches, has_rounds)
+        blocked = launches - effects
+        mean, own = np.nanmean(blocked, -1), np.nanvar(blocked, -1, ddof=1)
+    count = np.isfinite(launches).sum(-1)
+    variants = np.maximum((count > 1).sum(-1, keepdims=True), 2)
+    kept = np.where(is_blocked[..., None, None], (variants - 1) / variants, 1.0)
+    own = np.maximum(own / kept, _rounding(launches) + _SMALLEST)
+    variance, degrees, planned = _pooled(own, np.maximum(count - 1, 0) * kept, count == 2)
+    return Spread(mean, variance, degrees, planned, is_blocked)
+
+
+def can_decide(launches: Floats, degrees: Floats) -> NDArray[np.bool_]:
+    """Tell whether so many launches prove anything, by the degrees of freedom of their variance."""
+    return (launches >= FEWEST) | (degrees > FEWEST - 1)
+
+
+def _pooled(own: Floats, degrees: Floats, is_two: NDArray[np.bool_]) -> list[Floats]:
+    """Return variance, degrees and planned variance, NaN where a variant has fewer than two."""
+    known = np.where(degrees > 0, own, 0.0)
+    squares = degrees * known
+    total, total_degrees = squares.sum(-1, keepdims=True), degrees.sum(-1, keepdims=True)
+    share = np.divide(squares, total, where=total > 0, out=np.zeros_like(squares))
+    measured = np.maximum((degrees > 0).sum((-3, -2), keepdims=True), 1)
+    share = share.sum((-3, -2), keepdims=True) / measured
+    others = np.maximum(total_degrees - degrees, 1e-9)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = share / (1 - share) * others / degrees
+        varies_more = (ratio > special.fdtri(degrees, others, 1 - VARIES_MORE)) & ~is_two
+        is_out = varies_more & (varies_more.sum(-1, keepdims=True) == 1)
+        pool_degrees = np.sum(degrees * ~is_out, -1, keepdims=True)
+        pool = np.sum(squares * ~is_out, -1, keepdims=True) / pool_degrees
+        is_more = known > special.fdtri(degrees, others, 1 - VARIES_MORE_HERE) * pool
+    is_own = varies_more | is_more | (is_two & (pool_degrees < WELL_KNOWN))
+    widest = OF_TWO**2 * np.max(np.nan_to_num(pool), -2, keepdims=True)
+    variance = np.fmax(known, np.where(is_two & ~is_own, widest, pool))
+    alike = _alike(np.where(is_out, 0.0, squares), np.where(is_out, 0.0, degrees))
+    counted = np.clip(POOLED_SHARE * alike * pool_degrees, degrees, MOST_POOLED * degrees)
+    counted = np.where(is_own, degrees, counted)
+    planned = np.where(is_own, known, pool)
+    return [np.where(degrees > 0, each, np.nan) for each in (variance, counted, planned)]
+
+
+def _alike(squares: Floats, degrees: Floats) -> Floats:
+    """Return the share of the variants that a pool in effect consists of, at most 1.
+
+    Few that vary much make up most of a pool. Shares of variants that vary alike are Dirichlet
+    distributed, so that their sum of squares is (1 + a) / (1 + a * variants), where a is half of
+    the degrees of freedom of one; it is averaged over places and metrics, and solved for variants.
+    """
+    total = squares.sum(-1, keepdims=True)
+    share = np.divide(squares, total, where=total > 0, out=np.zeros_like(squares))
+    concentration = np.sum(share**2, -1, keepdims=True)
+    is_pool = concentration > 0
+    several = np.maximum(is_pool.sum((-3, -2), keepdims=True), 1)
+    concentration = concentration.sum((-3, -2), keepdims=True) / several
+    variants = np.maximum((degrees > 0).sum(-1, keepdims=True), 1)
+    half = degrees.sum(-1, keepdims=True) / variants / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = ((1 + half) / concentration - 1) / half
+    return np.asarray(np.clip(np.nan_to_num(effective / variants), 1 / variants, 1.0))
+
+
+def _rounds(launches: Floats, has_rounds: bool) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the effect of each round at each place, zero unless rounds are proven to differ.
+
+    The F test of a two-way analysis of variance, over the variants that have every round, of
+    residuals averaged over places: those of one launch move together.
+    """
+    rounds = launches.shape[-1]
+    residuals = launches - np.mean(launches, -1, keepdims=True)  # NaN where a round is missing
+    effects = np.nanmean(residuals, -2, keepdims=True)
+    of_launch = np.nanmean(residuals, -3)
+    variants = np.isfinite(of_launch[..., 0]).sum(-1)
+    of_round = np.nanmean(of_launch, -2, keepdims=True)
+    between = np.sum(of_round[..., 0, :] ** 2, -1) * variants
+    within = np.nansum((of_launch - of_round) ** 2, (-2, -1))
+    degrees = np.maximum((variants - 1) * (rounds - 1), 1)
+    critical = special.fdtri(max(rounds - 1, 1), degrees, 1 - ROUNDS_DIFFER)
+    differ = between * degrees > critical * within * (rounds - 1)
+    differ &= (variants > 1) & (rounds > 2) & has_rounds
+    return np.where(differ[..., None, None, None], np.nan_to_num(effects), 0.0), differ
+
+
+def _rounding(launches: Floats) -> Floats:
+    """Return the variance that rounding hides, where launches of a variant tie exactly.
+
+    The values then lie on a grid, and the smallest distance between two of the place is its step:
+    launches that all tie may differ by one (Sheppard's correction, step²/12).
+    """
+    step = np.diff(np.sort(launches.reshape(*launches.shape[:-2], -1), -1))
+    step = np.min(np.where(step > 1e-12, step, np.inf), -1, initial=np.inf)
+    tied = np.any(np.diff(np.sort(launches, -1)) <= 1e-12, (-2, -1))
+    return np.where(tied & np.isfinite(step), step**2 / 12, 0.0)[..., None]
