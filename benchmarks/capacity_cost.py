@@ -285,8 +285,8 @@ def read_answers(study: str, root: Path) -> list[Answer]:
         record = read_search(path)
         sent = owed.probes_of([record], root)
         (way, _), found = way_of(record.workload), record.tiers["slo"]
-        if found.ended == "failed" or sent[0].metrics is None:
-            print(f"{way} failed: {found.reason}")
+        if found.capacity is None or sent[0].metrics is None:
+            print(f"{way} {found.ended}: {found.reason}")
             continue
         answer = Answer(
             way,

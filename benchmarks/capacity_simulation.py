@@ -1,11 +1,15 @@
 """Error rates and cost of the capacity search, on simulated servers whose capacity is known.
 
-Run: uv run python benchmarks/capacity_simulation.py [--searches N] [--fresh]
+Run: uv run python benchmarks/capacity_simulation.py [--searches N] [--fresh] [--only TABLE ...]
 
 Coverage counts searches whose interval holds the true capacity; wrong verdicts are counted for
 probes at least 2 % away from it. Peers get the same servers and the exact algorithm of their
 source, with rates for GuideLLM's streams, at several fixed numbers of requests a probe: the
 comparison is with the smallest number at which as many of their answers are within 10 %.
+
+The table `unsteady` is of servers whose speed changes: how many searches say so, and how many of
+the other intervals hold the capacity over a long time, where there is one. `preempting` is of
+servers whose KV cache is too small. With --fresh all tables are of servers that nothing was set on.
 """
 
 import argparse
@@ -16,11 +20,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from capacity_peers import PEERS, Peer
-from simulated_server import Batching, Queue, Run, Server, simulate, wait_above
+from server_speed import Pattern, changed, drifting, slow_at_times, stalls
+from simulated_server import (
+    Batching,
+    Changing,
+    Paged,
+    Queue,
+    Run,
+    Server,
+    Steady,
+    simulate,
+    wait_above,
+)
 
 from servetune.capacity.boundary import predict
+from servetune.capacity.pace import slices
 from servetune.capacity.search import Capacity, Probed, next_step
-from servetune.capacity.sequential import LOOK_EVERY, Judgement, Sample, judge
+from servetune.capacity.sequential import LOOK_EVERY, Sample, judge
 from servetune.sessions.probes import MOST_SENT, SCOUT_CONCURRENCY, SCOUT_REQUESTS
 from servetune.study.capacity import PRESETS, Objective, Search, Slo
 
@@ -28,19 +44,30 @@ HAIR = 0.02
 THROUGHPUT_REQUESTS = 200
 SIZES = (300, 1000, 3000, 10_000, 30_000)
 TOLERANCES = (0.3, 0.4)
+BETWEEN_S = 3.0
+"""Seconds from the end of one probe to the beginning of the next."""
 
 
 @dataclass(frozen=True)
 class Case:
+    """A server with its SLO; `pattern` makes its speed, anew for each search."""
+
     name: str
-    server: Server
+    server: Steady
     slo: dict[str, float]
+    pattern: Pattern | None = None
+
+    def made(self, seed: int) -> Server:
+        if self.pattern is None:
+            return self.server
+        return Changing(self.server, self.pattern(np.random.default_rng([seed, 2])))
 
 
 @dataclass
 class Spent:
     requests: int = 0
     seconds: float = 0.0
+    probes: int = 0
 
     def add(self, requests: int, seconds: float) -> None:
         self.requests += requests
@@ -95,6 +122,48 @@ FRESH = (
 )
 """Servers on which no constant of the method was set; the last one was looked at meanwhile."""
 
+SPEEDS = {
+    "half speed for 20 s every 180 s": slow_at_times(180, 20, 0.5),
+    "stalls of 4 s, 120 s apart": stalls(120, 4),
+    "0.7 from 60 to 400 s on": changed(60, 400, 0.7),
+    "drift to 0.6 in 900 s": drifting(900, 0.6),
+}
+FRESH_SPEEDS = {
+    "0.6 for 30 s every 300 s": slow_at_times(300, 30, 0.6),
+    "half speed for 20 s every 180 s": slow_at_times(180, 20, 0.5),
+    "stalls of 3 s, 90 s apart": stalls(90, 3),
+    "1.4 from 60 to 300 s on": changed(60, 300, 1.4),
+    "drift to 1.5 in 600 s": drifting(600, 1.5),
+}
+LASTING = (slow_at_times.__name__, stalls.__name__)
+"""Patterns that go on for ever, so that there is a capacity over a long time."""
+
+PREEMPTING = (
+    Case("KV 16k, p99", Paged(16_000), {"ttft_p99_ms": 1000, "tpot_p99_ms": 40}),
+    Case(
+        "KV 24k, long answers",
+        Paged(24_000, 64, 100, 1500, 0.010, 0.0002, 0.15),
+        {"tpot_p95_ms": 30},
+    ),
+    Case(
+        "KV 30k, slow prefill",
+        Paged(30_000, 200, 200, 2000, 0.012, 0.0003, 0.3),
+        {"goodput_ratio": 0.9, "ttft_ms": 2000, "tpot_ms": 40},
+    ),
+)
+FRESH_PREEMPTING = (
+    Case(
+        "KV 40k, long prompts",
+        Paged(40_000, 1500, 100, 1000, 0.010, 0.0003, 0.2),
+        {"ttft_p99_ms": 2000, "tpot_p99_ms": 60},
+    ),
+    Case(
+        "KV 20k, slow prefill",
+        Paged(20_000, 300, 200, 1600, 0.012, 0.0003, 0.25),
+        {"goodput_ratio": 0.9, "ttft_ms": 1500, "tpot_ms": 35},
+    ),
+)
+
 
 def samples(run: Run, slo: Slo, n: int) -> list[Sample]:
     def margin(objective: Objective) -> np.ndarray:
@@ -117,32 +186,31 @@ def ratio(run: Run, slo: Slo, first: int = 0) -> float:
 
 def true_capacity(case: Case) -> float:
     """By formula for M/M/k, else by bisection with 300,000 requests a step."""
-    slo = Slo(**case.slo)
+    slo, server = Slo(**case.slo), case.made(0)
     low, high = 0.5, 300.0
-    for _ in range(30 if isinstance(case.server, Queue) and case.server.spread is None else 15):
+    for _ in range(30 if isinstance(server, Queue) and server.spread is None else 15):
         middle = math.sqrt(low * high)
-        if isinstance(case.server, Queue) and case.server.spread is None:
+        if isinstance(server, Queue) and server.spread is None:
             # The share whose prefill alone is shorter does not matter: limits are far above it.
             limit = next(iter(slo.objectives[0].limits_ms.values()))
-            share = wait_above(case.server, middle, limit / 1e3 - case.server.prefill_s)
+            share = wait_above(server, middle, limit / 1e3 - server.prefill_s)
             above = share > slo.objectives[0].allowed_ratio
         else:
-            above = ratio(simulate(case.server, middle, 20_000, 7), slo, 2000) > 5
-            above = above or ratio(simulate(case.server, middle, 300_000, 7), slo, 5000) > 1
+            above = ratio(simulate(server, middle, 20_000, 7), slo, 2000) > 5
+            above = above or ratio(simulate(server, middle, 300_000, 7), slo, 5000) > 1
         low, high = (low, middle) if above else (middle, high)
     return math.sqrt(low * high)
 
 
-def probe(
-    case: Case, slo: Slo, rate: float, error: float, budget: int, seed: int, spent: Spent
-) -> Judgement:
+def probe(server: Server, slo: Slo, rate: float, search: Search, seed: int, spent: Spent) -> Probed:
     """Look at the requests at growing numbers until the tier is decided, or the budget is out."""
-    most = MOST_SENT * budget
-    run = simulate(case.server, rate, 3000, seed)
+    error, budget = search.probe_error, search.probe_requests
+    most, began_s = MOST_SENT * budget, spent.seconds + BETWEEN_S * spent.probes
+    run = simulate(server, rate, 3000, seed, began_s)
     n = 64
     while True:
         if n > 0.8 * len(run):
-            run = simulate(case.server, rate, 4 * len(run), seed)
+            run = simulate(server, rate, 4 * len(run), seed, began_s)
         n = min(n, most)
         arrival, finish = run.arrival_s[:n], run.finish_s[:n]
         judgement = judge(
@@ -151,7 +219,15 @@ def probe(
         if judgement.verdict != "go on":
             end = float(finish.max())
             spent.add(int(np.searchsorted(run.arrival_s, end)), end)
-            return judgement
+            spent.probes += 1
+            first = arrival + run.ttft_ms[:n] / 1e3
+            return Probed(
+                rate,
+                {"tier": judgement},
+                began_s,
+                slices(arrival, first, finish, run.tpot_ms[:n]),
+                None if run.preemptions is None else int(run.preemptions[:n].sum()),
+            )
         n = int(n * (1 + LOOK_EVERY)) + 1
 
 
@@ -163,22 +239,15 @@ def throughput(server: Server, requests: int, seed: int, spent: Spent) -> float:
 
 
 def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[Probed], Spent]:
-    spent = Spent()
+    spent, server = Spent(), case.made(seed)
     slots = min(SCOUT_CONCURRENCY, case.server.slots)
-    scouted_rps = throughput(replace(case.server, slots=slots), SCOUT_REQUESTS, seed, spent)
+    alone = case.server if isinstance(case.server, Paged) else replace(case.server, slots=slots)
+    scouted_rps = throughput(alone, SCOUT_REQUESTS, seed, spent)
     predicted = predict(slots, slots / scouted_rps, {"tier": 1.0})
     history: list[Probed] = []
     while not isinstance(step := next_step(search, predicted, history), dict):
-        judgement = probe(
-            case,
-            search.slo["tier"],
-            step.load,
-            search.probe_error,
-            search.probe_requests,
-            1000 * seed + len(history),
-            spent,
-        )
-        history.append(Probed(step.load, {"tier": judgement}))
+        place = 1000 * seed + len(history)
+        history.append(probe(server, search.slo["tier"], step.load, search, place, spent))
     return step["tier"], history, spent
 
 
@@ -211,24 +280,72 @@ def wrong(probed: Probed, truth: float) -> bool | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--searches", type=int, default=1008, help="in all")
+    parser.add_argument("--searches", type=int, default=1008, help="in each table")
     parser.add_argument("--fresh", action="store_true", help="servers that nothing was set on")
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES, help="tables")
     arguments = parser.parse_args()
-    cases, first_seed = (FRESH, 10_000) if arguments.fresh else (CASES, 0)
-    each = max(1, arguments.searches // (len(cases) * len(TOLERANCES)))
     began = time.monotonic()
+    for name in arguments.only:
+        TABLES[name](arguments.searches, arguments.fresh)
+        print(f"{time.monotonic() - began:.0f} s so far\n", flush=True)
+
+
+def steady(searches: int, is_fresh: bool) -> None:
+    """Print coverage and cost on steady servers."""
+    _coverage(FRESH if is_fresh else CASES, searches, is_fresh)
+
+
+def preempting(searches: int, is_fresh: bool) -> None:
+    """Print coverage and cost on servers that preempt."""
+    _coverage(FRESH_PREEMPTING if is_fresh else PREEMPTING, searches // 2, is_fresh)
+
+
+def _coverage(cases: tuple[Case, ...], searches: int, is_fresh: bool) -> None:
+    each = max(1, searches // (len(cases) * len(TOLERANCES)))
+    seeds = range(10_000 * is_fresh, 10_000 * is_fresh + each)
     truths = {case.name: true_capacity(case) for case in cases}
-    for case in cases:
-        print(f"{case.name:30} capacity {truths[case.name]:.3f} requests/s")
-    print(f"true capacities: {time.monotonic() - began:.0f} s\n", flush=True)
-    ours: list[Cost] = []
     for tolerance in TOLERANCES:
         print(f"tolerance {tolerance}: covered, ended, probes, requests (median, mean), seconds")
-        ours.append(run_searches(cases, truths, tolerance, range(first_seed, first_seed + each)))
-        print(f"  {time.monotonic() - began:.0f} s so far\n", flush=True)
-    if arguments.fresh:
-        return
-    best = max(ours, key=lambda cost: cost.close)
+        run_searches(cases, truths, tolerance, seeds)
+
+
+def unsteady(searches: int, is_fresh: bool) -> None:
+    """Print how many searches say that a server is not steady, and what the others say."""
+    servers = FRESH if is_fresh else CASES
+    speeds = FRESH_SPEEDS if is_fresh else SPEEDS
+    each = max(1, searches // (len(servers) * len(speeds)))
+    print("server, speed: not steady; other ends, of them with an interval that holds; seconds")
+    for name, pattern in speeds.items():
+        total, found, caught = 0, Counter[bool](), 0
+        for case in (replace(case, pattern=pattern) for case in servers):
+            is_lasting = pattern.__qualname__.partition(".")[0] in LASTING
+            truth = true_capacity(case) if is_lasting else None
+            ends, hits, seconds = Counter[str](), 0, []
+            for seed in range(10_000 * is_fresh, 10_000 * is_fresh + each):
+                answer, _, spent = search_once(case, declared(case, TOLERANCES[0]), seed)
+                ends[answer.ended] += 1
+                seconds.append(spent.seconds)
+                is_held = truth is not None and holds(answer, truth)
+                hits += is_held
+                found[is_held] += answer.ended == "found"
+            not_steady = ends.pop("unsteady", 0)
+            total, caught = total + each, caught + not_steady
+            held = f"{hits} hold {truth:.3g}" if truth else ""
+            print(
+                f"  {case.name:30} {name:32} {not_steady}/{each}; {dict(ends)} {held};"
+                f" {np.mean(seconds):,.0f} s",
+                flush=True,
+            )
+        print(f"  all, {name}: not steady {caught}/{total}; found {sum(found.values())}", end="")
+        print(f", {found[True]} hold" if truth else "", flush=True)
+
+
+def peers(searches: int, is_fresh: bool) -> None:
+    """Print what other tools' ways to search cost on the steady servers."""
+    cases = FRESH if is_fresh else CASES
+    each = max(1, searches // (len(cases) * len(TOLERANCES)))
+    truths = {case.name: true_capacity(case) for case in cases}
+    best = run_searches(cases, truths, TOLERANCES[0], range(each))
     print("peers: requests a probe, within 10 % of the truth, requests, seconds, times ours")
     for name, peer in PEERS.items():
         for size in SIZES:
@@ -243,7 +360,20 @@ def main() -> None:
                 break
         else:
             print(f"  {name:18} never reaches {best.close:.3f}")
-    print(f"\n{time.monotonic() - began:.0f} s in all")
+
+
+TABLES = {of.__name__: of for of in (steady, unsteady, preempting, peers)}
+
+
+def declared(case: Case, tolerance: float) -> Search:
+    settings = {"lowest": 0.1, "highest": 1000, "tolerance": tolerance}
+    return Search(slo={"tier": Slo(**case.slo)}, **settings)
+
+
+def holds(answer: Capacity, truth: float) -> bool:
+    """Whether an answer has an interval, and it holds the truth."""
+    is_below = answer.upper is None or truth <= answer.upper
+    return answer.capacity is not None and answer.lower <= truth and is_below
 
 
 def run_searches(
@@ -253,13 +383,12 @@ def run_searches(
     covered, close, judged = 0, 0, Counter[bool | None]()
     spent: list[Spent] = []
     for case in cases:
-        settings = {"lowest": 0.1, "highest": 1000, "tolerance": tolerance}
-        search = Search(slo={"tier": Slo(**case.slo)}, **settings)
+        search = declared(case, tolerance)
         truth, hits, ends = truths[case.name], 0, Counter[str]()
         own, probes = [], []
         for seed in seeds:
             answer, history, cost = search_once(case, search, seed)
-            hits += answer.lower <= truth and (answer.upper is None or truth <= answer.upper)
+            hits += holds(answer, truth)
             close += abs((answer.capacity or 0) / truth - 1) <= 0.1
             ends[answer.ended] += 1
             judged.update(wrong(probed, truth) for probed in history)

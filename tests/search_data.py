@@ -1,5 +1,6 @@
 """Made-up searches for the capacity, through the functions that make the real tables."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from servetune.capacity.search import Capacity
@@ -35,7 +36,7 @@ class SearchData:
         return replace(self.report, searched=self.searched)
 
 
-def make_searches(*, with_points: bool = False) -> SearchData:
+def make_searches(*, with_points: bool = False, ends: Mapping[str, Capacity] = ENDS) -> SearchData:
     """Make a study whose variants each end a search in another way, the last without a probe."""
     plan = make_quickstart_plan()
     declared = {m.id for m in plan.measurements} if with_points else set()
@@ -47,7 +48,7 @@ def make_searches(*, with_points: bool = False) -> SearchData:
         if id in declared or (record.workload == "live" and record.variant != "eagle3")
     }
     plan = _only(plan, records)
-    searches = [_search(variant, end, records) for variant, end in ENDS.items()]
+    searches = [_search(variant, end, records) for variant, end in ends.items()]
     report = ReportData(
         plan=plan,
         table=load_points(plan, records),

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 STEEP = 16.0
 STEEP_SIGMA = 0.8
@@ -90,19 +91,10 @@ def locate(
     `observations` are all probes that have settled requests; the tails of the interval are equal.
     """
     capacity = np.linspace(math.log(low), math.log(high), GRID)
-    steepness = np.log(SLOPES / STEEP) / STEEP_SIGMA
-    log_weight = np.repeat(-0.5 * steepness[:, None] ** 2, GRID, axis=1)
-    effect = _common_effect(observations)
+    effect = common_effect(observations)
+    log_weight = log_prior(GRID)
     for observed in observations:
-        beyond = math.log(observed.load) - capacity
-        if observed.is_overload:
-            log_weight -= np.logaddexp(0, -beyond / OVERLOAD_WIDTH)
-            continue
-        log_share = math.log(observed.allowed_ratio) + SLOPES[:, None] * beyond
-        share = np.exp(np.clip(log_share, -60, math.log(LARGEST_SHARE)))
-        violations = observed.requests * min(observed.share, LARGEST_SHARE)
-        kept = observed.requests - violations
-        log_weight += (violations * np.log(share) + kept * np.log1p(-share)) / effect
+        log_weight = log_weight + log_likelihood(observed, capacity, effect)
     weight = np.exp(log_weight - log_weight.max()).sum(axis=0)
     likely = weight >= (1 - confidence) * weight.max()
     reached = np.cumsum(weight) / weight.sum()
@@ -114,7 +106,29 @@ def locate(
     return Located(lower, median, upper, math.exp(capacity[int(np.argmax(likely))]))
 
 
-def _common_effect(observations: Sequence[Observation]) -> float:
+def log_prior(points: int) -> NDArray[np.float64]:
+    """Return the logarithm of the prior: a row a slope, the same at each point of a grid."""
+    steepness = np.log(SLOPES / STEEP) / STEEP_SIGMA
+    return np.repeat(-0.5 * steepness[:, None] ** 2, points, axis=1)
+
+
+def log_likelihood(
+    observed: Observation, capacity: NDArray[np.float64], effect: float
+) -> NDArray[np.float64]:
+    """Return what one probe says of each slope, in rows, and logarithm of the capacity."""
+    beyond = math.log(observed.load) - capacity
+    if observed.is_overload:
+        overload = -np.logaddexp(0, -beyond / OVERLOAD_WIDTH)
+        return np.repeat(overload[None], len(SLOPES), axis=0)
+    log_share = math.log(observed.allowed_ratio) + SLOPES[:, None] * beyond
+    share = np.exp(np.clip(log_share, -60, math.log(LARGEST_SHARE)))
+    violations = observed.requests * min(observed.share, LARGEST_SHARE)
+    kept = observed.requests - violations
+    found: NDArray[np.float64] = (violations * np.log(share) + kept * np.log1p(-share)) / effect
+    return found
+
+
+def common_effect(observations: Sequence[Observation]) -> float:
     """Expected design effect: of the probes not far above the SLO, weighted by requests."""
     near = [o for o in observations if not o.is_overload and o.share < FAR * o.allowed_ratio]
     requests = sum(o.requests for o in near)

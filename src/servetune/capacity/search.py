@@ -9,14 +9,16 @@ Assumed: a load above one that violates the SLO violates it too.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from servetune.capacity.boundary import Observation, locate
+from servetune.capacity.pace import Slice
 from servetune.capacity.sequential import OVERLOAD, Judgement
+from servetune.capacity.steadiness import Change, changes_of_pace, disagreement
 from servetune.study.capacity import Search
 
-Ended = Literal["found", "zero", "unbounded", "budget", "failed"]
+Ended = Literal["found", "zero", "unbounded", "budget", "unsteady", "failed"]
 
 BEYOND = 2.0
 """The capacity is looked for up to so many times outside the declared range."""
@@ -24,16 +26,26 @@ BEYOND = 2.0
 RISE, FALL = 2.0, 4.0
 """A probe is at most so many times the highest load sent so far, and the lowest over so many."""
 
+MOST_TOLD = 3
+"""Times at which a server was slower or faster that a reason names."""
+
 CLOSE = 1.1
 """Loads within this ratio of each other are as good as the same."""
 
 
 @dataclass(frozen=True)
 class Probed:
-    """A probe that ended: its load (in the unit of the search) and what each tier says of it."""
+    """A probe that ended: its load (in the unit of the search) and what each tier says of it.
+
+    `began_s` is when it began, in seconds since the search did; None, as `preemptions`, if that is
+    not known.
+    """
 
     load: float
     judgements: Mapping[str, Judgement]
+    began_s: float | None = None
+    slices: tuple[Slice, ...] = ()
+    preemptions: int | None = None
 
     @property
     def was_sent(self) -> bool:
@@ -55,9 +67,11 @@ class Capacity:
 
     `capacity` is the best estimate, `lower` and `upper` the interval at the declared confidence;
     `upper` is None and `capacity` the lower end where only a lower bound is known (`unbounded`);
-    `capacity` is None where the search failed.
+    `capacity` is None where the search failed, or the server was not steady (`unsteady`): its
+    `changes` tell when. They are None where that is not known.
     `binding` is the objective that limits there, or `overload`; `reason` says in plain words why
-    the search ended.
+    the search ended. `preemptions` are those of the probes up to the upper end, or below twice
+    the lower one where that is all that is known; None if that is not known.
     """
 
     tier: str
@@ -67,6 +81,8 @@ class Capacity:
     upper: float | None
     binding: str
     reason: str
+    changes: tuple[Change, ...] | None = None
+    preemptions: int | None = None
 
 
 def next_step(
@@ -81,7 +97,48 @@ def next_step(
     wanted = [answer for answer in answers if not isinstance(answer, Capacity)]
     if wanted:
         return max(wanted, key=lambda answer: answer[0])[1]
-    return {answer.tier: answer for answer in answers if isinstance(answer, Capacity)}
+    ended = [answer for answer in answers if isinstance(answer, Capacity)]
+    return {each.tier: _checked(each, search.confidence, history) for each in ended}
+
+
+def _checked(answer: Capacity, confidence: float, history: Sequence[Probed]) -> Capacity:
+    """Add what an interval takes for granted, and leave the interval out where it was not so."""
+    near = [probe for probe in history if probe.load <= (answer.upper or 2 * answer.lower)]
+    counts = [probe.preemptions for probe in near if probe.preemptions is not None]
+    preemptions = sum(counts) if counts else None
+    sent = [probe for probe in history if probe.was_sent]
+    timed = [(probe.began_s, probe.slices) for probe in sent if probe.began_s is not None]
+    if len(timed) < len(sent) or not sent:
+        return replace(answer, preemptions=preemptions)
+    changes = changes_of_pace(timed)
+    if not changes:
+        began_s = [began_s for began_s, _ in timed]
+        apart = disagreement(began_s, observations_of(answer.tier, sent), 1 - confidence)
+        changes = (apart,) if apart else ()
+    if not changes or answer.ended not in ("found", "budget"):
+        return replace(answer, changes=changes, preemptions=preemptions)
+    return Capacity(
+        answer.tier,
+        "unsteady",
+        None,
+        0.0,
+        None,
+        answer.binding,
+        f"the speed of the server was {told(changes)} of the search",
+        changes,
+        preemptions,
+    )
+
+
+def told(changes: Sequence[Change]) -> str:
+    """Say when the server's speed was another: the longest times, in their order."""
+    longest = sorted(changes, key=lambda each: each.since_s - each.until_s)[:MOST_TOLD]
+    times = [
+        f"{each.speed:.2f} times as usual from {each.since_s:.0f} to {each.until_s:.0f} s"
+        for each in sorted(longest, key=lambda each: each.since_s)
+    ]
+    more = len(changes) - len(times)
+    return ", ".join(times) + (f", and another {more} more times" if more else "")
 
 
 def _advance(

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
+from servetune.capacity.pace import Slice
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Judgement
 from servetune.files import read_model
@@ -209,7 +210,7 @@ class Probe(Record):
 
     `index` counts the probes of the search from 1; 0 is the closed loop before them, from which
     the first is predicted. `tier` is the one that it was sent for, and that decided it if
-    anything did.
+    anything did. `slices` tell the server's pace over time; None: not known.
     """
 
     search: Id
@@ -217,6 +218,7 @@ class Probe(Record):
     tier: str
     stopped: Stopped
     judgements: dict[str, Judgement] = {}
+    slices: tuple[Slice, ...] | None = None
 
 
 class MeasurementRecord(Record):

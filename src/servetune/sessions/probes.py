@@ -5,11 +5,13 @@ Probe 0 is a short closed loop, from which the first load is predicted; the othe
 rule to stop and its place in the search, so that a search that was interrupted goes on.
 """
 
+from datetime import datetime
 from itertools import takewhile
 
 import pandas as pd
 
 from servetune.capacity.boundary import predict
+from servetune.capacity.pace import Slice, slices_of
 from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
 from servetune.capacity.sequential import Finished, Judgement, judge_all
 from servetune.load.generator import CUT, ProbeRule
@@ -93,27 +95,38 @@ def found_by(
     rule = probe.rule
     if rule is None:
         return _probe(probe, "requests", {})
+    ended = finished(requests)[:ended_by]
     judgements = judge_all(
         {name: slo.objectives for name, slo in rule.tiers.items()},
-        finished(requests)[:ended_by],
+        ended,
         rule.error,
         is_open_loop=rule.is_open_loop,
         is_over=True,
     )
+    slices = slices_of(ended)
     if judgements[rule.tier].verdict != "undecided":
-        return _probe(probe, "decided", judgements)
+        return _probe(probe, "decided", judgements, slices)
     if ended_by is not None:
-        return _probe(probe, "requests", judgements)
+        return _probe(probe, "requests", judgements, slices)
     assert load.requests is not None
     # A low rate may send its last request long before its seconds end.
     is_spent = len(requests) >= load.requests
-    return _probe(probe, "requests" if is_spent else "seconds", judgements)
+    return _probe(probe, "requests" if is_spent else "seconds", judgements, slices)
 
 
-def _probe(place: PlannedProbe, stopped: Stopped, judgements: dict[str, Judgement]) -> Probe:
-    tier = place.rule.tier if place.rule else ""
+def _probe(
+    place: PlannedProbe,
+    stopped: Stopped,
+    judgements: dict[str, Judgement],
+    slices: tuple[Slice, ...] | None = None,
+) -> Probe:
     return Probe(
-        search=place.search, index=place.index, tier=tier, stopped=stopped, judgements=judgements
+        search=place.search,
+        index=place.index,
+        tier=place.rule.tier if place.rule else "",
+        stopped=stopped,
+        judgements=judgements,
+        slices=slices,
     )
 
 
@@ -178,9 +191,25 @@ def history(search: PlannedSearch, records: list[MeasurementRecord]) -> list[Pro
             continue
         load = record.load.rate_rps if is_rate else record.load.concurrency
         assert load is not None
-        usable = record.probe.judgements if record.probe and record.status == "ok" else {}
-        probed.append(Probed(float(load), {**nothing, **usable}))
+        found = record.probe if record.status == "ok" else None
+        probed.append(
+            Probed(
+                float(load),
+                {**nothing, **(found.judgements if found else {})},
+                began_s=_seconds_between(records[0], record),
+                slices=(found.slices if found else None) or (),
+                preemptions=record.metrics.preemptions if record.metrics else None,
+            )
+        )
     return probed
+
+
+def _seconds_between(first: MeasurementRecord, then: MeasurementRecord) -> float | None:
+    """Return the time from the start of one measurement to that of another, if both are known."""
+    if first.started_at is None or then.started_at is None:
+        return None
+    began, at = map(datetime.fromisoformat, (first.started_at, then.started_at))
+    return (at - began).total_seconds()
 
 
 def next_measurement(

@@ -18,8 +18,13 @@ CAPACITIES = {
     **dict.fromkeys(("binding", "reason", "slo"), "object"),
     "probes": "int64",
     **dict.fromkeys(("requests", "seconds"), "float64"),
+    "is_steady": "object",
+    "preemptions": "float64",
 }
-"""Columns of the table of capacities; `requests` and `seconds` are those of all its probes."""
+"""Columns of the table of capacities; `requests` and `seconds` are those of all its probes.
+
+`is_steady` and `preemptions` are null where they are not known.
+"""
 
 
 def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecord]) -> pd.DataFrame:
@@ -32,6 +37,7 @@ def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecor
                 {
                     **{name: getattr(search, name) for name in OF_SEARCH},
                     **asdict(capacity),
+                    "is_steady": None if capacity.changes is None else not capacity.changes,
                     "slo": json.dumps(search.slo[tier]),
                     "probes": max(len(search.measurements) - 1, 0),
                     "requests": sum(metrics.requests for metrics in measured),
@@ -77,7 +83,8 @@ def metrics(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
     """Nest capacities as `<variant>.<workload>.<tier>_capacity_rps`, with `_lower` and `_upper`.
 
     A workload with a single tier needs no name of it: `capacity_rps`. A search over concurrency
-    says `capacity_concurrency`. Repeats are averaged.
+    says `capacity_concurrency`. Repeats are averaged; `_not_steady` counts those that have no
+    capacity because the server was not steady.
     """
     nested: dict[str, dict[str, dict[str, float]]] = {}
     tiers = table.groupby("workload")["tier"].nunique().to_dict()
@@ -91,4 +98,6 @@ def metrics(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
             mean = rows[column].mean()
             if pd.notna(mean):
                 values[name + suffix] = float(f"{mean:.4g}")
+        if not_steady := int((rows["ended"] == "unsteady").sum()):
+            values[f"{name}_not_steady"] = not_steady
     return nested

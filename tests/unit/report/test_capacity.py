@@ -8,11 +8,14 @@ import pytest
 from rich.console import Console
 
 from servetune.analysis.capacities import gain
+from servetune.capacity.search import Capacity
+from servetune.capacity.steadiness import Change
 from servetune.report.capacity import charts, words
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
-from tests.search_data import SearchData, make_searches
+from servetune.tables.capacity import metrics
+from tests.search_data import ENDS, SearchData, make_searches
 
 Results = dict[str, words.Found]
 
@@ -155,3 +158,51 @@ def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_pr
     for text in (render_html(priced_report), render_markdown(priced_report).replace("\\", "")):
         assert "USD/1k requests" in text and "0.02 [0.016, 0.025]" in text
     assert "USD/1k requests" not in render_html(data.measured)
+
+
+UNSTEADY = Capacity(
+    "strict",
+    "unsteady",
+    None,
+    0.0,
+    None,
+    "ttft_p99_ms",
+    "the speed of the server was 0.50 times as usual from 110 to 130 s of the search",
+    (Change(110.0, 130.0, 0.5),),
+)
+
+
+def test_a_server_that_was_not_steady_has_its_times_and_no_interval() -> None:
+    data = make_searches(ends={**ENDS, "w8a8": UNSTEADY})
+    (row,) = (
+        line
+        for line in render_markdown(data.measured).splitlines()
+        if line.startswith("| live · strict | w8a8")
+    )
+    assert "not steady" in row and "110 to 130 s" in row
+    assert "200" not in row.split("not steady")[0]
+    page = render_html(data.measured)
+    assert "not steady" in page and "110 to 130 s" in page
+    printed = " ".join(_terminal(data).split())
+    assert "not steady" in printed and "110 to 130 s" in printed
+    ((_, _, said),) = words.sentences(words.found(data.report.plan, data.searched))
+    assert "w8a8 has no answer, as it was not steady" in said
+    nested = metrics(data.searched.capacities)
+    assert nested["w8a8"]["live"] == {"capacity_rps_lower": 0.0, "capacity_rps_not_steady": 1}
+
+
+def test_an_interval_tells_preemptions_and_what_is_not_known() -> None:
+    steady = replace(ENDS["bf16"], changes=(), preemptions=0)
+    preempted = replace(steady, preemptions=12)
+    unknown, known, noted = (
+        next(
+            each.ended
+            for each in words.found(data.report.plan, data.searched)
+            if each.row["variant"] == "bf16"
+        )
+        for end in (ENDS["bf16"], steady, preempted)
+        for data in [make_searches(ends={**ENDS, "bf16": end})]
+    )
+    assert "not known" in unknown
+    assert known == "found"
+    assert "12 preemptions" in noted and "not calibrated" in noted

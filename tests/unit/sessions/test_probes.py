@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from servetune.capacity.pace import Slice
 from servetune.capacity.search import NextProbe
 from servetune.capacity.sequential import Evidence, Judgement
 from servetune.files import write_json
@@ -228,3 +229,38 @@ def test_a_search_ends_once_its_last_probe_is_recorded(tmp_path: Path) -> None:
     ended = read_search(path)
     assert ended.measurements == [each.measurement for each in records]
     assert ended.tiers["chat"].ended == "failed"
+
+
+def slices(slow_from_s: float) -> tuple[Slice, ...]:
+    """Return a probe's slices of 2 s, whose pace halves at a time."""
+    return tuple(
+        Slice(at, at + 2.0, 30, 40.0 if at >= slow_from_s else 20.0, 0.02, 10.0, 0.1)
+        for at in range(0, 20, 2)
+    )
+
+
+def test_a_search_whose_server_was_not_steady_has_ended_and_owes_nothing(tmp_path: Path) -> None:
+    session = searching()
+    (here,) = session.searches
+    records: list[MeasurementRecord] = []
+    while not isinstance(following := next_measurement(here, records), dict):
+        made = record(following, requests=3000)
+        share = 0.1 * ((following.load.rate_rps or 0) / 20) ** 16
+        evidence = Evidence("ttft_p90_ms", 3000, 3000 * min(share, 0.9), 0.1, 3.0, 0.0, 0.0)
+        assert made.probe is not None
+        found = made.probe.model_copy(
+            update={
+                "judgements": {"chat": Judgement("undecided", "ttft_p90_ms", (evidence,))},
+                "slices": slices(12 if len(records) == 2 else 20),
+            }
+        )
+        minute = f"2026-01-01T10:{len(records):02}:00+00:00"
+        records.append(made.model_copy(update={"probe": found, "started_at": minute}))
+        write_json(record_path(session.study, following.id, tmp_path), records[-1])
+    end_finished(session, tmp_path)
+    ended = read_search(search_path(session.study, here.id, tmp_path)).tiers["chat"]
+    assert (ended.ended, ended.capacity) == ("unsteady", None)
+    (slow,) = ended.changes or ()
+    assert (slow.since_s, slow.until_s) == (120 + 12, 120 + 20)
+    assert slow.speed == pytest.approx(0.5, rel=0.05)
+    assert count_owed(session, tmp_path) == 0

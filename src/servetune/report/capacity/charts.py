@@ -42,7 +42,7 @@ def drawn(
 
 def capacity(results: list[Found], variants: list[str], over: str) -> Spec | None:
     """Draw each capacity with its interval, a band a tier; None without a result."""
-    answered = [each for each in results if each.row["over"] == over and not each.has_failed]
+    answered = [each for each in results if each.row["over"] == over and not each.has_no_answer]
     if not answered:
         return None
     ends = [known(each.row[end]) for each in answered for end in ("capacity", "upper")]

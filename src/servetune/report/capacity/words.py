@@ -1,6 +1,7 @@
 """The capacity within the SLO, in words and cells: what was found, and by which probes."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ ENDED = {
     "zero": "violated at the lowest load",
     "unbounded": "a lower bound",
     "budget": "probes used up",
+    "unsteady": "not steady",
     "failed": "failed",
 }
 """How a search ended, for readers."""
@@ -72,9 +74,9 @@ class Found:
         return UNITS[self.row["over"]]
 
     @property
-    def has_failed(self) -> bool:
-        """Whether the search failed, so that there is no capacity."""
-        return bool(self.row["ended"] == "failed")
+    def has_no_answer(self) -> bool:
+        """Whether the search failed, or its server was not steady: there is no capacity."""
+        return self.row["ended"] in ("failed", "unsteady")
 
     @property
     def is_lower_bound(self) -> bool:
@@ -84,7 +86,7 @@ class Found:
     @property
     def capacity(self) -> str:
         """The estimate, or what bounds it."""
-        if self.has_failed:
+        if self.has_no_answer:
             return NONE
         value = number(self.row["capacity"])
         return f"at least {value}" if self.is_lower_bound else value
@@ -92,17 +94,29 @@ class Found:
     @property
     def interval(self) -> str:
         """The interval at the confidence of the search."""
-        if self.has_failed:
+        if self.has_no_answer:
             return NONE
         lower, upper = number(self.row["lower"]), known(self.row["upper"])
         return f"{lower} or more" if upper is None else f"{lower} to {number(upper)}"
 
     @property
     def ended(self) -> str:
-        """How the search ended, with its reason where that says more."""
-        ended = ENDED[self.row["ended"]]
-        says_more = self.is_lower_bound or self.has_failed
-        return f"{ended}: {self.row['reason']}" if says_more else ended
+        """How the search ended, with its reason where that says more, and what it leaves open."""
+        ended, row = ENDED[self.row["ended"]], self.row
+        if self.is_lower_bound or self.has_no_answer:
+            ended = f"{ended}: {row['reason']}"
+        notes = [] if self.has_no_answer else [*self._notes]
+        return "; ".join([ended, *notes])
+
+    @property
+    def _notes(self) -> Iterator[str]:
+        is_steady = known(self.row.get("is_steady"))
+        if is_steady is None:
+            yield "whether the server was steady is not known"
+        elif not is_steady:
+            yield "the server was not steady"
+        if preemptions := known(self.row.get("preemptions")):
+            yield f"{plural(int(preemptions), 'preemption')}: the interval is not calibrated"
 
     @property
     def binding(self) -> str:
@@ -163,8 +177,8 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
 
 
 def failures(results: list[Found]) -> list[str]:
-    """Say why searches failed, each reason of a variant once."""
-    failed = [each.row for each in results if each.has_failed]
+    """Say why searches gave no capacity, each reason of a variant once."""
+    failed = [each.row for each in results if each.has_no_answer]
     reasons = dict.fromkeys((row["variant"], row["reason"]) for row in failed)
     return [f"{variant} has no capacity: {reason}" for variant, reason in reasons]
 
@@ -210,7 +224,7 @@ def _taken(repeats: list[Found]) -> str:
         return _taken_once(repeats[0])
     values = [value for each in repeats if (value := known(each.row["capacity"])) is not None]
     if not values:
-        return "failed in all repeats"
+        return "has no answer in any repeat"
     least = "at least " if any(each.is_lower_bound for each in repeats) else ""
     over = f"{len(values)} of " if len(values) < len(repeats) else ""
     ratios = [each.gain.ratio for each in repeats if each.gain and each.gain.ratio is not None]
@@ -221,8 +235,9 @@ def _taken(repeats: list[Found]) -> str:
 
 def _taken_once(each: Found) -> str:
     row, unit = each.row, each.unit
-    if each.has_failed:
-        return f"has no answer, as its search failed ({row['reason']})"
+    if each.has_no_answer:
+        why = "it was not steady" if row["ended"] == "unsteady" else "its search failed"
+        return f"has no answer, as {why} ({row['reason']})"
     if row["ended"] == "zero":
         return f"does not meet it at the lowest load, {number(row['upper'])} {unit}"
     notes = [] if each.gain is None else [each.gained]
