@@ -21,7 +21,8 @@ METHOD = (
     "The capacity is the highest load that meets the SLO, estimated from all probes together."
     " Gain is its ratio to the baseline's, with an interval from the two: on logarithms, equal"
     " tails, as if independent; where a capacity is only bounded, so is the gain. Probes, requests"
-    " and seconds are those of the search, which its SLOs share."
+    " and seconds are those of the search, which its SLOs share: what changes more slowly than in"
+    " that time is not seen. Times of a server that was not steady are since the search began."
 )
 
 ENDED = {
@@ -116,7 +117,8 @@ class Found:
         elif not is_steady:
             yield "the server was not steady"
         if preemptions := known(self.row.get("preemptions")):
-            yield f"{plural(int(preemptions), 'preemption')}: the interval is not calibrated"
+            count = plural(int(preemptions), "preemption")
+            yield f"{count}: the interval is not calibrated, and the capacity may be lower"
 
     @property
     def binding(self) -> str:
