@@ -380,7 +380,7 @@ def run_searches(
     cases: tuple[Case, ...], truths: dict[str, float], tolerance: float, seeds: range
 ) -> "Cost":
     """Search each server once a seed, print what came of it, and return the mean cost."""
-    covered, close, judged = 0, 0, Counter[bool | None]()
+    covered, told, close, judged = 0, 0, 0, Counter[bool | None]()
     spent: list[Spent] = []
     for case in cases:
         search = declared(case, tolerance)
@@ -394,7 +394,7 @@ def run_searches(
             judged.update(wrong(probed, truth) for probed in history)
             own.append(cost)
             probes.append(len(history))
-        covered, spent = covered + hits, spent + own
+        covered, told, spent = covered + hits, told + len(own) - ends["unsteady"], spent + own
         requests = [each.requests for each in own]
         print(
             f"  {case.name:30} {hits}/{len(seeds)} {dict(ends)} {np.mean(probes):.1f}"
@@ -405,7 +405,8 @@ def run_searches(
     mean = Cost.of(spent, close)
     decided = judged[True] + judged[False]
     print(
-        f"  all: coverage {covered / len(spent):.3f} of {len(spent)} (declared"
+        f"  all: not steady {len(spent) - told}/{len(spent)}, coverage of the others"
+        f" {covered}/{told} = {covered / max(told, 1):.3f} (declared"
         f" {search.confidence}), within 10 % {mean.close:.3f}, wrong verdicts"
         f" {judged[True]}/{decided} = {judged[True] / max(decided, 1):.4f} (declared"
         f" {search.probe_error:.2f}), requests {mean.requests:,.0f}, seconds {mean.seconds:,.0f}"
