@@ -61,7 +61,7 @@ def served_model() -> str:
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
             if "serve" in words and "--load-format" in words:
-                return words[words.index("serve") + 1]
+                return str(Path(process.cwd(), words[words.index("serve") + 1]))
     raise LookupError("no vllm server with --load-format runs on this host")
 
 
