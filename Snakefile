@@ -16,5 +16,22 @@ rule all:
         "reports/summary.html",
 
 
+def unless_missing():
+    """End with what the report lacks, if it was asked for: jobs that went well are no proof."""
+    from servetune.tables.missing import missing
+
+    asked = {job.rule.name for job in workflow.dag.targetjobs} & {
+        "all",
+        "render_report",
+    }
+    if asked and (lines := missing(PLAN, Path())):
+        sys.exit("\n".join(lines))
+
+
 onsuccess:
+    unless_missing()
     shell("servetune show --plan {PLAN_FILE}")
+
+
+onerror:
+    unless_missing()

@@ -1,6 +1,8 @@
 """What goes wrong is recorded and leaves the rest alone."""
 
+import base64
 import os
+import re
 import signal
 import subprocess
 import time
@@ -216,6 +218,30 @@ def test_ctrl_c_stops_the_server_and_the_next_run_goes_on(workspace: Workspace) 
     wait_for(lambda: workspace.servers() == [])
     snakemake.wait(PATIENCE_S)
     check_that_it_goes_on(workspace)
+
+
+def mark_incomplete(workspace: Workspace, output: Path) -> None:
+    """Leave what Snakemake leaves where it is killed while a step runs."""
+    key = base64.b64encode(str(output.relative_to(workspace.root)).encode()).decode()
+    (workspace.root / ".snakemake/incomplete" / key).write_text('{"external_jobid": null}')
+
+
+def test_a_step_that_ended_after_its_pipeline_was_killed_hides_no_session(
+    workspace: Workspace,
+) -> None:
+    workspace.collect("--until", "make_model")
+    (model,) = workspace.root.glob("data/models/*/servetune.json")
+    mark_incomplete(workspace, model)
+    assert re.search(r"measure_session +2\n", workspace.dry_run())
+
+
+def test_success_is_told_only_if_the_report_of_this_plan_stands(workspace: Workspace) -> None:
+    workspace.collect("--until", "make_model")
+    # Snakemake takes no step for needed whose inputs are ancient and made again.
+    done = workspace.run("snakemake", "--cores", "1", "--forcerun", "make_model")
+    assert done.returncode == 1
+    assert "2 of 2 sessions are missing: plain-" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_two_runs_at_once_take_turns_on_the_machine(workspace: Workspace) -> None:
