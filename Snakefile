@@ -28,6 +28,12 @@ def unless_missing():
         sys.exit("\n".join(lines))
 
 
+onstart:
+    # Snakemake would wait for the step that runs; so it ends at once, and its steps in order.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_left_behind()
+
+
 onsuccess:
     unless_missing()
     shell("servetune show --plan {PLAN_FILE}")

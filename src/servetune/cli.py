@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from servetune.errors import UserError
 from servetune.files import write_text
+from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Session
@@ -47,6 +48,7 @@ def main(
     ] = None,
 ) -> None:
     """Tune and benchmark vLLM as params.yaml and its study declare."""
+    end_with_owners()
     if log is not None:
         copy_to(log)
 
@@ -108,10 +110,9 @@ def workload(id: str, plan: PlanFile = None) -> None:
 @app.command()
 def session(id: str, plan: PlanFile = None) -> None:
     """Serve one variant and measure every load point that is still missing."""
-    from servetune.sessions.lifetime import end_with_pipeline
     from servetune.sessions.session import run_session
 
-    end_with_pipeline()
+    end_left_behind()
     run_session(_known({s.id: s for s in read_plan(plan, ROOT).sessions}, id, "session"), ROOT)
 
 

@@ -147,10 +147,15 @@ def slow_load(workspace: Workspace) -> None:
     workspace.write_study(study)
 
 
-def start_and_wait_for_second_load_point(workspace: Workspace) -> subprocess.Popen[bytes]:
+SNAKEMAKE = ("snakemake", "--cores", "1", TABLES)
+
+
+def start_and_wait_for_second_load_point(
+    workspace: Workspace, *command: str
+) -> subprocess.Popen[bytes]:
     with (workspace.root / "snakemake.log").open("w") as log:
-        snakemake = subprocess.Popen(
-            ["snakemake", "--cores", "1", TABLES],
+        started = subprocess.Popen(
+            command or SNAKEMAKE,
             cwd=workspace.root,
             env=workspace.cold,
             stdout=log,
@@ -161,7 +166,7 @@ def start_and_wait_for_second_load_point(workspace: Workspace) -> subprocess.Pop
         )
     wait_for(lambda: len(workspace.records()) == 1 and is_loading(workspace))
     assert workspace.servers() != []
-    return snakemake
+    return started
 
 
 def is_loading(workspace: Workspace) -> bool:
@@ -190,12 +195,29 @@ def check_that_it_goes_on(workspace: Workspace) -> None:
     assert set(table(workspace)["status"]) == {"ok"}
 
 
-def test_nothing_outlives_a_killed_pipeline_and_the_next_run_goes_on(workspace: Workspace) -> None:
+def processes(workspace: Workspace) -> list[str]:
+    """List the commands that run in a workspace."""
+    running = psutil.process_iter(["cmdline", "cwd"])
+    at_work = [process.info for process in running if process.info["cwd"] == str(workspace.root)]
+    return [" ".join(info["cmdline"] or []) for info in at_work]
+
+
+@pytest.mark.parametrize(
+    ("command", "sign"),
+    [
+        (SNAKEMAKE, signal.SIGKILL),
+        (SNAKEMAKE, signal.SIGTERM),
+        (("dvc", "repro"), signal.SIGKILL),
+    ],
+)
+def test_nothing_outlives_the_one_who_started_it_and_the_next_run_goes_on(
+    workspace: Workspace, command: tuple[str, ...], sign: signal.Signals
+) -> None:
     slow_load(workspace)
-    snakemake = start_and_wait_for_second_load_point(workspace)
-    os.kill(snakemake.pid, signal.SIGKILL)
-    snakemake.wait()
-    wait_for(lambda: workspace.servers() == [])
+    started = start_and_wait_for_second_load_point(workspace, *command)
+    started.send_signal(sign)
+    started.wait()
+    wait_for(lambda: processes(workspace) == [])
     check_that_it_goes_on(workspace)
 
 

@@ -1,17 +1,18 @@
 # The plan: parameters and study, checked and expanded while the workflow is read.
 import os
+import signal
 import sys
 from pathlib import Path
 
 # The code beside this Snakefile is the one that runs, also in a DVC workspace elsewhere.
 sys.path.insert(0, str(Path(workflow.basedir, "src")))
 
-from servetune.sessions.lifetime import PIPELINE_PID
+from servetune.lifetime.owners import begin_pipeline, end_left_behind
 from servetune.plan.file import plan_for_workflow
 from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())
-os.environ[PIPELINE_PID] = str(os.getpid())
+begin_pipeline()
 PLAN, PLAN_FILE = plan_for_workflow(config)
 RESULTS = f"results/{PLAN.study}"
 SESSIONS = {session.id: session for session in PLAN.sessions}

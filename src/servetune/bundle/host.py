@@ -17,9 +17,9 @@ from servetune.bundle.results import launches_of, pack_results, take_results
 from servetune.engines.environments import adopt_engine
 from servetune.errors import UserError
 from servetune.files import write_json
+from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.models.make import MANIFEST, model_folder
 from servetune.progress import say
-from servetune.sessions.lifetime import end_with_pipeline
 from servetune.sessions.owed import count_owed
 from servetune.sessions.session import run_session
 
@@ -88,7 +88,8 @@ def _run(arguments: argparse.Namespace) -> int:
     manifest = read_manifest(project)
     os.environ["SERVETUNE_CACHE"] = str(project / ".cache")
     # SIGTERM ends the servers and writes the results, as --stop-after does.
-    end_with_pipeline()
+    end_with_owners()
+    end_left_behind()
     for file in arguments.resume:
         take_results(file, project, [manifest.study])
     _find_models(manifest, arguments.model, project)

@@ -23,6 +23,7 @@ from servetune.engines.arguments import Parser
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
+from servetune.lifetime.guard import run_guarded
 from servetune.progress import say
 from servetune.study.base import Frozen
 from servetune.study.engines import Engine, EnginePython, EngineVersion
@@ -202,12 +203,11 @@ def adopt_engine(id: str, python: Path, vllm: str | None) -> Path:
 def _describe(name: str, python: Path, description: Path) -> None:
     # The other environments make checkpoints or load.
     arguments = ["--serve"] if name in ("vllm-cpu", "vllm-cuda", "host") else []
-    answer = subprocess.run(
-        [python, "-m", "servetune.engines.inside_probe", *arguments],
-        env=environment_with_source(),
-        capture_output=True,
-        text=True,
-        check=False,
+    answer = run_guarded(
+        [str(python), "-m", "servetune.engines.inside_probe", *arguments],
+        environment_with_source(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
@@ -253,8 +253,9 @@ def _uv(*arguments: str) -> None:
     if uv is None:
         raise UserError("uv: not found; install this project with: python3 -m pip install uv")
     hidden = ("UV_FIND_LINKS", "VIRTUAL_ENV")
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}
-    done = subprocess.run([uv, *arguments], env=environment, stderr=subprocess.PIPE, text=True)
+    inherited = environment_with_source()
+    environment = {name: value for name, value in inherited.items() if name not in hidden}
+    done = run_guarded([uv, *arguments], environment, stderr=subprocess.PIPE)
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         raise UserError(f"uv {arguments[0]}: {' '.join(lines)[-600:]}")

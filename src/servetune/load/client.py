@@ -6,9 +6,7 @@ out, after a first `{"ready": true}`.
 
 import contextlib
 import json
-import os
 import queue
-import signal
 import subprocess
 import threading
 import time
@@ -16,7 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from servetune.engines.source import environment_with_source
+from servetune.lifetime.guard import Guarded
 from servetune.load.generator import Job
+
+STOP_GRACE_S = 2.0
 
 
 class LoadError(Exception):
@@ -38,23 +39,21 @@ class LoadClient:
         self._is_ready = False
         self._replies: queue.Queue[dict[str, bool | str] | None] = queue.Queue()
         with log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = Guarded(
                 [str(python), "-m", module],
+                {**environment_with_source(), **environment},
+                grace_s=STOP_GRACE_S,
+                folder=folder,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env={**environment_with_source(), **environment},
-                cwd=folder,
-                # A group and not a session of its own: Linux schedules sessions against each other,
-                # and a client that mostly sleeps would wait behind a server that spins.
-                process_group=0,
                 text=True,
             )
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
     def pid(self) -> int:
-        """The process that takes the jobs; its children may do the sending."""
+        """The process whose children take the jobs and do the sending."""
         return self._process.pid
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -85,9 +84,8 @@ class LoadClient:
             assert self._process.stdin is not None
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(3)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(STOP_GRACE_S)
+        self._process.terminate()
         self._process.wait()
 
     def _reply(self, timeout_s: float, watch: Callable[[], None], what: str) -> None:

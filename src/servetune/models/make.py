@@ -1,6 +1,7 @@
 """How a planned checkpoint comes to be: made, fetched, or found on this host."""
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -13,6 +14,7 @@ from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import sha256, write_json
+from servetune.lifetime.guard import run_guarded
 from servetune.plan.planned import PlannedModel
 from servetune.progress import say
 from servetune.study.models import MAKER, HuggingFace, LocalPath, Made, ModelSource, Shape
@@ -111,7 +113,12 @@ def _fetch(source: HuggingFace, root: Path) -> str:
 def _ask_hub(expression: str, words: list[str], root: Path) -> str:
     python = read_engine(engine_id(MAKER, root)).python
     ask = f"import sys; from huggingface_hub import HfApi, snapshot_download; {expression}"
-    done = subprocess.run([python, "-c", ask, *words], capture_output=True, text=True, check=False)
+    done = run_guarded(
+        [str(python), "-c", ask, *words],
+        dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise UserError(f"models: {words[0]}: cannot be fetched: {last}")
@@ -135,12 +142,11 @@ def _run_maker(maker: str, options: dict[str, Any], root: Path) -> None:
     module = f"servetune.models.inside.{maker}"
     log.parent.mkdir(exist_ok=True)
     with log.open("w") as output:
-        done = subprocess.run(
-            [python, "-m", module, *(f"--{name}={value}" for name, value in options.items())],
+        done = run_guarded(
+            [str(python), "-m", module, *(f"--{name}={value}" for name, value in options.items())],
             # Threads that wait by spinning starve each other on two cores.
-            env={"OMP_WAIT_POLICY": "passive", **environment_with_source()},
+            {"OMP_WAIT_POLICY": "passive", **environment_with_source()},
             stdout=output,
-            check=False,
         )
     if done.returncode:
         raise UserError(f"models: {module} failed; see above, and {log}")

@@ -16,13 +16,13 @@ from typing import Any
 from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
+from servetune.lifetime.guard import Guarded
 from servetune.plan.planned import LM_EVAL, Session
 from servetune.records.quality import TaskMetric
-from servetune.sessions.server.guard import start_guarded
 from servetune.sessions.server.process import Server
 from servetune.study.quality import LmEval
 
-GRACE_S = 10.0
+GRACE_S = 5.0
 CHECK_EVERY_S = 2.0
 
 
@@ -50,7 +50,14 @@ def run_tasks(
     environment = {**environment_with_source(), "OPENAI_API_KEY": server.api_key}
     with (
         output.open("w") as log,
-        start_guarded(GRACE_S, words, environment, root, log) as process,
+        Guarded(
+            words,
+            environment,
+            grace_s=GRACE_S,
+            folder=root,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        ) as process,
     ):
         _wait(process, server, session.load_timeout_s)
     if process.returncode:
@@ -62,7 +69,7 @@ def run_tasks(
     return read_results(json.loads(written[-1].read_bytes()))
 
 
-def _wait(process: subprocess.Popen[bytes], server: Server, timeout_s: float) -> None:
+def _wait(process: Guarded, server: Server, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while process.poll() is None:
         if time.monotonic() > deadline:

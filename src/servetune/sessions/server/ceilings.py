@@ -7,6 +7,7 @@ from typing import Any
 from servetune.engines.environments import BuiltEngine, cache_root
 from servetune.engines.source import environment_with_source
 from servetune.files import write_json
+from servetune.lifetime.guard import run_guarded
 from servetune.plan.identity import digest
 from servetune.progress import say
 from servetune.records.sessions import Ceilings
@@ -42,14 +43,14 @@ def measured_ceilings(
 
 def _measure(python: Path, threads: int, environment: dict[str, str]) -> Ceilings | None:
     try:
-        answer = subprocess.run(
-            [python, "-m", "servetune.sessions.server.inside_device", str(threads)],
-            env={**environment_with_source(), **environment},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=True,
+        answer = run_guarded(
+            [str(python), "-m", "servetune.sessions.server.inside_device", str(threads)],
+            {**environment_with_source(), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout_s=TIMEOUT_S,
         )
+        answer.check_returncode()
         return Ceilings.model_validate_json(answer.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None

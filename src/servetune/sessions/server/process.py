@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 import secrets
-import signal
 import socket
 import subprocess
 import time
@@ -20,12 +19,12 @@ from typing import Any
 import httpx
 
 from servetune.engines.source import environment_with_source
+from servetune.lifetime.guard import Guarded
 from servetune.records.sessions import ServerFacts
 from servetune.sessions.server.choices import known_variables, read_choices, read_ignored
-from servetune.sessions.server.guard import start_guarded
 from servetune.sessions.server.startup import read_facts
 
-STOP_GRACE_S = 30.0
+STOP_GRACE_S = 5.0
 HEALTH_TIMEOUT_S = 10.0
 HUNG_AFTER_FAILURES = 3
 RESET_TRIES = 5
@@ -67,7 +66,7 @@ class Server:
             *("serve", self.model, "--host", "127.0.0.1", "--port", str(self.port)),
             *("--served-model-name", self.name, *self.arguments),
         ]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Guarded | None = None
         self._started = 0.0
         self._startup_s: float | None = None
         self._failures = 0
@@ -90,11 +89,19 @@ class Server:
         # As in an activated environment: vLLM's compilers look for their tools on PATH.
         environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
         environment["VLLM_API_KEY"] = self.api_key
+        # vLLM names its processes by setproctitle, which else overwrites what marks them as ours.
+        environment["SPT_NOENV"] = "1"
         self._started = time.monotonic()
         vllm = [str(self.python), "-m", "vllm.entrypoints.cli.main"]
         with self.log.open("wb") as log:
-            command = [*vllm, *self._words]
-            self._process = start_guarded(STOP_GRACE_S, command, environment, self.folder, log)
+            self._process = Guarded(
+                [*vllm, *self._words],
+                environment,
+                grace_s=STOP_GRACE_S,
+                folder=self.folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
 
     def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
         """Wait until /health answers and /v1/models names this very server.
@@ -147,12 +154,9 @@ class Server:
         """Ask it to end, kill what does not, and wait until process, port and memory are free."""
         if self._process is None:
             return
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+        self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_GRACE_S + 15)
-        if self._process.stdin:
-            self._process.stdin.close()
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline and not _is_free(self.port):
             time.sleep(0.1)

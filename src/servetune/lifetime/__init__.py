@@ -1,0 +1,1 @@
+"""Processes that do not outlive whoever asked for them."""

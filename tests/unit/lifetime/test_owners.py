@@ -1,0 +1,83 @@
+"""Whom a process must not outlive, and what becomes of one that did."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from servetune.lifetime.owners import OWNERS, end_left_behind, mark, owned_by
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+STEP = """\
+import sys, time
+from servetune.lifetime.owners import end_with_owners
+end_with_owners()
+print("began", flush=True)
+try:
+    time.sleep(600)
+finally:
+    print("stopped", flush=True)
+"""
+
+
+def ended_owner() -> str:
+    """Return the mark of a process that is no more."""
+    with subprocess.Popen(SLEEP) as owner:
+        owned = mark(owner.pid)
+        owner.kill()
+    return owned
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+def test_a_step_stops_in_order_when_one_of_its_owners_is_gone(sign: signal.Signals) -> None:
+    with subprocess.Popen(SLEEP) as owner:
+        environment = owned_by(owned_by(dict(os.environ), os.getpid()), owner.pid)
+        with subprocess.Popen(
+            [sys.executable, "-c", STEP], env=environment, stdout=subprocess.PIPE, text=True
+        ) as step:
+            assert step.stdout is not None and step.stdout.readline() == "began\n"
+            owner.send_signal(sign)
+            assert step.stdout.read() == "stopped\n"
+    assert step.returncode == 143
+
+
+def test_a_step_does_not_begin_without_its_owner() -> None:
+    environment = {**os.environ, OWNERS: ended_owner()}
+    done = subprocess.run(
+        [sys.executable, "-c", STEP], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "servetune: the pipeline that asked for this is gone\n"
+
+
+def test_what_a_killed_run_left_behind_is_told_and_ended(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    environment = owned_by(dict(os.environ), os.getpid())
+    elsewhere = f"{ended_owner()[:-1]}x".replace(mark(1).split(":")[0], "another-boot")
+    kept = [
+        subprocess.Popen(SLEEP, env=environment),
+        subprocess.Popen(SLEEP, env={**os.environ, OWNERS: elsewhere}),
+    ]
+    left = subprocess.Popen(SLEEP, env={**os.environ, OWNERS: f"{mark(1)} {ended_owner()}"})
+    end_left_behind()
+    assert left.wait() != 0
+    assert f"({left.pid})" in capfd.readouterr().err
+    for process in kept:
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+
+
+def test_a_mark_names_a_process_and_not_its_pid() -> None:
+    with subprocess.Popen(SLEEP) as first:
+        marks = {mark(first.pid)}
+        handle = os.pidfd_open(first.pid)
+        first.kill()
+        select.select([handle], [], [])
+        # It is a zombie now, whose pid is not free.
+        marks.add(mark(first.pid))
+    assert len(marks) == 2
