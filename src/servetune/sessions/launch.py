@@ -53,6 +53,7 @@ class ServerLaunch:
         self._number = len(launch_files(session.study, session.id, root)) + 1
         self._raw = raw_folder(session.study, session.id, root)
         self._server = self._make_server()
+        self._keep_samples: Callable[[], None] = lambda: None
         engine = read_engine(session.engine)
         host = describe_host(session.visible_gpus)
         draft = checkpoint(session.draft, root) if session.draft else None
@@ -97,6 +98,7 @@ class ServerLaunch:
             sampler = Sampler(server.url, devices, servers)
             sampler.start()
             telemetry = self._raw / f"telemetry-{self._number}.parquet"
+            self._keep_samples = lambda: write_table(telemetry, sampler.samples())
             stack.callback(lambda: write_table(telemetry, sampler.stop()))
             bench = Bench(
                 session=session,
@@ -227,6 +229,8 @@ class ServerLaunch:
             id, path = record.quality, quality_path(study, record.quality, self._root)
         else:
             id, path = record.measurement, record_path(study, record.measurement, self._root)
+        # First, so that no record stands whose samples a kill can lose.
+        self._keep_samples()
         write_json(path, record)
         self._note(measured=[*self._launch.measured, id])
         owed.end_finished(self._session, self._root)
