@@ -229,7 +229,7 @@ def plan_searches(workspace: Workspace, declared: dict[str, Any]) -> Session:
     """Write a study into a workspace, with the shapes that it may name, and plan its session."""
     workspace.write_study(declared)
     shutil.copytree(ROOT / "studies/shapes", workspace.root / "studies/shapes")
-    for name in ("TMPDIR", "SERVETUNE_CACHE"):
+    for name in ("SERVETUNE_LOCKS", "SERVETUNE_CACHE"):
         workspace.environment.pop(name)
     (session,) = make_plan({"study": "standin"}, workspace.root).sessions
     return session

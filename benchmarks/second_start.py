@@ -62,7 +62,7 @@ def study(cache: Path) -> dict[str, Any]:
 def prepare(folder: Path, cache: Path) -> tuple[Workspace, list[Session]]:
     """Make a workspace with engine, model and dataset, and the sessions in their order."""
     workspace = make_workspace(folder, Path.home() / ".cache" / "servetune")
-    workspace.environment.pop("TMPDIR")
+    workspace.environment.pop("SERVETUNE_LOCKS")
     workspace.environment.pop("SERVETUNE_CACHE")
     workspace.write_study(study(cache))
     workspace.set_params(repeats=2)

@@ -60,7 +60,7 @@ def prepare(folder: Path) -> tuple[Workspace, Session]:
     """Make a workspace with engine, model and dataset, in which nothing was measured."""
     workspace = make_workspace(folder, Path.home() / ".cache" / "servetune")
     workspace.write_study(study())
-    workspace.environment.pop("TMPDIR")
+    workspace.environment.pop("SERVETUNE_LOCKS")
     workspace.environment.pop("SERVETUNE_CACHE")
     plan = make_plan(read_params(workspace.root), workspace.root)
     (session,) = plan.sessions

@@ -68,14 +68,12 @@ class Workspace:
     def __init__(self, root: Path, cache: Path) -> None:
         self.root = root
         self.first_output = ""
-        # A TMPDIR that is not there is passed over, and with it the lock of one's own.
-        cache.mkdir(parents=True, exist_ok=True)
         # For commands that are sent signals, as a user's shell would start them.
         self.cold = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             "SERVETUNE_CACHE": str(cache),
-            # The machine-wide lock is for real sessions: tests do not wait for those.
-            "TMPDIR": str(cache),
+            # The host's locks are for real sessions: tests do not wait for those.
+            "SERVETUNE_LOCKS": str(cache / "locks"),
             "STANDIN_PYTHON": sys.executable,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "GIT_AUTHOR_NAME": "A Tester",

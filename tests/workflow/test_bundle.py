@@ -55,7 +55,7 @@ class Host:
             "PATH": str(tools),
             "PYTHONPATH": str(elsewhere.parent),
             "STANDIN_PYTHON": sys.executable,
-            "TMPDIR": str(root),
+            "SERVETUNE_LOCKS": str(root / "locks"),
         }
 
     def run(self, bundle: Path, *more: str) -> subprocess.CompletedProcess[str]:

@@ -185,6 +185,8 @@ def check_that_it_goes_on(workspace: Workspace) -> None:
     kept = workspace.records()
     assert len(kept) == 1
     raw = workspace.root / "results/raw/standin"
+    (telemetry,) = raw.glob("*/telemetry-1.parquet")
+    assert set(kept) <= set(pd.read_parquet(telemetry)["measurement"])
     study = workspace.study
     workspace.write_study(study)
     workspace.collect()
@@ -286,7 +288,7 @@ def test_two_runs_at_once_take_turns_on_the_machine(workspace: Workspace) -> Non
     ]
     told = [process.communicate(timeout=PATIENCE_S)[1] for process in running]
     assert [process.returncode for process in running] == [0, 0]
-    assert sum("waiting for another session on this machine" in text for text in told) == 1
+    assert sum("waiting for another session on this host" in text for text in told) == 1
     assert {record["status"] for record in workspace.records().values()} == {"ok"}
     times = sorted(
         (launch["started_at"], launch["stopped_at"])

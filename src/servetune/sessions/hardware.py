@@ -1,18 +1,14 @@
-"""The accelerator of this machine, and who may use it."""
+"""The accelerator of this machine."""
 
 import contextlib
 import os
 import platform
-import tempfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
-from filelock import FileLock, Timeout
 
 from servetune.errors import UserError
-from servetune.progress import say
 from servetune.telemetry.gpus import Gpus
 
 
@@ -54,25 +50,6 @@ def describe_host(visible: str | None = None) -> dict[str, Any]:
         "kernel": platform.release(),
         "gpus": gpus(visible),
     }
-
-
-@contextlib.contextmanager
-def sole_use(accelerators: Iterable[str] = ()) -> Iterator[None]:
-    """Hold the GPUs of these UUIDs, or without any this machine: one session at a time on each.
-
-    All sessions take their GPUs in the same order, so that none waits for one that waits for it.
-    """
-    with contextlib.ExitStack() as stack:
-        for name in sorted(accelerators) or ["accelerator"]:
-            path = Path(tempfile.gettempdir()) / f"servetune-{name}.lock"
-            lock = FileLock(path, mode=0o666)
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                say(f"waiting for another session on this machine to end ({path} is held)")
-                lock.acquire()
-            stack.callback(lock.release)
-        yield
 
 
 def _boot_id() -> str | None:

@@ -13,8 +13,9 @@ from servetune.files import read_model, write_json
 from servetune.plan.planned import Session
 from servetune.records.paths import launch_files, session_path
 from servetune.records.sessions import Launch, SessionRecord
-from servetune.sessions.hardware import check_hardware, gpus, sole_use
+from servetune.sessions.hardware import check_hardware, gpus
 from servetune.sessions.launch import ServerLaunch
+from servetune.sessions.locks import sole_use
 from servetune.sessions.owed import count_owed, end_finished, ended_of
 
 

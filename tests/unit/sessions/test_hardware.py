@@ -1,14 +1,11 @@
-"""Which GPUs a session holds, and that nobody else holds them then."""
+"""Which GPUs a host has, and which of them a session may see."""
 
-import tempfile
-import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from servetune.errors import UserError
-from servetune.sessions.hardware import check_hardware, describe_host, gpus, sole_use
+from servetune.sessions.hardware import check_hardware, describe_host, gpus
 from servetune.telemetry import gpus as telemetry_gpus
 
 MIB = 2**20
@@ -26,11 +23,10 @@ DRIVER = SimpleNamespace(
 
 
 @pytest.fixture(autouse=True)
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host of two kinds of GPU, by a driver of our own, with locks of its own."""
+def host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host of two kinds of GPU, by a driver of our own."""
     monkeypatch.setattr(telemetry_gpus, "pynvml", DRIVER)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -65,32 +61,3 @@ def test_a_gpu_that_is_not_visible_is_not_here() -> None:
 
 def test_launches_of_one_boot_have_one_boot_id() -> None:
     assert describe_host()["boot_id"] == describe_host("1")["boot_id"]
-
-
-@pytest.mark.parametrize(
-    ("held", "wanted", "is_free"),
-    [
-        (["GPU-aaaa"], ["GPU-bbbb"], True),
-        (["GPU-aaaa"], ["GPU-bbbb", "GPU-aaaa"], False),
-        (["GPU-aaaa"], ["GPU-aaaa"], False),
-        ([], [], False),
-    ],
-)
-def test_sessions_share_a_host_but_no_gpu(
-    held: list[str], wanted: list[str], is_free: bool
-) -> None:
-    taken = threading.Event()
-
-    def take() -> None:
-        with sole_use(wanted):
-            taken.set()
-
-    other = threading.Thread(target=take)
-    with sole_use(held):
-        other.start()
-        if is_free:
-            assert taken.wait(10)
-        else:
-            assert not taken.wait(0.3)
-    assert taken.wait(10)
-    other.join()
