@@ -30,7 +30,9 @@ def unless_missing():
 
 onstart:
     # Snakemake would wait for the step that runs; so it ends at once, and its steps in order.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Jobs of a cluster are not its children, and would go on.
+    if workflow.local_exec:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_left_behind()
 
 
