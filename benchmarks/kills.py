@@ -4,8 +4,9 @@
     uv run python benchmarks/kills.py --kills 10 --real           on vLLM for the CPU
 
 Each kill has a clone of its own. A run is started, by Snakemake or DVC; once a process of the kind
-that is drawn is there, and a drawn time has passed, it gets the signal that is drawn. Then the same
-command runs again. The table has a row a kind: how many were hit, processes that were still there
+that is drawn is there, and a drawn time has passed, it gets the signal that is drawn. Snakemake and
+DVC are there all the time, and get it while a process of another kind is. Then the same command
+runs again. The table has a row a kind: how many were hit, processes that were still there
 10 s after the one who started them had ended, how long the last one took, records that changed or
 that have a double, and next runs that did not end with exit code 0 and every record.
 """
@@ -53,6 +54,8 @@ KINDS = {
 }
 """Each kind of process by what its command line holds."""
 
+ALWAYS = ("snakemake", "dvc")
+
 SIGNALS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}
 
 
@@ -84,15 +87,17 @@ def main() -> None:
         if number % len(kinds) == 0:
             draw.shuffle(kinds)
         kind, sign = kinds[number % len(kinds)], draw.choice(list(SIGNALS))
+        phase = draw.choice([each for each in kinds if each not in ALWAYS])
+        phase = phase if kind in ALWAYS else kind
         with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-            kill = try_kill(Path(folder), kind, sign, draw.random(), options.real)
+            kill = try_kill(Path(folder), kind, phase, sign, draw.random(), options.real)
         done.append(kill)
         print(f"{number + 1}: {kill}", flush=True)
     print(table(done))
 
 
-def try_kill(folder: Path, kind: str, sign: str, moment: float, is_real: bool) -> Kill:
-    """Kill a process of a kind; `moment` in [0, 1] says how late after it was first seen."""
+def try_kill(folder: Path, kind: str, phase: str, sign: str, moment: float, is_real: bool) -> Kill:
+    """Kill a process of a kind; `moment` in [0, 1] says how long after one of `phase` was seen."""
     workspace = clone(folder, is_real)
     environment = {**workspace.cold, MARK: str(folder)}
     command = ["dvc", "repro"] if kind == "dvc" else ["snakemake", "--cores", "1"]
@@ -110,7 +115,7 @@ def try_kill(folder: Path, kind: str, sign: str, moment: float, is_real: bool) -
             )
 
     started = start()
-    was_hit = strike(started, folder, kind, sign, moment * (20.0 if is_real else 2.0))
+    was_hit = strike(started, folder, kind, phase, sign, moment * (20.0 if is_real else 1.0))
     started.wait(PATIENCE_S)
     ended_s = time.monotonic()
     while (left := ours(folder)) and time.monotonic() < ended_s + BOUND_S:
@@ -148,20 +153,22 @@ def clone(folder: Path, is_real: bool) -> Workspace:
     study["server"] |= {"standin_step_ms": 20, "standin_fault": "leave-child"}
     if is_real:
         study = yaml.safe_load((ROOT / "studies/quickstart.yaml").read_text())
-        kept = list(study["variants"])[:1]
-        study["variants"] = {name: study["variants"][name] for name in kept}
-        del workspace.cold["SERVETUNE_CACHE"]
+        study["variants"] = {name: study["variants"][name] for name in [study["baseline"]]}
+        for name in ("SERVETUNE_CACHE", "SERVETUNE_LOCKS"):
+            del workspace.cold[name]
     workspace.write_study(study)
     workspace.commit("The study")
     return workspace
 
 
 def strike(
-    started: subprocess.Popen[bytes], folder: Path, kind: str, sign: str, after_s: float
+    started: subprocess.Popen[bytes], folder: Path, kind: str, phase: str, sign: str, after_s: float
 ) -> bool:
     """Send the signal once there is somebody to send it to; tells whether there was."""
     while started.poll() is None:
-        if found := [process for process in ours(folder) if is_kind(process, kind)]:
+        running = ours(folder)
+        found = [process for process in running if is_kind(process, kind)]
+        if found and any(is_kind(process, phase) for process in running):
             time.sleep(after_s)
             if sign == "Ctrl-C":
                 # A terminal sends it to everyone in the foreground.
