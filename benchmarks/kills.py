@@ -12,6 +12,7 @@ that have a double, and next runs that did not end with exit code 0 and every re
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -166,20 +167,19 @@ def strike(
 ) -> bool:
     """Send the signal once there is somebody to send it to; tells whether there was."""
     while started.poll() is None:
-        running = ours(folder)
-        found = [process for process in running if is_kind(process, kind)]
-        if found and any(is_kind(process, phase) for process in running):
-            time.sleep(after_s)
-            if sign == "Ctrl-C":
-                # A terminal sends it to everyone in the foreground.
-                os.killpg(started.pid, signal.SIGINT)
-                return True
-            try:
-                found[0].send_signal(SIGNALS[sign])
-            except psutil.NoSuchProcess:
-                return False
-            return True
         time.sleep(0.02)
+        if not any(is_kind(process, phase) for process in ours(folder)):
+            continue
+        time.sleep(after_s)
+        found = [process for process in ours(folder) if is_kind(process, kind)]
+        if found and sign == "Ctrl-C":
+            # A terminal sends it to everyone in the foreground.
+            os.killpg(started.pid, signal.SIGINT)
+            return True
+        if found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found[-1].send_signal(SIGNALS[sign])
+                return True
     return False
 
 
