@@ -270,7 +270,7 @@ def import_command(results: list[Path]) -> None:
 
 def _values(pairs: list[str]) -> dict[str, Any]:
     """Read key=value pairs, the values as YAML."""
-    from servetune.study.reading import parse_yaml
+    from servetune.study.yaml import parse_yaml
 
     values = {}
     for pair in pairs:

@@ -3,9 +3,20 @@
 import difflib
 from collections.abc import Iterable
 
+_LONGEST_LINE = 2000
+
 
 class UserError(Exception):
     """A mistake in what the user gave: where, what was expected, what to try, in one line."""
+
+    def __str__(self) -> str:
+        line = printable(super().__str__())
+        return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
+
+
+def printable(text: str) -> str:
+    r"""Return text with what ends a line or steers a terminal escaped, as `\n` and `\x1b`."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

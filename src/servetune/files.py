@@ -1,13 +1,14 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and files of others, which may be anything."""
 
 import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -57,6 +58,56 @@ def damaged(path: Path, error: Exception) -> UserError:
         place = ".".join(str(part) for part in first["loc"])
         why = f"{place}: {first['msg']}" if place else first["msg"]
     return UserError(f"{path}: damaged: {why}; run: servetune doctor --fix")
+
+
+@contextmanager
+def open_given(path: Path, name: str, most_bytes: int) -> Iterator[BinaryIO]:
+    """Open a file that a user named, without waiting for whoever writes to it.
+
+    Raises:
+        UserError: it is not there, no regular file (a folder, a FIFO, a device), cannot be read,
+            or is larger than `most_bytes`; the message begins with `name`.
+    """
+    try:
+        # A FIFO without a writer would hold an open that blocks for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor)
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                raise UserError(f"{name}: is a folder; expected a file")
+            if not stat.S_ISREG(status.st_mode):
+                raise UserError(f"{name}: is a pipe or a device; expected a regular file")
+            if status.st_size > most_bytes:
+                raise UserError(
+                    f"{name}: has {_size(status.st_size)}; expected at most {_size(most_bytes)}"
+                )
+            yield file
+    except FileNotFoundError:
+        raise UserError(f"{name}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
+
+
+def read_given(path: Path, name: str, most_bytes: int) -> str:
+    """Read a text that a user named, in UTF-8 with or without a byte order mark.
+
+    Raises:
+        UserError: as `open_given` does, or it is not UTF-8.
+    """
+    with open_given(path, name, most_bytes) as file:
+        content = file.read(most_bytes)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{name}: line {line}: not text in UTF-8 (byte {error.start}); save it as UTF-8"
+        ) from None
+
+
+def _size(count: int) -> str:
+    unit = next(unit for unit in (10**9, 10**6, 10**3, 1) if count >= unit or unit == 1)
+    return f"{count / unit:.3g} { {10**9: 'GB', 10**6: 'MB', 10**3: 'kB', 1: 'bytes'}[unit] }"
 
 
 def sha256(path: Path) -> str:

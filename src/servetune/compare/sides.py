@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from servetune.errors import UserError
 from servetune.records.sessions import SessionRecord
-from servetune.study.reading import parse_yaml
+from servetune.study.yaml import parse_yaml
 from servetune.tables.frames import declared
 
 RUN = "run: snakemake --cores 1 reports/summary.html"

@@ -42,9 +42,10 @@ from servetune.plan.planned import (
 )
 from servetune.records.loads import PlannedTraffic
 from servetune.records.sessions import Ceilings
-from servetune.study.reading import read_yaml, validate
+from servetune.study.reading import validate
 from servetune.study.study import Params, Study, read_study
 from servetune.study.workloads import Traffic, Workload
+from servetune.study.yaml import read_yaml
 
 
 @dataclass(frozen=True)

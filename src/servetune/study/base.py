@@ -1,14 +1,65 @@
 """What all declarations share: unknown keys are refused, and nothing changes after reading."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
+from pydantic_core import CoreSchema, core_schema
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
+# An id holds two names, a load point, a repeat and a digest, within the 255 bytes of a file's name.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=64)]
 """A name that may stand in a path: letters, digits, and inside it `.`, `_`, `-`."""
 
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._+-]*[A-Za-z0-9])?$", max_length=240)]
 """What is planned or recorded, by the name of its file: nothing else may become part of a path."""
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """The largest value of a number; the error says why there is one."""
+
+    limit: int
+    why: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "maximum": self.limit}
+
+    def check(self, value: float) -> float:
+        """Return the value; raises ValueError if it is larger."""
+        if value > self.limit:
+            raise ValueError(f"expected at most {self.limit}: {self.why}")
+        return value
+
+
+_IN_MEMORY = AtMost(1_000_000, "a client holds all requests in memory")
+_CONTEXT = AtMost(10_000_000, "no model has a longer context")
+_VOCABULARY = AtMost(10_000_000, "no tokenizer has more tokens")
+_WEEK = AtMost(604_800, "a week")
+MOST_RPS = AtMost(100_000, "no client sends more in a second")
+
+Requests = Annotated[int, Field(ge=1), _IN_MEMORY]
+SomeRequests = Annotated[int, Field(ge=0), _IN_MEMORY]
+Tokens = Annotated[int, Field(ge=1), _CONTEXT]
+Vocabulary = Annotated[int, Field(ge=2), _VOCABULARY]
+Concurrency = Annotated[int, Field(ge=1), AtMost(50_000, "an address has ports for no more")]
+Rate = Annotated[float, Field(gt=0), MOST_RPS]
+Seconds = Annotated[float, Field(gt=0), _WEEK]
+SomeSeconds = Annotated[float, Field(ge=0), _WEEK]
+Repeats = Annotated[int, Field(ge=1), AtMost(1000, "each is a launch, of minutes")]
+Seed = Annotated[int, Field(ge=0), AtMost(2**32 - 1, "random generators take 32 bits")]
 
 
 class Frozen(BaseModel):
@@ -18,6 +69,6 @@ class Frozen(BaseModel):
 
 
 class Declared(Frozen):
-    """A part of a study: an unknown key is an error."""
+    """A part of a study: an unknown key is an error, and a number is a finite one."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)

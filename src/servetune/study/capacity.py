@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from servetune.errors import nearest
 from servetune.metrics import LATENCIES, PERCENTILES
-from servetune.study.base import Declared, Name
+from servetune.study.base import Declared, Name, Rate, Requests, Seconds
 
 LIMITS = tuple(f"{metric}_ms" for metric in LATENCIES)
 """Keys of the goodput form: what each request has to keep to."""
@@ -160,19 +160,17 @@ class Search(Declared):
     over: Literal["rate", "concurrency"] = Field(
         "rate", description="search requests per second, or requests in flight"
     )
-    lowest: float = Field(gt=0, allow_inf_nan=False, description="lower end of the range")
-    highest: float = Field(gt=0, allow_inf_nan=False, description="upper end of the range")
+    lowest: Rate = Field(description="lower end of the range")
+    highest: Rate = Field(description="upper end of the range")
     confidence: float = Field(0.95, ge=0.5, lt=1, description="of each tier's interval")
     tolerance: float = Field(
         0.3, gt=0, le=1, description="stop when the interval's ends differ by at most this ratio"
     )
-    probes: int = Field(20, ge=2, description="most probes, for all tiers together")
-    probe_requests: int = Field(
+    probes: int = Field(20, ge=2, le=1000, description="most probes, for all tiers together")
+    probe_requests: Requests = Field(
         600, ge=100, description="settled requests after which an undecided probe ends"
     )
-    probe_seconds: float = Field(
-        600, gt=0, description="seconds after which an undecided probe ends"
-    )
+    probe_seconds: Seconds = Field(600, description="seconds after which an undecided probe ends")
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:

@@ -6,14 +6,14 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import TypeAliasType
 
-from servetune.study.base import Declared
+from servetune.study.base import Declared, Requests, Tokens, Vocabulary
 
 
 class Range(Declared):
     """Uniform whole numbers from min to max, both included."""
 
-    min: int = Field(ge=1, description="smallest")
-    max: int = Field(ge=1, description="largest")
+    min: Tokens = Field(description="smallest")
+    max: Tokens = Field(description="largest")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -28,7 +28,7 @@ class Around(Declared):
     From floor(mean x (1 - range_ratio)), at least 1, to ceil(mean x (1 + range_ratio)).
     """
 
-    mean: int = Field(ge=1, description="middle of the range")
+    mean: Tokens = Field(description="middle of the range")
     range_ratio: float = Field(ge=0, lt=1, description="half its width / mean")
 
 
@@ -47,9 +47,6 @@ class Normal(Range):
         return self
 
 
-Fixed = Annotated[int, Field(ge=1)]
-
-
 def _kind(value: object) -> str:
     keys = set(value) if isinstance(value, dict) else set(getattr(value, "model_fields_set", ()))
     if "std" in keys:
@@ -62,7 +59,7 @@ def _kind(value: object) -> str:
 Lengths = TypeAliasType(
     "Lengths",
     Annotated[
-        Annotated[Fixed, Tag("fixed")]
+        Annotated[Tokens, Tag("fixed")]
         | Annotated[Range, Tag("range")]
         | Annotated[Around, Tag("around")]
         | Annotated[Normal, Tag("normal")],
@@ -75,14 +72,14 @@ Lengths = TypeAliasType(
 class SharedWords(Declared):
     """One of `count` passages, drawn for each request."""
 
-    count: int = Field(ge=1, description="how many passages there are")
+    count: Requests = Field(description="how many passages there are")
     words: Lengths = Field(description="length of each, in words")
 
 
 class SharedTokens(Declared):
     """One of `count` runs of random tokens, drawn for each request."""
 
-    count: int = Field(ge=1, description="how many runs there are")
+    count: Requests = Field(description="how many runs there are")
     tokens: Lengths = Field(description="length of each, in tokens")
 
 
@@ -90,7 +87,7 @@ class TextDataset(Declared):
     """Passages of the tiny model's language, counted in words because tokenizers differ."""
 
     kind: Literal["text"]
-    requests: int = Field(ge=1, description="prompts in the dataset")
+    requests: Requests = Field(description="prompts in the dataset")
     input_words: Lengths = Field(description="words per prompt, after a shared prefix")
     output_tokens: Lengths = Field(description="tokens to generate")
     shared_prefix: SharedWords | None = Field(None, description="how prompts begin")
@@ -100,10 +97,10 @@ class RandomDataset(Declared):
     """Random token ids; only `vllm-bench` sends them."""
 
     kind: Literal["random"]
-    requests: int = Field(ge=1, description="prompts in the dataset")
+    requests: Requests = Field(description="prompts in the dataset")
     input_tokens: Lengths = Field(description="tokens per prompt, after a shared prefix")
     output_tokens: Lengths = Field(description="tokens to generate")
-    vocabulary: int = Field(1000, ge=2, description="token ids are drawn from [0, `vocabulary`)")
+    vocabulary: Vocabulary = Field(1000, description="token ids are drawn from [0, `vocabulary`)")
     shared_prefix: SharedTokens | None = Field(None, description="how prompts begin")
 
 
@@ -112,7 +109,7 @@ class TextFilesDataset(Declared):
 
     kind: Literal["text-files"]
     path: Path = Field(description="a text file, or a folder of `.txt` files")
-    requests: int = Field(ge=1, description="prompts in the dataset")
+    requests: Requests = Field(description="prompts in the dataset")
     input_words: Lengths = Field(description="words per prompt")
     output_tokens: Lengths = Field(description="tokens to generate")
 
@@ -132,8 +129,8 @@ class ShareGptDataset(Declared):
 
     kind: Literal["sharegpt"]
     path: Path = Field(description="ShareGPT's JSON file")
-    requests: int | None = Field(None, ge=1, description="conversations to take; by default all")
-    turns: int = Field(1, ge=1, description="most turns to send of each conversation")
+    requests: Requests | None = Field(None, description="conversations to take; by default all")
+    turns: Requests = Field(1, description="most turns to send of each conversation")
     output_tokens: Lengths | None = Field(
         None, description="tokens to generate; by default as many as the answer in the file"
     )
@@ -143,7 +140,7 @@ class ConversationsDataset(Declared):
     """Conversations with a growing history; each begins with a shared starter."""
 
     kind: Literal["conversations"]
-    conversations: int = Field(ge=1, description="conversations in the dataset")
+    conversations: Requests = Field(description="conversations in the dataset")
     turns: Lengths = Field(description="turns per conversation")
     starters: SharedWords = Field(description="how conversations begin")
     follow_up_words: Lengths = Field(description="words per turn after the starter")
@@ -159,9 +156,9 @@ class MooncakeDataset(Declared):
 
     kind: Literal["mooncake"]
     path: Path = Field(description="the trace, JSONL")
-    requests: int | None = Field(None, ge=1, description="lines to take; by default all")
-    block_tokens: int = Field(512, ge=1, description="tokens per hash id")
-    vocabulary: int = Field(1000, ge=2, description="token ids are drawn from [0, `vocabulary`)")
+    requests: Requests | None = Field(None, description="lines to take; by default all")
+    block_tokens: Tokens = Field(512, description="tokens per hash id")
+    vocabulary: Vocabulary = Field(1000, description="token ids are drawn from [0, `vocabulary`)")
 
 
 FromFile = TextFilesDataset | FileDataset | ShareGptDataset | MooncakeDataset

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
 
 from servetune.study.base import Declared, Name
@@ -18,7 +18,9 @@ class EnginePython(Declared):
 class EngineVersion(Declared):
     """One version of vLLM, in whichever Python the measuring host has it."""
 
-    vllm: str = Field(pattern=r"^[0-9][0-9A-Za-z.+_]*$", description="the version, such as 0.26.0")
+    vllm: str = Field(
+        pattern=r"^[0-9][0-9A-Za-z.+_]*$", max_length=40, description="the version, such as 0.26.0"
+    )
 
 
 def _engine_kind(value: Any) -> str:
@@ -46,18 +48,32 @@ def word_of(engine: Engine) -> str:
     return f"vllm=={engine.vllm}" if isinstance(engine, EngineVersion) else engine
 
 
-Scalar = bool | int | float | str
-ServerArguments = TypeAliasType(
-    "ServerArguments", dict[str, Scalar | list[Scalar] | dict[str, Any] | None]
-)
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
+# Linux takes 131,072 bytes of one variable.
+Environment = dict[_Variable, Annotated[str, Field(max_length=32_000)]]
+"""Variables of a server's environment."""
+
+
+def _list_of_scalars(value: Any) -> Any:
+    if isinstance(value, list) and any(
+        item is None or type(item) in (list, dict) for item in value
+    ):
+        raise ValueError("expected a list of text, numbers, true or false")
+    return value
+
+
+# That a number is finite is said with what its argument takes.
+Scalar = bool | int | Annotated[float, Field(allow_inf_nan=True)] | str
+_Value = Annotated[Scalar | list[Scalar] | dict[str, Any] | None, BeforeValidator(_list_of_scalars)]
+ServerArguments = TypeAliasType("ServerArguments", dict[str, _Value])
 """`vllm serve` arguments by long name with underscores; null leaves the server's default."""
 
 
-class Speculative(BaseModel):
+class Speculative(Declared):
     """vLLM's speculative configuration; other keys are passed on, and checked by vLLM alone."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    method: str = Field(description="`eagle3`, `ngram`, or another method of vLLM")
+    method: str = Field(max_length=64, description="`eagle3`, `ngram`, or another method of vLLM")
     model: Name | None = Field(None, description="the draft, a model of the study")
-    num_speculative_tokens: int = Field(ge=1, description="draft tokens per step")
+    num_speculative_tokens: int = Field(ge=1, le=1000, description="draft tokens per step")

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from servetune.study.base import Declared, Name
+from servetune.study.base import Declared, Name, Seed
 
 MAKER = "llmcompressor"
 """The environment that makes checkpoints: it holds torch, transformers and llm-compressor."""
@@ -45,7 +45,7 @@ class Tiny(Made):
     """A small Llama and its tokenizer, trained on the CPU from generated text."""
 
     source: Literal["tiny"]
-    seed: int = Field(0, description="of the text and the training")
+    seed: Seed = Field(0, description="of the text and the training")
 
 
 class Eagle3(Made):
@@ -53,7 +53,7 @@ class Eagle3(Made):
 
     source: Literal["eagle3"]
     target: Name = Field(description="the model it drafts for, by name")
-    seed: int = Field(0, description="of the training")
+    seed: Seed = Field(0, description="of the training")
 
 
 class Quantized(Made):
@@ -70,7 +70,7 @@ class Quantized(Made):
         description="JSONL with a `text` per line to calibrate `w8a8`; by default the tiny"
         " model's language",
     )
-    seed: int = Field(0, description="of the calibration text")
+    seed: Seed = Field(0, description="of the calibration text")
 
 
 class HuggingFace(_Source):
@@ -79,7 +79,11 @@ class HuggingFace(_Source):
     made_by = MAKER
 
     source: Literal["huggingface"]
-    repo: str = Field(pattern=r"^[^/\s]+/[^/\s]+$", description="`owner/name`")
+    repo: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$",
+        max_length=200,
+        description="`owner/name`",
+    )
     revision: str | None = Field(
         None,
         pattern=r"^[0-9a-f]{40}$",

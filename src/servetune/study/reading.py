@@ -1,8 +1,7 @@
-"""Reading YAML and validating it, with errors that name the place and the way out."""
+"""Validating what was read, with errors that name the place and the way out."""
 
 import json
-import re
-import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,57 +9,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from servetune.errors import UserError, nearest
-
-
-def read_yaml(path: Path, file: Path) -> dict[str, Any]:
-    """Read a mapping from YAML; errors call it `file`.
-
-    Raises:
-        UserError: no such file, bad YAML, a key given twice, or not a mapping.
-    """
-    try:
-        content = parse_yaml(path.read_text(encoding="utf-8"), str(file))
-    except FileNotFoundError:
-        raise UserError(f"{file}: no such file") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{file}: expected keys with values, as in `study: quickstart`")
-    return content
-
-
-def parse_yaml(text: str, name: str) -> Any:
-    """Parse YAML 1.1, as Snakemake and DVC do of params.yaml; errors call it `name`.
-
-    Raises:
-        UserError: bad YAML, or a key given twice.
-    """
-    # Not on the host of a bundle, which reads no YAML.
-    from ruamel.yaml import YAML
-    from ruamel.yaml.constructor import DuplicateKeyError
-    from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, MarkedYAMLError
-
-    reader = YAML(typ="safe", pure=True)
-    reader.version = (1, 1)
-    try:
-        with warnings.catch_warnings():
-            # 1e-3 is the number that it looks like.
-            warnings.simplefilter("ignore", MantissaNoDotYAML1_1Warning)
-            return reader.load(text)
-    except DuplicateKeyError as error:
-        above, here = error.context_mark, error.problem_mark
-        lines = text.splitlines()
-        key = lines[here.line][here.column :].partition(":")[0].strip("'\" ")
-        between = range(above.line, here.line)
-        first = next(
-            (i for i in between if re.search(rf"{re.escape(key)}['\"]?\s*:", lines[i])), above.line
-        )
-        raise UserError(
-            f"{name}: {key}: given twice, in lines {first + 1} and {here.line + 1};"
-            " rename or remove one"
-        ) from None
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise UserError(f"{name}: line {line}: {error.problem}") from None
-
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -72,12 +20,28 @@ def validate(model: type[_Model], content: dict[str, Any], file: Path) -> _Model
         UserError: the first thing that is wrong, with file, key path and what was expected.
     """
     try:
-        return model.model_validate(content)
+        declared = model.model_validate(content)
     except ValidationError as error:
         # A misspelt key also reads as a missing one: name the misspelling.
         problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise UserError(f"{file}: {_explain(problems[0], content, model)}{more}") from None
+    if path := _boolean_for_number(content, declared):
+        raise UserError(f"{file}: {'.'.join(path)}: expected a number, not true or false")
+    return declared
+
+
+def _boolean_for_number(given: Any, taken: Any) -> list[str] | None:
+    """Find where true or false was taken for the number 1 or 0; returns the key path."""
+    if isinstance(given, dict):
+        of = taken.get if isinstance(taken, dict) else partial(getattr, taken)
+        pairs = [(str(key), value, of(key, None)) for key, value in given.items()]
+    elif isinstance(given, list) and isinstance(taken, list):
+        pairs = [(str(i), *both) for i, both in enumerate(zip(given, taken, strict=True))]
+    else:
+        return [] if isinstance(given, bool) and type(taken) in (int, float) else None
+    found = ((key, _boolean_for_number(value, other)) for key, value, other in pairs)
+    return next(([key, *path] for key, path in found if path is not None), None)
 
 
 def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseModel]) -> str:

@@ -8,17 +8,24 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from servetune.errors import UserError, nearest
-from servetune.study.base import Declared, Name
+from servetune.study.base import AtMost, Declared, Name, Repeats, Seconds, Seed
 from servetune.study.datasets import Dataset, FromFile
-from servetune.study.engines import Engine, EnginePython, ServerArguments, Speculative
+from servetune.study.engines import (
+    Engine,
+    EnginePython,
+    Environment,
+    ServerArguments,
+    Speculative,
+)
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
-from servetune.study.reading import read_yaml, validate
+from servetune.study.reading import validate
 from servetune.study.validity import Limits
 from servetune.study.workloads import Workload
+from servetune.study.yaml import read_yaml
 
 EQUIVALENCE = 0.03
 """The smallest relative difference of interest, where a study declares none."""
@@ -46,27 +53,32 @@ class Variant(Declared):
         {}, description="arguments that differ from the study's; null drops the study's value"
     )
     speculative: Speculative | None = Field(None, description="speculative decoding")
-    environment: dict[str, str] = Field({}, description="added to the study's `environment`")
+    environment: Environment = Field({}, description="added to the study's `environment`")
     engine: Engine | None = Field(None, description="instead of the study's engine")
     workloads: list[Name] | None = Field(
         None, min_length=1, description="the workloads it is sent; by default all"
     )
-    repeats: int | None = Field(None, ge=1, description="most launches; by default the study's")
+    repeats: Repeats | None = Field(None, description="most launches; by default the study's")
+
+
+Ceiling = Annotated[float, Field(gt=0), AtMost(1_000_000, "no device has a thousandth of it")]
 
 
 class DeclaredCeilings(Declared):
     """Peak performance of one device, where you know it better than a measurement does."""
 
-    memory_bandwidth_gb_s: float = Field(gt=0, description="reading and writing, 1 GB = 1e9 bytes")
-    bf16_tflop_s: float | None = Field(None, gt=0, description="dense matrix multiplication")
-    fp8_tflop_s: float | None = Field(None, gt=0, description="dense matrix multiplication")
-    int8_tflop_s: float | None = Field(None, gt=0, description="dense matrix multiplication")
+    memory_bandwidth_gb_s: Ceiling = Field(description="reading and writing, 1 GB = 1e9 bytes")
+    bf16_tflop_s: Ceiling | None = Field(None, description="dense matrix multiplication")
+    fp8_tflop_s: Ceiling | None = Field(None, description="dense matrix multiplication")
+    int8_tflop_s: Ceiling | None = Field(None, description="dense matrix multiplication")
 
 
 class Study(Declared):
     """One question: the models, variants, workloads and hardware that answer it."""
 
-    question: str = Field(description="the question in one sentence; heads the report")
+    question: str = Field(
+        max_length=1000, description="the question in one sentence; heads the report"
+    )
     hardware: Name = Field(
         description="`cpu`, or the accelerator, such as `nvidia-h200`; other hardware is refused"
     )
@@ -81,7 +93,7 @@ class Study(Declared):
     server: ServerArguments = Field(
         {}, description="`vllm serve` arguments of every variant; null leaves the default"
     )
-    environment: dict[str, str] = Field(
+    environment: Environment = Field(
         {}, description="environment of every server; recorded, so no secrets"
     )
     variants: dict[Name, Variant] = Field(min_length=1, description="ways to serve, by name")
@@ -89,22 +101,24 @@ class Study(Declared):
     workloads: dict[Name, Workload] = Field(
         min_length=1, description="who sends it, when and how, by name"
     )
-    repeats: int = Field(1, ge=1, description="launches of each variant; verdicts need three")
+    repeats: Repeats = Field(1, description="launches of each variant; verdicts need three")
     equivalence: Proportion = Field(
         EQUIVALENCE, gt=0, lt=1, description="the smallest difference of interest, such as `3%`"
     )
     validity: Limits = Field(Limits(), description="limits beyond which a measurement is invalid")
     quality: Quality | None = Field(None, description="a corpus, and bounds on loss of quality")
-    price_usd_per_hour: float | None = Field(None, gt=0, description="price of the hardware")
+    price_usd_per_hour: float | None = Field(
+        None, gt=0, le=1_000_000, description="price of the hardware"
+    )
     ceilings: DeclaredCeilings | None = Field(
         None, description="of one device; by default measured"
     )
-    startup_timeout_s: float = Field(900, gt=0, description="time for a server to get ready")
-    load_timeout_s: float = Field(3600, gt=0, description="longest time of a load point")
-    stall_timeout_s: float = Field(300, gt=0, description="longest time without a token")
+    startup_timeout_s: Seconds = Field(900, description="time for a server to get ready")
+    load_timeout_s: Seconds = Field(3600, description="longest time of a load point")
+    stall_timeout_s: Seconds = Field(300, description="longest time without a token")
 
 
-class Params(BaseModel):
+class Params(Declared):
     """`params.yaml`: which study, and overrides of server arguments for all its variants."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -113,10 +127,10 @@ class Params(BaseModel):
     variants: Literal["all"] | list[Name] = Field(
         "all", description="the variants to measure; the report holds only these"
     )
-    repeats: int | None = Field(
-        None, ge=1, description="launches of each variant; by default the study's"
+    repeats: Repeats | None = Field(
+        None, description="launches of each variant; by default the study's"
     )
-    seed: int = Field(0, ge=0, description="of datasets, arrivals and the order of runs")
+    seed: Seed = Field(0, description="of datasets, arrivals and the order of runs")
 
     @field_validator("variants")
     @classmethod

@@ -3,9 +3,20 @@
 import math
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PlainSerializer, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
-from servetune.study.base import Declared, Name
+from servetune.study.base import (
+    MOST_RPS,
+    Concurrency,
+    Declared,
+    Name,
+    Rate,
+    Requests,
+    Seconds,
+    SomeRequests,
+    SomeSeconds,
+    Tokens,
+)
 from servetune.study.capacity import Search
 
 Arrivals = Literal["constant", "poisson", "gamma", "trace"]
@@ -14,11 +25,11 @@ Arrivals = Literal["constant", "poisson", "gamma", "trace"]
 class Burst(Declared):
     """Extra load on top of the load point's own rate, once or repeatedly."""
 
-    rate_rps: float = Field(gt=0, allow_inf_nan=False, description="requests per second to add")
-    start_s: float = Field(ge=0, description="when the first burst begins")
-    duration_s: float = Field(gt=0, description="how long a burst lasts")
-    every_s: float | None = Field(
-        None, gt=0, description="from one start to the next; by default there is one burst"
+    rate_rps: Rate = Field(description="requests per second to add")
+    start_s: SomeSeconds = Field(description="when the first burst begins")
+    duration_s: Seconds = Field(description="how long a burst lasts")
+    every_s: Seconds | None = Field(
+        None, description="from one start to the next; by default there is one burst"
     )
 
     @model_validator(mode="after")
@@ -31,9 +42,11 @@ class Burst(Declared):
 class Sampling(Declared):
     """Sampling parameters by vLLM's names; those without a value are not sent."""
 
-    temperature: float = Field(0.0, ge=0, description="0 is greedy")
+    temperature: float = Field(0.0, ge=0, le=100, description="0 is greedy")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling")
-    top_k: int | None = Field(None, ge=-1, description="sample from the k most likely tokens")
+    top_k: int | None = Field(
+        None, ge=-1, le=10_000_000, description="sample from the k most likely tokens"
+    )
     min_p: float | None = Field(
         None, ge=0, le=1, description="least probability, relative to the most likely token's"
     )
@@ -44,15 +57,25 @@ class Sampling(Declared):
         None, ge=-2, le=2, description="penalty for any token generated before"
     )
     repetition_penalty: float | None = Field(
-        None, gt=0, description="factor for tokens of the prompt and the answer; 1 is none"
+        None, gt=0, le=100, description="factor for tokens of the prompt and the answer; 1 is none"
     )
+
+
+def _no_faster(rate_rps: float) -> float:
+    # Not with a maximum, which would be in the schema of an editor and refuse `.inf`.
+    return rate_rps if math.isinf(rate_rps) else MOST_RPS.check(rate_rps)
 
 
 def _in_json(rate_rps: float) -> float | str:
     return "inf" if math.isinf(rate_rps) else rate_rps
 
 
-Rate = Annotated[float, Field(gt=0), PlainSerializer(_in_json, when_used="json")]
+RateOrAtOnce = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=True),
+    AfterValidator(_no_faster),
+    PlainSerializer(_in_json, when_used="json"),
+]
 """Requests per second. JSON has no infinity: "inf" there."""
 
 
@@ -63,23 +86,19 @@ class LoadPoint(Declared):
     ends after `requests` or `duration_s`, whichever comes first.
     """
 
-    concurrency: int | None = Field(
-        None, ge=1, description="requests in flight; of conversations, conversations"
+    concurrency: Concurrency | None = Field(
+        None, description="requests in flight; of conversations, conversations"
     )
-    rate_rps: Rate | None = Field(
+    rate_rps: RateOrAtOnce | None = Field(
         None,
         description="requests per second; of conversations, how many begin; `.inf` sends all at"
         " once",
     )
     time_scale: float | None = Field(
-        None, gt=0, description="with `arrivals: trace`: factor on the trace's times"
+        None, gt=0, le=1_000_000, description="with `arrivals: trace`: factor on the trace's times"
     )
-    requests: int | None = Field(
-        None, ge=1, description="counted requests; of conversations, turns"
-    )
-    duration_s: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="nothing due later is sent"
-    )
+    requests: Requests | None = Field(None, description="counted requests; of conversations, turns")
+    duration_s: Seconds | None = Field(None, description="nothing due later is sent")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -120,27 +139,27 @@ class Traffic(Declared):
     burstiness: float | None = Field(
         None,
         gt=0,
+        le=1000,
         description="shape of gamma arrivals, required there: 1 is Poisson, less is burstier",
     )
-    ramp_up_s: float = Field(0, ge=0, description="how long the load rises linearly")
+    ramp_up_s: SomeSeconds = Field(0, description="how long the load rises linearly")
     burst: Burst | None = Field(None, description="extra load on top of the rate")
-    warmup_requests: int = Field(
-        4, ge=0, description="sent and answered before each load point, not counted"
+    warmup_requests: SomeRequests = Field(
+        4, description="sent and answered before each load point, not counted"
     )
-    settle_requests: int = Field(0, ge=0, description="first requests of the load, not counted")
-    cooldown_requests: int = Field(0, ge=0, description="last requests of the load, not counted")
+    settle_requests: SomeRequests = Field(0, description="first requests of the load, not counted")
+    cooldown_requests: SomeRequests = Field(0, description="last requests of the load, not counted")
     reset_prefix_cache: bool = Field(
         True, description="empty the prefix cache before each load point"
     )
     ignore_eos: bool = Field(True, description="generate exactly the requested length")
     sampling: Sampling = Field(Sampling(), description="sampling parameters; greedy by default")
-    max_input_tokens: int | None = Field(
+    max_input_tokens: Tokens | None = Field(
         None,
-        ge=1,
         description="longest prompt, by the model's tokenizer; of a conversation, the whole"
         " history",
     )
-    max_output_tokens: int | None = Field(None, ge=1, description="longest answer")
+    max_output_tokens: Tokens | None = Field(None, description="longest answer")
     over_length: Literal["reject", "truncate"] = Field(
         "reject", description="leave out a request above a maximum, or cut it"
     )

@@ -14,7 +14,8 @@ from pydantic import Field
 from servetune.errors import UserError
 from servetune.records.paths import published_files
 from servetune.study.base import Declared
-from servetune.study.reading import read_yaml, validate
+from servetune.study.reading import validate
+from servetune.study.yaml import read_yaml
 
 FOLDER = Path("data", "published")
 COLUMNS = ["variant", "workload", "load_point", "metric", "run", "value"]

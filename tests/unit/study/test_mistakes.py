@@ -8,7 +8,7 @@ import yaml
 
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
-from servetune.study.reading import parse_yaml
+from servetune.study.yaml import parse_yaml
 from tests.project import Project
 
 Edit = Callable[[dict[str, Any]], object]
@@ -197,7 +197,7 @@ def test_a_variant_given_twice_is_refused_with_both_lines(project: Project) -> N
     assert "variants: given twice, in lines" in message(project)
 
 
-@pytest.mark.parametrize("text", ["a: 1\n'a': 2\n", "'a': 1\na: 2\n", "true: 1\nyes: 2\n"])
+@pytest.mark.parametrize("text", ["a: 1\n'a': 2\n", "'a': 1\na: 2\n"])
 def test_a_key_is_the_same_however_it_is_written(text: str) -> None:
     with pytest.raises(UserError, match="given twice, in lines 1 and 2"):
         parse_yaml(text, "study.yaml")
@@ -218,3 +218,33 @@ def test_yaml_that_cannot_be_read_names_the_line(project: Project) -> None:
     path = project.root / "studies/quickstart.yaml"
     path.write_text("question: [\n")
     assert message(project).startswith("studies/quickstart.yaml: line 2: ")
+
+
+EXPLODING = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 10)}]\n" for i in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (EXPLODING, "line 5: more than 20000 values"),
+        ("a: &a [*a]", "line 1: \\*a: no such anchor"),
+        ("[" * 100_000, "line 1: more than 32 levels"),
+        ("a: 1\nb: " + "9" * 5000, "line 2: .* 5000 digits"),
+        ("a: 1\nb: 2026-11-22", "line 2: 2026-11-22: a date"),
+        ("a: !!python/object/apply:os.system [x]", "line 1: !!python/object/apply:os.system"),
+        ("a: 1\nb: '\x00'", "line 2: .*control character"),
+        ('a: "\\ud800"', "line 1: .*control character"),
+        ("1: a", "line 1: 1: a key is text"),
+    ],
+    ids=str,
+)
+def test_yaml_that_nobody_means_is_refused_with_its_line(text: str, expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        parse_yaml(text, "study.yaml")
+
+
+@pytest.mark.parametrize("value", [True, [1, True]])
+def test_true_is_not_the_number_1(project: Project, value: object) -> None:
+    assert "repeats: " in message(project, repeats=value)
