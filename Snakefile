@@ -1,7 +1,4 @@
 # servetune: from params.yaml and studies/ to reports/summary.html. The steps are in workflow/rules.
-configfile: "params.yaml"
-
-
 include: "workflow/rules/plan.smk"
 include: "workflow/rules/engines.smk"
 include: "workflow/rules/models.smk"

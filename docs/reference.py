@@ -210,7 +210,7 @@ def _scalar(node: Node) -> str:
     words = "whole number" if kind == "integer" else "number"
     bounds = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
     bounds["exclusiveMaximum"] = "below"
-    limits = [f"{word} {node[bound]:,.9g}" for bound, word in bounds.items() if bound in node]
+    limits = [f"{word} {node[bound]:,.12g}" for bound, word in bounds.items() if bound in node]
     return " ".join([words, *limits])
 
 

@@ -69,12 +69,8 @@ def open_given(path: Path, name: str, most_bytes: int) -> Iterator[BinaryIO]:
             or is larger than `most_bytes`; the message begins with `name`.
     """
     try:
-        # A FIFO without a writer would hold an open that blocks for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor)
-            status = os.fstat(descriptor)
-            if stat.S_ISDIR(status.st_mode):
-                raise UserError(f"{name}: is a folder; expected a file")
+        with open(path, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UserError(f"{name}: is a pipe or a device; expected a regular file")
             if status.st_size > most_bytes:
@@ -84,6 +80,8 @@ def open_given(path: Path, name: str, most_bytes: int) -> Iterator[BinaryIO]:
             yield file
     except FileNotFoundError:
         raise UserError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{name}: is a folder; expected a file") from None
     except OSError as error:
         raise UserError(f"{name}: cannot be read: {error.strerror}") from None
 
@@ -103,6 +101,11 @@ def read_given(path: Path, name: str, most_bytes: int) -> str:
         raise UserError(
             f"{name}: line {line}: not text in UTF-8 (byte {error.start}); save it as UTF-8"
         ) from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    # A FIFO without a writer would hold an open that waits.
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _size(count: int) -> str:

@@ -30,10 +30,8 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
     for name in names:
         variant = study.variants[name]
         parser = known_parser(engine_of(study, variant), root)
-        if parser is None:
-            continue
         for key in params.model_extra or {}:
-            if key not in parser:
+            if parser is not None and key not in parser:
                 raise UserError(
                     f"params.yaml: {key}: neither a parameter of servetune nor an argument of"
                     f" vllm serve{nearest(key, own_keys | set(parser))}"

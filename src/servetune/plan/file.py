@@ -35,9 +35,13 @@ def keep_plan(plan: Plan, root: Path) -> Path:
 
 
 def plan_for_workflow(config: dict[str, Any]) -> tuple[Plan, Path]:
-    """Return the plan and the file of it; exits with one line if the declarations are wrong."""
+    """Return the plan and the file of it; exits with one line if the declarations are wrong.
+
+    `config` is what the command line sets beside params.yaml, which Snakemake never reads: its
+    reader runs what a file asks it to.
+    """
     try:
-        plan = make_plan(config, Path())
+        plan = make_plan({**read_params(Path()), **config}, Path())
     except UserError as error:
         sys.exit(f"servetune: {error}")
     for id in plan.engines:

@@ -1,9 +1,10 @@
 """The engines that a study can declare, and what their servers take."""
 
+import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from typing_extensions import TypeAliasType
 
 from servetune.study.base import Declared, Name
@@ -77,3 +78,8 @@ class Speculative(Declared):
     method: str = Field(max_length=64, description="`eagle3`, `ngram`, or another method of vLLM")
     model: Name | None = Field(None, description="the draft, a model of the study")
     num_speculative_tokens: int = Field(ge=1, le=1000, description="draft tokens per step")
+
+    @model_validator(mode="after")
+    def _is_json(self) -> Self:
+        json.dumps(self.model_extra, allow_nan=False)
+        return self

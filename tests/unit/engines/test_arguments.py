@@ -1,4 +1,13 @@
-from servetune.engines.arguments import Argument, as_argv
+from math import inf, nan
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from servetune.engines.arguments import Argument, Parser, as_argv, check_arguments
+from servetune.errors import UserError
+from servetune.study.engines import ServerArguments
+from tests.paths import ROOT
 
 PARSER = {
     "max_num_seqs": Argument(option="--max-num-seqs", kind="int"),
@@ -34,3 +43,60 @@ def test_a_mapping_is_given_as_json_and_a_list_as_words() -> None:
         *("--compilation-config", '{"level": 3}')
     ]
     assert as_argv({"middleware": ["a", "b"]}, PARSER) == ["--middleware", "a", "b"]
+
+
+REAL = TypeAdapter(Parser).validate_json((ROOT / "workflow/envs/vllm.arguments.json").read_bytes())
+
+
+@pytest.mark.parametrize("parser", [REAL, None], ids=["known", "not yet known"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("quantization", ["fp8", "--host", "0.0.0.0"]),
+        ("quantization", "--host=0.0.0.0"),
+        ("tokenizer", "-O3"),
+        ("host", "0.0.0.0"),
+        ("hos", "0.0.0.0"),
+        ("--port", 80),
+        ("served-model-name", "mine"),
+        ("speculative_config.model", "other"),
+        ("config", "options.yaml"),
+        ("hf_token", "secret"),
+        ("__use_yte__", True),
+    ],
+)
+def test_no_argument_sets_what_is_servetunes(parser: Parser | None, name: str, value: Any) -> None:
+    with pytest.raises(UserError, match=f"^study: {name}: "):
+        check_arguments({name: value}, parser, "study: ")
+
+
+@pytest.mark.parametrize("parser", [REAL, None], ids=["known", "not yet known"])
+@pytest.mark.parametrize(
+    ("name", "value", "bound"),
+    [
+        ("max_num_seqs", -1, "from 1 to"),
+        ("max_num_seqs", 1e12, "from 1 to"),
+        ("max_num_seqs", True, "number"),
+        ("max_model_len", nan, "whole number"),
+        ("max_model_len", "many", "number"),
+        ("gpu_memory_utilization", 2, "to 1"),
+        ("gpu_memory_utilization", inf, "to 1"),
+        ("compilation_config", {"level": nan}, "finite"),
+    ],
+)
+def test_a_number_that_no_server_takes_is_refused_with_its_bounds(
+    parser: Parser | None, name: str, value: Any, bound: str
+) -> None:
+    with pytest.raises(UserError, match=bound):
+        check_arguments({name: value}, parser, "study: ")
+
+
+@pytest.mark.parametrize("parser", [REAL, None], ids=["known", "not yet known"])
+def test_what_a_server_takes_passes(parser: Parser | None) -> None:
+    taken: ServerArguments = {
+        "max_model_len": "32k",
+        "gpu_memory_utilization": 0.9,
+        "max_logprobs": -1,
+        "seed": 1,
+    }
+    check_arguments(taken, parser, "study: ")

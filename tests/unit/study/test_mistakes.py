@@ -245,6 +245,5 @@ def test_yaml_that_nobody_means_is_refused_with_its_line(text: str, expected: st
         parse_yaml(text, "study.yaml")
 
 
-@pytest.mark.parametrize("value", [True, [1, True]])
-def test_true_is_not_the_number_1(project: Project, value: object) -> None:
-    assert "repeats: " in message(project, repeats=value)
+def test_true_is_not_the_number_1(project: Project) -> None:
+    assert "repeats: expected a number, not true" in message(project, repeats=True)

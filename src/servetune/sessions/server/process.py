@@ -63,8 +63,9 @@ class Server:
     def __post_init__(self) -> None:
         self.environment = {**_OWN_ENVIRONMENT, **self.environment}
         self._words = [
-            *("serve", self.model, "--host", "127.0.0.1", "--port", str(self.port)),
-            *("--served-model-name", self.name, *self.arguments),
+            *("serve", self.model, *self.arguments),
+            # Last, so that no argument before them can take their place.
+            *("--host", "127.0.0.1", "--port", str(self.port), "--served-model-name", self.name),
         ]
         self._process: Guarded | None = None
         self._started = 0.0
