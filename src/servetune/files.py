@@ -87,13 +87,17 @@ def open_given(path: Path, name: str, most_bytes: int) -> Iterator[BinaryIO]:
 
 
 def read_given(path: Path, name: str, most_bytes: int) -> str:
-    """Read a text that a user named, in UTF-8 with or without a byte order mark.
+    """Read a text that a user named; raises UserError as `open_given` and `text_of` do."""
+    with open_given(path, name, most_bytes) as file:
+        return text_of(file.read(most_bytes), name)
+
+
+def text_of(content: bytes, name: str) -> str:
+    """Decode UTF-8, with or without a byte order mark.
 
     Raises:
-        UserError: as `open_given` does, or it is not UTF-8.
+        UserError: it is not UTF-8; the message begins with `name` and the line.
     """
-    with open_given(path, name, most_bytes) as file:
-        content = file.read(most_bytes)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -30,6 +30,7 @@ from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYTHON_VERSION = "3.11"
+_LONGEST_ASKED_S = 10
 
 
 class BuiltEngine(Frozen):
@@ -265,7 +266,14 @@ def _uv(*arguments: str) -> None:
 def _host_vllm_version(python: Path) -> str:
     ask = "import importlib.metadata as m; print(m.version('vllm'))"
     try:
-        answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+        answer = subprocess.run(
+            [python, "-c", ask],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_LONGEST_ASKED_S,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
         raise UserError(f"engine: {python}: cannot import vllm; name a Python that can") from None
     return answer.stdout.strip()

@@ -1,6 +1,7 @@
 """Checks of a study that need more than its own text: an engine's parser, a generator, a file."""
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from servetune.study.datasets import Dataset, FileDataset
 from servetune.study.engines import Engine
 from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import LoadPoint, Workload
+
+_TOKEN_IDS = re.compile(rb'"prompt"\s*:\s*\[')
+
+MOST_LOAD_POINTS = 5_000
+"""Of a study, over all launches: a minute each is three days and a half."""
 
 
 def engine_of(study: Study, variant: Variant) -> Engine:
@@ -41,6 +47,26 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
         check_arguments(variant.server, parser, f"{file}: variants.{name}.server.")
 
 
+def check_extent(params: Params, study: Study, names: list[str]) -> None:
+    """Check that a study can be planned, and measured, in a time that somebody waits.
+
+    Raises:
+        UserError: it asks for more than `MOST_LOAD_POINTS`.
+    """
+    points = 0
+    for name in names:
+        variant = study.variants[name]
+        repeats = params.repeats or study.repeats
+        sent = variant.workloads or study.workloads
+        count = sum(len(study.workloads[key].load_points) or 1 for key in sent)
+        points += count * min(repeats, variant.repeats or repeats)
+    if points > MOST_LOAD_POINTS:
+        raise UserError(
+            f"studies/{params.study}.yaml: variants: {points:,} load points with all repeats;"
+            f" expected at most {MOST_LOAD_POINTS:,}"
+        )
+
+
 def check_workloads(name: str, study: Study, root: Path) -> None:
     """Check that each workload can be sent: by its generator, from its dataset.
 
@@ -51,25 +77,25 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         dataset = study.datasets[workload.dataset]
         where = f"studies/{name}.yaml: workloads.{key}"
         is_chat = endpoint_of(workload, dataset, root) == "chat"
-        has_turns, has_token_ids = _content(dataset, root)
-        if workload.arrivals == "trace" and dataset.kind not in ("mooncake", "file"):
+        content = _content(dataset, root)
+        if workload.arrivals == "trace" and not content.has_times:
             raise UserError(
-                f"{where}.arrivals: a {dataset.kind} dataset has no arrival times; use a mooncake"
+                f"{where}.arrivals: {workload.dataset} has no arrival times; use a mooncake"
                 " dataset, or a file with arrival_s on every line"
             )
-        if is_chat and has_token_ids:
+        if is_chat and content.has_token_ids:
             raise UserError(
                 f"{where}.endpoint: chat takes text, but a {dataset.kind} dataset holds token"
                 " ids; use completions"
             )
-        if has_turns and not is_chat:
+        if content.has_turns and not is_chat:
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
         points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}
         if search := workload.capacity:
             load = {"rate_rps" if search.over == "rate" else "concurrency": 1}
             points = {"capacity": LoadPoint(**load, requests=1)}
         for at, point in points.items():
-            refusal = GENERATORS[workload.generator].refuses(workload, point, has_token_ids)
+            refusal = GENERATORS[workload.generator].refuses(workload, point, content.has_token_ids)
             if refusal:
                 raise UserError(f"{where}.{at}: {refusal}")
 
@@ -84,7 +110,7 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
         return
     where, corpus = f"studies/{params.study}.yaml: quality", study.quality.corpus
     dataset = study.datasets[corpus]
-    if dataset.kind in ("random", "mooncake") or _content(dataset, root)[0]:
+    if dataset.kind in ("random", "mooncake") or _content(dataset, root).has_turns:
         raise UserError(
             f"{where}.corpus: {corpus} is a {dataset.kind} dataset, which has no documents;"
             " use one with text prompts: text, text-files or file"
@@ -100,22 +126,36 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
             )
 
 
-def _content(dataset: Dataset, root: Path) -> tuple[bool, bool]:
-    """Tell whether a dataset holds conversations, and whether it holds token ids."""
+@dataclass(frozen=True)
+class _Content:
+    """What the rows of a dataset are: conversations, token ids, and whether each has its time."""
+
+    has_turns: bool
+    has_token_ids: bool
+    has_times: bool
+
+
+def _content(dataset: Dataset, root: Path) -> _Content:
     if isinstance(dataset, FileDataset):
         path = root / dataset.path
         return _look_into(path, path.stat().st_mtime_ns)
     has_turns = dataset.turns > 1 if dataset.kind == "sharegpt" else dataset.kind == "conversations"
-    return has_turns, dataset.kind in ("random", "mooncake")
+    has_token_ids = dataset.kind in ("random", "mooncake")
+    return _Content(has_turns, has_token_ids, dataset.kind == "mooncake")
 
 
 @lru_cache
-def _look_into(path: Path, mtime_ns: int) -> tuple[bool, bool]:
+def _look_into(path: Path, mtime_ns: int) -> _Content:
     """Read a file once, though each measurement asks; another time is another file."""
-    text = path.read_text(encoding="utf-8")
-    return '"turns"' in text, re.search(r'"prompt"\s*:\s*\[', text) is not None
+    has_turns, has_token_ids, has_times = False, False, True
+    with path.open("rb") as file:
+        for line in filter(bytes.strip, file):
+            has_turns |= b'"turns"' in line
+            has_token_ids |= _TOKEN_IDS.search(line) is not None
+            has_times &= b'"arrival_s"' in line
+    return _Content(has_turns, has_token_ids, has_times)
 
 
 def endpoint_of(workload: Workload, dataset: Dataset, root: Path) -> str:
     """Return `chat` or `completions`: what the workload says, or what its dataset needs."""
-    return workload.endpoint or ("chat" if _content(dataset, root)[0] else "completions")
+    return workload.endpoint or ("chat" if _content(dataset, root).has_turns else "completions")

@@ -12,6 +12,7 @@ from servetune.engines.environments import engine_id
 from servetune.errors import UserError, nearest
 from servetune.load.registry import GENERATORS
 from servetune.plan.checks import (
+    check_extent,
     check_quality,
     check_server_arguments,
     check_workloads,
@@ -42,6 +43,7 @@ from servetune.plan.planned import (
 )
 from servetune.records.loads import PlannedTraffic
 from servetune.records.sessions import Ceilings
+from servetune.study.named_files import check_files
 from servetune.study.reading import validate
 from servetune.study.study import Params, Study, read_study
 from servetune.study.workloads import Traffic, Workload
@@ -67,9 +69,11 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     """
     chosen = validate(Params, params, Path("params.yaml"))
     study = read_study(chosen.study, root)
+    check_files(study, Path("studies", f"{chosen.study}.yaml"), root)
     names = _chosen_variants(chosen, study)
     served = [engine_of(study, study.variants[name]) for name in names]
     engines = {engine_id(engine, root): engine for engine in served}
+    check_extent(chosen, study, names)
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
     check_quality(chosen, study, names, root)

@@ -1,5 +1,6 @@
 """The datasets that a study can declare: what is sent, how long, and what it shares."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -67,6 +68,13 @@ Lengths = TypeAliasType(
     ],
 )
 """N, {min, max}, {mean, range_ratio} or {mean, std, min, max}."""
+
+
+def longest(lengths: Lengths) -> int:
+    """Return the largest length that can be drawn."""
+    if isinstance(lengths, Around):
+        return math.ceil(lengths.mean * (1 + lengths.range_ratio))
+    return lengths if isinstance(lengths, int) else lengths.max
 
 
 class SharedWords(Declared):

@@ -12,10 +12,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from servetune.errors import UserError, nearest
 from servetune.study.base import AtMost, Declared, Name, Repeats, Seconds, Seed
-from servetune.study.datasets import Dataset, FromFile
+from servetune.study.datasets import Dataset
 from servetune.study.engines import (
     Engine,
-    EnginePython,
     Environment,
     ServerArguments,
     Speculative,
@@ -162,21 +161,17 @@ def read_study(name: str, root: Path) -> Study:
         )
     file = Path("studies", path.name)
     study = validate(Study, read_yaml(path, file), file)
-    _check_references(study, file, root)
+    _check_references(study, file)
     return study
 
 
-def _check_references(study: Study, file: Path, root: Path) -> None:
+def _check_references(study: Study, file: Path) -> None:
     def refer(key: str, name: str | None, known: dict[str, Any], what: str) -> None:
         if name is not None and name not in known:
             raise UserError(
                 f"{file}: {key}: no {what} {name}; expected one of {', '.join(known)}"
                 f"{nearest(name, known)}"
             )
-
-    def exists(key: str, path: Path | None) -> None:
-        if path is not None and not (root / path).exists():
-            raise UserError(f"{file}: {key}: no such file: {path}")
 
     refer("baseline", study.baseline, study.variants, "variant")
     for name, variant in study.variants.items():
@@ -186,8 +181,6 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
             refer(f"{key}.speculative.model", variant.speculative.model, study.models, "model")
         for workload in variant.workloads or []:
             refer(f"{key}.workloads", workload, study.workloads, "workload")
-    if study.published:
-        exists("published", Path("data", "published", f"{study.published}.csv"))
     for name, traffic in study.workloads.items():
         refer(f"workloads.{name}.dataset", traffic.dataset, study.datasets, "dataset")
         points = [point.name for point in traffic.load_points]
@@ -197,8 +190,6 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
     for name, source in study.models.items():
         for key, parent in source.parents.items():
             refer(f"models.{name}.{key}", parent, study.models, "model")
-        for key, path in source.files.items():
-            exists(f"models.{name}.{key}", path)
     try:
         parents = {name: source.parents.values() for name, source in study.models.items()}
         TopologicalSorter(parents).prepare()
@@ -207,12 +198,3 @@ def _check_references(study: Study, file: Path, root: Path) -> None:
         raise UserError(f"{file}: models.{name}: is made from itself; name another base") from None
     if study.quality:
         refer("quality.corpus", study.quality.corpus, study.datasets, "dataset")
-        if study.quality.lm_eval:
-            exists("quality.lm_eval.folder", study.quality.lm_eval.folder)
-    for name, dataset in study.datasets.items():
-        if isinstance(dataset, FromFile):
-            exists(f"datasets.{name}.path", dataset.path)
-    engines = {f"variants.{name}.engine": v.engine for name, v in study.variants.items()}
-    for key, engine in {"engine": study.engine, **engines}.items():
-        if isinstance(engine, EnginePython):
-            exists(f"{key}.python", engine.python)

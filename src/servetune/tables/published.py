@@ -9,26 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from pydantic import Field
 
-from servetune.errors import UserError
 from servetune.records.paths import published_files
-from servetune.study.base import Declared
-from servetune.study.reading import validate
-from servetune.study.yaml import read_yaml
-
-FOLDER = Path("data", "published")
-COLUMNS = ["variant", "workload", "load_point", "metric", "run", "value"]
-
-
-class Source(Declared):
-    """Where numbers come from, and what was different there."""
-
-    title: str
-    hardware: str
-    engine: str
-    weights: str
-    differs: list[str] = Field([], description="what else to know before comparing")
+from servetune.study.published import COLUMNS, Source, check_published
 
 
 @dataclass(frozen=True)
@@ -45,16 +28,7 @@ def read_published(name: str, root: Path) -> Published:
     Raises:
         UserError: a file is missing, or is not as it should be.
     """
-    numbers, source = published_files(name, root)
-    declared = validate(Source, read_yaml(source, FOLDER / source.name), FOLDER / source.name)
-    try:
-        table = pd.read_csv(numbers, dtype=dict.fromkeys(COLUMNS[:4], str), keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{FOLDER / numbers.name}: cannot be read: {error}") from None
-    if list(table.columns) != COLUMNS:
-        raise UserError(f"{FOLDER / numbers.name}: expected the columns {', '.join(COLUMNS)}")
-    table["value"] = pd.to_numeric(table["value"], errors="coerce")
-    if table["value"].isna().any():
-        line = int(table["value"].isna().to_numpy().argmax()) + 2
-        raise UserError(f"{FOLDER / numbers.name}: line {line}: value: expected a number")
-    return Published(declared, table)
+    source = check_published(name, root)
+    numbers, _ = published_files(name, root)
+    table = pd.read_csv(numbers, dtype=dict.fromkeys(COLUMNS[:4], str), keep_default_na=False)
+    return Published(source, table.assign(value=pd.to_numeric(table["value"])))

@@ -14,7 +14,7 @@ from random import Random
 from typing import Self
 
 from servetune.study.base import Declared
-from servetune.study.datasets import Around, Lengths, Normal
+from servetune.study.datasets import Around, Lengths, Normal, longest
 
 _DECIMAL = Context(prec=28)
 
@@ -71,7 +71,7 @@ def draw_length(random: Random, lengths: Lengths) -> int:
                 return length
     if isinstance(lengths, Around):
         low = max(math.floor(lengths.mean * (1 - lengths.range_ratio)), 1)
-        high = math.ceil(lengths.mean * (1 + lengths.range_ratio))
+        high = longest(lengths)
     else:
         low, high = lengths.min, lengths.max
     return low + below(random, high - low + 1)

@@ -2,33 +2,19 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
-
-from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, TypeAdapter
 
 from servetune.errors import UserError
 from servetune.load.rows import Row
 from servetune.study.datasets import FileDataset, TextFilesDataset
-from servetune.workloads.draws import Streams, below, draw_length
-from servetune.workloads.sources import json_lines, read_source, take
-
-_EXPECTED = (
-    '{"prompt": text or token ids, "output_tokens": N} or {"turns": [...]} with a list of it'
+from servetune.study.sources import (
+    REQUEST_EXPECTED,
+    none_of,
+    read_source,
+    request_lines,
+    take,
+    text_files,
 )
-
-
-class _Turn(BaseModel, strict=True):
-    prompt: str | list[NonNegativeInt] = Field(min_length=1)
-    output_tokens: PositiveInt
-    turns: None = None
-
-
-class _Conversation(BaseModel, strict=True):
-    turns: list[_Turn] = Field(min_length=1)
-    prompt: None = None
-
-
-_REQUEST = TypeAdapter(_Turn | _Conversation)
+from servetune.workloads.draws import Streams, below, draw_length
 
 
 def request_rows(spec: FileDataset, streams: Streams) -> Iterator[Row]:
@@ -37,9 +23,8 @@ def request_rows(spec: FileDataset, streams: Streams) -> Iterator[Row]:
     Raises:
         UserError: the first line that is neither, or there is none.
     """
-    lines = json_lines(spec.path, read_source(spec.path), _REQUEST, _EXPECTED)
-    none = f"empty; expected {_EXPECTED} per line"
-    yield from take(spec.path, (row for _, row in lines), None, none, "lines")
+    rows = (row for _, row in request_lines(spec.path, read_source(spec.path)))
+    yield from take(spec.path, rows, None, none_of(REQUEST_EXPECTED), "lines")
 
 
 def text_file_rows(spec: TextFilesDataset, streams: Streams) -> Iterator[Row]:
@@ -53,7 +38,7 @@ def text_file_rows(spec: TextFilesDataset, streams: Streams) -> Iterator[Row]:
     Raises:
         UserError: no text, or fewer words than a prompt is to have.
     """
-    text = _read_texts(spec.path)
+    text = "\n".join(map(read_source, text_files(spec.path)))
     streams = streams.within(text)
     words = [match.span() for match in re.finditer(r"\S+", text)]
     begun: set[int] = set()
@@ -71,12 +56,3 @@ def text_file_rows(spec: TextFilesDataset, streams: Streams) -> Iterator[Row]:
         begun.add(first)
         passage = text[words[first][0] : words[first + count - 1][1]]
         yield {"prompt": passage, "output_tokens": output_tokens}
-
-
-def _read_texts(path: Path) -> str:
-    if not path.is_dir():
-        return read_source(path)
-    files = sorted(path.glob("*.txt"), key=lambda file: file.name)
-    if not files:
-        raise UserError(f"{path}: no .txt file in this folder")
-    return "\n".join(read_source(file) for file in files)

@@ -7,22 +7,11 @@ github.com/kvcache-ai/Mooncake under FAST25-release.
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, FiniteFloat, PositiveInt, TypeAdapter
-
 from servetune.load.rows import Row
 from servetune.study.datasets import MooncakeDataset
+from servetune.study.sources import TRACE_EXPECTED, none_of, read_source, take, trace_lines
 from servetune.workloads.draws import Streams
-from servetune.workloads.sources import json_lines, read_source, take, wrong_line
 from servetune.workloads.synthetic import random_tokens
-
-_EXPECTED = '{"timestamp": ms, "input_length": N, "output_length": N, "hash_ids": [...]}'
-
-
-class _Line(BaseModel, strict=True):
-    timestamp: FiniteFloat
-    input_length: PositiveInt
-    output_length: PositiveInt
-    hash_ids: list[int | str]
 
 
 def mooncake_rows(spec: MooncakeDataset, streams: Streams) -> Iterator[Row]:
@@ -39,19 +28,15 @@ def mooncake_rows(spec: MooncakeDataset, streams: Streams) -> Iterator[Row]:
     """
     text = read_source(spec.path)
     streams = streams.within(text)
-    lines = json_lines(spec.path, text, TypeAdapter(_Line), _EXPECTED)
-    none = f"empty; expected {_EXPECTED} per line"
-    times_ms: list[float] = []
-    for number, line in take(spec.path, lines, spec.requests, none, "lines"):
-        now_ms = line["timestamp"]
-        if times_ms and now_ms < times_ms[-1]:
-            expected = f"a timestamp of at least {times_ms[-1]}, that of the line before"
-            raise wrong_line(spec.path, number, expected, now_ms)
-        times_ms.append(now_ms)
+    lines = (line for _, line in trace_lines(spec.path, text))
+    first_ms = None
+    wanted = take(spec.path, lines, spec.requests, none_of(TRACE_EXPECTED), "lines")
+    for index, line in enumerate(wanted):
+        first_ms = line["timestamp"] if first_ms is None else first_ms
         yield {
-            "prompt": _prompt(spec, line, len(times_ms) - 1, streams),
+            "prompt": _prompt(spec, line, index, streams),
             "output_tokens": line["output_length"],
-            "arrival_s": (now_ms - times_ms[0]) / 1000,
+            "arrival_s": (line["timestamp"] - first_ms) / 1000,
         }
 
 

@@ -1,22 +1,18 @@
 """Conversations in ShareGPT's JSON, as people had them."""
 
-import json
 from collections.abc import Iterator
-from itertools import pairwise, takewhile
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from pydantic import TypeAdapter
-
-from servetune.errors import UserError
 from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ShareGptDataset
+from servetune.study.sources import (
+    ANSWERED,
+    NO_ANSWER,
+    answered_conversations,
+    read_source,
+    take,
+)
 from servetune.workloads.draws import Streams, draw_length
-from servetune.workloads.sources import json_lines, read_source, take
-
-_ENTRY = '{"conversations": [{"from": "human", "value": ...}, {"from": "gpt", "value": ...}]}'
-_HUMAN = {"human", "user"}
-_MODEL = {"gpt", "assistant", "chatgpt", "bard", "bing"}
 
 
 def sharegpt_rows(spec: ShareGptDataset, streams: Streams) -> Iterator[Row]:
@@ -31,10 +27,9 @@ def sharegpt_rows(spec: ShareGptDataset, streams: Streams) -> Iterator[Row]:
     Raises:
         UserError: not JSON, or fewer conversations than asked for.
     """
-    answered = filter(None, map(_pairs, _entries(spec.path)))
-    none = f"no conversation with an answer; expected a list of {_ENTRY}"
-    what = "conversations with an answer"
-    for index, pairs in enumerate(take(spec.path, answered, spec.requests, none, what)):
+    answered = answered_conversations(spec.path, read_source(spec.path))
+    wanted = take(spec.path, answered, spec.requests, NO_ANSWER, ANSWERED)
+    for index, pairs in enumerate(wanted):
         random = streams.random("conversation", index)
         turns: list[Turn] = []
         for said, answer in pairs[: spec.turns]:
@@ -43,36 +38,3 @@ def sharegpt_rows(spec: ShareGptDataset, streams: Streams) -> Iterator[Row]:
                 length = {"output_tokens": draw_length(random, spec.output_tokens)}
             turns.append({"prompt": said, **length})
         yield {"turns": turns} if spec.turns > 1 else cast(Row, turns[0])
-
-
-def _entries(path: Path) -> Iterator[Any]:
-    text = read_source(path)
-    if not text.lstrip().startswith("["):
-        yield from (entry for _, entry in json_lines(path, text, TypeAdapter(Any), _ENTRY))
-        return
-    try:
-        entries = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}: line {error.lineno}: not JSON: {error.msg}") from None
-    yield from entries
-
-
-def _pairs(entry: Any) -> list[tuple[str, str]]:
-    """Return what humans said with the answers to it, from the first that was answered on."""
-    messages = entry.get("conversations") if isinstance(entry, dict) else None
-    if not isinstance(messages, list):
-        return []
-    pairs = [
-        (_said_by(_HUMAN, message), _said_by(_MODEL, following))
-        for message, following in pairwise(messages)
-    ]
-    first = next((place for place, pair in enumerate(pairs) if all(pair)), len(pairs))
-    return list(takewhile(all, pairs[first::2]))
-
-
-def _said_by(speakers: set[str], message: Any) -> str:
-    """Return the text of a message by one of the speakers, empty if it is blank or another's."""
-    if not isinstance(message, dict) or message.get("from") not in speakers:
-        return ""
-    value = message.get("value")
-    return value if isinstance(value, str) and value.strip() else ""

@@ -27,7 +27,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
     (lambda s: s.pop("hardware"), "hardware: missing"),
     (lambda s: s.update(engine="vllm-gpu"), "engine: .*did you mean vllm-cpu?"),
     (lambda s: s.update(engine={"pyton": "x"}), "engine.pyton: unknown key; did you mean python?"),
-    (lambda s: s.update(engine={"python": "no/such"}), "engine.python: no such file: no/such"),
+    (lambda s: s.update(engine={"python": "no/such"}), "engine.python: no/such: no such file"),
     (lambda s: s.update(baseline="bf61"), "baseline: no variant bf61; .*did you mean bf16?"),
     (
         lambda s: s["variants"]["bf16"].update(modl="x"),
@@ -87,7 +87,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
     ),
     (
         lambda s: s["datasets"].update(own={"kind": "file", "path": "no.jsonl"}),
-        "datasets.own.path: no such file: no.jsonl",
+        "datasets.own.path: no.jsonl: no such file",
     ),
     (
         lambda s: s["datasets"].update(

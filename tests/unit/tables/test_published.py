@@ -10,7 +10,8 @@ from servetune.errors import UserError
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.published.section import beside
-from servetune.tables.published import COLUMNS, Published, Source, read_published
+from servetune.study.published import COLUMNS, Source
+from servetune.tables.published import Published, read_published
 from tests.paths import ROOT
 from tests.report_data import ReportData, make_data
 

@@ -263,7 +263,7 @@ MISTAKES: list[tuple[Edit, str]] = [
     (lambda s: s["quality"].update(documents=1), "quality.documents: "),
     (
         lambda s: s["quality"].update(lm_eval={"tasks": ["x"], "folder": "no"}),
-        "quality.lm_eval.folder: no such file: no",
+        "quality.lm_eval.folder: no: no such folder",
     ),
     (
         set_random,

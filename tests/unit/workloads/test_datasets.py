@@ -157,9 +157,9 @@ def test_where_a_text_lies_does_not_matter_and_what_it_says_does(tmp_path: Path)
     ("path", "message"),
     [
         ("short.txt", r"short.txt: .*3 words.* \d+"),
-        ("missing.txt", "missing.txt: No such file"),
+        ("missing.txt", "missing.txt: no such file"),
         ("empty", r"empty: no \.txt file"),
-        ("binary.txt", "binary.txt: not text in UTF-8"),
+        ("binary.txt", "binary.txt: line 1: not text in UTF-8"),
     ],
 )
 def test_a_text_that_cannot_serve_is_named(path: str, message: str, tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Published numbers as a study names them: a table of numbers, and their source beside it."""
+
+import csv
+import math
+from pathlib import Path
+
+from pydantic import Field
+
+from servetune.errors import UserError
+from servetune.files import read_given
+from servetune.study.base import Declared
+from servetune.study.reading import validate
+from servetune.study.yaml import read_yaml
+
+FOLDER = Path("data", "published")
+COLUMNS = ["variant", "workload", "load_point", "metric", "run", "value"]
+_LARGEST_TABLE = 10_000_000
+
+
+class Source(Declared):
+    """Where numbers come from, and what was different there."""
+
+    title: str
+    hardware: str
+    engine: str
+    weights: str
+    differs: list[str] = Field([], description="what else to know before comparing")
+
+
+def check_published(name: str, root: Path) -> Source:
+    """Check a table of published numbers line by line; returns their source.
+
+    Raises:
+        UserError: a file is missing, or is not as it should be.
+    """
+    table, source = FOLDER / f"{name}.csv", FOLDER / f"{name}.yaml"
+    text = read_given(root / table, str(table), _LARGEST_TABLE)
+    rows = csv.reader(text.splitlines(keepends=True), strict=True)
+    try:
+        if next(rows, None) != COLUMNS:
+            raise UserError(f"{table}: line 1: expected the columns {', '.join(COLUMNS)}")
+        for row in rows:
+            if row and len(row) != len(COLUMNS):
+                raise UserError(
+                    f"{table}: line {rows.line_num}: has {len(row)} values; expected {len(COLUMNS)}"
+                )
+            if row and not _is_number(row[-1]):
+                raise UserError(f"{table}: line {rows.line_num}: value: expected a number")
+    except csv.Error as error:
+        raise UserError(f"{table}: line {rows.line_num}: {error}") from None
+    return validate(Source, read_yaml(root / source, source), source)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
