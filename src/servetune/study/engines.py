@@ -81,5 +81,9 @@ class Speculative(Declared):
 
     @model_validator(mode="after")
     def _is_json(self) -> Self:
-        json.dumps(self.model_extra, allow_nan=False)
+        for key, value in (self.model_extra or {}).items():
+            try:
+                json.dumps(value, allow_nan=False)
+            except ValueError:
+                raise ValueError(f"{key}: expected finite numbers") from None
         return self

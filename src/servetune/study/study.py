@@ -153,7 +153,7 @@ def read_study(name: str, root: Path) -> Study:
         UserError: no such study, or something in it is wrong.
     """
     path = root / "studies" / f"{name}.yaml"
-    if not path.is_file():
+    if not (path.is_symlink() or path.exists()):
         known = sorted(study.stem for study in (root / "studies").glob("*.yaml"))
         raise UserError(
             f"params.yaml: study: no study {name}; expected one of {', '.join(known)}"
