@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
