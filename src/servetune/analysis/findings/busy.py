@@ -10,7 +10,7 @@ NEARLY = 0.9
 BUSY_CORE = 0.5
 FULL_KV_CACHE = 0.9
 BUSY_DEVICE = 0.7
-CROWDED = 1.3
+CROWDED = 1.5
 
 CLIENT_RULES = {"client-cpu", "client-late", "client-starved"}
 """The rules of validity that say that the client was late or busy."""
