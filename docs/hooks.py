@@ -20,7 +20,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
-ROOT_PAGES |= {"CHANGELOG.md": "changelog.md"}
+ROOT_PAGES |= {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 DIAGRAM = re.compile(r"```mermaid\n.*?```|<!-- the DAG -->", re.DOTALL)
 
