@@ -31,7 +31,7 @@ Count = Callable[[str], int]
 SAMPLE = 64
 """So many answers at most are tokenized again, evenly spread over the load."""
 
-LONG_ENOUGH = 8
+LONG_ENOUGH = 20
 """Tokens from which on an answer is not like another by chance."""
 
 UNKNOWN_TOKENS = 1.1
