@@ -446,7 +446,7 @@ def test_a_finding_leads_to_its_chart(browser: Browser, report: Path) -> None:
         link = page.locator("#findings a[href='#timeline']").first
         link.focus()
         page.keyboard.press("Enter")
-        assert page.url.endswith("#timeline")
+        expect(page).to_have_url(re.compile("#timeline$"))
         expect(page.locator("[data-chart='timeline-kv']")).to_be_in_viewport()
 
 

@@ -15,8 +15,8 @@ STEP = """\
 import sys, time
 from servetune.lifetime.owners import end_with_owners
 end_with_owners()
-print("began", flush=True)
 try:
+    print("began", flush=True)
     time.sleep(600)
 finally:
     print("stopped", flush=True)
