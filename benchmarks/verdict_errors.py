@@ -25,10 +25,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from servetune.analysis.differences import CONFIDENCE, Floats, Group, difference, holm, three_sided
 from servetune.analysis.launches import PLACE, launch_values
 from servetune.analysis.planning import POWER, further_repeats
 from servetune.analysis.spread import Spread, can_decide, spread
-from servetune.analysis.welch import CONFIDENCE, Floats, Group, difference, holm, three_sided
 
 METRICS = 3
 SIZES = ((2, 2), (3, 1), (7, 1), (5, 6), (13, 6), (37, 2))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from servetune.analysis.welch import Floats, t_quantile
+from servetune.analysis.differences import Floats, t_quantile
 from servetune.tables.frames import numbers
 
 FEWEST_LENGTHS = 3

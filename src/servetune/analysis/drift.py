@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.differences import CONFIDENCE, Floats, holm
 from servetune.analysis.launches import PLACE
-from servetune.analysis.welch import CONFIDENCE, Floats, holm
 
 PERMUTATIONS = 4999
 FEWEST = 4

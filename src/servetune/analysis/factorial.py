@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.differences import CONFIDENCE, combination, holm
 from servetune.analysis.launches import PLACE, as_group, pool_launches
-from servetune.analysis.welch import CONFIDENCE, combination, holm
 
 MOST_FACTORS = 5
 

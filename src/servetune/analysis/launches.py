@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from servetune.analysis.differences import CONFIDENCE, Floats, Group, t_quantile
 from servetune.analysis.spread import spread
-from servetune.analysis.welch import CONFIDENCE, Floats, Group, t_quantile
 from servetune.metrics import JUDGED
 from servetune.tables.frames import numbers
 

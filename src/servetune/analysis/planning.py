@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from servetune.analysis.differences import CONFIDENCE, Difference, Floats, Group, difference
 from servetune.analysis.launches import pool_launches
 from servetune.analysis.spread import FEWEST, can_decide
-from servetune.analysis.welch import CONFIDENCE, Difference, Floats, Group, difference
 
 POWER = 0.9
 MOST = 200

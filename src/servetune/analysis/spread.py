@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from servetune.analysis.welch import Floats
+from servetune.analysis.differences import Floats
 
 VARIES_MORE = 0.05
 """Level of the test, over all metrics and places, by which a variant is left out of the pool."""

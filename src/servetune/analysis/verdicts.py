@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.differences import CONFIDENCE, difference, holm, three_sided
 from servetune.analysis.launches import PLACE, as_group, pool_launches
 from servetune.analysis.planning import further_repeats
 from servetune.analysis.spread import can_decide
-from servetune.analysis.welch import CONFIDENCE, difference, holm, three_sided
 from servetune.metrics import METRIC
 from servetune.tables.frames import records_of
 

@@ -29,26 +29,28 @@ def _text_error(metrics: Metrics, card: Card) -> float | None:
     return max((error for error in errors if error is not None), default=None)
 
 
-def _answer_tokens(metrics: Metrics, card: Card) -> float | None:
-    """Return the tokens of a mean answer if its chunks can be judged by them."""
-    is_known = card.tokens_per_chunk and card.tokens_per_step and metrics.completed_requests
-    return metrics.output_tokens / metrics.completed_requests if is_known else None
+def _tokens(metrics: Metrics, card: Card) -> tuple[float, float, float] | None:
+    """Return the mean tokens of an answer, a chunk and a step; None if one is not known."""
+    if not (card.tokens_per_chunk and card.tokens_per_step and metrics.completed_requests):
+        return None
+    answer = metrics.output_tokens / metrics.completed_requests
+    return (answer, card.tokens_per_chunk, card.tokens_per_step) if answer else None
 
 
 def _surplus_chunks(metrics: Metrics, card: Card) -> float | None:
     """A last chunk may be short, or tell the end alone."""
-    tokens = _answer_tokens(metrics, card)
-    if not tokens or not card.tokens_per_chunk or not card.tokens_per_step:
+    if (tokens := _tokens(metrics, card)) is None:
         return None
-    return max(0.0, tokens / card.tokens_per_chunk / (tokens / card.tokens_per_step + 1) - 1)
+    answer, chunk, step = tokens
+    return max(0.0, answer / chunk / (answer / step + 1) - 1)
 
 
 def _chunk_share(metrics: Metrics, card: Card) -> float | None:
     """That of TPOT's error: the tokens of the first chunk were not waited for."""
-    tokens = _answer_tokens(metrics, card)
-    if not tokens or tokens <= 1 or not card.tokens_per_chunk or not card.tokens_per_step:
+    if (tokens := _tokens(metrics, card)) is None:
         return None
-    return max(0.0, card.tokens_per_chunk - card.tokens_per_step) / (tokens - 1)
+    answer, chunk, step = tokens
+    return max(0.0, chunk - step) / (answer - 1) if answer > 1 else None
 
 
 def _below(ratio: float | None) -> float | None:

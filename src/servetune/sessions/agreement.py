@@ -19,6 +19,7 @@ import pandas as pd
 from servetune.load.generator import CUT, Reply
 from servetune.load.request_table import hit_ratio
 from servetune.load.schedule import ScheduledRequest
+from servetune.load.throughput import ends_s
 from servetune.records.loads import Load
 from servetune.records.measurements import Metrics
 from servetune.telemetry.reduce import busy
@@ -207,11 +208,10 @@ def in_flight(requests: pd.DataFrame, load: Load, samples: pd.DataFrame) -> dict
 
 def _spans_s(requests: pd.DataFrame) -> pd.DataFrame:
     """Return when each request began and ended; one that was cut off ended with the load."""
-    ends_s = requests["start_s"] + requests["e2e_ms"].astype(float) / 1e3
-    last_s = np.nanmax([ends_s.max(), requests["start_s"].max()])
-    ends_s = ends_s.fillna(requests["start_s"])
-    ends_s = ends_s.mask(requests["error"] == CUT, last_s)
-    return pd.DataFrame({"start_s": requests["start_s"], "end_s": ends_s})
+    answered_s = ends_s(requests)
+    last_s = np.nanmax([answered_s.max(), requests["start_s"].max()])
+    end_s = answered_s.fillna(requests["start_s"]).mask(requests["error"] == CUT, last_s)
+    return pd.DataFrame({"start_s": requests["start_s"], "end_s": end_s})
 
 
 def _mean_in_flight(spans: pd.DataFrame, from_s: float, to_s: float) -> float | None:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from servetune.analysis.differences import Floats
 from servetune.analysis.launches import pool_launches
 from servetune.analysis.spread import spread
 from servetune.analysis.verdicts import judge
-from servetune.analysis.welch import Floats
 from tests.unit.analysis.launch_data import make_values
 
 TWELVE = {"base": 10.0, **{f"v{i}": 10.0 for i in range(12)}}

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from servetune.analysis.differences import Difference, Group, difference, holm, three_sided
 from servetune.analysis.launches import launch_values, percentile_intervals
 from servetune.analysis.planning import (
     cautious_size,
@@ -12,7 +13,6 @@ from servetune.analysis.planning import (
     smallest_to_call,
 )
 from servetune.analysis.verdicts import judge
-from servetune.analysis.welch import Difference, Group, difference, holm, three_sided
 from servetune.tables.frames import records_of
 from tests.report_data import make_data, make_quickstart_plan
 from tests.rows import rows_by
