@@ -5,6 +5,7 @@ Needs the standard library and, with --serve, vLLM; it imports nothing of servet
 
 import argparse
 import json
+import os
 import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -32,6 +33,12 @@ def versions() -> dict[str, str]:
 
 def serve_arguments() -> dict[str, dict[str, Any]]:
     """Return each argument of `vllm serve`: its option, kind, choices, and whether it negates."""
+    from vllm import platforms
+
+    # A host that only prepares has no GPU: the parser asks which device would be served on.
+    if platforms.resolve_current_platform_cls_qualname().endswith("UnspecifiedPlatform"):
+        os.environ["VLLM_TARGET_DEVICE"] = "cpu"
+
     from vllm.entrypoints.cli.serve import cmd_init
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 

@@ -1,6 +1,7 @@
 """`python -m vllm.entrypoints.cli.main serve MODEL ...` and `... bench serve ...`."""
 
 import asyncio
+import os
 import sys
 
 from ...utils.argparse_utils import FlexibleArgumentParser
@@ -15,6 +16,7 @@ def main() -> None:
         serve.add_cli_args(parser)
         asyncio.run(serve.main_async(parser.parse_args(sys.argv[3:])))
         return
+    os.environ["VLLM_TARGET_DEVICE"] = "cpu"
     parser = FlexibleArgumentParser(prog="vllm")
     subparsers = parser.add_subparsers(required=True, dest="subparser")
     commands = {command.name: command for command in cmd_init()}

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from ...platforms import resolve_current_platform_cls_qualname
 from ...standin.arguments import add_arguments
 
 
@@ -16,6 +17,8 @@ class ServeSubcommand:
         serve(args)
 
     def subparser_init(self, subparsers: Any) -> argparse.ArgumentParser:
+        if resolve_current_platform_cls_qualname().endswith("UnspecifiedPlatform"):
+            raise RuntimeError("Failed to infer device type")
         parser: argparse.ArgumentParser = subparsers.add_parser(
             self.name, usage="vllm serve [model_tag] [options]"
         )
