@@ -227,6 +227,24 @@ def doctor(
         print(f"set aside: {path} as {to}")
 
 
+@app.command()
+def deploy(
+    variant: str,
+    form: Annotated[
+        str,
+        typer.Option("--as", help="compose, systemd, deployment, kserve, llm-inference-service."),
+    ] = "command",
+    plan: PlanFile = None,
+) -> None:
+    """Print a variant as something to run, with what was measured of it."""
+    from servetune.deploy.formats import FORMS
+    from servetune.deploy.served import served
+
+    if form not in FORMS:
+        raise UserError(f"--as {form}: expected one of {', '.join(FORMS)}")
+    print(FORMS[form](served(read_plan(plan, ROOT), variant, ROOT)), end="")
+
+
 bundle = typer.Typer(
     no_args_is_help=True, help="Measure on a host without network and without this project."
 )

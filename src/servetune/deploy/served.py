@@ -1,0 +1,180 @@
+"""What a variant is served with wherever it runs, and what was measured of it."""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from servetune.analysis.wording import number, where_of
+from servetune.engines.arguments import as_argv
+from servetune.engines.environments import description_file, known_parser, read_engine, vllm_version
+from servetune.errors import UserError
+from servetune.models.make import checkpoint
+from servetune.plan.planned import Plan, Session
+from servetune.report.capacity.words import found
+from servetune.report.measured import Measured, read_measured
+from servetune.report.provenance import launches_of
+from servetune.study.models import HuggingFace
+from servetune.tables.frames import declared, known, records_of
+
+PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model to load: of a hub, by `repo` and `revision`, or in the folder `path` of this host."""
+
+    id: str
+    path: Path
+    repo: str | None = None
+    revision: str | None = None
+
+
+Place = Callable[[Checkpoint], str]
+"""Says by what a server finds a checkpoint that is in a folder of this host."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A variant to deploy.
+
+    Attributes:
+        name: of the variant, by which clients ask for it.
+        vllm: the version of vLLM that was measured, or is declared; None where neither is known.
+        command: the program that serves on this host, where its engine is built.
+        gpus: devices that the server takes; 0 on processors.
+        arguments: those of `vllm serve` beside its model, address and name.
+        notes: what is known of it, a line each.
+    """
+
+    name: str
+    study: str
+    vllm: str | None
+    command: Path | None
+    gpus: int
+    model: Checkpoint
+    draft: Checkpoint | None
+    arguments: tuple[str, ...]
+    speculative: dict[str, object] | None
+    environment: dict[str, str]
+    notes: tuple[str, ...]
+
+    def words(self, place: Place) -> list[str]:
+        """Return the words after `vllm serve`, without an address."""
+        words = [self.model.repo or place(self.model)]
+        if self.model.revision:
+            words += ["--revision", self.model.revision]
+            words += ["--tokenizer-revision", self.model.revision]
+        words += [*self.arguments, "--served-model-name", self.name]
+        if self.speculative:
+            drafts: dict[str, object] = {}
+            if self.draft:
+                drafts["model"] = self.draft.repo or place(self.draft)
+            if self.draft and self.draft.revision:
+                drafts["revision"] = self.draft.revision
+            words += ["--speculative-config", json.dumps({**self.speculative, **drafts})]
+        return words
+
+    @property
+    def local(self) -> list[Checkpoint]:
+        """The checkpoints that no hub has."""
+        return [each for each in (self.model, self.draft) if each and not each.repo]
+
+
+def served(plan: Plan, variant: str, root: Path) -> Served:
+    """Return a variant of the plan to deploy.
+
+    Raises:
+        UserError: no such variant, or its arguments are not known to its engine.
+    """
+    sessions = {s.variant: s for s in reversed(plan.sessions)}
+    if variant not in sessions:
+        raise UserError(f"{variant}: no such variant; expected one of {', '.join(plan.variants)}")
+    session = sessions[variant]
+    engine = plan.engines[session.engine]
+    parser = known_parser(engine, root)
+    if parser is None:
+        raise UserError(
+            f"{variant}: the arguments of its engine are not known here;"
+            " run this where it was measured, or record them with"
+            " workflow/envs/record_arguments.py"
+        )
+    is_cpu = session.hardware == "cpu"
+    sizes = [size for name in PARALLEL if isinstance(size := session.server.get(name), int)]
+    return Served(
+        name=variant,
+        study=plan.study,
+        vllm=vllm_version(engine, root),
+        command=_command(session),
+        gpus=0 if is_cpu else math.prod(sizes),
+        model=_checkpoint(plan, session.model, root),
+        draft=_checkpoint(plan, session.draft, root) if session.draft else None,
+        arguments=tuple(as_argv(session.server, parser)),
+        speculative=session.speculative,
+        environment=session.environment,
+        notes=tuple(_notes(plan, session, root)),
+    )
+
+
+def _command(session: Session) -> Path | None:
+    if not description_file(session.engine).is_file():
+        return None
+    program = read_engine(session.engine).python.parent / "vllm"
+    return program if program.is_file() else None
+
+
+def _checkpoint(plan: Plan, id: str, root: Path) -> Checkpoint:
+    source = plan.models[id].source
+    if isinstance(source, HuggingFace):
+        return Checkpoint(id, Path(), source.repo, source.revision)
+    try:
+        return Checkpoint(id, checkpoint(id, root))
+    except UserError:
+        # Not made here, or not yet: it will lie where this project puts it.
+        return Checkpoint(id, (root / "data" / "models" / id).absolute())
+
+
+def _notes(plan: Plan, session: Session, root: Path) -> Iterator[str]:
+    if any(plan.models[id].source.is_dummy for id in session.models):
+        yield "dummy weights: its speed is real, its text is not"
+    if not (root / "results" / plan.study / "load_points.parquet").is_file():
+        yield "not measured here"
+        return
+    measured = read_measured(plan, root)
+    # Tables of other settings stand in the same folder.
+    own = {each.id for each in plan.sessions if each.variant == session.variant}
+    table = measured.table[measured.table["session"].isin(own)]
+    launches = launches_of(table, measured.sessions)
+    if not launches:
+        yield "not measured here"
+        return
+    commits = sorted({sha[:12] for launch in launches if (sha := launch.git.get("commit"))})
+    yield f"measured on {plan.hardware}, at commit {', '.join(commits) or 'not known'}"
+    yield from _capacities(plan, session.variant, measured)
+    yield from _throughput(declared(table))
+
+
+def _capacities(plan: Plan, variant: str, measured: Measured) -> Iterator[str]:
+    """Tell the capacity of each SLO, with its interval."""
+    ids = {search.id for search in plan.searches}
+    results = found(plan, measured.searched) if measured.searched else []
+    for each in results:
+        if each.row["variant"] == variant and each.row["search"] in ids:
+            confidence = f"{each.row['confidence']:.0%}"
+            answer = f"{each.capacity} {each.unit} ({confidence} interval {each.interval})"
+            told = each.ended if each.has_no_answer else answer
+            yield f"capacity, {each.place}, {each.within}: {told}"
+
+
+def _throughput(points: pd.DataFrame) -> Iterator[str]:
+    """Tell the load point with the highest throughput; a load that was not ok tells nothing."""
+    ok = records_of(points[points["status"] == "ok"])
+    if ok:
+        row = max(ok, key=lambda row: known(row["output_throughput_tok_s"]) or 0.0)
+        yield (
+            f"{where_of(row)}: {number(row['output_throughput_tok_s'])} output tok/s,"
+            f" TTFT p50 {number(row['ttft_p50_ms'])} ms, TPOT p50 {number(row['tpot_p50_ms'])} ms"
+        )

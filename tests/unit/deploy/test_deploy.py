@@ -1,0 +1,129 @@
+"""A variant as something to run: it serves what was measured, and clusters take it."""
+
+import json
+import re
+import shlex
+from itertools import pairwise
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from ruamel.yaml import YAML
+
+from servetune.deploy.formats import FORMS
+from servetune.deploy.served import Served, served
+from servetune.errors import UserError
+from servetune.plan.make import make_plan
+from tests.paths import ROOT
+from tests.project import Project
+
+KUBERNETES = "1.34"
+REVISION = "0" * 39 + "1"
+
+
+def of_variant(project: Project, variant: str) -> Served:
+    return served(make_plan(project.params, project.root), variant, project.root)
+
+
+def documents(form: str, of: Served) -> list[dict[str, Any]]:
+    return list(YAML(typ="safe").load_all(FORMS[form](of)))
+
+
+def on_gpus(project: Project) -> Served:
+    study = project.study()
+    study["hardware"] = "nvidia-h200"
+    study["engine"] = "vllm-cuda"
+    hub = {"source": "huggingface", "repo": "owner/model", "revision": REVISION}
+    study["models"] = {"hub": hub, "draft": {**hub, "repo": "owner/draft"}}
+    study["variants"] = {
+        "tp2": {
+            "model": "hub",
+            "server": {"tensor_parallel_size": 2},
+            "speculative": {"method": "eagle3", "model": "draft", "num_speculative_tokens": 3},
+        }
+    }
+    study["baseline"] = "tp2"
+    project.write_study(study)
+    return of_variant(project, "tp2")
+
+
+def test_a_command_serves_the_variant_as_it_was_declared(project: Project) -> None:
+    line = FORMS["command"](of_variant(project, "eagle3")).splitlines()[-1]
+    words = shlex.split(line)
+    settings = words[words.index("serve") + 2 :]
+    study = project.study()
+    given = dict(pairwise(settings))
+    assert given["--max-num-seqs"] == str(study["server"]["max_num_seqs"])
+    assert given["--served-model-name"] == "eagle3"
+    draft = json.loads(given["--speculative-config"])
+    assert draft["method"] == "eagle3" and "tiny-eagle3-" in draft["model"]
+    assert "VLLM_CPU_KVCACHE_SPACE=1" in words[: words.index("serve")]
+    assert "VLLM_SERVER_DEV_MODE" not in line
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_model_of_a_hub_is_named_with_its_revision(project: Project, form: str) -> None:
+    text = FORMS[form](on_gpus(project))
+    assert "owner/model" in text and "owner/draft" in text
+    assert text.count(REVISION) >= 2
+
+
+@pytest.mark.parametrize("form", ["deployment", "kserve", "llm-inference-service"])
+@pytest.mark.parametrize("where", ["cpu", "gpu"])
+def test_a_cluster_takes_it(project: Project, form: str, where: str) -> None:
+    of = of_variant(project, "eagle3") if where == "cpu" else on_gpus(project)
+    for document in documents(form, of):
+        if "serving.kserve.io" in document["apiVersion"]:
+            spec = document["spec"]
+            pod = {key: (spec.get("predictor") or spec["template"]).get(key) for key in POD}
+            document = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": document["metadata"],
+                "spec": {key: value for key, value in pod.items() if value is not None},
+            }
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+        assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", document["metadata"]["name"])
+
+
+POD = ("containers", "volumes")
+
+
+def test_a_server_gets_as_many_gpus_as_it_splits_its_model_over(project: Project) -> None:
+    of = on_gpus(project)
+    (container,) = documents("kserve", of)[0]["spec"]["predictor"]["containers"]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 2}
+    assert container["image"] == f"vllm/vllm-openai:v{of.vllm}"
+    (device,) = documents("compose", of)[0]["services"]["vllm"]["deploy"]["resources"][
+        "reservations"
+    ]["devices"]
+    assert device["count"] == 2
+
+
+def test_kserves_template_gets_the_words_that_it_does_not_know_itself(project: Project) -> None:
+    of = of_variant(project, "eagle3")
+    spec = documents("llm-inference-service", of)[0]["spec"]
+    (container,) = spec["template"]["containers"]
+    (more,) = [e["value"] for e in container["env"] if e["name"] == "VLLM_ADDITIONAL_ARGS"]
+    words = shlex.split(more)
+    assert words[: len(of.arguments)] == list(of.arguments)
+    assert "--served-model-name" not in words
+    drafted = json.loads(words[words.index("--speculative-config") + 1])["model"]
+    assert drafted.startswith(container["volumeMounts"][0]["mountPath"])
+    assert spec["model"]["uri"].startswith("pvc://models/tiny-")
+
+
+def test_what_was_measured_stands_above_it() -> None:
+    params = {"study": "h200-capacity", "variants": "all", "seed": 0}
+    of = served(make_plan(params, ROOT), "bf16", ROOT)
+    told = "\n".join(of.notes)
+    assert "dummy weights" in told
+    assert re.search(r"at commit [0-9a-f]{12}", told)
+    assert re.search(r"capacity, .*: [0-9.]+ requests/s \(95% interval [0-9.]+ to [0-9.]+\)", told)
+    text = FORMS["command"](of)
+    assert all(line.startswith("# ") for line in text.splitlines()[:-1])
+
+
+def test_a_variant_that_is_not_there_is_told_with_those_that_are(project: Project) -> None:
+    with pytest.raises(UserError, match="w9a9: no such variant; expected one of bf16, w8a8"):
+        of_variant(project, "w9a9")
