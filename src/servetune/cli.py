@@ -257,6 +257,9 @@ def export_command(
     config: Annotated[
         list[str] | None, typer.Option(help="key=value to override params.yaml; may be repeated.")
     ] = None,
+    kubernetes: Annotated[
+        bool, typer.Option("--kubernetes", help="Print a Job that runs it, as YAML.")
+    ] = False,
 ) -> None:
     """Pack the sessions that are still to measure into one file that Python runs."""
     from servetune.bundle.export import export_bundle
@@ -267,9 +270,18 @@ def export_command(
     manifest = export_bundle(plan, path, ROOT)
     owed = sum(count_owed(session, ROOT) for session in manifest.sessions)
     size_mb = path.stat().st_size / 1e6
-    print(f"{path}: {len(manifest.sessions)} sessions, {owed} load points, {size_mb:.1f} MB")
-    for model in manifest.elsewhere:
-        print(f"  on the host: --model {model.rsplit('-', 1)[0]}=PATH")
+    lines = [f"{path}: {len(manifest.sessions)} sessions, {owed} load points, {size_mb:.1f} MB"]
+    names = [model.rsplit("-", 1)[0] for model in manifest.elsewhere]
+    if kubernetes:
+        from servetune.deploy.formats import as_yaml
+        from servetune.deploy.job import job
+
+        lines += [f"copy it to the volume claim bundles, as {plan.study}.pyz"]
+        lines += [f"put {name} into the folder {name} of the claim models" for name in names]
+        print("".join(f"# {line}\n" for line in lines) + as_yaml(job(manifest)), end="")
+        return
+    lines += [f"  on the host: --model {name}=PATH" for name in names]
+    print("\n".join(lines))
 
 
 @bundle.command("import")

@@ -66,7 +66,7 @@ def systemd(served: Served) -> str:
 def compose(served: Served) -> str:
     """Return a Compose file; a folder of models that no hub has is mounted."""
     service: dict[str, Any] = {
-        "image": image_of(served),
+        "image": image_of(served.vllm, served.gpus),
         "entrypoint": ["vllm", "serve"],
         # Compose would replace a variable.
         "command": [word.replace("$", "$$") for word in served.words(in_container)],
@@ -88,7 +88,7 @@ def compose(served: Served) -> str:
         gpus = {"driver": "nvidia", "count": served.gpus, "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [gpus]}}}
     content = {"services": {"vllm": service}, "volumes": {"huggingface": {}}}
-    return _comments(served.notes) + _yaml(content)
+    return _comments(served.notes) + as_yaml(content)
 
 
 FORMS: dict[str, Callable[[Served], str]] = {
@@ -117,10 +117,11 @@ def _comments(notes: Iterable[str]) -> str:
 
 
 def _manifests(served: Served, manifests: list[dict[str, Any]]) -> str:
-    return _comments(served.notes) + "---\n".join(map(_yaml, manifests))
+    return _comments(served.notes) + "---\n".join(map(as_yaml, manifests))
 
 
-def _yaml(content: dict[str, Any]) -> str:
+def as_yaml(content: dict[str, Any]) -> str:
+    """Write a document as YAML, without anchors."""
     writer, out = YAML(), StringIO()
     writer.default_flow_style = False
     writer.representer.ignore_aliases = lambda data: True

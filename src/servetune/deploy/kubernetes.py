@@ -17,11 +17,20 @@ SECRET = "vllm"
 
 Manifest = dict[str, Any]
 
+Volume = tuple[Manifest, Manifest]
+"""A volume of a pod, and how a container mounts it."""
 
-def image_of(served: Served) -> str:
-    """Return the official image of the version that was measured."""
-    version = f"v{served.vllm.split('+')[0]}" if served.vllm else "latest"
-    if served.gpus:
+SHARED_MEMORY: Volume = (
+    {"name": "shm", "emptyDir": {"medium": "Memory"}},
+    {"name": "shm", "mountPath": "/dev/shm"},
+)
+"""Workers of tensor parallelism need more than the 64 MB of a container."""
+
+
+def image_of(vllm: str | None, gpus: int) -> str:
+    """Return vLLM's official image of a version, for GPUs or for a CPU."""
+    version = f"v{vllm.split('+')[0]}" if vllm else "latest"
+    if gpus:
         return f"vllm/vllm-openai:{version}"
     return f"public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:{version}"
 
@@ -31,15 +40,14 @@ def in_container(model: Checkpoint) -> str:
     return f"/{CLAIM}/{model.id}"
 
 
-def name_of(served: Served) -> str:
+def name_of(*parts: str) -> str:
     """Return a name as Kubernetes takes it: letters, digits and dashes, at most 40."""
-    name = re.sub(r"[^a-z0-9]+", "-", f"{served.study}-{served.name}".lower())
-    return f"vllm-{name}"[:40].strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower())[:40].strip("-")
 
 
 def deployment(served: Served) -> list[Manifest]:
     """Return a Deployment and the Service before it."""
-    name = name_of(served)
+    name = name_of("vllm", served.study, served.name)
     labels = {"app": name}
     pod = _server(served, "vllm")
     return [
@@ -70,7 +78,7 @@ def inference_service(served: Served) -> list[Manifest]:
         {
             "apiVersion": "serving.kserve.io/v1beta1",
             "kind": "InferenceService",
-            "metadata": {"name": name_of(served)},
+            "metadata": {"name": name_of("vllm", served.study, served.name)},
             "spec": {"predictor": {"minReplicas": 1, **_server(served, "kserve-container")}},
         }
     ]
@@ -95,7 +103,7 @@ def llm_inference_service(served: Served) -> list[Manifest]:
         {
             "apiVersion": "serving.kserve.io/v1alpha2",
             "kind": "LLMInferenceService",
-            "metadata": {"name": name_of(served)},
+            "metadata": {"name": name_of("vllm", served.study, served.name)},
             "spec": {
                 "model": {
                     "uri": f"{uri}:{model.revision}" if model.revision else uri,
@@ -103,14 +111,10 @@ def llm_inference_service(served: Served) -> list[Manifest]:
                 },
                 "replicas": 1,
                 "router": {"gateway": {}, "route": {}, "scheduler": {}},
-                "template": _pod(container, [_claim()] if is_local else []),
+                "template": pod_of(container, [claim(CLAIM)] if is_local else []),
             },
         }
     ]
-
-
-Volume = tuple[Manifest, Manifest]
-"""A volume of a pod, and how a container mounts it."""
 
 
 def _server(served: Served, name: str) -> Manifest:
@@ -126,20 +130,22 @@ def _server(served: Served, name: str) -> Manifest:
         "startupProbe": {**probe, "failureThreshold": 180},
         "readinessProbe": {**probe, "failureThreshold": 3},
     }
-    shared_memory: Volume = (
-        {"name": "shm", "emptyDir": {"medium": "Memory"}},
-        {"name": "shm", "mountPath": "/dev/shm"},
-    )
-    return _pod(container, [shared_memory, *([_claim()] if served.local else [])])
+    return pod_of(container, [SHARED_MEMORY, *([claim(CLAIM)] if served.local else [])])
 
 
 def _container(served: Served, name: str) -> Manifest:
     """Return what every container that serves has."""
-    gpus = {"resources": {"limits": {"nvidia.com/gpu": served.gpus}}} if served.gpus else {}
-    return {"name": name, "image": image_of(served), "env": _environment(served), **gpus}
+    image = image_of(served.vllm, served.gpus)
+    return {"name": name, "image": image, "env": _environment(served), **limits_of(served.gpus)}
 
 
-def _pod(container: Manifest, volumes: list[Volume]) -> Manifest:
+def limits_of(gpus: int) -> Manifest:
+    """Return what a container asks of its node."""
+    return {"resources": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else {}
+
+
+def pod_of(container: Manifest, volumes: list[Volume]) -> Manifest:
+    """Return a pod of one container with its volumes."""
     if not volumes:
         return {"containers": [container]}
     mounts = [mount for _, mount in volumes]
@@ -149,10 +155,11 @@ def _pod(container: Manifest, volumes: list[Volume]) -> Manifest:
     }
 
 
-def _claim() -> Volume:
+def claim(name: str, *, is_read_only: bool = True) -> Volume:
+    """Return the volume of a claim, mounted at the root by its name."""
     return (
-        {"name": CLAIM, "persistentVolumeClaim": {"claimName": CLAIM}},
-        {"name": CLAIM, "mountPath": f"/{CLAIM}", "readOnly": True},
+        {"name": name, "persistentVolumeClaim": {"claimName": name}},
+        {"name": name, "mountPath": f"/{name}", "readOnly": is_read_only},
     )
 
 

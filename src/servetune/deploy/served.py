@@ -1,7 +1,6 @@
 """What a variant is served with wherever it runs, and what was measured of it."""
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,6 @@ from servetune.report.measured import Measured, read_measured
 from servetune.report.provenance import launches_of
 from servetune.study.models import HuggingFace
 from servetune.tables.frames import declared, known, records_of
-
-PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
 @dataclass(frozen=True)
@@ -102,14 +99,12 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
             " run this where it was measured, or record them with"
             " workflow/envs/record_arguments.py"
         )
-    is_cpu = session.hardware == "cpu"
-    sizes = [size for name in PARALLEL if isinstance(size := session.server.get(name), int)]
     return Served(
         name=variant,
         study=plan.study,
         vllm=vllm_version(engine, root),
         command=_command(session),
-        gpus=0 if is_cpu else math.prod(sizes),
+        gpus=session.gpus,
         model=_checkpoint(plan, session.model, root),
         draft=_checkpoint(plan, session.draft, root) if session.draft else None,
         arguments=tuple(as_argv(session.server, parser)),

@@ -1,5 +1,6 @@
 """What a plan holds: sessions, the measurements that they owe, and what those need."""
 
+import math
 from typing import Any
 
 from servetune.load.generator import ProbeRule
@@ -15,6 +16,8 @@ from servetune.study.models import ModelSource
 from servetune.study.quality import LmEval, Quality
 from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.validity import Limits
+
+_PARALLEL = ("tensor", "pipeline", "data")
 
 LM_EVAL = "lm-eval"
 """The environment that holds lm-evaluation-harness."""
@@ -101,6 +104,14 @@ class Session(_Planned):
     measurements: list[Measurement]
     searches: list[PlannedSearch] = []
     quality: PlannedQuality | None = None
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the server runs on; 0 on a CPU."""
+        if self.hardware == "cpu":
+            return 0
+        sizes = (str(self.server.get(f"{name}_parallel_size")) for name in _PARALLEL)
+        return math.prod(int(size) for size in sizes if size.isdecimal())
 
     @property
     def visible_gpus(self) -> str | None:

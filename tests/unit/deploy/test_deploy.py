@@ -10,7 +10,9 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
+from servetune.bundle.manifest import BundledEngine, Manifest
 from servetune.deploy.formats import FORMS
+from servetune.deploy.job import job
 from servetune.deploy.served import Served, served
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
@@ -98,6 +100,25 @@ def test_a_server_gets_as_many_gpus_as_it_splits_its_model_over(project: Project
         "reservations"
     ]["devices"]
     assert device["count"] == 2
+
+
+def test_a_bundle_is_a_job_that_goes_on_where_it_was_and_writes_results_before_it_ends() -> None:
+    plan = make_plan({"study": "h200-granite", "variants": "all", "seed": 0}, ROOT)
+    engines = {plan.sessions[0].engine: BundledEngine(vllm="0.26.0")}
+    elsewhere = {"big-0123456789ab": plan.models[plan.sessions[0].model].source}
+    bundle = Manifest(
+        study=plan.study, sessions=plan.sessions, engines=engines, elsewhere=elsewhere
+    )
+    made = job(bundle)
+    kubernetes_validate.validate(made, KUBERNETES, strict=True)
+    pod = made["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"] == "vllm/vllm-openai:v0.26.0"
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 1}
+    assert pod["restartPolicy"] == "OnFailure" and pod["terminationGracePeriodSeconds"] >= 60
+    places = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {"/dev/shm", "/bundles", "/models"} == places
+    assert "big=/models/big" in container["args"]
 
 
 def test_kserves_template_gets_the_words_that_it_does_not_know_itself(project: Project) -> None:
