@@ -7,11 +7,14 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 import yaml
+from moto.server import ThreadedMotoServer
 
 from tests.workspace import Workspace
 
@@ -219,11 +222,33 @@ def test_a_sweep_is_queued_and_two_at_once_keep_their_servers_apart(baseline: Wo
     assert ttft[1] > ttft[2] > _ttft_at_8(baseline, "main")
 
 
-def test_a_clone_that_pulls_has_nothing_to_do(baseline: Workspace, tmp_path: Path) -> None:
-    baseline.check("dvc", "remote", "add", "--default", "storage", str(tmp_path / "remote"))
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    """The URL of an S3 server on this machine, with an empty bucket `runs`."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    url = "http://{}:{}".format(*server.get_host_and_port())
+    boto3.client("s3", endpoint_url=url, region_name="us-east-1", **SECRETS).create_bucket(
+        Bucket="runs"
+    )
+    yield url
+    server.stop()
+
+
+SECRETS = {"aws_access_key_id": "someone", "aws_secret_access_key": "secret"}
+
+
+def test_a_clone_that_pulls_from_a_bucket_has_nothing_to_do(
+    baseline: Workspace, bucket: str, tmp_path: Path
+) -> None:
+    secrets = {name.upper(): value for name, value in SECRETS.items()}
+    baseline.environment = {**baseline.environment, **secrets}
+    baseline.check("dvc", "remote", "add", "--default", "storage", "s3://runs/servetune")
+    baseline.check("dvc", "remote", "modify", "storage", "endpointurl", bucket)
     baseline.commit("A remote")
     baseline.check("dvc", "push")
     clone = _clone(baseline, tmp_path / "clone")
+    clone.environment = baseline.environment
     clone.check("dvc", "pull")
     assert "Nothing to be done" in clone.dry_run()
     assert "didn't change, skipping" in clone.check("dvc", "repro")
