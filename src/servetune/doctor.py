@@ -12,7 +12,7 @@ from pyarrow.parquet import read_table
 from pydantic import BaseModel
 
 from servetune.engines.environments import BuiltEngine, cache_root
-from servetune.errors import UserError
+from servetune.errors import DamagedError, UserError
 from servetune.files import read_model, sha256
 from servetune.models.make import MANIFEST
 from servetune.plan.planned import Plan
@@ -91,7 +91,7 @@ def _check(path: Path, check: Callable[[Path], object]) -> Broken | None:
     try:
         check(path)
     except (UserError, OSError, ValueError, ArrowException, AttributeError) as error:
-        why = str(error).removeprefix(f"{path}: ").removesuffix("; run: servetune doctor --fix")
+        why = error.why if isinstance(error, DamagedError) else str(error)
         is_model = path.name == MANIFEST
         return Broken(path, " ".join(why.split())[:200], path.parent if is_model else path)
     return None

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 _LONGEST_LINE = 2000
 
@@ -12,6 +13,14 @@ class UserError(Exception):
     def __str__(self) -> str:
         line = printable(super().__str__())
         return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
+
+
+class DamagedError(UserError):
+    """A file of the project's own that is not as it was written."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: damaged: {why}; run: servetune doctor --fix")
+        self.path, self.why = path, why
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from servetune.errors import UserError
+from servetune.errors import DamagedError, UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,24 +40,22 @@ def read_model(path: Path, model: type[M]) -> M:
 
     Raises:
         FileNotFoundError: there is none.
-        UserError: it is cut, is no JSON, or holds something else than `model`.
+        DamagedError: it is cut, is no JSON, or holds something else than `model`.
     """
     try:
         return model.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise
     except (OSError, ValidationError) as error:
-        raise damaged(path, error) from None
+        raise DamagedError(path, _why(error)) from None
 
 
-def damaged(path: Path, error: Exception) -> UserError:
-    """Return the one line for a file of ours that is not as it was written."""
-    why = str(error)
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        why = f"{place}: {first['msg']}" if place else first["msg"]
-    return UserError(f"{path}: damaged: {why}; run: servetune doctor --fix")
+def _why(error: OSError | ValidationError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
 
 
 @contextmanager
@@ -105,6 +103,20 @@ def text_of(content: bytes, name: str) -> str:
         raise UserError(
             f"{name}: line {line}: not text in UTF-8 (byte {error.start}); save it as UTF-8"
         ) from None
+
+
+def json_of(text: str, name: str) -> Any:
+    """Parse JSON.
+
+    Raises:
+        UserError: it is none; the message begins with `name` and the line.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{name}: line {error.lineno}: not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{name}: not JSON: {error}") from None
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from servetune.bundle.manifest import MANIFEST, Manifest
-from servetune.errors import UserError
+from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
 from servetune.plan.identity import digest, digest_of
 from servetune.plan.make import loads_of, serving_of
@@ -101,10 +101,12 @@ def read_arrived(folder: Path, archive: Path) -> Arrived:
         )
     except FileNotFoundError:
         raise UserError(f"{archive}: not the results of a bundle: it has no {MANIFEST}") from None
-    except UserError as error:
+    except DamagedError as error:
         # What is unpacked is gone by the time that this is read.
-        told = str(error).replace(f"{folder}/", "").removesuffix("; run: servetune doctor --fix")
-        raise UserError(f"{archive}: {told}") from None
+        member = error.path.relative_to(folder)
+        raise UserError(f"{archive}: {member}: damaged: {error.why}") from None
+    except UserError as error:
+        raise UserError(f"{archive}: {str(error).replace(f'{folder}/', '')}") from None
 
 
 def _check_ids(session: Session, manifest: Manifest) -> None:

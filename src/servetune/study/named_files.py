@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
-from servetune.files import read_given
+from servetune.files import json_of, read_given
 from servetune.study.datasets import FromFile
 from servetune.study.engines import EnginePython
 from servetune.study.models import LocalPath, ModelSource, Quantized, Shape
@@ -76,13 +76,7 @@ def _check_model(source: ModelSource, root: Path, is_served: bool) -> None:
 
 
 def _check_config(path: Path, root: Path, required: bool) -> None:
-    text = read_given(root / path, str(path), LARGEST_CONFIG)
-    try:
-        config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}: line {error.lineno}: not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not JSON: {error}") from None
+    config = json_of(read_given(root / path, str(path), LARGEST_CONFIG), str(path))
     if not isinstance(config, dict):
         raise UserError(f"{path}: expected a JSON object, as the config.json of a checkpoint")
     nested = config.get("text_config")

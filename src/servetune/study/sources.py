@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter
 
 from servetune.errors import UserError
-from servetune.files import open_given, text_of
+from servetune.files import json_of, open_given, text_of
 from servetune.study.datasets import (
     Dataset,
     FileDataset,
@@ -252,13 +252,7 @@ def _entries(path: Path, text: str) -> Iterator[Any]:
         lines = json_lines(path, text, _ANYTHING, _SHAREGPT_EXPECTED)
         yield from (entry for _, entry in lines)
         return
-    try:
-        entries = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}: line {error.lineno}: not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not JSON: {error}") from None
-    yield from entries
+    yield from json_of(text, str(path))
 
 
 def _pairs(entry: Any) -> list[tuple[str, str]]:
