@@ -130,7 +130,10 @@ def tables(plan: PlanFile = None) -> None:
 
 @app.command()
 def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
-    """Render summary.html and summary.md from the plan's tables."""
+    """Render summary.html and summary.md from the plan's tables.
+
+    A part that cannot be made is marked in its place, and told; the exit code stays 0.
+    """
     from servetune.report.html import render_html
     from servetune.report.markdown import render_markdown
     from servetune.report.measured import read_measured
@@ -140,7 +143,9 @@ def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
     measured = read_measured(the_plan, ROOT)
     write_text(out / "summary.html", render_html(measured))
     write_text(out / "summary.md", render_markdown(measured))
-    write_stamp(out / "summary.sha256", report_digest(the_plan, ROOT))
+    write_stamp(out / "summary.sha256", report_digest(the_plan, ROOT), measured.lacks)
+    for line in measured.lacks:
+        print(f"servetune: {line}", file=sys.stderr)
 
 
 @app.command()
@@ -149,8 +154,10 @@ def show(plan: PlanFile = None) -> None:
     import pandas as pd
     from rich.console import Console
 
+    from servetune.analysis.wording import plural
     from servetune.report.capacity.words import read_searched
     from servetune.report.terminal import render_terminal
+    from servetune.tables.freshness import notes_of
 
     the_plan = read_plan(plan, ROOT)
     path = ROOT / "results" / the_plan.study / "load_points.parquet"
@@ -160,7 +167,9 @@ def show(plan: PlanFile = None) -> None:
     searched = read_searched(path.parent)
     answers = pd.read_parquet(path.with_name("quality.parquet"))
     Console().print(render_terminal(the_plan, pd.read_parquet(path), searched, answers))
-    print("The report: reports/summary.html")
+    lacks = notes_of(Path("reports", "summary.sha256"))
+    but = f", but {plural(len(lacks), 'part')} could not be made, marked there" if lacks else ""
+    print(f"The report: reports/summary.html{but}")
 
 
 @app.command()

@@ -28,6 +28,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def reason_of(error: Exception) -> str:
+    """Return an error's type and text in one line."""
+    return printable(f"{type(error).__name__}: {error}")[:300]
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """Return `; did you mean X?` for the valid name closest to `name`, or an empty string."""
     close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)

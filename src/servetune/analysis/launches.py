@@ -30,7 +30,7 @@ def launch_values(
     kept = ok[[*about, *PLACE[:2], "completed_requests"]]
     parts = [kept.assign(metric=name, value=numbers(ok[name])) for name in metrics]
     long = pd.concat(parts, ignore_index=True)
-    long = long[long["value"] > 0].reset_index(drop=True)
+    long = long[long["value"].between(0, np.inf, inclusive="neither")].reset_index(drop=True)
     long["log_value"] = np.log(long["value"])
     long["request_variance"] = _request_variances(long, quantiles)
     return long.drop(columns="completed_requests")

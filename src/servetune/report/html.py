@@ -18,23 +18,44 @@ from markupsafe import Markup
 
 from servetune.analysis import wording
 from servetune.engines.environments import cache_root
+from servetune.errors import reason_of
 from servetune.files import write_text
 from servetune.report import provenance, verdicts
 from servetune.report.marks import POOR
 from servetune.report.measured import Measured
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
 from servetune.report.quality.words import estimate
-from servetune.report.section import sections
+from servetune.report.section import Section, sections, unmade
 
 HERE = Path(__file__).parent
 CHARTS_VEGA_LITE = "6.4"
 
 
 def render_html(measured: Measured) -> str:
-    """Render the report as one self-contained page."""
+    """Render the report as one self-contained page.
+
+    A section whose template raises is marked.
+    """
+    made = sections(measured)
+    try:
+        return _page(measured, made)
+    except Exception:
+        whole = [_renderable(measured, section) for section in made]
+        measured.lacks.extend(line for s in whole if s not in made for line in s.lacks)
+        return _page(measured, whole)
+
+
+def _renderable(measured: Measured, section: Section) -> Section:
+    try:
+        _page(measured, [section])
+        return section
+    except Exception as error:
+        return unmade(section.anchor, reason_of(error))
+
+
+def _page(measured: Measured, shown: list[Section]) -> str:
     plan, table, sessions = measured.plan, measured.table, measured.sessions
     looks = styles(plan.variants, plan.baseline)
-    shown = sections(measured)
     scripts = [bundle(), (HERE / "page.js").read_text(encoding="utf-8")]
     return (
         _environment()
@@ -43,7 +64,7 @@ def render_html(measured: Measured) -> str:
             plan=plan,
             sections=shown,
             anchors={section.anchor for section in shown},
-            charts={name: spec for s in shown for name, spec in s.charts.items() if spec},
+            charts={name: spec for section in shown for name, spec in section.drawn.items()},
             legend=looks,
             looks={look.variant: index for index, look in enumerate(looks)},
             themes={theme: vega_config(theme, looks) for theme in TOKENS},

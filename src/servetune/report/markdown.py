@@ -1,6 +1,8 @@
 """`summary.md`: the report in what fits a comment on a pull request."""
 
+from servetune.errors import reason_of
 from servetune.report.gfm import text
+from servetune.report.lacks import lack
 from servetune.report.measured import Measured
 from servetune.report.notes import notes
 from servetune.report.section import Fit, Section, sections
@@ -26,7 +28,19 @@ def _document(measured: Measured, made: list[Section], fit: Fit) -> str:
         f"## servetune: {text(measured.plan.study)}",
         f"**{text(measured.plan.question)}**",
         *(f"> {text(note)}" for note in notes(measured)),
-        *(section.markdown(fit) for section in made),
+        *(_block(measured, section, fit) for section in made),
         None if fit == Fit() else "_Shortened; summary.html holds all._",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _block(measured: Measured, section: Section, fit: Fit) -> str | None:
+    """Write a section, or what of it could not be made."""
+    try:
+        written = section.markdown(fit)
+        lacks = section.marks
+    except Exception as error:
+        written, lacks = None, [lack(f"The section {section.title}", reason_of(error))]
+        measured.lacks.extend(line for line in lacks if line not in measured.lacks)
+    blocks = [*(f"> {text(line)}." for line in lacks), written]
+    return "\n\n".join(block for block in blocks if block)

@@ -1,6 +1,6 @@
 """What a study measured, as both forms of the report take it, and what both make of it first."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class Measured:
         published: what others measured, to stand beside it.
         searched: what searches for the capacity found.
         answers: a row a variant, as `servetune.tables.quality.qualities` makes it.
+        lacks: what could not be made of it so far, a line each, as the renderings find out.
     """
 
     plan: Plan
@@ -52,6 +53,7 @@ class Measured:
     published: Published | None = None
     searched: capacity.Searched | None = None
     answers: pd.DataFrame | None = None
+    lacks: list[str] = field(default_factory=list)
 
     @cached_property
     def points(self) -> pd.DataFrame:
@@ -161,6 +163,11 @@ class Measured:
     def failing(self) -> dict[str, str]:
         """The variants that break a bound of quality, with what they break."""
         return failing(self.plan, self.answers)
+
+    def without(self, measurements: set[str]) -> "Measured":
+        """Return it without some measurements."""
+        table = self.table[~self.table["measurement"].isin(measurements)]
+        return replace(self, table=table, lacks=[])
 
     def _of_points(self, rows: pd.DataFrame) -> pd.DataFrame:
         return rows[rows["measurement"].isin(self.points["measurement"])]

@@ -5,13 +5,17 @@ what was measured, and a template if it shows more than `Plain`; then name the f
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 
+from servetune.analysis.wording import where_of
+from servetune.errors import reason_of
 from servetune.report.grammar import Spec
+from servetune.report.lacks import UNDRAWN, lack
 from servetune.report.measured import Measured
 from servetune.report.table import Table
+from servetune.tables.frames import records_of
 
 ORDER = (
     *("answer", "capacity", "quality", "latency", "tradeoff", "batch", "turns", "effects"),
@@ -20,6 +24,9 @@ ORDER = (
     *("commands", "setup", "reproduce", "glossary"),
 )
 """The folders in the order of their sections, on the page and in the Markdown."""
+
+MOST_TRIES = 50
+"""How often a section is made to find the measurements on which it raises."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class Section:
         charts: its charts by name; None where there is nothing to draw.
         markdown: writes it as far as it fits, or None where the Markdown leaves it out.
         link: a shorter title for the contents.
+        lacks: what it lacks because that could not be made, a line each.
+        is_made: False of the place of a section that could not be made at all.
     """
 
     anchor: str
@@ -62,6 +71,8 @@ class Section:
     charts: Mapping[str, Spec | None] = field(default_factory=dict)
     markdown: Callable[[Fit], str | None] = lambda fit: None
     link: str = ""
+    lacks: tuple[str, ...] = ()
+    is_made: bool = True
 
     @property
     def template(self) -> str:
@@ -69,9 +80,88 @@ class Section:
         own = f"{self.anchor.replace('-', '_')}/section.html.j2"
         return "plain.html.j2" if isinstance(self.words, Plain) else own
 
+    @property
+    def drawn(self) -> dict[str, Spec]:
+        """Its charts that could be drawn."""
+        return {name: spec for name, spec in self.charts.items() if spec and UNDRAWN not in spec}
+
+    @property
+    def marks(self) -> list[str]:
+        """What it lacks, its charts included, a line each."""
+        charts = [(n, spec[UNDRAWN]) for n, spec in self.charts.items() if spec and UNDRAWN in spec]
+        return [*self.lacks, *(lack(f"The chart {name}", reason) for name, reason in charts)]
+
 
 @lru_cache(maxsize=1)
 def sections(measured: Measured) -> list[Section]:
-    """Make the sections that have something to show, in their order; the last are remembered."""
-    made = (import_module(f"{__package__}.{name}.section").section(measured) for name in ORDER)
-    return [section for section in made if section is not None]
+    """Make the sections that have something to show, in their order; the last are remembered.
+
+    One that raises is made without the measurements on which it does; if that does not help, its
+    place is marked.
+    """
+    made = [section for name in ORDER if (section := _made(name, measured))]
+    for section in made:
+        measured.lacks.extend(section.marks)
+    return made
+
+
+def unmade(anchor: str, reason: str) -> Section:
+    """Return the place of a section that could not be made."""
+    title = anchor.replace("-", " ").capitalize()
+    return Section(anchor, title, lacks=(lack(f"The section {title}", reason),), is_made=False)
+
+
+def _made(name: str, measured: Measured) -> Section | None:
+    def make(of: Measured) -> Section | None:
+        made: Section | None = import_module(f"{__package__}.{name}.section").section(of)
+        return made
+
+    section, reason = _tried(make, measured)
+    if reason is None:
+        return section
+    breaking = _breaking(make, measured)
+    if breaking and len(breaking) < len(measured.table):
+        left, still = _tried(make, measured.without(set(breaking)))
+        if left and still is None:
+            named = measured.table[measured.table["measurement"].isin(breaking)]
+            places = (
+                f"{where_of(row)} of {row['variant']}, repeat {row['repeat']}"
+                for row in records_of(named)
+            )
+            lacks = tuple(lack(f"{left.title}: the part of {place}", reason) for place in places)
+            return replace(left, lacks=(*left.lacks, *lacks))
+    return section or unmade(name.replace("_", "-"), reason)
+
+
+def _tried(
+    make: Callable[[Measured], Section | None], measured: Measured
+) -> tuple[Section | None, str | None]:
+    """Make a section; with the reason if it, or a chart of it, could not be made."""
+    try:
+        section = make(measured)
+    except Exception as error:
+        return None, reason_of(error)
+    charts = section.charts.values() if section else ()
+    return section, next((spec[UNDRAWN] for spec in charts if spec and UNDRAWN in spec), None)
+
+
+def _breaking(make: Callable[[Measured], Section | None], measured: Measured) -> list[str]:
+    """Return the measurements each of which breaks a section, found by halving.
+
+    None of them where they are too many: then it is the section that is at fault.
+    """
+    found: list[str] = []
+    ahead = [list(measured.table["measurement"])]
+    for _ in range(MOST_TRIES):
+        if not ahead:
+            return found
+        some = ahead.pop()
+        others = set(measured.table["measurement"]) - set(some)
+        if _tried(make, measured.without(others))[1] is None:
+            continue
+        half = len(some) // 2
+        if half:
+            ahead += [some[half:], some[:half]]
+        else:
+            found += some
+    return []

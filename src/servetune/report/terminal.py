@@ -1,6 +1,6 @@
 """The short tables at the end of a run."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pandas as pd
 from rich import box
@@ -10,9 +10,11 @@ from rich.text import Text
 
 from servetune.analysis.comparison import compare
 from servetune.analysis.wording import TIMES, inside, number, place_of, ratio
+from servetune.errors import reason_of
 from servetune.metrics import METRICS
 from servetune.plan.planned import Plan
 from servetune.report.capacity import words as slo
+from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, dummies, marked
 from servetune.report.quality import words as quality
 from servetune.tables.frames import declared, grouped, records_of
@@ -30,15 +32,29 @@ def render_terminal(
 
     Below them stands why a search failed, and what is wrong with the quality of a variant.
     """
-    found = slo.found(plan, searched) if searched else []
     points, dummy = declared(table), dummies(table)
-    tables = [
-        *([_load_points(plan, points, dummy)] if len(points) else []),
-        *([_capacities(found, dummy)] if found else []),
-    ]
-    notes = [*slo.failures(found), *quality.warnings(plan, answers)]
-    said = map(Text, [DUMMY, *notes] if dummy else notes)
-    return Group(Text(f"{plan.study}: {plan.question}", style="italic"), *tables, *said)
+
+    def found() -> list[slo.Found]:
+        return slo.found(plan, searched) if searched else []
+
+    parts: dict[str, Callable[[], list[Table] | list[str]]] = {
+        "The table of load points": lambda: (
+            [_load_points(plan, points, dummy)] if len(points) else []
+        ),
+        "The table of capacities": lambda: [_capacities(of, dummy)] if (of := found()) else [],
+        "The notes": lambda: [
+            *([DUMMY] if dummy else []),
+            *slo.failures(found()),
+            *quality.warnings(plan, answers),
+        ],
+    }
+    shown: list[Table | Text] = [Text(f"{plan.study}: {plan.question}", style="italic")]
+    for name, make in parts.items():
+        try:
+            shown += [Text(made) if isinstance(made, str) else made for made in make()]
+        except Exception as error:
+            shown.append(Text(lack(name, reason_of(error))))
+    return Group(*shown)
 
 
 def _table(texts: Iterable[str], numbers: Iterable[str]) -> Table:

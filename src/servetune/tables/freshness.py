@@ -57,7 +57,7 @@ def wanted(stamp: str, digest: str) -> Wanted:
     content, it makes Snakemake run it with or without a memory of earlier runs.
     """
     path = Path(".servetune", f"{Path(stamp).name}.wanted")
-    had = Path(stamp).read_text().strip() if Path(stamp).is_file() else "nothing"
+    had = Path(stamp).read_text().partition("\n")[0] if Path(stamp).is_file() else "nothing"
     is_current = had == digest
     if not is_current or not path.is_file():
         # Named by what it replaces too: records that were forgotten all together leave the digest
@@ -66,9 +66,14 @@ def wanted(stamp: str, digest: str) -> Wanted:
     return Wanted(str(path), is_current)
 
 
-def write_stamp(stamp: Path, digest: str) -> None:
-    """Leave the digest of what a step was given."""
-    write_text(stamp, digest + "\n")
+def write_stamp(stamp: Path, digest: str, notes: Iterable[str] = ()) -> None:
+    """Leave the digest of what a step was given, and notes on what it made, a line each."""
+    write_text(stamp, "".join(f"{line}\n" for line in (digest, *notes)))
+
+
+def notes_of(stamp: Path) -> list[str]:
+    """Return the notes that a step left with its stamp."""
+    return stamp.read_text().splitlines()[1:] if stamp.is_file() else []
 
 
 def _records(plan: Plan, root: Path) -> list[Path]:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from servetune.analysis.findings import rules
 from servetune.analysis.roofline.attained import Attained, Engine, Row, attain
+from servetune.errors import reason_of
 from servetune.records.sessions import Ceilings, SessionRecord
 from servetune.tables.frames import grouped, known, records_of
 
@@ -130,7 +131,8 @@ class Finding:
 
     `evidence` is what was seen, a name and a value; `attempts` what to try; `gain` the factor by
     which the best attempt may make requests faster or more, by which findings are ranked; `chart`
-    the section of the report that shows it.
+    the section of the report that shows it. `is_lack`: the rule raised, and the title
+    is the error.
     """
 
     title: str
@@ -138,6 +140,7 @@ class Finding:
     attempts: tuple[str, ...]
     gain: float
     chart: str
+    is_lack: bool = False
 
 
 @dataclass(frozen=True)
@@ -178,8 +181,18 @@ def all_rules() -> dict[str, Rule]:
 
 
 def find(case: Case) -> dict[str, Finding]:
-    """Return the findings of one load point by the rule that found them."""
-    return {name: finding for name, rule in all_rules().items() if (finding := rule(case))}
+    """Return the findings of one load point by the rule that found them.
+
+    A rule that raises gives a finding of its error.
+    """
+    return {name: found for name, rule in all_rules().items() if (found := _apply(rule, case))}
+
+
+def _apply(rule: Rule, case: Case) -> Finding | None:
+    try:
+        return rule(case)
+    except Exception as error:
+        return Finding(reason_of(error), evidence=(), attempts=(), gain=0.0, chart="", is_lack=True)
 
 
 def findings(cases: Iterable[Case]) -> list[Told]:

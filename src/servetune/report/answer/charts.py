@@ -23,10 +23,12 @@ from servetune.report.grammar import (
     spec,
     tooltip,
 )
+from servetune.report.lacks import drawing
 from servetune.report.verdicts import interval
 from servetune.tables.frames import known, records_of
 
 
+@drawing
 def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: str) -> Spec | None:
     """Draw the ratios to the baseline, one row a load point; None if there is no ratio."""
     rows = [
@@ -57,6 +59,7 @@ def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: st
     )
 
 
+@drawing
 def forest(judgement: Judgement, variants: list[str], metric: str, title: str) -> Spec | None:
     """Draw each ratio with its interval, and the runs behind it as dots; None without intervals.
 

@@ -23,6 +23,7 @@ from servetune.report.grammar import (
     spec,
     tooltip,
 )
+from servetune.report.lacks import drawing
 from servetune.tables.frames import known, records_of
 
 SELECTED = "datum.where === objective && indexof(hidden, datum.variant) < 0"
@@ -40,6 +41,7 @@ def drawn(
     }
 
 
+@drawing
 def capacity(results: list[Found], variants: list[str], over: str) -> Spec | None:
     """Draw each capacity with its interval, a band a tier; None without a result."""
     answered = [each for each in results if each.row["over"] == over and not each.has_no_answer]
@@ -107,6 +109,7 @@ def observations(searched: Searched, table: pd.DataFrame) -> list[dict[str, Any]
     ]
 
 
+@drawing
 def violations(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     """Draw the share of requests that violate an objective against the load, and what is allowed.
 
@@ -138,6 +141,7 @@ def violations(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     return _against_load(rows, limits, y, variants, "Violations", "Share of requests that violate")
 
 
+@drawing
 def latency(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     """Draw the percentile that an objective limits against the load; None without a percentile."""
     seen = [row for row in seen if row["latency"] is not None]
@@ -153,6 +157,7 @@ def latency(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     return _against_load(rows, limits, y, variants, "Latency", "Percentile of latency")
 
 
+@drawing
 def goodput(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     """Draw the requests a second that keep to an objective against the load.
 

@@ -3,6 +3,7 @@
 from servetune.analysis.findings.gather import Told, findings
 from servetune.analysis.wording import plural
 from servetune.report.gfm import bullets, text
+from servetune.report.lacks import lack
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 
@@ -15,7 +16,19 @@ def section(measured: Measured) -> Section | None:
     told = findings(measured.cases)
     if not told:
         return None
-    return Section("findings", "Findings", told, markdown=lambda fit: _markdown(told))
+    made = [each for each in told if not each.finding.is_lack]
+    lacks = (
+        lack(f"The finding {each.rule} of {each.seen_at}", each.finding.title)
+        for each in told
+        if each.finding.is_lack
+    )
+    return Section(
+        "findings",
+        "Findings",
+        made,
+        markdown=lambda fit: _markdown(made) if made else None,
+        lacks=tuple(lacks),
+    )
 
 
 def _markdown(told: list[Told]) -> str:

@@ -8,6 +8,7 @@ from servetune.analysis.comparison import compare_kv_cache
 from servetune.analysis.wording import TIMES, number, ratio, whole
 from servetune.report.gfm import table_of
 from servetune.report.grammar import Spec, data, distinct, layered, look, says, shown, spec, tooltip
+from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
@@ -45,6 +46,7 @@ def _tokens(row: dict[str, Any]) -> str:
     return f"{whole(least)} to {whole(most)}" if most and most > least else whole(least)
 
 
+@drawing
 def _chart(sizes: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     """Draw the size of each variant's KV cache in tokens; None if no server told it."""
     rows = [

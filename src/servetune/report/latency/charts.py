@@ -8,6 +8,7 @@ import pandas as pd
 
 from servetune.analysis.wording import number, where_of
 from servetune.report.grammar import Spec, at_place, curves, heaviest, log_ticks, says, short, spec
+from servetune.report.lacks import drawing
 from servetune.tables.frames import first_of
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E latency"}
@@ -19,6 +20,7 @@ POINTS_AT_MOST = 8_000
 _SHARES = [0, 0.25, 0.5, 0.75, 0.9, 1]
 
 
+@drawing
 def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> Spec | None:
     """Draw the distribution of a latency: a curve a measurement, share of requests below a value.
 

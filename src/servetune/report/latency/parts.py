@@ -20,6 +20,7 @@ from servetune.report.grammar import (
     short,
     spec,
 )
+from servetune.report.lacks import drawing
 from servetune.report.table import Cell, Name, Table
 from servetune.tables.frames import grouped
 
@@ -60,6 +61,7 @@ def placed(cases: Iterable[Case], variants: list[str]) -> list[Placed]:
     return sorted(made, key=lambda each: (places.index(each.where), variants.index(each.variant)))
 
 
+@drawing
 def stack(made: list[Placed], variants: list[str], latency: str, where: str) -> Spec | None:
     """Draw the parts of a latency as a bar a variant; `where` is shown first. None without any."""
     rows: list[dict[str, Any]] = [

@@ -8,6 +8,7 @@ import pandas as pd
 from servetune.analysis.wording import TIMES
 from servetune.plan.planned import Plan
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
+from servetune.report.lacks import drawing
 from servetune.report.quality.words import bounds, estimate
 from servetune.tables.frames import known, records_of
 
@@ -18,6 +19,7 @@ DRAWN = {
 """Title, axis and format of the axis of what has an interval."""
 
 
+@drawing
 def intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -> Spec | None:
     """Draw each variant's interval, and the bound; None where no variant has a ratio."""
     title, axis, form = DRAWN[name]

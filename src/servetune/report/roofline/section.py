@@ -8,6 +8,7 @@ from servetune.analysis.findings.gather import Case
 from servetune.analysis.wording import number, share, where_of
 from servetune.records.sessions import Ceilings
 from servetune.report.grammar import Spec, data, layered, points, says, short, shown, spec
+from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 
@@ -40,6 +41,7 @@ def _ceilings(cases: list[Case]) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+@drawing
 def _chart(placed: list[Case], variants: list[str]) -> Spec:
     """Draw achieved against possible FLOPs a second over FLOPs a byte, of decode."""
     rows = [

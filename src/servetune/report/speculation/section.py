@@ -20,6 +20,7 @@ from servetune.report.grammar import (
     says,
     spec,
 )
+from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.speculation.words import interval, sentences, synthetic
@@ -93,6 +94,7 @@ def _until(batch: int | None) -> str:
     return "always" if batch is None else "never" if batch == 1 else f"batch {batch - 1}"
 
 
+@drawing
 def _chart(table: pd.DataFrame, variants: list[str]) -> Spec | None:
     """Draw the share of draft tokens accepted at each position; None where none was told."""
     ok = table[table["status"] == "ok"]

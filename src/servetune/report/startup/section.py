@@ -7,6 +7,7 @@ import altair as alt
 from servetune.analysis.findings.gather import Case
 from servetune.analysis.wording import number, whole
 from servetune.report.grammar import Spec, data, distinct, layered, points, says, shown, spec
+from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Cell, Name, Table
@@ -69,6 +70,7 @@ def _starts(served: list[Case]) -> list[dict[str, Any]]:
     return list(starts.values())
 
 
+@drawing
 def _chart(starts: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     """Draw where the time of each start went; None where no server told it."""
     rows = [

@@ -20,6 +20,7 @@ from servetune.report.grammar import (
     short,
     spec,
 )
+from servetune.report.lacks import drawing
 from servetune.tables.frames import records_of
 
 MOST_ROWS = 10_000
@@ -81,6 +82,7 @@ def drawn(samples: pd.DataFrame) -> dict[str, Spec | None]:
     return {f"timeline-{name}": _chart(samples, bands, *of) for name, of in charts.items()}
 
 
+@drawing
 def _chart(
     samples: pd.DataFrame, bands: Rows, columns: dict[str, str], title: str, form: str
 ) -> Spec | None:

@@ -8,6 +8,7 @@ import pandas as pd
 from servetune.analysis.wording import is_batch, number
 from servetune.metrics import PERCENTILES
 from servetune.report.grammar import Spec, data, distinct, hiding, layered, look, points, says, spec
+from servetune.report.lacks import drawing
 from servetune.report.latency.charts import LATENCIES
 from servetune.report.measured import Measured
 from servetune.report.section import Section
@@ -37,6 +38,7 @@ def section(measured: Measured) -> Section | None:
     return Section("tradeoff", "Throughput against latency", words, charts)
 
 
+@drawing
 def _chart(
     table: pd.DataFrame, compared: list[dict[str, Any]], variants: list[str], latency: str
 ) -> Spec | None:

@@ -9,6 +9,7 @@ import pandas as pd
 from servetune.analysis.wording import number, share, where_of, whole
 from servetune.report.gfm import table_of
 from servetune.report.grammar import Spec, at_place, curves, heaviest, places_of, says, short, spec
+from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
@@ -88,6 +89,7 @@ def _first_and_last(group: pd.DataFrame) -> list[Cell]:
     ]
 
 
+@drawing
 def _chart(by_turn: pd.DataFrame, variants: list[str], metric: str) -> Spec | None:
     """Draw a metric over the turn of the conversations, a line a variant; None if not known."""
     known_rows = by_turn[by_turn[metric].notna()]
