@@ -21,8 +21,9 @@ def unless_missing():
         "all",
         "render_report",
     }
-    if asked and (lines := missing(PLAN, Path())):
-        sys.exit("\n".join(lines))
+    with one_line():
+        if asked and (lines := missing(PLAN, Path())):
+            sys.exit("\n".join(lines))
 
 
 onstart:

@@ -1,5 +1,6 @@
 """The `servetune` command: a subcommand per step, so that you can run each by hand."""
 
+import errno
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from servetune.errors import UserError
-from servetune.files import write_text
+from servetune.errors import UserError, printable
+from servetune.files import read_table, write_text
 from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
@@ -24,13 +25,23 @@ PlanFile = Annotated[
 ]
 
 
+OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
+"""What a disk answers when it is full, read-only, another user's or broken."""
+
+
 class _OneLineErrors(TyperGroup):
     def invoke(self, context: Any) -> Any:
         try:
             return super().invoke(context)
         except UserError as error:
-            print(f"servetune: {error}", file=sys.stderr)
-            raise SystemExit(2) from None
+            line = str(error)
+        except OSError as error:
+            if error.errno not in OF_A_DISK:
+                raise
+            at = f"{error.filename}: " if error.filename else ""
+            line = printable(f"{at}{error.strerror}")
+        print(f"servetune: {line}", file=sys.stderr)
+        raise SystemExit(2)
 
 
 app = typer.Typer(
@@ -151,7 +162,6 @@ def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
 @app.command()
 def show(plan: PlanFile = None) -> None:
     """Print the plan's results as a short table, and where the report is."""
-    import pandas as pd
     from rich.console import Console
 
     from servetune.analysis.wording import plural
@@ -165,8 +175,8 @@ def show(plan: PlanFile = None) -> None:
         print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
         return
     searched = read_searched(path.parent)
-    answers = pd.read_parquet(path.with_name("quality.parquet"))
-    Console().print(render_terminal(the_plan, pd.read_parquet(path), searched, answers))
+    answers = read_table(path.with_name("quality.parquet"))
+    Console().print(render_terminal(the_plan, read_table(path), searched, answers))
     lacks = notes_of(Path("reports", "summary.sha256"))
     but = f", but {plural(len(lacks), 'part')} could not be made, marked there" if lacks else ""
     print(f"The report: reports/summary.html{but}")
@@ -218,22 +228,14 @@ def retry(
 @app.command()
 def doctor(
     fix: Annotated[
-        bool, typer.Option("--fix", help="Set broken files aside; the next run makes them again.")
+        bool, typer.Option("--fix", help="Set broken files aside and remove what is half-written.")
     ] = False,
 ) -> None:
     """Check every file that the project wrote: results, models, datasets, cache."""
-    from servetune.doctor import check_files, set_aside
+    from servetune.doctor import examine
 
-    checked = list(check_files(ROOT))
-    broken = [found for found in checked if found]
-    for found in broken:
-        print(f"{found.path}: {found.why}")
-    print(f"{len(checked)} files checked, {len(broken)} broken")
-    if broken and not fix:
-        print("run: servetune doctor --fix")
+    if not examine(ROOT, fix):
         raise SystemExit(1)
-    for path, to in set_aside(broken, ROOT):
-        print(f"set aside: {path} as {to}")
 
 
 @app.command()

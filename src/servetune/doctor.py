@@ -1,28 +1,37 @@
 """Broken files in results, data and cache: found, and set aside so that they are made again."""
 
 import json
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 
-from pyarrow import ArrowException
-from pyarrow.parquet import read_table
+import psutil
 from pydantic import BaseModel
 
 from servetune.engines.environments import BuiltEngine, cache_root
-from servetune.errors import DamagedError, UserError
-from servetune.files import read_model, sha256
-from servetune.models.make import MANIFEST
+from servetune.errors import DamagedError, UserError, printable
+from servetune.files import left_by, read_model, read_table, sha256
+from servetune.models.make import MANIFEST, ModelManifest
 from servetune.plan.planned import Plan
-from servetune.records.measurements import read_measurement, read_search
+from servetune.records.measurements import SearchRecord, read_measurement, read_search
 from servetune.records.quality import read_quality
-from servetune.records.sessions import Ceilings, Launch, read_session
+from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_session
 from servetune.sessions.retry import naming
 from servetune.workloads.datasets import read_requests
 
 BROKEN = Path(".servetune", "broken")
+
+MEASURED = ("records", "searches", "quality")
+"""The folders of what sessions and searches name."""
+
+
+WRITTEN = (".servetune", "bundles", "data", "reports", "results")
+"""The folders of a project that it writes to."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +45,40 @@ class Broken:
 
 def _record(read: Callable[[Path], BaseModel], kind: str) -> Callable[[Path], None]:
     def check(path: Path) -> None:
-        named = getattr(read(path), kind)
+        record = read(path)
+        named = getattr(record, kind)
         if named != path.stem:
             raise ValueError(f"it is the record of {named}")
+        if isinstance(record, SessionRecord | SearchRecord):
+            results = path.parents[1]
+            for id in record.measurements:
+                if not any(os.path.lexists(results / kind / f"{id}.json") for kind in MEASURED):
+                    raise ValueError(f"the record of {id}, which it names, is gone")
 
     return check
 
 
 def _json(path: Path) -> None:
-    if not isinstance(json.loads(path.read_bytes()), dict):
+    if not isinstance(json.loads(path.read_bytes(), parse_constant=_refuse), dict):
         raise ValueError("no JSON object")
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"holds {constant}, which is no number")
+
+
 def _model(path: Path) -> None:
-    for name, digest in json.loads(path.read_bytes()).get("sha256", {}).items():
+    manifest = read_model(path, ModelManifest)
+    for name, digest in manifest.sha256.items():
+        if "/" in name or not (path.parent / name).is_file():
+            raise ValueError(f"{name} is gone")
         if sha256(path.parent / name) != digest:
             raise ValueError(f"{name} has changed since it was made")
+
+
+def _stamp(path: Path) -> None:
+    if not re.match(r"[0-9a-f]{64}\n", path.read_text(encoding="utf-8")):
+        raise ValueError("no digest")
 
 
 def _engine(path: Path) -> None:
@@ -67,6 +94,8 @@ IN_PROJECT: dict[str, Callable[[Path], object]] = {
     "results/*/sessions/*.json": _record(read_session, "session"),
     "results/*/metrics.json": _json,
     "results/*/*.parquet": read_table,
+    "results/*/*.sha256": _stamp,
+    "reports/*.sha256": _stamp,
     "results/raw/*/*/launch-*.json": lambda path: read_model(path, Launch),
     "results/raw/*/*/*.parquet": read_table,
     f"data/models/*/{MANIFEST}": _model,
@@ -83,18 +112,34 @@ def check_files(root: Path) -> Iterator[Broken | None]:
     """Read every file that the project wrote; yields None for each that is whole."""
     for folder, checks in ((root, IN_PROJECT), (cache_root(), IN_CACHE)):
         for pattern, check in checks.items():
-            for path in sorted(folder.glob(pattern)):
-                yield _check(path, check)
+            # Not of Path, which passes over a link to nothing.
+            for name in sorted(glob(pattern, root_dir=folder)):  # noqa: PTH207
+                yield _check(folder / name, check)
 
 
 def _check(path: Path, check: Callable[[Path], object]) -> Broken | None:
     try:
         check(path)
-    except (UserError, OSError, ValueError, ArrowException, AttributeError) as error:
+    except (UserError, OSError, ValueError, RecursionError) as error:
         why = error.why if isinstance(error, DamagedError) else str(error)
+        if isinstance(error, OSError):
+            why = error.strerror or why
         is_model = path.name == MANIFEST
         return Broken(path, " ".join(why.split())[:200], path.parent if is_model else path)
     return None
+
+
+def left_behind(root: Path) -> list[Path]:
+    """Return the hidden files that a killed process was writing, and never will again."""
+    hidden = [path for name in WRITTEN for path in (root / name).rglob(".*")]
+    # Not the environments themselves, which are large and pip's.
+    hidden += [path for pattern in ("*/.*", "*/*/.*") for path in cache_root().glob(pattern)]
+    return sorted(path for path in hidden if path.is_file() and _is_left(path.name))
+
+
+def _is_left(name: str) -> bool:
+    pid = left_by(name)
+    return pid is not None and not psutil.pid_exists(pid)
 
 
 def set_aside(broken: list[Broken], root: Path) -> list[tuple[Path, Path]]:
@@ -116,3 +161,27 @@ def set_aside(broken: list[Broken], root: Path) -> list[tuple[Path, Path]]:
         shutil.move(path, to)
         moved.append((path, to))
     return moved
+
+
+def examine(root: Path, fix: bool) -> bool:
+    """Print what is broken or half-written, and mend it if asked to.
+
+    Returns:
+        Whether all is well now.
+    """
+    checked = list(check_files(root))
+    broken, left = [found for found in checked if found], left_behind(root)
+    for found in broken:
+        print(f"{printable(str(found.path))}: {printable(found.why)}")
+    for path in left:
+        print(f"{printable(str(path))}: left half-written by a process that is gone")
+    print(f"{len(checked)} files checked, {len(broken)} broken, {len(left)} left half-written")
+    if (broken or left) and not fix:
+        print("run: servetune doctor --fix")
+        return False
+    for path in left:
+        path.unlink(missing_ok=True)
+        print(f"removed: {printable(str(path))}")
+    for path, to in set_aside(broken, root):
+        print(f"set aside: {printable(str(path))} as {printable(str(to))}")
+    return True

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -25,14 +25,26 @@ def whole_file(path: Path) -> Iterator[Path]:
     """Give a hidden path beside `path` to write to, which then takes its place at once.
 
     A process that is killed before leaves the hidden file, and `path` as it was.
+
+    Raises:
+        UserError: it cannot be written, as on a full disk; nothing is left of it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         temporary.replace(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def left_by(name: str) -> int | None:
+    """Return the process that wrote to a hidden path of `whole_file`; None of another name."""
+    match = re.fullmatch(r"\..+\.(\d{1,9})", name)
+    return int(match[1]) if match else None
 
 
 def read_model(path: Path, model: type[M]) -> M:
@@ -54,6 +66,8 @@ def _why(error: OSError | ValidationError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     first = error.errors(include_url=False, include_context=False)[0]
+    if first["loc"] == ("schema_version",):
+        return f"of format {first['input']}, which this version of servetune does not read"
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
 
@@ -148,6 +162,29 @@ def write_table(path: Path, table: "pd.DataFrame") -> None:
             table.to_parquet(temporary, index=False)
         else:
             table.to_csv(temporary, index=False, float_format="%.5g", lineterminator="\n")
+
+
+def read_table(path: Path) -> "pd.DataFrame":
+    """Read a table that `write_table` wrote as Parquet.
+
+    Raises:
+        UserError: there is none.
+        DamagedError: it is cut, or no Parquet.
+    """
+    import pandas as pd
+
+    if path.is_dir():
+        # Which pandas reads as parts of a table.
+        raise DamagedError(path, "a folder")
+    try:
+        return pd.read_parquet(path)
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: no such table; run: snakemake --cores 1 reports/summary.html"
+        ) from None
+    except Exception as error:
+        # What is no Parquet makes the reader raise what it likes.
+        raise DamagedError(path, str(error).partition("\n")[0] or type(error).__name__) from None
 
 
 def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:

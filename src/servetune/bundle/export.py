@@ -12,10 +12,10 @@ from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
 from servetune.engines.environments import vllm_version
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
-from servetune.files import whole_file, write_json
+from servetune.files import read_model, whole_file, write_json
 from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
-from servetune.models.make import checkpoint, model_folder
+from servetune.models.make import ModelManifest, checkpoint, model_folder
 from servetune.plan.identity import digest
 from servetune.plan.planned import Plan, Session
 from servetune.records.paths import launch_files, quality_path, record_path
@@ -77,8 +77,9 @@ def _content(
     yield str(project / EXPORTED), json.dumps(git_state(root)).encode()
     for id in sorted(packed):
         folder = model_folder(id, project)
-        made = json.loads((model_folder(id, root) / MODEL_MANIFEST).read_bytes())
-        yield str(folder / MODEL_MANIFEST), json.dumps({**made, "checkpoint": "."}).encode()
+        made = read_model(model_folder(id, root) / MODEL_MANIFEST, ModelManifest)
+        packed_as = made.model_copy(update={"checkpoint": "."})
+        yield str(folder / MODEL_MANIFEST), packed_as.model_dump_json().encode()
         for file in _files(checkpoint(id, root)):
             if file.name != MODEL_MANIFEST:
                 yield str(folder / file.relative_to(checkpoint(id, root))), file

@@ -1,6 +1,5 @@
 """How a planned checkpoint comes to be: made, fetched, or found on this host."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,16 +12,31 @@ from filelock import FileLock
 from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
-from servetune.files import sha256, write_json
+from servetune.files import read_model, sha256, write_json
 from servetune.lifetime.guard import run_guarded
 from servetune.plan.planned import PlannedModel
 from servetune.progress import say
+from servetune.study.base import Frozen, Id
 from servetune.study.models import MAKER, HuggingFace, LocalPath, Made, ModelSource, Shape
 
 MANIFEST = "servetune.json"
 """Written last into each model's folder: where the checkpoint is, and what it holds."""
 
 TOKENIZER_FILES = ("*token*", "vocab.*", "merges.txt", "chat_template*")
+
+
+class ModelManifest(Frozen):
+    """What a model's folder says of itself.
+
+    `checkpoint` is a path from the project's folder, or `.` for the model's own; `sha256` holds
+    the digests of what was made there, by the names of files.
+    """
+
+    id: Id
+    checkpoint: str
+    source: dict[str, Any] = {}
+    seconds: float | None = None
+    sha256: dict[str, str] = {}
 
 
 def model_folder(id: str, root: Path) -> Path:
@@ -38,12 +52,12 @@ def checkpoint(id: str, root: Path) -> Path:
     """
     folder = model_folder(id, root)
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
+        manifest = read_model(folder / MANIFEST, ModelManifest)
     except FileNotFoundError:
         raise UserError(f"{folder}: no such model; run: servetune model {id}") from None
-    if manifest["checkpoint"] == ".":
+    if manifest.checkpoint == ".":
         return folder.absolute()
-    path: Path = (root / manifest["checkpoint"]).absolute()
+    path: Path = (root / manifest.checkpoint).absolute()
     if not path.exists():
         raise UserError(
             f"{folder}: its checkpoint {path} is gone; remove the folder to make it again"
@@ -66,14 +80,14 @@ def make_model(planned: PlannedModel, root: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         where = _bring(planned.source, planned.parents, folder, root)
         folder.mkdir(parents=True, exist_ok=True)
-        manifest: dict[str, Any] = {
-            "id": planned.id,
-            "source": planned.source.model_dump(mode="json"),
-            "checkpoint": where,
-            "seconds": round(time.monotonic() - began, 1),
-        }
-        if where == ".":
-            manifest["sha256"] = {file.name: sha256(file) for file in sorted(folder.iterdir())}
+        files = sorted(folder.iterdir()) if where == "." else []
+        manifest = ModelManifest(
+            id=planned.id,
+            source=planned.source.model_dump(mode="json"),
+            checkpoint=where,
+            seconds=round(time.monotonic() - began, 1),
+            sha256={file.name: sha256(file) for file in files},
+        )
         write_json(folder / MANIFEST, manifest)
 
 

@@ -1,15 +1,18 @@
 """The plan as a file that every step of a run reads."""
 
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from servetune.engines.environments import forget_if_gone
+from servetune.engines.environments import engine_id, forget_if_gone
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
 from servetune.plan.identity import digest
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
+from servetune.study.yaml import read_yaml
 
 
 def read_plan(path: Path | None, root: Path) -> Plan:
@@ -34,16 +37,32 @@ def keep_plan(plan: Plan, root: Path) -> Path:
     return path
 
 
-def plan_for_workflow(config: dict[str, Any]) -> tuple[Plan, Path]:
+def plan_for_workflow(config: dict[str, Any], files: Iterable[Path]) -> tuple[Plan, Path]:
     """Return the plan and the file of it; exits with one line if the declarations are wrong.
 
     `config` is what the command line sets beside params.yaml, which Snakemake never reads: its
-    reader runs what a file asks it to.
+    reader runs what a file asks it to. `files` are those that it was given as --configfile.
     """
-    try:
+    with one_line():
+        for file in files:
+            # Read by Snakemake already; what it would have run is refused all the same.
+            if "__use_yte__" in read_yaml(file, file):
+                raise UserError(
+                    f"{file}: __use_yte__: Snakemake runs the code of such a file as it reads it;"
+                    " write plain values, and check that you trust the file"
+                )
         plan = make_plan({**read_params(Path()), **config}, Path())
+        tools = {engine_id(name, Path()) for session in plan.sessions for name in session.tools}
+        makers = {model.source.made_by for model in plan.models.values()} - {None}
+        for id in {*plan.engines, *tools, *(engine_id(name, Path()) for name in makers if name)}:
+            forget_if_gone(id)
+        return plan, keep_plan(plan, Path())
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """End with one line if what is done inside meets a mistake of the user."""
+    try:
+        yield
     except UserError as error:
         sys.exit(f"servetune: {error}")
-    for id in plan.engines:
-        forget_if_gone(id)
-    return plan, keep_plan(plan, Path())

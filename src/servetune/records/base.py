@@ -1,7 +1,8 @@
 """What all records share: unknown keys are refused, and nothing changes after reading."""
 
 import math
-from typing import ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
@@ -23,9 +24,16 @@ class Record(BaseModel):
     def _is_possible(self, info: ValidationInfo) -> Self:
         if info.mode == "json":
             for name, value in self:
-                for number in value if isinstance(value, list) else [value]:
-                    if not isinstance(number, int | float):
-                        continue
+                for number in _numbers(value):
                     if not math.isfinite(number) or (number < 0 and name not in self.signed):
                         raise ValueError(f"{name} is {number}; expected a number from 0 on")
         return self
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Yield the numbers of a value, of lists and of what is kept by name."""
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, list | dict):
+        for inside in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(inside)

@@ -18,8 +18,8 @@ from markupsafe import Markup
 
 from servetune.analysis import wording
 from servetune.engines.environments import cache_root
-from servetune.errors import reason_of
-from servetune.files import write_text
+from servetune.errors import UserError, reason_of
+from servetune.files import sha256, write_text
 from servetune.report import provenance, verdicts
 from servetune.report.marks import POOR
 from servetune.report.measured import Measured
@@ -29,6 +29,8 @@ from servetune.report.section import Section, sections, unmade
 
 HERE = Path(__file__).parent
 CHARTS_VEGA_LITE = "6.4"
+CHARTS_SHA256 = "373b1f84072b31010f15ceb787be6b415c53936411aae267c8c2b2b6ccde46e7"
+"""Of the program that vl-convert 1.9.0.post1 bundles."""
 
 
 def render_html(measured: Measured) -> str:
@@ -112,16 +114,17 @@ def bundle() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one program, once for all charts.
 
     Kept in the cache, as bundling takes longer than the rest of the page; where the cache cannot
-    be written, a report does without it.
+    be written, a report does without it. What the cache holds runs on the page, so it is taken
+    only if it is what `CHARTS_SHA256` says; another version of vl-convert bundles each time.
     """
     name = f"vega-lite-{CHARTS_VEGA_LITE}-vl-convert-{version('vl-convert-python')}.js"
     kept = cache_root() / "charts" / name
-    if kept.is_file():
+    if kept.is_file() and sha256(kept) == CHARTS_SHA256:
         return kept.read_text(encoding="utf-8")
     made = vl_convert.javascript_bundle(
         "window.vegaEmbed = vegaEmbed;", vl_version=CHARTS_VEGA_LITE
     )
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(UserError):
         write_text(kept, made)
     return made
 

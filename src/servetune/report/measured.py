@@ -14,6 +14,7 @@ from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.analysis.wording import place_of
+from servetune.files import read_table
 from servetune.metrics import COSTS
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
@@ -176,16 +177,16 @@ class Measured:
 def read_measured(plan: Plan, root: Path) -> Measured:
     """Read the tables and the sessions of a plan from its results folder."""
     results = root / "results" / plan.study
-    table = pd.read_parquet(results / "load_points.parquet")
+    table = read_table(results / "load_points.parquet")
     named = {id: session_path(plan.study, id, root) for id in table["session"].unique()}
     return Measured(
         plan=plan,
         table=table,
-        quantiles=pd.read_parquet(results / "quantiles.parquet"),
+        quantiles=read_table(results / "quantiles.parquet"),
         sessions={id: read_session(path) for id, path in named.items() if path.is_file()},
-        turns=pd.read_parquet(results / "turns.parquet"),
-        over_time=pd.read_parquet(results / "timeline.parquet"),
+        turns=read_table(results / "turns.parquet"),
+        over_time=read_table(results / "timeline.parquet"),
         published=read_published(plan.published, root) if plan.published else None,
         searched=capacity.read_searched(results),
-        answers=pd.read_parquet(results / "quality.parquet"),
+        answers=read_table(results / "quality.parquet"),
     )

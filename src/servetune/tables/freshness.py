@@ -5,14 +5,16 @@ step leaves a digest of all that it was made from beside its outputs, and the wo
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from servetune.files import write_text
+from pydantic import BaseModel
+
+from servetune.errors import printable
+from servetune.files import read_model, write_text
 from servetune.plan.planned import Plan
 from servetune.records.measurements import read_search
 from servetune.records.paths import (
@@ -22,6 +24,7 @@ from servetune.records.paths import (
     search_path,
     session_path,
 )
+from servetune.study.base import Id
 
 _PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^\s*(?:from|import) (servetune[\w.]*)(?: import (\([^)]*\)|.*))?", re.M)
@@ -32,11 +35,17 @@ def tables_digest(plan: Plan, root: Path) -> str:
     return _digest(plan.model_dump_json(), [*_records(plan, root), *_code("tables")])
 
 
+class _OfSession(BaseModel):
+    """What every record tells."""
+
+    session: Id
+
+
 def report_digest(plan: Plan, root: Path) -> str:
     """Digest of what the report is made from: tables, their sessions, published numbers, code."""
     # Sessions of other parameters stand in the same folder and are no reason to render again.
     records = [path for path in _records(plan, root) if path.is_file()]
-    named = sorted({json.loads(path.read_bytes())["session"] for path in records})
+    named = sorted({read_model(path, _OfSession).session for path in records})
     sessions = (session_path(plan.study, id, root) for id in named)
     beside = published_files(plan.published, root) if plan.published else ()
     return _digest(tables_digest(plan, root), [*sessions, *beside, *_code("analysis", "report")])
@@ -57,7 +66,8 @@ def wanted(stamp: str, digest: str) -> Wanted:
     content, it makes Snakemake run it with or without a memory of earlier runs.
     """
     path = Path(".servetune", f"{Path(stamp).name}.wanted")
-    had = Path(stamp).read_text().partition("\n")[0] if Path(stamp).is_file() else "nothing"
+    lines = _lines(Path(stamp))
+    had = lines[0] if lines else "nothing"
     is_current = had == digest
     if not is_current or not path.is_file():
         # Named by what it replaces too: records that were forgotten all together leave the digest
@@ -73,7 +83,12 @@ def write_stamp(stamp: Path, digest: str, notes: Iterable[str] = ()) -> None:
 
 def notes_of(stamp: Path) -> list[str]:
     """Return the notes that a step left with its stamp."""
-    return stamp.read_text().splitlines()[1:] if stamp.is_file() else []
+    return _lines(stamp)[1:]
+
+
+def _lines(stamp: Path) -> list[str]:
+    text = stamp.read_text(encoding="utf-8", errors="replace") if stamp.is_file() else ""
+    return [printable(line) for line in text.split("\n")[:-1]]
 
 
 def _records(plan: Plan, root: Path) -> list[Path]:

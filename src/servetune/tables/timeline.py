@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.files import read_table
 from servetune.records.measurements import MeasurementRecord
 from servetune.tables.frames import grouped
 from servetune.telemetry.reduce import busy
@@ -57,7 +58,7 @@ def timeline(
     for (session, launch), loads in runs.items():
         path = raw / session / f"telemetry-{launch}.parquet"
         if path.is_file():
-            parts += _run(pd.read_parquet(path), loads)
+            parts += _run(read_table(path), loads)
         elif before is not None:
             kept = before[(before["session"] == session) & (before["launch"] == launch)]
             parts.append(kept[kept["measurement"].isin([load.measurement for load in loads])])

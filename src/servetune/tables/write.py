@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from servetune.errors import UserError
-from servetune.files import read_model, write_json, write_table
+from servetune.files import read_model, read_table, write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
 from servetune.records.agreement import token_sources
@@ -200,7 +200,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     write_table(results / "quantiles.parquet", quantiles(usable))
     write_table(results / "turns.parquet", turns(usable))
     over_time = results / "timeline.parquet"
-    before = pd.read_parquet(over_time) if over_time.is_file() else None
+    before = read_table(over_time) if over_time.is_file() else None
     raw = root / "results" / "raw" / plan.study
     write_table(over_time, timeline(list(records.values()), raw, before))
     write_table(results / "probes.parquet", capacity.probes(list(records.values())))

@@ -14,8 +14,9 @@ datasets, or two seeds, are drawn independently of each other.
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from servetune.errors import DamagedError
 from servetune.files import whole_file
 from servetune.load.rows import Row
 from servetune.plan.planned import PlannedDataset
@@ -54,6 +55,22 @@ def write_dataset(planned: PlannedDataset, out: Path, root: Path) -> None:
 
 
 def read_requests(path: Path) -> list[Row]:
-    """Read a dataset's rows."""
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    """Read a dataset's rows.
+
+    Raises:
+        FileNotFoundError: there is none.
+        DamagedError: a line is no request.
+    """
+    rows: list[Row] = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                row = json.loads(line)
+                if not isinstance(row, dict) or not {"prompt", "turns"} & row.keys():
+                    raise ValueError
+                rows.append(cast(Row, row))
+    except IsADirectoryError:
+        raise DamagedError(path, "a folder") from None
+    except (ValueError, RecursionError):
+        raise DamagedError(path, f"line {len(rows) + 1} is no request") from None
+    return rows

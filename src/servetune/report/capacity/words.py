@@ -11,6 +11,7 @@ import pandas as pd
 from servetune.analysis.capacities import Gain, gains
 from servetune.analysis.wording import NONE, listed, number, percent, plural, ratio, span
 from servetune.capacity.sequential import OVERLOAD
+from servetune.files import read_table
 from servetune.plan.planned import Plan
 from servetune.study.capacity import Objective, Slo
 from servetune.tables.frames import grouped, known, records_of
@@ -54,8 +55,8 @@ class Searched:
 def read_searched(results: Path) -> Searched:
     """Read the tables of searches from the results of a study."""
     return Searched(
-        capacities=pd.read_parquet(results / "capacities.parquet"),
-        probes=pd.read_parquet(results / "probes.parquet"),
+        capacities=read_table(results / "capacities.parquet"),
+        probes=read_table(results / "probes.parquet"),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from servetune.engines.environments import BuiltEngine, cache_root
 from servetune.engines.source import environment_with_source
-from servetune.files import write_json
+from servetune.files import read_model, write_json
 from servetune.lifetime.guard import run_guarded
 from servetune.plan.identity import digest
 from servetune.progress import say
@@ -33,7 +33,7 @@ def measured_ceilings(
     identity = digest({"python": str(engine.python), "host": device, "threads": threads})
     kept = cache_root() / "ceilings" / f"{identity}.json"
     if kept.is_file():
-        return Ceilings.model_validate_json(kept.read_bytes())
+        return read_model(kept, Ceilings)
     ceilings = _measure(engine.python, threads, environment)
     if ceilings is not None:
         write_json(kept, ceilings)
