@@ -1,6 +1,5 @@
 """The `servetune` command: a subcommand per step, so that you can run each by hand."""
 
-import errno
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from servetune.errors import UserError, printable
+from servetune.errors import UserError, line_of
 from servetune.files import read_table, write_text
 from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.plan.file import read_plan
@@ -25,21 +24,15 @@ PlanFile = Annotated[
 ]
 
 
-OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
-"""What a disk answers when it is full, read-only, another user's or broken."""
-
-
 class _OneLineErrors(TyperGroup):
     def invoke(self, context: Any) -> Any:
         try:
             return super().invoke(context)
         except UserError as error:
-            line = str(error)
+            line: str | None = str(error)
         except OSError as error:
-            if error.errno not in OF_A_DISK:
+            if not (line := line_of(error)):
                 raise
-            at = f"{error.filename}: " if error.filename else ""
-            line = printable(f"{at}{error.strerror}")
         print(f"servetune: {line}", file=sys.stderr)
         raise SystemExit(2)
 

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from errno import EACCES, EDQUOT, EIO, ENOSPC, EROFS
 from pathlib import Path
 
 _LONGEST_LINE = 2000
@@ -31,6 +32,13 @@ def printable(text: str) -> str:
 def reason_of(error: Exception) -> str:
     """Return an error's type and text in one line."""
     return printable(f"{type(error).__name__}: {error}")[:300]
+
+
+def line_of(error: OSError) -> str | None:
+    """Say in a line that a disk is full, read-only, another user's or broken; None of the rest."""
+    if error.errno not in (ENOSPC, EDQUOT, EROFS, EACCES, EIO):
+        return None
+    return printable(": ".join(str(part) for part in (error.filename, error.strerror) if part))
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

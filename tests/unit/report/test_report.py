@@ -607,6 +607,11 @@ def test_the_program_that_draws_is_bundled_once_for_all_reports(
     assert len(made) > 500_000 and "vegaEmbed" in made
     monkeypatch.setattr(vl_convert, "javascript_bundle", None)
     assert bundle() == made
+    # It runs on the page: one that was changed in the cache is made again.
+    (kept,) = (tmp_path / "charts").glob("*.js")
+    kept.write_text(made + "alert(1)")
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda *of, **options: made)
+    assert bundle() == kept.read_text() == made
 
 
 def test_a_cache_that_cannot_be_written_costs_no_report(
