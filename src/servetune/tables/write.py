@@ -200,7 +200,9 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     write_table(results / "quantiles.parquet", quantiles(usable))
     write_table(results / "turns.parquet", turns(usable))
     over_time = results / "timeline.parquet"
-    before = read_table(over_time) if over_time.is_file() else None
+    before = (
+        read_table(over_time, "session", "launch", "measurement") if over_time.is_file() else None
+    )
     raw = root / "results" / "raw" / plan.study
     write_table(over_time, timeline(list(records.values()), raw, before))
     write_table(results / "probes.parquet", capacity.probes(list(records.values())))
