@@ -1,7 +1,6 @@
 """The `servetune` command: a subcommand per step, so that you can run each by hand."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,15 +12,15 @@ from servetune.files import read_table, write_text
 from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
-from servetune.plan.planned import Session
 from servetune.progress import copy_to
-from servetune.records.paths import quality_path, record_path, search_path
+from servetune.records.paths import recorded
 
 ROOT = Path()
 PlanFile = Annotated[
     Path | None,
     typer.Option("--plan", help="A plan file of the workflow; by default params.yaml decides."),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="For scripts: the same as JSON.")]
 
 
 class _OneLineErrors(TyperGroup):
@@ -58,25 +57,15 @@ def main(
 
 
 @app.command("plan")
-def plan_command() -> None:
-    """Check params.yaml and its study, and list what a run would measure."""
+def plan_command(as_json: AsJson = False) -> None:
+    """Check params.yaml and its study, and list what a run would measure and how long it takes."""
+    from servetune.plan.estimate import estimate
+    from servetune.plan.listing import lines
+    from servetune.plan.times import recorded_times
+
     plan = make_plan(read_params(ROOT), ROOT)
-    print(f"{plan.study} on {plan.hardware}: {plan.question}")
-    for session in sorted(plan.sessions, key=lambda session: session.order):
-        print(f"  session {session.id}")
-        for what, record in _owed_by(session):
-            print(f"    {what}: {'measured' if record.is_file() else 'to measure'}")
-
-
-def _owed_by(session: Session) -> Iterator[tuple[str, Path]]:
-    """Yield what a session is to measure, and where the record of each stands once it is."""
-    for point in session.measurements:
-        yield f"{point.workload} {point.load_point}", record_path(session.study, point.id, ROOT)
-    for search in session.searches:
-        what = f"{search.workload} capacity ({', '.join(search.settings.slo)})"
-        yield what, search_path(session.study, search.id, ROOT)
-    if session.quality:
-        yield "quality", quality_path(session.study, session.quality.id, ROOT)
+    estimated = estimate(plan, recorded_times(plan, ROOT), recorded(plan.study, ROOT))
+    print(estimated.model_dump_json(indent=1) if as_json else "\n".join(lines(estimated)))
 
 
 @app.command()

@@ -17,6 +17,17 @@ def say(message: str) -> None:
     print(f"[{seconds // 60:2d}:{seconds % 60:02d}] {message}", file=sys.stderr, flush=True)
 
 
+def about(seconds: float) -> str:
+    """Write how long something will take, as coarsely as it is known: about 4 min."""
+    if seconds < 55:
+        return f"about {max(5, 5 * round(seconds / 5))} s"
+    minutes = max(1, round(seconds / 60))
+    if minutes < 100:
+        return f"about {minutes} min"
+    hours, minutes = divmod(10 * round(seconds / 600), 60)
+    return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
+
+
 def copy_to(log: Path) -> None:
     """Write what this process and its children print on standard error to a file, too.
 

@@ -1,5 +1,7 @@
 """What the commands say."""
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -10,9 +12,9 @@ from servetune.records.paths import quality_path, search_path
 from tests.project import Project
 
 
-def planned(project: Project, study: str) -> str:
+def planned(project: Project, study: str, *more: str) -> str:
     (project.root / "params.yaml").write_text(f"study: {study}\nvariants: all\nseed: 0\n")
-    done = CliRunner().invoke(app, ["plan"], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["plan", *more], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -33,3 +35,6 @@ def test_plan_lists_all_that_is_owed_and_whether_it_is_there(
     there = len(plan.searches) + len(plan.qualities)
     assert there > 0
     assert planned(project, study).count("measured") == there
+    told = json.loads(planned(project, study, "--json"))
+    items = [item for session in told["sessions"] for item in session["items"]]
+    assert (len(items), sum(item["is_measured"] for item in items)) == (owed, there)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from servetune.progress import about
+
 PROGRAM = """
 import signal, subprocess, sys
 from pathlib import Path
@@ -21,6 +23,14 @@ try:
 finally:
     say("stopped")
 """
+
+
+def test_a_time_to_come_is_told_as_coarsely_as_it_is_known() -> None:
+    told = {2: "5 s", 31: "30 s", 59: "1 min", 250: "4 min", 5900: "98 min", 6100: "1 h 40 min"}
+    told |= {7300: "2 h", 86400: "24 h"}
+    assert {seconds: about(seconds) for seconds in told} == {
+        seconds: f"about {words}" for seconds, words in told.items()
+    }
 
 
 def program(then: str, log: Path) -> "subprocess.Popen[str]":

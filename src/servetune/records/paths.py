@@ -23,6 +23,13 @@ def session_path(study: str, session: str, root: Path) -> Path:
     return root / "results" / study / "sessions" / f"{session}.json"
 
 
+def recorded(study: str, root: Path) -> set[str]:
+    """Return the ids of all that a study has a record of: measurements, searches, quality."""
+    folders = ("records", "searches", "quality")
+    files = (root / "results" / study / folder for folder in folders)
+    return {file.stem for folder in files for file in folder.glob("*.json")}
+
+
 def raw_folder(study: str, session: str, root: Path) -> Path:
     """Return where the bulky files of a session's launches stand: logs, telemetry."""
     return root / "results" / "raw" / study / session

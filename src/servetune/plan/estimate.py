@@ -1,0 +1,239 @@
+"""How long what is still to measure will take, in seconds: an expectation, not a promise.
+
+What was recorded of the same comes first, then of other variants at the same place, then what is
+declared; where nothing tells, a time is assumed and the estimate says so. The time of a closed
+loop at another concurrency follows from its latency (Little, A proof for the queuing formula
+L = λW, 1961).
+"""
+
+import math
+from collections.abc import Collection
+from typing import Literal
+
+from servetune.plan.planned import Measurement, Plan, PlannedQuality, PlannedSearch, Session
+from servetune.plan.times import Times, typical
+from servetune.records.loads import Load
+from servetune.study.base import Frozen
+
+ASSUMED_LAUNCH_S = 60.0
+ASSUMED_LOAD_S = 30.0
+ASSUMED_QUALITY_S = 30.0
+ASSUMED_TASKS_S = 600.0
+
+WARM_UP_S = 2.0
+"""Beside a load's own time: the warm-up requests, and reading what came back."""
+
+PROBES_PER_TIER = 4
+"""So many probes and one more decide the tiers of a search, after its closed loop."""
+
+Kind = Literal["load point", "search", "quality"]
+
+
+class Item(Frozen):
+    """What a session owes: a load point, a search for the capacity, or a variant's quality.
+
+    `seconds` are what it takes, and `is_assumed` says that nothing tells them.
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    is_measured: bool
+    seconds: float
+    is_assumed: bool
+
+
+class SessionEstimate(Frozen):
+    """A session. `seconds` are what is left of it, its launch included; 0 once all is measured."""
+
+    id: str
+    variant: str
+    repeat: int
+    order: int
+    gpus: int
+    launch_s: float
+    is_assumed: bool
+    seconds: float
+    items: list[Item]
+
+    @property
+    def owed(self) -> list[Item]:
+        """What is still to measure."""
+        return [item for item in self.items if not item.is_measured]
+
+
+class ToMeasure(Frozen):
+    """What is still to measure, and what that takes; `cost_usd` is None without a price.
+
+    `assumed_seconds` are the part of `seconds` of which nothing alike was recorded or declared.
+    """
+
+    launches: int
+    load_points: int
+    searches: int
+    quality: int
+    seconds: float
+    assumed_seconds: float
+    gpu_minutes: float
+    cost_usd: float | None
+
+
+class Estimate(Frozen):
+    """A plan with its times, the sessions in the order of measuring."""
+
+    study: str
+    hardware: str
+    question: str
+    to_measure: ToMeasure
+    sessions: list[SessionEstimate]
+    warnings: list[str] = []
+
+
+def estimate(plan: Plan, times: Times, measured: Collection[str]) -> Estimate:
+    """Estimate a plan; `measured` are the ids of what has a record."""
+    in_order = sorted(plan.sessions, key=lambda session: session.order)
+    sessions = [_of_session(session, times, measured) for session in in_order]
+    owed = [item for session in sessions for item in session.owed]
+    pending = [session for session in sessions if session.owed]
+    seconds = sum(session.seconds for session in pending)
+    assumed = [item.seconds for item in owed if item.is_assumed]
+    assumed += [session.launch_s for session in pending if session.is_assumed]
+    price = plan.price_usd_per_hour
+    return Estimate(
+        study=plan.study,
+        hardware=plan.hardware,
+        question=plan.question,
+        to_measure=ToMeasure(
+            launches=len(pending),
+            load_points=_count(owed, "load point"),
+            searches=_count(owed, "search"),
+            quality=_count(owed, "quality"),
+            seconds=seconds,
+            assumed_seconds=sum(assumed),
+            gpu_minutes=sum(session.seconds * session.gpus for session in pending) / 60,
+            cost_usd=None if price is None else price * seconds / 3600,
+        ),
+        sessions=sessions,
+        warnings=_warnings(plan),
+    )
+
+
+def _of_session(session: Session, times: Times, measured: Collection[str]) -> SessionEstimate:
+    told: list[tuple[str, Kind, str, tuple[float, bool]]] = []
+    for point in session.measurements:
+        name = f"{point.workload} {point.load_point}"
+        told.append((point.id, "load point", name, _load_s(point, session.variant, times)))
+    for search in session.searches:
+        name = f"{search.workload} capacity ({', '.join(search.settings.slo)})"
+        told.append((search.id, "search", name, _search_s(search, session.variant, times)))
+    if quality := session.quality:
+        told.append((quality.id, "quality", "quality", _quality_s(quality, session.variant, times)))
+    items = [
+        Item(
+            id=id,
+            kind=kind,
+            name=name,
+            is_measured=id in measured,
+            seconds=seconds,
+            is_assumed=is_assumed,
+        )
+        for id, kind, name, (seconds, is_assumed) in told
+    ]
+    launch_s, is_assumed = _launch_s(session.variant, times)
+    owed = [item.seconds for item in items if not item.is_measured]
+    return SessionEstimate(
+        id=session.id,
+        variant=session.variant,
+        repeat=session.repeat,
+        order=session.order,
+        gpus=gpus_of(session),
+        launch_s=launch_s,
+        is_assumed=is_assumed,
+        seconds=launch_s + sum(owed) if owed else 0.0,
+        items=items,
+    )
+
+
+def gpus_of(session: Session) -> int:
+    """Return how many GPUs a session's server takes; none on a CPU."""
+    if session.hardware == "cpu":
+        return 0
+    sizes = [session.server.get(f"{what}_parallel_size") for what in ("tensor", "pipeline", "data")]
+    return math.prod([size for size in sizes if isinstance(size, int)])
+
+
+def _launch_s(variant: str, times: Times) -> tuple[float, bool]:
+    took_s = typical(times.launches, variant)
+    return (ASSUMED_LAUNCH_S, True) if took_s is None else (took_s, False)
+
+
+def _load_s(point: Measurement, variant: str, times: Times) -> tuple[float, bool]:
+    """Return the seconds of a load point, and whether they are only assumed."""
+    took_s = typical(times.loads, variant, point.workload, point.load_point)
+    if took_s is None:
+        took_s = _declared_s(point.load)
+    if took_s is None:
+        took_s = _closed_loop_s(point, variant, times)
+    return (ASSUMED_LOAD_S, True) if took_s is None else (took_s, False)
+
+
+def _declared_s(load: Load) -> float | None:
+    """Return when a load ends by what is declared: its duration, or its last arrival."""
+    ends = [] if load.duration_s is None else [load.duration_s]
+    if load.requests and load.rate_rps and math.isfinite(load.rate_rps):
+        ends.append(load.requests / load.rate_rps)
+    return min(ends) + WARM_UP_S if ends else None
+
+
+def _closed_loop_s(point: Measurement, variant: str, times: Times) -> float | None:
+    """Return what a closed loop takes by the latency at the nearest concurrency recorded."""
+    load = point.load
+    if not load.requests or not load.concurrency:
+        return None
+    concurrency = load.concurrency
+    same = times.latencies.get((variant, point.workload)) or [
+        seen
+        for (_, workload), all_seen in times.latencies.items()
+        if workload == point.workload
+        for seen in all_seen
+    ]
+    if not same:
+        return None
+    _, of_request = min(same, key=lambda seen: abs(math.log(seen[0] / concurrency)))
+    return of_request * load.requests / min(concurrency, load.requests)
+
+
+def _search_s(search: PlannedSearch, variant: str, times: Times) -> tuple[float, bool]:
+    """Return the seconds of a search: unless recorded, of probes in the middle of its range."""
+    took_s = typical(times.searches, variant, search.workload)
+    if took_s is not None:
+        return took_s, False
+    settings = search.settings
+    probes = min(settings.probes, PROBES_PER_TIER * len(settings.slo) + 1)
+    if settings.over == "concurrency":
+        return probes * min(settings.probe_seconds, ASSUMED_LOAD_S), True
+    middle_rps = math.sqrt(settings.lowest * settings.highest)
+    probe_s = min(settings.probe_seconds, settings.probe_requests / middle_rps)
+    return (probes + 1) * (probe_s + WARM_UP_S), True
+
+
+def _quality_s(quality: PlannedQuality, variant: str, times: Times) -> tuple[float, bool]:
+    took_s = typical(times.quality, variant)
+    if took_s is not None:
+        return took_s, False
+    return ASSUMED_QUALITY_S + (ASSUMED_TASKS_S if quality.lm_eval else 0), True
+
+
+def _count(items: list[Item], kind: Kind) -> int:
+    return sum(item.kind == kind for item in items)
+
+
+def _warnings(plan: Plan) -> list[str]:
+    """Say what will stop a run that is planned: models whose revision is not pinned."""
+    return [
+        f"studies/{plan.study}.yaml: models.{model.id.rpartition('-')[0]}: no revision of"
+        f" {model.source.repo} is pinned, so a run refuses to fetch it; add revision: with the"
+        " commit, 40 hex digits"
+        for model in plan.models.values()
+        if model.source.source == "huggingface" and model.source.revision is None
+    ]

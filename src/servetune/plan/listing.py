@@ -1,0 +1,42 @@
+"""A plan with its times, as lines for a person."""
+
+from collections.abc import Iterator
+
+from servetune.plan.estimate import Estimate, ToMeasure
+from servetune.progress import about
+
+
+def lines(estimate: Estimate) -> Iterator[str]:
+    """List what a run would measure, session by session, and what that takes together."""
+    yield f"{estimate.study} on {estimate.hardware}: {estimate.question}"
+    for session in estimate.sessions:
+        yield f"  session {session.id}" + (f": {about(session.seconds)}" if session.owed else "")
+        for item in session.items:
+            state = "measured" if item.is_measured else f"to measure, {about(item.seconds)}"
+            yield f"    {item.name}: {state}"
+    yield _sum(estimate.to_measure)
+    yield from estimate.warnings
+
+
+def _sum(left: ToMeasure) -> str:
+    counts = {
+        "launch": left.launches,
+        "load point": left.load_points,
+        "search": left.searches,
+        "quality": left.quality,
+    }
+    if not left.launches:
+        return "Nothing to run: all of it is there."
+    plurals = {"launch": "launches", "search": "searches", "quality": "qualities"}
+    owed = [
+        f"{count} {name if count == 1 else plurals.get(name, f'{name}s')}"
+        for name, count in counts.items()
+        if count
+    ]
+    costs = [
+        *([f"about {left.gpu_minutes:,.0f} GPU minutes"] if left.gpu_minutes else []),
+        *([] if left.cost_usd is None else [f"about {left.cost_usd:,.2f} USD"]),
+    ]
+    sure = 1 - left.assumed_seconds / left.seconds
+    guess = "" if sure > 0.9 else "; a guess, as little like it was recorded on such hardware"
+    return f"To run: {', '.join(owed)}; {', '.join([about(left.seconds), *costs])}{guess}"

@@ -1,0 +1,133 @@
+"""How long launches, loads, searches and quality took where they were recorded."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeAlias, TypeVar
+
+from servetune.errors import UserError
+from servetune.plan.planned import Plan
+from servetune.records.base import Record
+from servetune.records.measurements import MeasurementRecord, read_measurement
+from servetune.records.quality import QualityRecord, read_quality
+from servetune.records.sessions import Launch, SessionRecord, read_session
+
+R = TypeVar("R", bound=Record)
+Key: TypeAlias = tuple[str, ...]
+
+
+def _none() -> dict[Key, list[Any]]:
+    return defaultdict(list)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds that were recorded on one kind of hardware.
+
+    Attributes:
+        launches: a server's start and end, without its loads, by variant.
+        loads: by variant, workload and load point.
+        searches: all loads of a search, by variant and workload.
+        quality: by variant.
+        latencies: of closed loops by variant and workload: concurrency, and seconds a request.
+    """
+
+    launches: dict[Key, list[float]] = field(default_factory=_none)
+    loads: dict[Key, list[float]] = field(default_factory=_none)
+    searches: dict[Key, list[float]] = field(default_factory=_none)
+    quality: dict[Key, list[float]] = field(default_factory=_none)
+    latencies: dict[Key, list[tuple[int, float]]] = field(default_factory=_none)
+
+
+def typical(times: dict[Key, list[float]], *key: str) -> float | None:
+    """Return the median of the same; where there is none, of other variants at the same place."""
+    same = times.get(key) or [
+        seconds for other, those in times.items() if other[1:] == key[1:] for seconds in those
+    ]
+    return median(same) if same else None
+
+
+def recorded_times(plan: Plan, root: Path) -> Times:
+    """Read how long things took for the plan's study, on the hardware that the plan declares.
+
+    Where the study has no launch yet, those of other studies stand in.
+    """
+    results = root / "results"
+    sessions = _whole(results.glob("*/sessions/*.json"), read_session)
+    elsewhere = {s.session for s in sessions if s.hardware != plan.hardware}
+    here = [session for session in sessions if session.session not in elsewhere]
+    folder = results / plan.study
+    loads = _whole((folder / "records").glob("*.json"), read_measurement)
+    qualities = _whole((folder / "quality").glob("*.json"), read_quality)
+    return times_of(
+        [session for session in here if session.study == plan.study] or here,
+        [load for load in loads if load.session not in elsewhere],
+        [quality for quality in qualities if quality.session not in elsewhere],
+    )
+
+
+def _whole(paths: Iterable[Path], read: Callable[[Path], R]) -> list[R]:
+    """Read records; a damaged one tells no time, and is for the step that needs it to refuse."""
+    records = []
+    for path in sorted(paths):
+        with contextlib.suppress(UserError):
+            records.append(read(path))
+    return records
+
+
+def times_of(
+    sessions: list[SessionRecord],
+    loads: list[MeasurementRecord],
+    qualities: list[QualityRecord],
+) -> Times:
+    """Take the times from records; failed ones tell none."""
+    times = Times()
+    searched: dict[tuple[str, str, str], float] = defaultdict(float)
+    within: dict[tuple[str, int], float] = defaultdict(float)
+    for load in loads:
+        if (took_s := seconds_between(load.started_at, load.ended_at)) is None:
+            continue
+        within[load.session, load.launch] += took_s
+        if load.status == "failed":
+            continue
+        if load.probe:
+            searched[load.variant, load.workload, load.probe.search] += took_s
+            continue
+        times.loads[load.variant, load.workload, load.load_point].append(took_s)
+        sent, concurrency = load.load.requests, load.load.concurrency
+        if sent and concurrency and load.load.rate_rps is None:
+            of_request = took_s * min(concurrency, sent) / sent
+            times.latencies[load.variant, load.workload].append((concurrency, of_request))
+    for (variant, workload, _), seconds in searched.items():
+        times.searches[variant, workload].append(seconds)
+    for quality in qualities:
+        if (took_s := seconds_between(quality.started_at, quality.ended_at)) is not None:
+            within[quality.session, quality.launch] += took_s
+            if quality.status == "ok":
+                times.quality[(quality.variant,)].append(took_s)
+    for session in sessions:
+        for launch in session.launches:
+            loads_s = within.get((session.session, launch.launch))
+            if launch.status == "ok" and (took_s := _without_loads(launch, loads_s)):
+                times.launches[(session.variant,)].append(took_s)
+    return times
+
+
+def _without_loads(launch: Launch, loads_s: float | None) -> float | None:
+    """Return what a launch took beside its loads; its start alone where they are not known."""
+    wall_s = seconds_between(launch.started_at, launch.stopped_at)
+    start_s = launch.server.startup_s
+    if wall_s is None or loads_s is None:
+        return start_s
+    return max(wall_s - loads_s, start_s or 0.0)
+
+
+def seconds_between(began: str | None, ended: str | None) -> float | None:
+    """Return the seconds between two times as records hold them; None where one is not known."""
+    if began is None or ended is None:
+        return None
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
