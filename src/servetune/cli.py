@@ -8,11 +8,11 @@ import typer
 from typer.core import TyperGroup
 
 from servetune.errors import UserError, line_of
-from servetune.files import read_table, write_text
+from servetune.files import write_text
 from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
-from servetune.progress import copy_to
+from servetune.progress import copy_to, counted
 from servetune.records.paths import recorded
 
 ROOT = Path()
@@ -122,46 +122,65 @@ def tables(plan: PlanFile = None) -> None:
 
 
 @app.command()
-def report(plan: PlanFile = None, out: Path = Path("reports")) -> None:
-    """Render summary.html and summary.md from the plan's tables.
+def report(
+    plan: PlanFile = None,
+    out: Path = Path("reports"),
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Of what is measured so far; the rest is pending.")
+    ] = False,
+) -> None:
+    """Render summary.html and summary.md from the plan's tables, or from what there is so far.
 
     A part that cannot be made is marked in its place, and told; the exit code stays 0.
     """
     from servetune.report.html import render_html
     from servetune.report.markdown import render_markdown
-    from servetune.report.measured import read_measured
+    from servetune.report.measured import read_measured, read_partial
     from servetune.tables.freshness import report_digest, write_stamp
 
     the_plan = read_plan(plan, ROOT)
-    measured = read_measured(the_plan, ROOT)
+    measured = (read_partial if partial else read_measured)(the_plan, ROOT)
+    stamp = out / "summary.sha256"
+    # Until the end, so that a report is never taken for that of another plan.
+    stamp.unlink(missing_ok=True)
     write_text(out / "summary.html", render_html(measured))
     write_text(out / "summary.md", render_markdown(measured))
-    write_stamp(out / "summary.sha256", report_digest(the_plan, ROOT), measured.lacks)
     for line in measured.lacks:
         print(f"servetune: {line}", file=sys.stderr)
+    if partial:
+        missing = ", ".join(counted(measured.pending))
+        print(f"{out / 'summary.html'}: {f'without {missing}' if missing else 'complete'}")
+    else:
+        write_stamp(stamp, report_digest(the_plan, ROOT), measured.lacks)
 
 
 @app.command()
 def show(plan: PlanFile = None) -> None:
-    """Print the plan's results as a short table, and where the report is."""
+    """Print the plan's results so far as a short table, and where the report is."""
     from rich.console import Console
 
     from servetune.analysis.wording import plural
-    from servetune.report.capacity.words import read_searched
+    from servetune.report.measured import read_measured, read_partial
     from servetune.report.terminal import render_terminal
-    from servetune.tables.freshness import notes_of
+    from servetune.tables.freshness import notes_of, report_digest, stands, tables_digest
 
     the_plan = read_plan(plan, ROOT)
-    path = ROOT / "results" / the_plan.study / "load_points.parquet"
-    if not path.is_file():
+    if not recorded(the_plan.study, ROOT):
         print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
         return
-    searched = read_searched(path.parent)
-    answers = read_table(path.with_name("quality.parquet"))
-    Console().print(render_terminal(the_plan, read_table(path), searched, answers))
-    lacks = notes_of(Path("reports", "summary.sha256"))
-    but = f", but {plural(len(lacks), 'part')} could not be made, marked there" if lacks else ""
-    print(f"The report: reports/summary.html{but}")
+    tables = ROOT / "results" / the_plan.study / "tables.sha256"
+    is_whole = stands(tables, tables_digest(the_plan, ROOT))
+    measured = (read_measured if is_whole else read_partial)(the_plan, ROOT)
+    shown = render_terminal(the_plan, measured.table, measured.searched, measured.answers)
+    Console().print(shown)
+    if measured.pending:
+        print(f"Not measured yet: {', '.join(counted(measured.pending))}")
+    if stands(ROOT / "reports" / "summary.sha256", report_digest(the_plan, ROOT)):
+        lacks = notes_of(ROOT / "reports" / "summary.sha256")
+        but = f", but {plural(len(lacks), 'part')} could not be made, marked there" if lacks else ""
+        print(f"The report: reports/summary.html{but}")
+    else:
+        print("No report of these yet; run: servetune report --partial")
 
 
 @app.command()

@@ -6,8 +6,15 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+_PLURALS = {
+    "capacity": "capacities",
+    "launch": "launches",
+    "quality": "qualities",
+    "search": "searches",
+}
 _BEGAN = time.monotonic()
 
 
@@ -26,6 +33,15 @@ def about(seconds: float) -> str:
         return f"about {minutes} min"
     hours, minutes = divmod(10 * round(seconds / 600), 60)
     return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
+
+
+def counted(counts: Mapping[str, int]) -> list[str]:
+    """Write how many there are of each thing, without those of which there is none."""
+    return [
+        f"{count:,} {name if count == 1 else _PLURALS.get(name, f'{name}s')}"
+        for name, count in counts.items()
+        if count
+    ]
 
 
 def copy_to(log: Path) -> None:

@@ -109,13 +109,20 @@ def test_a_bundle_is_measured_elsewhere_and_nothing_is_left_to_measure(
 def test_a_run_whose_time_is_up_goes_on_from_its_results_on_a_bare_host(
     workspace: Workspace, tmp_path: Path
 ) -> None:
+    # An engine that is on the measuring host alone.
+    workspace.write_study({**workspace.study, "engine": {"vllm": "0.32.0"}})
     bundle = export(workspace)
     none = Host(tmp_path / "first").measure(bundle, "--stop-after", "0")
     told = workspace.check("servetune", "bundle", "import", str(none))
     assert "0 load points imported" in told and "4 load points still missing" in told
+    assert "nothing of this plan" in workspace.run("servetune", "report", "--partial").stderr
 
     half = Host(tmp_path / "second").measure(bundle)
     kept = drop_all_but_one(half)
+    workspace.check("servetune", "bundle", "import", str(half))
+    assert "without 3 load points" in workspace.check("servetune", "report", "--partial")
+    assert (workspace.root / "reports/summary.md").read_text().count("| pending |") == 3
+    assert workspace.check("servetune", "show").count(" pending ") == 3
     done = Host(tmp_path / "third").measure(bundle, "--resume", str(half))
     workspace.check("servetune", "bundle", "import", str(done))
     records = workspace.records()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from servetune.metrics import METRIC, WITH_RATIO
+from servetune.tables.frames import PENDING
 
 KEY = ["variant", "workload", "load_point"]
 
@@ -17,15 +18,17 @@ KEY = ["variant", "workload", "load_point"]
 def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Reduce the table to one row a (variant, workload, load point), in the table's order.
 
-    A row holds `measurements`, `ok`, `failed` and `invalid` (counts of repeats), `status` (`ok`,
-    `failed`, `invalid`, or `partial` if only some repeats are ok), `requests` (those completed,
-    over the ok repeats), the means over the ok repeats of every metric in `METRICS` (geometric
-    where it has a ratio), `<metric>_ratio` (variant / baseline) for those that have a better way,
+    A row holds `measurements`, `ok`, `failed`, `invalid` and `pending` (counts of repeats),
+    `status` (`partial` if only some repeats are ok, else one of these), `requests` (those
+    completed, over the ok repeats), the means over the ok repeats of every metric in `METRICS`
+    (geometric where it has a ratio), `<metric>_ratio` (variant / baseline) where one is better,
     `reason` (why repeats are not ok) and `no_ratio` (why ratios are absent, as a clause). What is
     not known is None or NaN.
     """
     names, with_ratio = [*METRIC, "completed_requests"], list(WITH_RATIO)
-    statuses = {status: table["status"] == status for status in ("ok", "failed", "invalid")}
+    statuses = {
+        status: table["status"] == status for status in ("ok", "failed", "invalid", PENDING)
+    }
     values = table[names].astype(float).where(statuses["ok"])
     with np.errstate(divide="ignore"):
         values[with_ratio] = np.log(values[with_ratio])
@@ -38,8 +41,13 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     rows = about.join(values).groupby(KEY, sort=False).agg(how)
     rows[with_ratio] = np.exp(rows[with_ratio])
     rows["status"] = np.select(
-        [rows["ok"] == rows["measurements"], rows["ok"] > 0, rows["failed"] > 0],
-        ["ok", "partial", "failed"],
+        [
+            rows["ok"] == rows["measurements"],
+            rows["ok"] > 0,
+            rows[PENDING] > 0,
+            rows["failed"] > 0,
+        ],
+        ["ok", "partial", PENDING, "failed"],
         "invalid",
     )
     rows["reason"] = _reasons(table[~statuses["ok"]])
@@ -61,10 +69,13 @@ def _with_ratios(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
     for metric in WITH_RATIO:
         rows[f"{metric}_ratio"] = pairs[metric] / pairs[f"{metric}_base"].replace(0, np.nan)
     rows["no_ratio"] = None
+    no_base, none = pairs["ok_base"] == 0, pairs["ok"] == 0
     for absent, why in (
-        (pairs["ok_base"] == 0, f"the baseline {baseline} has no ok measurement"),
+        (no_base, f"the baseline {baseline} has no ok measurement"),
+        (no_base & (pairs[f"{PENDING}_base"] > 0), f"the baseline {baseline} is not measured yet"),
         (pairs["ok_base"].isna(), f"the baseline {baseline} was not measured"),
-        (pairs["ok"] == 0, pairs["variant"] + " has no ok measurement"),
+        (none, pairs["variant"] + " has no ok measurement"),
+        (none & (pairs[PENDING] > 0), pairs["variant"] + " is not measured yet"),
     ):
         rows.loc[absent, "no_ratio"] = why + " at this load point"
     return rows

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.tables.frames import known
+from servetune.tables.frames import PENDING, known
 
 NONE = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -161,10 +161,11 @@ def listed(words: Iterable[str]) -> str:
 
 
 def state(table: pd.DataFrame) -> str:
-    """Count the measurements that are ok, failed and invalid, in one sentence."""
+    """Count the measurements that are ok, failed, invalid and pending, in one sentence."""
     total, ok = len(table), int((table["status"] == "ok").sum())
     if ok == total:
         return "The one measurement is ok." if total == 1 else f"All {total:,} measurements are ok."
-    counts = {status: int((table["status"] == status).sum()) for status in ("failed", "invalid")}
-    others = listed(f"{count:,} {status}" for status, count in counts.items() if count)
-    return f"{ok:,} of {plural(total, 'measurement')} are ok, {others}."
+    others = ("failed", "invalid", PENDING)
+    counts = {status: int((table["status"] == status).sum()) for status in others}
+    rest = listed(f"{count:,} {status}" for status, count in counts.items() if count)
+    return f"{ok:,} of {plural(total, 'measurement')} are ok, {rest}."

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from servetune.plan.estimate import Estimate, ToMeasure
-from servetune.progress import about
+from servetune.progress import about, counted
 
 
 def lines(estimate: Estimate) -> Iterator[str]:
@@ -19,24 +19,19 @@ def lines(estimate: Estimate) -> Iterator[str]:
 
 
 def _sum(left: ToMeasure) -> str:
+    if not left.launches:
+        return "Nothing to run: all of it is there."
     counts = {
         "launch": left.launches,
         "load point": left.load_points,
         "search": left.searches,
         "quality": left.quality,
     }
-    if not left.launches:
-        return "Nothing to run: all of it is there."
-    plurals = {"launch": "launches", "search": "searches", "quality": "qualities"}
-    owed = [
-        f"{count} {name if count == 1 else plurals.get(name, f'{name}s')}"
-        for name, count in counts.items()
-        if count
-    ]
     costs = [
         *([f"about {left.gpu_minutes:,.0f} GPU minutes"] if left.gpu_minutes else []),
         *([] if left.cost_usd is None else [f"about {left.cost_usd:,.2f} USD"]),
     ]
     sure = 1 - left.assumed_seconds / left.seconds
     guess = "" if sure > 0.9 else "; a guess, as little like it was recorded on such hardware"
-    return f"To run: {', '.join(owed)}; {', '.join([about(left.seconds), *costs])}{guess}"
+    takes = ", ".join([about(left.seconds), *costs])
+    return f"To run: {', '.join(counted(counts))}; {takes}{guess}"

@@ -23,7 +23,8 @@ from servetune.report.capacity import words as capacity
 from servetune.report.marks import dummies
 from servetune.report.quality.words import failing
 from servetune.report.turns.words import by_turn
-from servetune.tables.frames import declared, grouped, known, numbers, records_of
+from servetune.tables.frames import PENDING, declared, grouped, known, numbers, records_of
+from servetune.tables.partial import partial_tables, sessions_so_far
 from servetune.tables.published import Published, read_published
 from servetune.tables.timeline import COLUMNS
 
@@ -170,8 +171,39 @@ class Measured:
         table = self.table[~self.table["measurement"].isin(measurements)]
         return replace(self, table=table, lacks=[])
 
+    @cached_property
+    def pending(self) -> dict[str, int]:
+        """How much is not measured yet, by what it is; a capacity is one of a variant and tier."""
+        answers = [] if self.answers is None else list(self.answers["status"])
+        counts = {
+            "load point": list(self.points["status"]).count(PENDING),
+            "capacity": sum(each.is_pending for each in self.found),
+            "quality": answers.count(PENDING),
+        }
+        return {name: count for name, count in counts.items() if count}
+
     def _of_points(self, rows: pd.DataFrame) -> pd.DataFrame:
         return rows[rows["measurement"].isin(self.points["measurement"])]
+
+
+def read_partial(plan: Plan, root: Path) -> Measured:
+    """Make what there is of a plan from its records, what is missing pending.
+
+    Raises:
+        UserError: nothing is measured yet.
+    """
+    tables = partial_tables(plan, root)
+    return Measured(
+        plan=plan,
+        table=tables.load_points,
+        quantiles=tables.quantiles,
+        sessions=sessions_so_far(plan, root),
+        turns=tables.turns,
+        over_time=tables.timeline,
+        published=read_published(plan.published, root) if plan.published else None,
+        searched=capacity.Searched(tables.capacities, tables.probes),
+        answers=tables.quality,
+    )
 
 
 def read_measured(plan: Plan, root: Path) -> Measured:

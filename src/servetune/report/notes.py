@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from servetune.analysis.wording import listed, text_of, where_of
 from servetune.errors import reason_of
+from servetune.progress import counted
 from servetune.report import choices, provenance, throughput, verdicts
 from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, FRONT_END
@@ -16,6 +17,7 @@ from servetune.tables.frames import grouped
 def notes(measured: Measured) -> list[str]:
     """Say it, a sentence each; one that cannot be said is told at the end."""
     kinds: tuple[Callable[[], Iterable[str]], ...] = (
+        lambda: _partial(measured),
         lambda: warnings(measured.plan, measured.answers),
         lambda: verdicts.cautions(measured.plan, measured.judgement),
         lambda: throughput.cautions(measured.points),
@@ -48,3 +50,9 @@ def _of_missing_ratios(measured: Measured) -> Iterator[str]:
     lacking = [row for row in measured.compared if row["ok"] and text_of(row["no_ratio"])]
     for why, rows in grouped(lacking, lambda row: row["no_ratio"]).items():
         yield f"No ratios at {listed(dict.fromkeys(map(where_of, rows)))}: {why}."
+
+
+def _partial(measured: Measured) -> list[str]:
+    if not (missing := counted(measured.pending)):
+        return []
+    return [f"This report is partial. Pending, as not measured yet: {listed(missing)}."]

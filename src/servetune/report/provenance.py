@@ -7,6 +7,7 @@ import pandas as pd
 from servetune.analysis.wording import plural
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
+from servetune.tables.frames import PENDING
 
 
 def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
@@ -24,7 +25,7 @@ def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[st
         if (count := len(distinct(map(read, launches)))) > 1
     ]
     notes += _unlike(table, sessions)
-    if absent := sorted(set(table["session"]) - set(sessions)):
+    if absent := sorted(set(table[table["status"] != PENDING]["session"]) - set(sessions)):
         notes.append(f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}.")
     return notes
 

@@ -17,9 +17,15 @@ from servetune.report.capacity import words as slo
 from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, dummies, marked
 from servetune.report.quality import words as quality
-from servetune.tables.frames import declared, grouped, records_of
+from servetune.tables.frames import PENDING, declared, grouped, records_of
 
-STATUS_STYLE = {"ok": "green", "partial": "yellow", "invalid": "yellow", "failed": "red"}
+STATUS_STYLE = {
+    "ok": "green",
+    "partial": "yellow",
+    "invalid": "yellow",
+    "failed": "red",
+    PENDING: "dim",
+}
 
 
 def render_terminal(

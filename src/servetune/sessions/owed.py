@@ -1,4 +1,4 @@
-"""What a session has still to measure, by the records that there are.
+"""What a session measured and has still to measure, by the records that there are.
 
 How far a search for the capacity is follows from the records of its probes alone, so that it goes
 on wherever it was interrupted.
@@ -7,7 +7,7 @@ on wherever it was interrupted.
 from pathlib import Path
 
 from servetune.capacity.search import Capacity
-from servetune.files import write_json
+from servetune.files import read_model, write_json
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.records.measurements import (
     MeasurementRecord,
@@ -15,7 +15,8 @@ from servetune.records.measurements import (
     read_measurement,
     read_search,
 )
-from servetune.records.paths import quality_path, record_path, search_path
+from servetune.records.paths import launch_files, quality_path, record_path, search_path
+from servetune.records.sessions import Launch, SessionRecord
 from servetune.sessions.probes import failed_tiers, next_measurement, predicted, scout
 
 
@@ -72,6 +73,14 @@ def probes_of(ended: list[SearchRecord], root: Path) -> list[MeasurementRecord]:
     ]
 
 
+def so_far(session: Session, search: PlannedSearch, root: Path) -> list[MeasurementRecord]:
+    """Return the records of the probes that a search has, in their order."""
+    path = search_path(session.study, search.id, root)
+    if path.is_file():
+        return probes_of([read_search(path)], root)
+    return _replay(session, search, root)[0]
+
+
 def end_finished(session: Session, root: Path) -> None:
     """Write the records of the searches of a session that need no more measurements."""
     for search in not_ended(session, root):
@@ -101,8 +110,19 @@ def _end(
     root: Path,
 ) -> None:
     """Write the record of a search that ended."""
+    record = search_record(session, search, records, tiers)
+    write_json(search_path(session.study, search.id, root), record)
+
+
+def search_record(
+    session: Session,
+    search: PlannedSearch,
+    records: list[MeasurementRecord],
+    tiers: dict[str, Capacity],
+) -> SearchRecord:
+    """Return the record of a search by its probes so far."""
     settings = search.settings
-    record = SearchRecord(
+    return SearchRecord(
         search=search.id,
         study=session.study,
         variant=session.variant,
@@ -112,11 +132,10 @@ def _end(
         over=settings.over,
         slo={name: slo.model_dump(exclude_none=True) for name, slo in settings.slo.items()},
         confidence=settings.confidence,
-        predicted=predicted(search, records[0]),
+        predicted=predicted(search, records[0]) if records else {},
         measurements=[record.measurement for record in records],
         tiers=tiers,
     )
-    write_json(search_path(session.study, search.id, root), record)
 
 
 def not_ended(session: Session, root: Path) -> list[PlannedSearch]:
@@ -132,3 +151,26 @@ def give_up(session: Session, reason: str, root: Path) -> None:
     for search in not_ended(session, root):
         first = read_measurement(record_path(session.study, scout(search).id, root))
         _end(session, search, [first], failed_tiers(search, reason), root)
+
+
+def session_record(session: Session, root: Path) -> SessionRecord:
+    """Return the record of a session by what it measured so far."""
+    files = launch_files(session.study, session.id, root)
+    ended = ended_of(session.study, session.searches, root)
+    return SessionRecord(
+        session=session.id,
+        study=session.study,
+        variant=session.variant,
+        repeat=session.repeat,
+        hardware=session.hardware,
+        engine=session.engine,
+        order=session.order,
+        measurements=[
+            *(m.id for m in session.measurements),
+            *(id for search in ended for id in search.measurements),
+            *(search.search for search in ended),
+            *([session.quality.id] if session.quality else []),
+        ],
+        model={"model": session.model, "draft": session.draft},
+        launches=[read_model(file, Launch) for file in files],
+    )

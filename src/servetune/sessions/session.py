@@ -9,14 +9,13 @@ import math
 import time
 from pathlib import Path
 
-from servetune.files import read_model, write_json
+from servetune.files import write_json
 from servetune.plan.planned import Session
-from servetune.records.paths import launch_files, session_path
-from servetune.records.sessions import Launch, SessionRecord
+from servetune.records.paths import session_path
 from servetune.sessions.hardware import check_hardware, gpus
 from servetune.sessions.launch import ServerLaunch
 from servetune.sessions.locks import sole_use
-from servetune.sessions.owed import count_owed, end_finished, ended_of
+from servetune.sessions.owed import count_owed, end_finished, session_record
 
 
 def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:
@@ -41,23 +40,4 @@ def run_session(session: Session, root: Path, until_s: float = math.inf) -> None
 
 def write_session(session: Session, root: Path) -> None:
     """Write the record of a session that owes nothing."""
-    files = launch_files(session.study, session.id, root)
-    ended = ended_of(session.study, session.searches, root)
-    record = SessionRecord(
-        session=session.id,
-        study=session.study,
-        variant=session.variant,
-        repeat=session.repeat,
-        hardware=session.hardware,
-        engine=session.engine,
-        order=session.order,
-        measurements=[
-            *(m.id for m in session.measurements),
-            *(id for search in ended for id in search.measurements),
-            *(search.search for search in ended),
-            *([session.quality.id] if session.quality else []),
-        ],
-        model={"model": session.model, "draft": session.draft},
-        launches=[read_model(file, Launch) for file in files],
-    )
-    write_json(session_path(session.study, session.id, root), record)
+    write_json(session_path(session.study, session.id, root), session_record(session, root))

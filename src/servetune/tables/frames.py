@@ -5,6 +5,9 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+PENDING = "pending"
+"""The status of what is not measured yet. No record has it: it stands in tables alone."""
+
 T = TypeVar("T")
 K = TypeVar("K")
 
@@ -36,6 +39,16 @@ def numbers(values: "pd.Series[Any]") -> "pd.Series[float]":
 def known(value: Any) -> float | None:
     """Return a number as a float, and None where there is none."""
     return None if value is None or pd.isna(value) else float(value)
+
+
+def with_numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that have numbers: neither failed nor pending."""
+    return table[~table["status"].isin(["failed", PENDING])]
+
+
+def broken(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of measurements that failed or are invalid."""
+    return table[table["status"].isin(["failed", "invalid"])]
 
 
 def declared(table: pd.DataFrame) -> pd.DataFrame:

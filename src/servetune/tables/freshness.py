@@ -59,6 +59,11 @@ class Wanted:
     is_current: bool
 
 
+def stands(stamp: Path, digest: str) -> bool:
+    """Tell whether a step's outputs are of what this digest is of."""
+    return _lines(stamp)[:1] == [digest]
+
+
 def wanted(stamp: str, digest: str) -> Wanted:
     """Compare a step's digest with the stamp that it left.
 

@@ -11,6 +11,7 @@ from servetune.plan.planned import Plan
 from servetune.records.quality import QualityRecord
 from servetune.study.quality import Quality
 from servetune.tables import quality_statistics as statistics
+from servetune.tables.frames import PENDING
 from servetune.tables.quality_statistics import Estimate, Verdict
 
 QUALITIES = {
@@ -68,6 +69,8 @@ def _row(
 def _no_ratio(plan: Plan, record: QualityRecord, baseline: QualityRecord | None) -> str | None:
     if baseline is None:
         return f"{plan.baseline} was not measured"
+    if baseline.status == PENDING:
+        return f"{plan.baseline} is not measured yet"
     if baseline.status != "ok":
         return f"{plan.baseline} has no answers: {baseline.reason}"
     if not statistics.have_same_tokens(baseline.documents, record.documents):

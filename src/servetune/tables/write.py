@@ -1,6 +1,7 @@
 """From the records of a plan to tidy tables: the only input that the analysis has."""
 
 import json
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
 from servetune.records.agreement import token_sources
 from servetune.records.base import Record
-from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics
+from servetune.records.measurements import MeasurementRecord, Metrics, SearchRecord, TurnMetrics
 from servetune.records.paths import quality_path, record_path
 from servetune.records.quality import QualityRecord
 from servetune.records.validity import checks, limits_of, verdict
@@ -178,6 +179,44 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     return nested
 
 
+@dataclass(frozen=True)
+class Tables:
+    """All tables of a plan, by the names of their files."""
+
+    load_points: pd.DataFrame
+    quantiles: pd.DataFrame
+    turns: pd.DataFrame
+    timeline: pd.DataFrame
+    probes: pd.DataFrame
+    capacities: pd.DataFrame
+    quality: pd.DataFrame
+
+
+def make_tables(
+    plan: Plan,
+    root: Path,
+    records: dict[str, MeasurementRecord],
+    searches: list[SearchRecord],
+    qualities: dict[str, QualityRecord],
+) -> Tables:
+    """Make the tables of a plan from its records."""
+    usable = ok_records(plan, records)
+    over_time = root / "results" / plan.study / "timeline.parquet"
+    before = (
+        read_table(over_time, "session", "launch", "measurement") if over_time.is_file() else None
+    )
+    raw = root / "results" / "raw" / plan.study
+    return Tables(
+        load_points=load_points(plan, records),
+        quantiles=quantiles(usable),
+        turns=turns(usable),
+        timeline=timeline(list(records.values()), raw, before),
+        probes=capacity.probes(list(records.values())),
+        capacities=capacity.capacities(searches, records),
+        quality=quality.qualities(plan, qualities),
+    )
+
+
 def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     """Write all tables of a plan into its results folder; returns the tidy table.
 
@@ -190,32 +229,20 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     for folder in ("searches", "quality"):
         (results / folder).mkdir(exist_ok=True)
         (results / folder / ".keep").touch()
-    records = read_records(plan, root)
-    table = load_points(plan, records)
-    write_table(results / "load_points.parquet", table)
+    searches = ended_of(plan.study, plan.searches, root)
+    made = make_tables(plan, root, read_records(plan, root), searches, read_qualities(plan, root))
+    for table in fields(made):
+        write_table(results / f"{table.name}.parquet", getattr(made, table.name))
     heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]
     heavy += ["card", "checks"]
-    write_table(results / "load_points.csv", table.drop(columns=heavy))
-    usable = ok_records(plan, records)
-    write_table(results / "quantiles.parquet", quantiles(usable))
-    write_table(results / "turns.parquet", turns(usable))
-    over_time = results / "timeline.parquet"
-    before = (
-        read_table(over_time, "session", "launch", "measurement") if over_time.is_file() else None
-    )
-    raw = root / "results" / "raw" / plan.study
-    write_table(over_time, timeline(list(records.values()), raw, before))
-    write_table(results / "probes.parquet", capacity.probes(list(records.values())))
-    capacities = capacity.capacities(ended_of(plan.study, plan.searches, root), records)
-    write_table(results / "capacities.parquet", capacities)
-    nested = reviewed_metrics(table)
-    for variant, workloads in capacity.metrics(capacities).items():
+    write_table(results / "load_points.csv", made.load_points.drop(columns=heavy))
+    light = made.quality.drop(columns=["server_command", "log_tail"])
+    write_table(results / "quality.csv", light)
+    nested = reviewed_metrics(made.load_points)
+    for variant, workloads in capacity.metrics(made.capacities).items():
         for workload, values in workloads.items():
             nested.setdefault(variant, {}).setdefault(workload, {}).update(values)
-    qualities = quality.qualities(plan, read_qualities(plan, root))
-    write_table(results / "quality.parquet", qualities)
-    write_table(results / "quality.csv", qualities.drop(columns=["server_command", "log_tail"]))
-    for variant, reviewed in quality.metrics(qualities).items():
+    for variant, reviewed in quality.metrics(made.quality).items():
         nested.setdefault(variant, {}).setdefault("quality", {}).update(reviewed)
     write_json(results / "metrics.json", nested)
-    return table
+    return made.load_points

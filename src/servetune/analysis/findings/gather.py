@@ -18,7 +18,7 @@ from servetune.analysis.findings import rules
 from servetune.analysis.roofline.attained import Attained, Engine, Row, attain
 from servetune.errors import reason_of
 from servetune.records.sessions import Ceilings, SessionRecord
-from servetune.tables.frames import grouped, known, records_of
+from servetune.tables.frames import PENDING, grouped, known, records_of
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Case:
 
     @property
     def has_numbers(self) -> bool:
-        """False if the measurement failed."""
-        return bool(self.row["status"] != "failed")
+        """False if the measurement failed or is pending."""
+        return self.row["status"] not in ("failed", PENDING)
 
 
 def cases(

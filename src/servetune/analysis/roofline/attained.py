@@ -17,7 +17,7 @@ from servetune.analysis.roofline.work import (
     utilization,
 )
 from servetune.records.sessions import Architecture, Ceilings
-from servetune.tables.frames import known
+from servetune.tables.frames import PENDING, known
 
 Row = dict[str, Any]
 
@@ -79,7 +79,7 @@ class Attained:
 def attain(row: Row, engine: Engine) -> Attained | None:
     """Place a row of the tidy table on its roofline; None if it has no TPOT or no lengths."""
     tpot_ms, batch, context = known(row.get("tpot_p50_ms")), batch_of(row), context_of(row)
-    if row["status"] == "failed" or not tpot_ms or batch is None or context is None:
+    if row["status"] in ("failed", PENDING) or not tpot_ms or batch is None or context is None:
         return None
     emitted = known(row.get("acceptance_length")) or 1.0
     work = step_work(row, engine, batch, context)

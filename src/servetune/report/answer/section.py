@@ -15,7 +15,7 @@ from servetune.report.measured import Measured
 from servetune.report.notes import notes
 from servetune.report.section import Fit, Section
 from servetune.report.table import Table
-from servetune.tables.frames import grouped, known
+from servetune.tables.frames import broken, grouped, known
 
 EXPLAINED = (
     "USD/1M: per million tokens generated, and per million of input and output; USD/1k: per"
@@ -50,7 +50,7 @@ class Answer:
         self.headline = headline(plan, measured.comparison, measured.failing, self.behind_front_end)
         self.by_variant = by_variant(plan, measured.comparison)
         self.state = state(table)
-        self.has_problems = bool((table["status"] != "ok").any())
+        self.has_problems = bool(len(broken(table)))
         self.figures = {f"ratio-{metric.name}": metric.title for metric in drawn}
         self.groups = {
             f"{at[0]}, {load_of(rows[0])}{self.mark(rows[0])}": rows for at, rows in groups.items()

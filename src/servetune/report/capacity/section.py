@@ -74,6 +74,6 @@ def _row(plan: Plan, each: Found, capacity: Cell, interval: str) -> list[Cell]:
         Styled("baseline", "muted") if row["variant"] == plan.baseline else each.gained,
         *([each.cost] if plan.price_usd_per_hour else []),
         each.binding,
-        Styled(each.ended, "why failed" if each.has_no_answer else ""),
+        Styled(each.ended, "why failed" if each.has_no_answer and not each.is_pending else ""),
         *(whole(row["probes"]), whole(row["requests"]), number(row["seconds"])),
     ]

@@ -14,7 +14,7 @@ from servetune.capacity.sequential import OVERLOAD
 from servetune.files import read_table
 from servetune.plan.planned import Plan
 from servetune.study.capacity import Objective, Slo
-from servetune.tables.frames import grouped, known, records_of
+from servetune.tables.frames import PENDING, grouped, known, records_of
 
 UNITS = {"rate": "requests/s", "concurrency": "requests in flight"}
 
@@ -33,6 +33,7 @@ ENDED = {
     "budget": "probes used up",
     "unsteady": "not steady",
     "failed": "failed",
+    PENDING: PENDING,
 }
 """How a search ended, for readers."""
 
@@ -77,8 +78,13 @@ class Found:
 
     @property
     def has_no_answer(self) -> bool:
-        """Whether the search failed, or its server was not steady: there is no capacity."""
-        return self.row["ended"] in ("failed", "unsteady")
+        """Whether the search failed or is pending, or its server was not steady: no capacity."""
+        return self.row["ended"] in ("failed", "unsteady") or self.is_pending
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the search has not ended yet."""
+        return bool(self.row["ended"] == PENDING)
 
     @property
     def is_lower_bound(self) -> bool:
@@ -181,7 +187,7 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
 
 def failures(results: list[Found]) -> list[str]:
     """Say why searches gave no capacity, each reason of a variant once."""
-    failed = [each.row for each in results if each.has_no_answer]
+    failed = [each.row for each in results if each.has_no_answer and not each.is_pending]
     reasons = dict.fromkeys((row["variant"], row["reason"]) for row in failed)
     return [f"{variant} has no capacity: {reason}" for variant, reason in reasons]
 
@@ -239,6 +245,8 @@ def _taken(repeats: list[Found]) -> str:
 def _taken_once(each: Found) -> str:
     row, unit = each.row, each.unit
     if each.has_no_answer:
+        if each.is_pending:
+            return f"is {row['reason']}"
         why = "it was not steady" if row["ended"] == "unsteady" else "its search failed"
         return f"has no answer, as {why} ({row['reason']})"
     if row["ended"] == "zero":

@@ -8,14 +8,17 @@ from servetune.analysis.wording import shell, where_of
 from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.tables.frames import grouped, records_of
+from servetune.tables.frames import PENDING, grouped, records_of
 
 Row = dict[str, Any]
 
 
 def section(measured: Measured) -> Section:
     """Make the section: the rows by server, in the order of the table."""
-    servers = grouped(records_of(measured.table), itemgetter("session", "server_command"))
+    servers = grouped(
+        records_of(measured.table[measured.table["status"] != PENDING]),
+        itemgetter("session", "server_command"),
+    )
     words = [
         {
             **rows[0],

@@ -8,7 +8,7 @@ from servetune.analysis.wording import state, text_of, where_of
 from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Fit, Section
-from servetune.tables.frames import grouped, records_of
+from servetune.tables.frames import broken, grouped, records_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def section(measured: Measured) -> Section:
 def problems(table: pd.DataFrame) -> list[Problem]:
     """Gather the failed and invalid measurements by variant and reason."""
     keys = ("variant", "status", "rule", "reason", "log_tail")
-    rows = records_of(table[table["status"] != "ok"])
+    rows = records_of(broken(table))
     same = grouped(rows, lambda row: tuple(text_of(row[key]) for key in keys))
     return [
         Problem(

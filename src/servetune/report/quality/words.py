@@ -9,7 +9,7 @@ import pandas as pd
 from servetune.analysis.wording import NBSP, NONE, TIMES, first_sentence, listed, ratio
 from servetune.plan.planned import Plan
 from servetune.report.marks import POOR
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import PENDING, known, records_of
 
 FAILS = {
     "perplexity_ratio": ("perplexity_verdict", "its perplexity is {} that of {baseline}"),
@@ -66,7 +66,7 @@ def warnings(plan: Plan, table: pd.DataFrame | None) -> list[str]:
         *(
             f"{row['variant']} has no verdict on its quality: {first_sentence(why)}."
             for row in records_of(table)
-            if (why := absent(row))
+            if (why := absent(row)) and row["status"] != PENDING
         ),
     ]
 

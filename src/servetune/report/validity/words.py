@@ -11,7 +11,7 @@ import pandas as pd
 from servetune.analysis.wording import NONE, number, plural, ratio, share, whole
 from servetune.records.agreement import COUNTED, token_sources
 from servetune.records.measurements import Card, Check
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import known, records_of, with_numbers
 
 Verdict = Literal["pass", "broken", "not judged"]
 Row = dict[str, Any]
@@ -276,7 +276,7 @@ SHOWN = (
 
 def cards(table: pd.DataFrame) -> list[CardOf]:
     """Make the card of every row of the table that has numbers to judge, in its order."""
-    rows = records_of(table[table["status"] != "failed"])
+    rows = records_of(with_numbers(table))
     checks = [{made["rule"]: Check(**made) for made in json.loads(row["checks"])} for row in rows]
     described = {shown.rule for shown in SHOWN}
     # A rule that is not described here is shown by its own name.
