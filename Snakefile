@@ -13,6 +13,10 @@ rule all:
         "reports/summary.html",
 
 
+# What a terminal shows of the run until its end.
+SHOWN = ExitStack()
+
+
 def unless_missing():
     """End with what the report lacks, if it was asked for: jobs that went well are no proof."""
     from servetune.tables.missing import missing
@@ -32,12 +36,15 @@ onstart:
     if workflow.local_exec:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_left_behind()
+    SHOWN.push(watch_run(PLAN, PLAN_FILE, Path()))
 
 
 onsuccess:
+    SHOWN.close()
     unless_missing()
     shell("servetune show --plan {PLAN_FILE}")
 
 
 onerror:
+    SHOWN.close()
     unless_missing()

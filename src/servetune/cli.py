@@ -12,8 +12,9 @@ from servetune.files import write_text
 from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
-from servetune.progress import copy_to, counted
+from servetune.progress import copy_to, counted, say
 from servetune.records.paths import recorded
+from servetune.running import running
 
 ROOT = Path()
 PlanFile = Annotated[
@@ -64,7 +65,9 @@ def plan_command(as_json: AsJson = False) -> None:
     from servetune.plan.times import recorded_times
 
     plan = make_plan(read_params(ROOT), ROOT)
-    estimated = estimate(plan, recorded_times(plan, ROOT), recorded(plan.study, ROOT))
+    estimated = estimate(
+        plan, recorded_times(plan.study, plan.hardware, ROOT), recorded(plan.study, ROOT)
+    )
     print(estimated.model_dump_json(indent=1) if as_json else "\n".join(lines(estimated)))
 
 
@@ -80,7 +83,8 @@ def engine(
     """Install a pinned environment by name, or describe a Python on this host by its path."""
     from servetune.engines.environments import make_ready
 
-    print(make_ready(name, python, ROOT))
+    with running("engine", name.replace("/", "-"), ROOT, doing="installing"):
+        print(make_ready(name, python, ROOT))
 
 
 @app.command()
@@ -88,7 +92,8 @@ def model(id: str, plan: PlanFile = None) -> None:
     """Fetch, make or quantize one model of the plan into data/models."""
     from servetune.models.make import make_model
 
-    make_model(_known(read_plan(plan, ROOT).models, id, "model"), ROOT)
+    with running("model", id, ROOT, doing="making"):
+        make_model(_known(read_plan(plan, ROOT).models, id, "model"), ROOT)
 
 
 @app.command()
@@ -106,7 +111,10 @@ def session(id: str, plan: PlanFile = None) -> None:
     from servetune.sessions.session import run_session
 
     end_left_behind()
-    run_session(_known({s.id: s for s in read_plan(plan, ROOT).sessions}, id, "session"), ROOT)
+    sessions = {session.id: session for session in read_plan(plan, ROOT).sessions}
+    chosen = _known(sessions, id, "session")
+    say(f"session {chosen.order + 1} of {len(sessions)}: {id}")
+    run_session(chosen, ROOT)
 
 
 @app.command()
@@ -117,6 +125,7 @@ def tables(plan: PlanFile = None) -> None:
 
     the_plan = read_plan(plan, ROOT)
     results = ROOT / "results" / the_plan.study
+    say(f"tables: {results}")
     write_tables(the_plan, results)
     write_stamp(results / "tables.sha256", tables_digest(the_plan, ROOT))
 
@@ -143,6 +152,7 @@ def report(
     stamp = out / "summary.sha256"
     # Until the end, so that a report is never taken for that of another plan.
     stamp.unlink(missing_ok=True)
+    say(f"report: {out / 'summary.html'}")
     write_text(out / "summary.html", render_html(measured))
     write_text(out / "summary.md", render_markdown(measured))
     for line in measured.lacks:
@@ -181,6 +191,31 @@ def show(plan: PlanFile = None) -> None:
         print(f"The report: reports/summary.html{but}")
     else:
         print("No report of these yet; run: servetune report --partial")
+
+
+@app.command()
+def status(plan: PlanFile = None, as_json: AsJson = False) -> None:
+    """Say what is measured, what runs since when, what waits, and about when it ends."""
+    import os
+
+    from rich.console import Console
+
+    from servetune.plan.times import recorded_times
+    from servetune.running import read_running
+    from servetune.status.state import state_of
+    from servetune.status.words import render_state
+
+    # A load may run beside this.
+    os.nice(19)
+    now = read_running(ROOT)
+    runs = [Path(step.plan) for step in now[0] if step.plan]
+    the_plan = read_plan(plan or next(reversed(runs), None), ROOT)
+    times = recorded_times(the_plan.study, the_plan.hardware, ROOT)
+    state = state_of(the_plan, times, now, ROOT)
+    if as_json:
+        print(state.model_dump_json(indent=1))
+    else:
+        Console().print(render_state(state))
 
 
 @app.command()

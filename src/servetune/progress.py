@@ -9,6 +9,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+SCREEN = "SERVETUNE_SCREEN"
+"""The variable that names where the lines of a run's steps go, instead of to standard error."""
+
 _PLURALS = {
     "capacity": "capacities",
     "launch": "launches",
@@ -47,14 +50,24 @@ def counted(counts: Mapping[str, int]) -> list[str]:
 def copy_to(log: Path) -> None:
     """Write what this process and its children print on standard error to a file, too.
 
+    Beside the file it goes to the screen of the run, where there is one.
+
     The copying process is in a session of its own, so that an interrupt of the terminal does not
     end it before what is printed about that.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     terminal = os.dup(2)
+    screen = _screen()
+    # The log goes on where the screen has ended.
+    goes_on = [] if screen is None else ["--output-error=warn-nopipe"]
     tee = subprocess.Popen(
-        ["tee", log], stdin=subprocess.PIPE, stdout=terminal, start_new_session=True
+        ["tee", *goes_on, str(log)],
+        stdin=subprocess.PIPE,
+        stdout=terminal if screen is None else screen,
+        start_new_session=True,
     )
+    if screen is not None:
+        os.close(screen)
     assert tee.stdin is not None
     os.dup2(tee.stdin.fileno(), 2)
     tee.stdin.close()
@@ -67,3 +80,10 @@ def copy_to(log: Path) -> None:
             tee.wait(1)
 
     atexit.register(finish)
+
+
+def _screen() -> int | None:
+    """Open the screen of the run; none on another host, or once the run has ended."""
+    with contextlib.suppress(KeyError, OSError):
+        return os.open(os.environ[SCREEN], os.O_WRONLY)
+    return None

@@ -32,6 +32,14 @@ def test_what_each_rule_prints_is_shown_and_kept_in_its_log(measured: Workspace)
         assert line in measured.first_output
 
 
+def test_snakemakes_own_lines_stay_in_its_log(measured: Workspace) -> None:
+    (log,) = (measured.root / ".snakemake/log").glob("*.log")
+    for line in ("Building DAG of jobs", "Provided cores", "Reason: Missing output files"):
+        assert line in log.read_text() and line not in measured.first_output
+    assert "session 2 of 2: plain" in measured.first_output
+    assert not list((measured.root / ".servetune/running").glob("*"))
+
+
 def test_an_fp8_kv_cache_holds_twice_the_tokens(measured: Workspace) -> None:
     tokens = {r["variant"]: r["server"]["kv_cache_tokens"] for r in measured.records().values()}
     assert tokens["fp8-kv"] == 2 * tokens["plain"]

@@ -2,6 +2,7 @@
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 # The code beside this Snakefile is the one that runs, also in a DVC workspace elsewhere.
@@ -9,11 +10,14 @@ sys.path.insert(0, str(Path(workflow.basedir, "src")))
 
 from servetune.lifetime.owners import begin_pipeline, end_left_behind
 from servetune.plan.file import one_line, plan_for_workflow
+from servetune.status.live import keep_to_log, watch_run
 from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())
 begin_pipeline()
 PLAN, PLAN_FILE = plan_for_workflow(config, workflow.overwrite_configfiles)
+if not (workflow.output_settings.verbose or workflow.output_settings.dryrun):
+    keep_to_log()
 RESULTS = f"results/{PLAN.study}"
 SESSIONS = {session.id: session for session in PLAN.sessions}
 BEFORE_SESSIONS = len(SESSIONS) + 1

@@ -122,7 +122,7 @@ def _of_session(session: Session, times: Times, measured: Collection[str]) -> Se
     told: list[tuple[str, Kind, str, tuple[float, bool]]] = []
     for point in session.measurements:
         name = f"{point.workload} {point.load_point}"
-        told.append((point.id, "load point", name, _load_s(point, session.variant, times)))
+        told.append((point.id, "load point", name, load_seconds(point, session.variant, times)))
     for search in session.searches:
         name = f"{search.workload} capacity ({', '.join(search.settings.slo)})"
         told.append((search.id, "search", name, _search_s(search, session.variant, times)))
@@ -167,7 +167,7 @@ def _launch_s(variant: str, times: Times) -> tuple[float, bool]:
     return (ASSUMED_LAUNCH_S, True) if took_s is None else (took_s, False)
 
 
-def _load_s(point: Measurement, variant: str, times: Times) -> tuple[float, bool]:
+def load_seconds(point: Measurement, variant: str, times: Times) -> tuple[float, bool]:
     """Return the seconds of a load point, and whether they are only assumed."""
     took_s = typical(times.loads, variant, point.workload, point.load_point)
     if took_s is None:

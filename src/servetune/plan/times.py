@@ -10,7 +10,6 @@ from statistics import median
 from typing import Any, TypeAlias, TypeVar
 
 from servetune.errors import UserError
-from servetune.plan.planned import Plan
 from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord, read_measurement
 from servetune.records.quality import QualityRecord, read_quality
@@ -51,20 +50,20 @@ def typical(times: dict[Key, list[float]], *key: str) -> float | None:
     return median(same) if same else None
 
 
-def recorded_times(plan: Plan, root: Path) -> Times:
-    """Read how long things took for the plan's study, on the hardware that the plan declares.
+def recorded_times(study: str, hardware: str, root: Path) -> Times:
+    """Read how long things took for a study, on one kind of hardware.
 
     Where the study has no launch yet, those of other studies stand in.
     """
     results = root / "results"
     sessions = _whole(results.glob("*/sessions/*.json"), read_session)
-    elsewhere = {s.session for s in sessions if s.hardware != plan.hardware}
+    elsewhere = {s.session for s in sessions if s.hardware != hardware}
     here = [session for session in sessions if session.session not in elsewhere]
-    folder = results / plan.study
+    folder = results / study
     loads = _whole((folder / "records").glob("*.json"), read_measurement)
     qualities = _whole((folder / "quality").glob("*.json"), read_quality)
     return times_of(
-        [session for session in here if session.study == plan.study] or here,
+        [session for session in here if session.study == study] or here,
         [load for load in loads if load.session not in elsewhere],
         [quality for quality in qualities if quality.session not in elsewhere],
     )

@@ -21,12 +21,14 @@ from servetune.load.registry import GENERATORS
 from servetune.models.architecture import read_architecture
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Measurement, Session
-from servetune.progress import say
+from servetune.progress import about, say
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import launch_files, quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch, ServerFacts
+from servetune.running import tell
 from servetune.sessions import owed
+from servetune.sessions.expected import left_s
 from servetune.sessions.hardware import describe_host
 from servetune.sessions.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
 from servetune.sessions.provenance import git_state, now
@@ -81,6 +83,7 @@ class ServerLaunch:
             stack.callback(server.stop)
             clients = Clients(self._make_client)
             stack.callback(clients.stop)
+            tell("starting")
             self._say(f"starting vllm serve; {self._extent(len(pending))} to go")
             devices = Gpus(session.visible_gpus)
             stack.callback(devices.close)
@@ -174,6 +177,8 @@ class ServerLaunch:
                 self._say(f"time is up after {count - 1} load points")
                 return False
             name = f"{measurement.workload} {measurement.load_point}"
+            of = None if measurement.probe else pending
+            tell(name, item=measurement.id, position=count, of=of)
             self._say(f"{name}, {_place(measurement, count, pending)}")
             try:
                 record = measure(bench, measurement, loads.prepare(measurement))
@@ -182,7 +187,10 @@ class ServerLaunch:
                 self._give_up([measurement], f"the server {error}")
                 return False
             self._keep(record)
-            self._say(f"{name}: {_outcome(record)} in {time.monotonic() - began:.0f} s")
+            took_s = time.monotonic() - began
+            seconds = left_s(self._session, self._root)
+            left = f"; {about(seconds)} left" if seconds else ""
+            self._say(f"{name}: {_outcome(record)} in {took_s:.0f} s{left}")
         return True
 
     def _measure_quality(self, bench: Bench, until_s: float) -> None:
@@ -193,6 +201,7 @@ class ServerLaunch:
             self._say("time is up before its quality")
             return
         bench.sampler.measurement = quality.id
+        tell("quality", item=quality.id)
         self._say(f"quality on {quality.corpus}")
         try:
             record = measure_quality(bench, quality)

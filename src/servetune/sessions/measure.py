@@ -1,7 +1,6 @@
 """One load point: warm up, empty the prefix cache, load, read what came back, record it."""
 
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +16,6 @@ from servetune.load.registry import GENERATORS
 from servetune.load.request_table import aggregate, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.plan.planned import Measurement, Session
-from servetune.progress import say
 from servetune.records.measurements import Card, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
@@ -30,9 +28,11 @@ from servetune.sessions.agreement import (
     in_flight,
 )
 from servetune.sessions.card import from_requests
+from servetune.sessions.expected import expected_s
 from servetune.sessions.probes import found_by, nothing_found
 from servetune.sessions.provenance import now
 from servetune.sessions.server.process import Server
+from servetune.sessions.watch import LoadWatch
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
 from servetune.telemetry.sampler import Counters, Sampler, difference, scrape, wait_idle
@@ -40,7 +40,6 @@ from servetune.telemetry.sampler import Counters, Sampler, difference, scrape, w
 CLIENT_READY_TIMEOUT_S = 300.0
 WARM_UP_TIMEOUT_S = 300.0
 LOG_TAIL_LINES = 40
-TELL_EVERY_S = 10.0
 
 STEPS_COUNTED_BY = ("api_server_count", "data_parallel_size")
 """Each of several API server processes counts every step that gives it a token, each engine its
@@ -107,7 +106,7 @@ def measure(
         write_schedule(prepared.schedule, folder / SCHEDULE)
         rule = planned.rule if planned else None
         job = Job(argv=arguments, schedule=target.schedule, load=load, probe=rule)
-        before, after, card = _load(bench, measurement.id, job, prepared)
+        before, after, card = _load(bench, measurement, job, prepared)
         replies = generator.read(folder)
         requests = request_table(replies, prepared.schedule, load)
         bench.server.check()
@@ -163,7 +162,7 @@ def measure(
 
 
 def _load(
-    bench: Bench, measurement: str, job: Job, prepared: Prepared
+    bench: Bench, measurement: Measurement, job: Job, prepared: Prepared
 ) -> tuple[Counters, Counters, Card]:
     """Load the server; returns its counters before and after, and what of its card is known."""
     load, server = job.load, bench.server
@@ -174,11 +173,20 @@ def _load(
         warm_up(http, server.name, prepared.warmup, load)
     was_reset = server.reset_prefix_cache() if load.reset_prefix_cache else None
     before = scrape(server.url, tries=3)
-    watch = _Watch(server, before, len(prepared.schedule), bench.session.stall_timeout_s)
     usage = UsageWatch(client.pid)
     usage.start()
+    watch = LoadWatch(
+        server=server,
+        usage=usage,
+        before=before,
+        requests=len(prepared.schedule),
+        stall_timeout_s=bench.session.stall_timeout_s,
+        load_timeout_s=bench.session.load_timeout_s,
+        other_cpu_ratio=bench.session.validity.other_cpu_ratio,
+        expected_s=expected_s(bench.session, measurement, bench.root),
+    )
     bench.sampler.usage = usage.so_far
-    bench.sampler.measurement = measurement
+    bench.sampler.measurement = measurement.id
     try:
         client.run(job, bench.session.load_timeout_s, watch)
     finally:
@@ -193,39 +201,6 @@ def _load(
         "truncated_requests": prepared.truncated or None,
     }
     return before, after, used.model_copy(update=around)
-
-
-class _Watch:
-    """Looks after a load that runs: tells how far it is, and ends it when it stands still."""
-
-    def __init__(
-        self, server: Server, before: Counters, requests: int, stall_timeout_s: float
-    ) -> None:
-        self._server = server
-        self._before = before
-        self._requests = requests
-        self._stall_timeout_s = stall_timeout_s
-        self._tokens = 0.0
-        self._moved = self._told = time.monotonic()
-
-    def __call__(self) -> None:
-        """Check once; raises ServerError or LoadError."""
-        self._server.check()
-        counters = scrape(self._server.url)
-        grown = difference(self._before, counters)
-        tokens = grown.get("generation_tokens", 0) + grown.get("prompt_tokens", 0)
-        now_s = time.monotonic()
-        if tokens != self._tokens:
-            self._tokens, self._moved = tokens, now_s
-        if now_s - self._moved > self._stall_timeout_s:
-            raise LoadError(f"not a token for {self._stall_timeout_s:.0f} s (stall_timeout_s)")
-        if now_s - self._told >= TELL_EVERY_S:
-            self._told = now_s
-            say(
-                f"  {grown.get('requests_finished', 0):.0f} of {self._requests} requests,"
-                f" {counters.get('requests_running', 0):.0f} running,"
-                f" {counters.get('requests_waiting', 0):.0f} waiting"
-            )
 
 
 def blank_record(

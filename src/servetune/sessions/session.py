@@ -12,6 +12,7 @@ from pathlib import Path
 from servetune.files import write_json
 from servetune.plan.planned import Session
 from servetune.records.paths import session_path
+from servetune.running import running
 from servetune.sessions.hardware import check_hardware, gpus
 from servetune.sessions.launch import ServerLaunch
 from servetune.sessions.locks import sole_use
@@ -31,7 +32,8 @@ def run_session(session: Session, root: Path, until_s: float = math.inf) -> None
     if count_owed(session, root):
         check_hardware(session.hardware, session.visible_gpus)
         devices = [] if session.hardware == "cpu" else gpus(session.visible_gpus)
-        with sole_use(gpu["uuid"] for gpu in devices):
+        told = running("session", session.id, root, doing="waiting for the hardware")
+        with told, sole_use(gpu["uuid"] for gpu in devices):
             while time.monotonic() < until_s and count_owed(session, root):
                 ServerLaunch(session, root.absolute()).run(until_s)
     if not count_owed(session, root):

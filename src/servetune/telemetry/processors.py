@@ -140,6 +140,14 @@ class UsageWatch:
             if not any(name in process.stat.name for name in _ENGINE)
         ]
 
+    def other_now(self) -> float | None:
+        """Return the share of the cores that others used in the last WINDOW_S; None before."""
+        uses = list(self._uses)
+        if not uses or uses[-1].at_s - uses[0].at_s < WINDOW_S:
+            return None
+        recent = [use for use in uses if use.at_s >= uses[-1].at_s - WINDOW_S]
+        return _other_ratios(recent)[0]
+
     def so_far(self) -> dict[str, float]:
         """Return the columns `client_cpu_s` and `other_cpu_s` of `docs/telemetry.md`."""
         told = {"client_cpu_s": sum(p.stat.cpu_s for p in list(self._clients.values()))}

@@ -50,7 +50,7 @@ def test_a_third_launch_is_estimated_from_the_first_two() -> None:
 
 def test_only_what_has_no_record_costs_time_and_money() -> None:
     plan = plan_of("h200-llama8b").model_copy(update={"price_usd_per_hour": 3.0})
-    times, measured = recorded_times(plan, ROOT), recorded(plan.study, ROOT)
+    times, measured = recorded_times(plan.study, plan.hardware, ROOT), recorded(plan.study, ROOT)
     done = estimate(plan, times, measured)
     assert done.to_measure.seconds == done.to_measure.cost_usd == 0
     missing = plan.sessions[0].measurements[-1].id
@@ -86,7 +86,7 @@ def test_a_search_is_estimated_from_its_range_until_one_was_recorded() -> None:
     search = plan.searches[0].id
     guessed, known = (
         seconds(estimate(plan, times, ()), search)
-        for times in (Times(), recorded_times(plan, ROOT))
+        for times in (Times(), recorded_times(plan.study, plan.hardware, ROOT))
     )
     assert known == pytest.approx(180, abs=20)
     assert guessed == pytest.approx(known, rel=0.5)

@@ -20,10 +20,12 @@ from servetune.plan.planned import PlannedQuality, Session
 from servetune.progress import say
 from servetune.records.paths import raw_folder
 from servetune.records.quality import Document, QualityRecord
-from servetune.sessions.measure import LOG_TAIL_LINES, TELL_EVERY_S, Bench, failed, of_launch
+from servetune.running import update
+from servetune.sessions.measure import LOG_TAIL_LINES, Bench, failed, of_launch
 from servetune.sessions.provenance import now
 from servetune.sessions.quality.harness import HarnessError, run_tasks
 from servetune.sessions.server.process import Server, ServerError
+from servetune.sessions.watch import TELL_EVERY_S
 from servetune.telemetry.sampler import wait_idle
 from servetune.workloads.datasets import read_requests
 
@@ -88,6 +90,7 @@ def _ask_all(bench: Bench, quality: PlannedQuality) -> list[Document]:
     with server.client(session.stall_timeout_s) as client:
         for row in rows[:wanted]:
             documents.append(ask(client, server.name, row))
+            update(requests_done=len(documents), requests=wanted)
             if time.monotonic() - last_s > TELL_EVERY_S:
                 last_s = time.monotonic()
                 say(f"{session.variant}: quality: {len(documents)} of {wanted} documents")

@@ -1,0 +1,141 @@
+"""The state of a study, read from its records and from what its steps tell of themselves.
+
+Reading costs some milliseconds, and nothing of what runs is asked or waits.
+"""
+
+from collections import Counter
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from servetune.plan.estimate import SessionEstimate, estimate
+from servetune.plan.planned import Plan, Session
+from servetune.plan.times import Times
+from servetune.records.measurements import read_measurement
+from servetune.records.paths import record_path, recorded, session_path
+from servetune.running import Running, since
+from servetune.study.base import Frozen
+
+SessionStatus = Literal["done", "failed", "running", "stopped", "waiting"]
+
+
+class SessionState(Frozen):
+    """A session of the plan. `measured` of `owed` have a record: load points, searches, quality.
+
+    It is `failed` if all that was measured failed, and `stopped` if it was begun and runs no more.
+    `left_s` is an estimate.
+    """
+
+    id: str
+    variant: str
+    repeat: int
+    position: int
+    status: SessionStatus
+    measured: int
+    owed: int
+    failed: int
+    invalid: int
+    left_s: float
+    running: Running | None = None
+
+
+class State(Frozen):
+    """A study. `steps` are what runs beside its sessions; `ends_at` is None while nothing runs."""
+
+    study: str
+    hardware: str
+    is_running: bool
+    began_at: str | None
+    measured: int
+    owed: int
+    failed: int
+    invalid: int
+    left_s: float
+    ends_at: str | None
+    sessions: list[SessionState]
+    steps: list[Running]
+
+
+def state_of(
+    plan: Plan, times: Times, now: tuple[list[Running], list[Running]], root: Path
+) -> State:
+    """Return the state of a plan; `now` is what runs and what was killed (`read_running`)."""
+    runs, gone = now
+    ids = {session.id for session in plan.sessions}
+    running = {step.name: step for step in runs if step.step == "session" and step.name in ids}
+    stopped = {step.name for step in gone if step.step == "session"}
+    measured = recorded(plan.study, root)
+    estimated = {session.id: session for session in estimate(plan, times, measured).sessions}
+    sessions = [
+        _session(session, estimated[session.id], running.get(session.id), stopped, measured, root)
+        for session in sorted(plan.sessions, key=lambda session: session.order)
+    ]
+    # Steps that make models and engines are named in no plan: those of any run here.
+    steps = [step for step in runs if step.step not in ("run", "session")]
+    own = [step for step in runs if step.step == "run"]
+    is_running = bool(own or running)
+    left_s = sum(session.left_s for session in sessions) / max(1, len(running))
+    ends_at = datetime.now().astimezone() + timedelta(seconds=left_s)
+    return State(
+        study=plan.study,
+        hardware=plan.hardware,
+        is_running=is_running,
+        began_at=min((step.began_at for step in (*own, *running.values())), default=None),
+        measured=sum(session.measured for session in sessions),
+        owed=sum(session.owed for session in sessions),
+        failed=sum(session.failed for session in sessions),
+        invalid=sum(session.invalid for session in sessions),
+        left_s=left_s,
+        ends_at=ends_at.isoformat(timespec="seconds") if is_running else None,
+        sessions=sessions,
+        steps=steps,
+    )
+
+
+def _session(
+    session: Session,
+    estimated: SessionEstimate,
+    running: Running | None,
+    stopped: set[str],
+    measured: set[str],
+    root: Path,
+) -> SessionState:
+    there = [id for id in session.owed if id in measured]
+    points = [m.id for m in session.measurements if m.id in measured]
+    statuses = Counter(_status(record_path(session.study, id, root)) for id in points)
+    is_done = session_path(session.study, session.id, root).is_file()
+    status: SessionStatus = "waiting"
+    if running:
+        status = "running"
+    elif is_done:
+        status = "failed" if there and statuses["failed"] == len(there) else "done"
+    elif session.id in stopped or there:
+        status = "stopped"
+    return SessionState(
+        id=session.id,
+        variant=session.variant,
+        repeat=session.repeat,
+        position=estimated.order + 1,
+        status=status,
+        measured=len(there),
+        owed=len(session.owed),
+        failed=statuses["failed"],
+        invalid=statuses["invalid"],
+        left_s=_left_s(estimated, running),
+        running=running,
+    )
+
+
+def _left_s(estimated: SessionEstimate, running: Running | None) -> float:
+    """Return what is left of a session: of what it does now, what has not passed yet."""
+    if running is None:
+        return estimated.seconds
+    owed_s = {item.id: item.seconds for item in estimated.owed}
+    current_s = owed_s.pop(running.item or "", 0.0) if running.item else estimated.launch_s
+    return sum(owed_s.values()) + max(0.0, current_s - since(running.doing_since))
+
+
+@cache
+def _status(path: Path) -> str:
+    return read_measurement(path).status

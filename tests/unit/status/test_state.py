@@ -1,0 +1,97 @@
+"""What `servetune status` says of a study."""
+
+import shutil
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan
+from servetune.plan.times import recorded_times
+from servetune.running import Running
+from servetune.status.state import SessionState, State, state_of
+from servetune.status.words import render_live, render_state
+from tests.paths import ROOT
+from tests.project import Project
+
+STUDY = "h200-llama8b"
+
+
+@pytest.fixture
+def plan(project: Project) -> Plan:
+    """The recorded study, of which two sessions and a load point of a third are taken away."""
+    shutil.copytree(ROOT / "results" / STUDY, project.root / "results" / STUDY)
+    plan = make_plan({"study": STUDY, "variants": "all", "seed": 0}, project.root)
+    first, second, third = plan.sessions[:3]
+    gone = [m.id for session in (first, second) for m in session.measurements]
+    for id in (*gone, third.measurements[0].id):
+        (project.root / "results" / STUDY / "records" / f"{id}.json").unlink()
+    for session in (first, second, third):
+        (project.root / "results" / STUDY / "sessions" / f"{session.id}.json").unlink()
+    return plan
+
+
+def step(name: str, **more: Any) -> Running:
+    at = "2026-01-01T10:00:00+00:00"
+    told = {"process": "x", "began_at": at, "told_at": at, "doing_since": at, **more}
+    return Running(step="session", name=name, **told)
+
+
+def state(plan: Plan, project: Project, *runs: Running, gone: tuple[Running, ...] = ()) -> State:
+    times = recorded_times(plan.study, plan.hardware, project.root)
+    return state_of(plan, times, ([*runs], [*gone]), project.root)
+
+
+def of(state: State, id: str) -> SessionState:
+    return {session.id: session for session in state.sessions}[id]
+
+
+def words(shown: RenderableType) -> str:
+    printed = StringIO()
+    Console(file=printed, width=160).print(shown)
+    return printed.getvalue()
+
+
+def test_done_running_waiting_and_stopped_sessions_are_told_apart(
+    plan: Plan, project: Project
+) -> None:
+    first, second, third = (session.id for session in plan.sessions[:3])
+    item = plan.sessions[0].measurements[0].id
+    at_load = step(first, doing="closed c1", item=item, position=1, of=2, tokens_per_s=812.0)
+    seen = state(plan, project, at_load)
+    others = {session.id for session in seen.sessions} - {first, second, third}
+    assert {of(seen, id).status for id in others} == {"done"}
+    assert [of(seen, id).status for id in (first, second, third)] == [
+        *("running", "waiting", "stopped")
+    ]
+    assert seen.is_running and seen.ends_at is not None
+    assert seen.owed - seen.measured == 1 + 2 * len(plan.sessions[0].measurements)
+    told = words(render_state(seen)), words(render_live(seen))
+    assert all("closed c1, load point 1 of 2, 812 tok/s" in text for text in told)
+    assert "session " in told[1] and "left" in told[1]
+
+
+def test_what_is_left_shrinks_with_what_is_done_and_with_sessions_side_by_side(
+    plan: Plan, project: Project
+) -> None:
+    first, second = plan.sessions[:2]
+    nothing, one, two = (
+        state(plan, project, *(step(s.id, item=s.measurements[-1].id) for s in runs))
+        for runs in ((), (first,), (first, second))
+    )
+    assert nothing.ends_at is None and not nothing.is_running
+    # A launch of 45 s, and a load whose time has passed.
+    assert 30 < nothing.left_s - one.left_s < 120
+    assert two.left_s < one.left_s / 2
+
+
+def test_a_killed_session_is_stopped_and_the_next_command_is_named(
+    plan: Plan, project: Project
+) -> None:
+    killed = plan.sessions[0].id
+    seen = state(plan, project, gone=(step(killed),))
+    assert of(seen, killed).status == "stopped"
+    told = words(render_state(seen))
+    assert "snakemake --cores 1" in told and "report --partial" in told
