@@ -14,6 +14,7 @@ from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.analysis.wording import place_of
+from servetune.errors import UserError
 from servetune.files import read_table
 from servetune.metrics import COSTS
 from servetune.plan.planned import Plan
@@ -207,11 +208,21 @@ def read_partial(plan: Plan, root: Path) -> Measured:
 
 
 def read_measured(plan: Plan, root: Path) -> Measured:
-    """Read the tables and the sessions of a plan from its results folder."""
+    """Read the tables and the sessions of a plan from its results folder.
+
+    Raises:
+        UserError: they are not of this plan.
+    """
     results = root / "results" / plan.study
-    table = read_table(
-        results / "load_points.parquet", "session", "measurement", "variant", "status", "probe"
-    )
+    path = results / "load_points.parquet"
+    columns = ("session", "measurement", "variant", "status", "probe")
+    table = read_table(path, *columns) if path.exists() else None
+    asked = {measurement.id for measurement in plan.measurements}
+    if table is None or not asked <= set(table["measurement"] if len(table) else ()):
+        raise UserError(
+            f"{path}: no table of this plan; run: snakemake --cores 1 reports/summary.html, or"
+            " servetune report --partial for what is there"
+        )
     named = {id: session_path(plan.study, id, root) for id in table["session"].unique()}
     return Measured(
         plan=plan,

@@ -21,7 +21,7 @@ from servetune.load.registry import GENERATORS
 from servetune.models.architecture import read_architecture
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Measurement, Session
-from servetune.progress import about, say
+from servetune.progress import about, counted, say
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import launch_files, quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
@@ -219,7 +219,7 @@ class ServerLaunch:
         session = self._session
         searched = (f"{s.workload} ({', '.join(s.settings.slo)})" for s in session.searches)
         parts = [
-            *([f"{pending} load points"] if pending else []),
+            *counted({"load point": pending}),
             *([f"the capacity of {', '.join(searched)}"] if session.searches else []),
             *(["quality"] if owed.owes_quality(session, self._root) else []),
         ]

@@ -81,6 +81,9 @@ def keep_to_log() -> None:
 
 
 def _is_for_the_user(record: logging.LogRecord) -> bool:
+    message = str(record.msg)
     if record.levelno < logging.WARNING:
-        return str(record.msg).startswith("Nothing to be done")
-    return not str(getattr(record, "event", "")).lower().endswith(("job_error", "group_error"))
+        return message.startswith("Nothing to be done")
+    is_of_a_step = "job_error" in str(getattr(record, "event", "")).lower()
+    is_of_a_step |= message.startswith("RuleException") and "CalledProcessError" in message
+    return not (is_of_a_step or message.startswith("Exiting because a job execution failed"))

@@ -5,7 +5,7 @@ from pathlib import Path
 from servetune.engines.environments import description_file, engine_id
 from servetune.models.make import MANIFEST, model_folder
 from servetune.plan.planned import Plan, Session
-from servetune.records.paths import session_path
+from servetune.records.paths import recorded, session_path
 from servetune.tables.freshness import report_digest, wanted
 
 REPORT = ("summary.html", "summary.md", "summary.sha256")
@@ -29,6 +29,8 @@ def missing(plan: Plan, root: Path) -> list[str]:
         logs = [f"logs/{plan.study}/{step}.log" for step in ("tables", "report")]
     logs = [log for log in logs if (root / log).is_file()]
     lines += [f"  see {log}" for log in logs]
+    if recorded(plan.study, root):
+        lines.append("  for a report of what is there: servetune report --partial")
     mend = "Mend what the logs say, then run" if logs else "Run"
     return [*lines, f"  What was measured is kept. {mend} the same command again."]
 
