@@ -30,11 +30,19 @@ def unless_missing():
             sys.exit("\n".join(lines))
 
 
+def what_is_kept():
+    from servetune.tables.missing import kept
+
+    SHOWN.close()
+    return kept(PLAN, Path())
+
+
 onstart:
-    # Snakemake would wait for the step that runs; so it ends at once, and its steps in order.
-    # Jobs of a cluster are not its children, and would go on.
+    # Jobs of a cluster are not Snakemake's children: it has its own way to end them.
     if workflow.local_exec:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        stop_in_order(what_is_kept)
+    else:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     end_left_behind()
     SHOWN.push(watch_run(PLAN, PLAN_FILE, Path()))
 
@@ -47,4 +55,5 @@ onsuccess:
 
 onerror:
     SHOWN.close()
+    exit_if_stopped()
     unless_missing()

@@ -9,12 +9,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir, "src")))
 
 from servetune.lifetime.owners import begin_pipeline, end_left_behind
+from servetune.lifetime.stopping import exit_if_stopped, stop_in_order
 from servetune.plan.file import one_line, plan_for_workflow
 from servetune.status.live import keep_to_log, watch_run
 from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())
 begin_pipeline()
+stop_in_order(lambda: "servetune: stopped before the first step")
 PLAN, PLAN_FILE = plan_for_workflow(config, workflow.overwrite_configfiles)
 if not (workflow.output_settings.verbose or workflow.output_settings.dryrun):
     keep_to_log()

@@ -1,8 +1,8 @@
 """Ending with those who asked, however they end, and ending what a killed run left behind.
 
-Every process carries in its environment the marks of its owners, whom it must not outlive: DVC
-and Snakemake, then the step that started it, then its guard. A mark names a process for good, by
-host, PID namespace, pid and start time. A process that has lost an owner is left behind.
+Every process carries in its environment the marks of its owners, whom it must not outlive: `uv run`
+and DVC, Snakemake, then the step that started it, then its guard. A mark names a process for good,
+by host, PID namespace, pid and start time. A process that has lost an owner is left behind.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 from servetune.progress import say
 
@@ -24,24 +25,29 @@ OWNERS = "SERVETUNE_OWNERS"
 STOP_WITHIN_S = 5.0
 """How long a process has to end in order; its guards then end what is left."""
 
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 _PROC = Path("/proc")
 
 
 def begin_pipeline() -> None:
-    """Make this process, Snakemake's, the owner of all that it starts; it ends with its DVC."""
-    dvc = _dvc()
-    pids = [os.getpid()] if dvc is None else [dvc, os.getpid()]
-    os.environ[OWNERS] = " ".join(map(mark, pids))
-    if dvc is not None:
-        _when_gone([dvc], lambda: os.kill(os.getpid(), signal.SIGKILL))
+    """Make this process, Snakemake's, the owner of all that it starts.
+
+    It ends with the DVC or the `uv run` that started it.
+    """
+    starters = _starters()
+    os.environ[OWNERS] = " ".join(map(mark, [*starters, os.getpid()]))
+    if starters:
+        _when_gone(starters, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def end_with_owners() -> None:
     """End this process in order when an owner is gone, kill -9 included.
 
-    SIGTERM becomes an ordinary exit, so that servers are stopped and hidden files removed.
+    SIGTERM and Ctrl-C become an ordinary exit, so that servers are stopped and hidden files
+    removed.
     """
-    signal.signal(signal.SIGTERM, _exit)
+    for number in _STOPS:
+        signal.signal(number, _exit)
     owners = os.environ.get(OWNERS, "").split()
     if any(map(_is_gone, owners)):
         sys.exit("servetune: the pipeline that asked for this is gone")
@@ -74,11 +80,11 @@ def end_left_behind() -> None:
     _send(left, signal.SIGKILL)
 
 
-def _exit(*_: object) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
+def _exit(received: int, _: FrameType | None) -> None:
+    for number in _STOPS:
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_cut_short, daemon=True).start()
-    sys.exit(143)
+    sys.exit(128 + received)
 
 
 def _stop() -> None:
@@ -107,14 +113,18 @@ def _when_gone(pids: list[int], act: Callable[[], None]) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _dvc() -> int | None:
-    """Find the DVC that runs this process in a stage: the nearest ancestor outside the stage."""
-    if "DVC_STAGE" not in os.environ:
-        return None
-    pid = os.getppid()
-    while any(variable.startswith("DVC_STAGE=") for variable in _environment(pid)):
-        pid = int(_stat(pid)[1])
-    return pid or None
+def _starters() -> list[int]:
+    """Find what started this process for a user: DVC, `uv run`, both or neither."""
+    starters, pid = [], os.getppid()
+    if "DVC_STAGE" in os.environ:
+        # The nearest ancestor outside the stage.
+        while any(variable.startswith("DVC_STAGE=") for variable in _environment(pid)):
+            pid = _parent(pid)
+        starters, pid = [pid], _parent(pid)
+    with contextlib.suppress(OSError):
+        if _name(pid) == "uv":
+            starters.append(pid)
+    return [pid for pid in starters if pid]
 
 
 def _left_behind() -> dict[int, str]:
@@ -126,7 +136,7 @@ def _left_behind() -> dict[int, str]:
         marks = next((v for v in variables if v.startswith(f"{OWNERS}=")), "").partition("=")[2]
         if pid != os.getpid() and any(map(_is_gone, marks.split())):
             with contextlib.suppress(OSError):
-                left[pid] = (_PROC / str(pid) / "comm").read_text().strip()
+                left[pid] = _name(pid)
     return left
 
 
@@ -170,6 +180,14 @@ def _started(pid: int) -> str | None:
         state, *rest = _stat(pid)
         return None if state in "ZX" else rest[18]
     return None
+
+
+def _parent(pid: int) -> int:
+    return int(_stat(pid)[1])
+
+
+def _name(pid: int) -> str:
+    return (_PROC / str(pid) / "comm").read_text().strip()
 
 
 def _stat(pid: int) -> list[str]:

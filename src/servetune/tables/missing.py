@@ -11,6 +11,21 @@ from servetune.tables.freshness import report_digest, wanted
 REPORT = ("summary.html", "summary.md", "summary.sha256")
 
 
+def kept(plan: Plan, root: Path) -> str:
+    """Say in a line what a plan has after it was stopped, and how to go on."""
+    there = recorded(plan.study, root)
+    points = [measurement.id in there for measurement in plan.measurements]
+    sessions = [session_path(plan.study, s.id, root).is_file() for s in plan.sessions]
+    parts = [
+        *([f"{sum(points)} of {len(points)} load points"] if points else []),
+        f"{sum(sessions)} of {len(sessions)} sessions",
+    ]
+    return (
+        f"servetune: stopped; measured and kept: {', '.join(parts)}."
+        " Run the same command again to go on."
+    )
+
+
 def missing(plan: Plan, root: Path) -> list[str]:
     """Say in lines what keeps the report of a plan from standing; none if it stands."""
     pending = [s for s in plan.sessions if not session_path(plan.study, s.id, root).is_file()]

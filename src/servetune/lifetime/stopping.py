@@ -1,0 +1,72 @@
+"""Stopping a pipeline in order: what Ctrl-C and SIGTERM do to Snakemake and its steps.
+
+Snakemake itself would wait for the step that runs, for as long as that measures, and print a page
+about each that was ended.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+import psutil
+
+STEPS_END_WITHIN_S = 10.0
+"""Longer than a step takes, and then its guards, to end what they started."""
+
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+_received: list[int] = []
+
+
+def stop_in_order(outcome: Callable[[], str]) -> None:
+    """Have the first SIGINT or SIGTERM end the steps, print the outcome and end Snakemake.
+
+    They do so in the background of a shell, too, which has its commands ignore SIGINT.
+    """
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for each in _STOPS:
+            signal.signal(each, signal.SIG_IGN)
+        logging.disable()
+        _received.append(number)
+        # Snakemake waits for a step that it was just about to start, which is told nothing.
+        cut = threading.Timer(STEPS_END_WITHIN_S + 2, os._exit, [128 + number])
+        cut.daemon = True
+        cut.start()
+        _end_steps()
+        print(outcome(), file=sys.stderr, flush=True)
+        sys.exit(128 + number)
+
+    for number in _STOPS:
+        signal.signal(number, stop)
+
+
+def exit_if_stopped() -> None:
+    """End this process if it was asked to: Snakemake takes the exit for a failure."""
+    if _received:
+        sys.exit(128 + _received[0])
+
+
+def _end_steps() -> None:
+    """End the steps and wait until all that they started is gone."""
+    snakemake = psutil.Process()
+    left = []
+    for process in snakemake.children(recursive=True):
+        with contextlib.suppress(ProcessLookupError):
+            left.append(os.pidfd_open(process.pid))
+    # A step stops in order once its shell is gone; its server is for the step to end.
+    for shell in snakemake.children():
+        shell.terminate()
+    deadline = time.monotonic() + STEPS_END_WITHIN_S
+    while left and (remaining_s := deadline - time.monotonic()) > 0:
+        # Not by waiting for them, as Snakemake does that.
+        ended = select.select(left, [], [], remaining_s)[0]
+        left = [handle for handle in left if handle not in ended]
+    for handle in left:
+        signal.pidfd_send_signal(handle, signal.SIGKILL)

@@ -1,0 +1,163 @@
+"""Whoever is killed or stopped, nothing outlives the run, and the next one goes on."""
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+
+from tests.workspace import TABLES, Workspace
+
+PATIENCE_S = 600
+"""For what takes a moment, also on a machine that has much else to do."""
+
+
+def slow_load(workspace: Workspace) -> None:
+    """Make the second load point last for some seconds, to be killed in its middle."""
+    study = workspace.study
+    study["server"]["standin_step_ms"] = 100
+    study["variants"].pop("fp8-kv")
+    study["workloads"]["random"]["load_points"] = [
+        {"concurrency": 8, "requests": 8},
+        {"concurrency": 1, "requests": 8},
+    ]
+    workspace.write_study(study)
+
+
+SNAKEMAKE = ("snakemake", "--cores", "1", TABLES)
+
+
+def start_and_wait_for_second_load_point(
+    workspace: Workspace, *command: str
+) -> subprocess.Popen[bytes]:
+    with (workspace.root / "snakemake.log").open("w") as log:
+        started = subprocess.Popen(
+            command or SNAKEMAKE,
+            cwd=workspace.root,
+            env=workspace.cold,
+            stdout=log,
+            stderr=log,
+            process_group=0,
+            # Where tests run in the background the shell has them ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+    wait_for(lambda: len(workspace.records()) == 1 and is_loading(workspace))
+    assert workspace.servers() != []
+    return started
+
+
+def is_loading(workspace: Workspace) -> bool:
+    """Tell whether a load point has begun: until it ends, its files are in a hidden folder."""
+    return bool(list((workspace.root / "results/raw/standin").glob(".*/schedule.jsonl")))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+def check_that_it_goes_on(workspace: Workspace) -> None:
+    kept = workspace.records()
+    assert len(kept) == 1
+    raw = workspace.root / "results/raw/standin"
+    (telemetry,) = raw.glob("*/telemetry-1.parquet")
+    assert set(kept) <= set(pd.read_parquet(telemetry)["measurement"])
+    workspace.collect()
+    after = workspace.records()
+    assert len(after) == 2
+    assert {id: after[id] for id in kept} == kept
+    assert not list(raw.glob(".*")), "something half-written was left"
+    assert {record["status"] for record in after.values()} == {"ok"}
+
+
+def processes(workspace: Workspace) -> list[str]:
+    """List the commands that run in a workspace."""
+    running = psutil.process_iter(["cmdline", "cwd"])
+    at_work = [process.info for process in running if process.info["cwd"] == str(workspace.root)]
+    return [" ".join(info["cmdline"] or []) for info in at_work]
+
+
+@pytest.mark.parametrize(
+    ("command", "sign"),
+    [
+        (SNAKEMAKE, signal.SIGKILL),
+        (("dvc", "repro"), signal.SIGKILL),
+        (("uv", "run", "--no-project", *SNAKEMAKE), signal.SIGKILL),
+    ],
+)
+def test_nothing_outlives_the_one_who_started_it_and_the_next_run_goes_on(
+    workspace: Workspace, command: tuple[str, ...], sign: signal.Signals
+) -> None:
+    slow_load(workspace)
+    started = start_and_wait_for_second_load_point(workspace, *command)
+    started.send_signal(sign)
+    started.wait()
+    wait_for(lambda: processes(workspace) == [])
+    check_that_it_goes_on(workspace)
+
+
+def test_nothing_outlives_a_killed_session_and_the_next_run_goes_on(workspace: Workspace) -> None:
+    slow_load(workspace)
+    snakemake = start_and_wait_for_second_load_point(workspace)
+    for process in psutil.Process(snakemake.pid).children(recursive=True):
+        words = process.cmdline()
+        if "session" in words and Path(words[1] if len(words) > 1 else "").name == "servetune":
+            process.kill()
+    wait_for(lambda: workspace.servers() == [])
+    snakemake.wait(PATIENCE_S)
+    check_that_it_goes_on(workspace)
+
+
+@pytest.mark.parametrize(
+    ("sign", "to"),
+    [
+        pytest.param(signal.SIGINT, os.kill, id="SIGINT-to-Snakemake-alone"),
+        pytest.param(signal.SIGTERM, os.kill, id="SIGTERM-to-Snakemake-alone"),
+        pytest.param(signal.SIGINT, os.killpg, id="Ctrl-C"),
+    ],
+)
+def test_a_stop_keeps_what_is_measured_in_one_line_and_the_next_run_goes_on(
+    workspace: Workspace, sign: signal.Signals, to: Callable[[int, int], None]
+) -> None:
+    slow_load(workspace)
+    snakemake = start_and_wait_for_second_load_point(workspace)
+    before = len((workspace.root / "snakemake.log").read_text())
+    to(snakemake.pid, sign)
+    assert snakemake.wait(PATIENCE_S) == 128 + sign
+    assert processes(workspace) == []
+    (line,) = (workspace.root / "snakemake.log").read_text()[before:].splitlines()
+    assert "1 of 2 load points" in line
+    check_that_it_goes_on(workspace)
+
+
+def mark_incomplete(workspace: Workspace, output: Path) -> None:
+    """Leave what Snakemake leaves where it is killed while a step runs."""
+    key = base64.b64encode(str(output.relative_to(workspace.root)).encode()).decode()
+    (workspace.root / ".snakemake/incomplete" / key).write_text('{"external_jobid": null}')
+
+
+def test_a_step_that_ended_after_its_pipeline_was_killed_hides_no_session(
+    workspace: Workspace,
+) -> None:
+    workspace.collect("--until", "make_model")
+    (model,) = workspace.root.glob("data/models/*/servetune.json")
+    mark_incomplete(workspace, model)
+    assert re.search(r"measure_session +2\n", workspace.dry_run())
+
+
+def test_success_is_told_only_if_the_report_of_this_plan_stands(workspace: Workspace) -> None:
+    workspace.collect("--until", "make_model")
+    # Snakemake takes no step for needed whose inputs are ancient and made again.
+    done = workspace.run("snakemake", "--cores", "1", "--forcerun", "make_model")
+    assert done.returncode == 1
+    assert "2 of 2 sessions are missing: plain-" in done.stderr
+    assert "Traceback" not in done.stderr
