@@ -1,243 +1,232 @@
-"""Random kills of everything that a run consists of, each followed by a run that goes on.
+"""Random kills of everything that a run consists of, and runs that go on after them.
 
     uv run python benchmarks/kills.py --kills 200 --seed 0        on the stand-in
     uv run python benchmarks/kills.py --kills 10 --real           on vLLM for the CPU
+    uv run python benchmarks/kills.py --steps [--real]            kill -9 in each step
 
-Each kill has a clone of its own. A run is started, by Snakemake or DVC; once a process of the kind
-that is drawn is there, and a drawn time has passed, it gets the signal that is drawn. Snakemake and
-DVC are there all the time, and get it while a process of another kind is. Then the same command
-runs again. The table has a row a kind: how many were hit, processes that were still there
-10 s after the one who started them had ended, how long the last one took, records that changed or
-that have a double, and next runs that did not end with exit code 0 and every record.
+A round has a clone of its own and takes a few kills in the order of its steps. The run that is
+killed is started again, and that one killed; the last one has to end by itself with exit code 0
+and everything measured. The moment of a kill is drawn from the time for which such a process was
+there in a first run, which nobody disturbs. The writer of a file is killed once it writes it. A
+kill whose moment did not come is tried again, earlier, in a later round.
+
+The table has a row for each kind of process. Orphans are still there 10 s after the end of the one
+who started them, or were asked to stop and are there 15 s later. The last columns count the kills
+of rounds that did not end as they have to, and those after which a traceback was printed.
 """
 
 import argparse
-import contextlib
-import json
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
-import pandas as pd
-import psutil
 import yaml
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from killing import (  # noqa: E402
+    PATIENCE_S,
+    SIGNALS,
+    STARTERS,
+    STEPS,
+    Kill,
+    Ledger,
+    Outcome,
+    Run,
+)
 
 from tests.workspace import Workspace, make_workspace  # noqa: E402
 
-MARK = "SERVETUNE_KILLS"
-BOUND_S = 10.0
-PATIENCE_S = 900.0
+WITHIN = {"trainer": "model step"}
+"""The step that a process belongs to, if not to the session."""
 
-KINDS = {
-    "snakemake": "/snakemake ",
-    "dvc": "/dvc ",
-    "session": " session ",
-    "guard": "servetune.lifetime.guard",
-    "server": "vllm.entrypoints",
-    "engine core": "EngineCore|sleep 600",
-    "client": "servetune.load.",
-    "trainer": "servetune.models.inside",
-    "engine step": " engine ",
-    "model step": " model ",
-    "workload step": " workload ",
-    "tables": " tables ",
-    "report": " report ",
+FILES = {
+    "workload step": ["data/workloads/*"],
+    "session": [
+        *("results/*/records/*", "results/*/sessions/*"),
+        *("results/raw/*/[!.]*/*telemetry*", "results/raw/*/[!.]*/*launch*"),
+    ],
 }
-"""Each kind of process by what its command line holds."""
+"""The files that the steps write, beside those of tables and report."""
 
-ALWAYS = ("snakemake", "dvc")
+SURVIVED = ("client", "server", "engine core")
+"""What a session goes on without, or with another one of."""
 
-SIGNALS = {"kill -9": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "Ctrl-C": signal.SIGINT}
+WRITERS_SHARE = 0.4
 
-
-@dataclass(frozen=True)
-class Kill:
-    """One kill and what came of it."""
-
-    kind: str
-    sign: str
-    was_hit: bool
-    orphans: int
-    last_s: float
-    changed: int
-    doubled: int
-    incomplete: bool
+T = TypeVar("T")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--round", type=int, default=20, help="kills before a run to the end")
+    parser.add_argument("--steps", action="store_true", help="kill -9 the command in each step")
     parser.add_argument("--real", action="store_true", help="vLLM for the CPU, not the stand-in")
     options = parser.parse_args()
-    draw = random.Random(options.seed)
-    kinds = [kind for kind in KINDS if options.real or kind != "trainer"]
-    done = []
-    for number in range(options.kills):
-        # Each kind in its turn, so that a few kills hit as many of them as they can.
-        if number % len(kinds) == 0:
-            draw.shuffle(kinds)
-        kind, sign = kinds[number % len(kinds)], draw.choice(list(SIGNALS))
-        phase = draw.choice([each for each in kinds if each not in ALWAYS])
-        phase = phase if kind in ALWAYS else kind
-        with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-            kill = try_kill(Path(folder), kind, phase, sign, draw.random(), options.real)
-        done.append(kill)
-        print(f"{number + 1}: {kill}", flush=True)
-    print(table(done))
+
+    def workspace(folder: str) -> Workspace:
+        return clone(Path(folder), options.real, has_engines=options.real and not options.steps)
+
+    with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+        first = workspace(folder)
+        durations = Run(first, by_dvc=False).durations()
+        # vLLM changes nothing about who writes files.
+        files = {} if options.real else {**FILES, **made_by_reporting(first)}
+    print({kind: round(seconds, 1) for kind, seconds in durations.items()}, flush=True)
+    if options.steps:
+        kills = [Kill("uv run", step, "kill -9", step, durations[step] / 2) for step in STEPS]
+    else:
+        kills = drawn(options.kills, random.Random(options.seed), durations, files)
+    outcomes: list[Outcome] = []
+    try:
+        while kills:
+            now, kills = kills[: options.round], kills[options.round :]
+            with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+                done, missed = play(workspace(folder), now)
+            outcomes += done
+            kills += missed
+            print(f"{len(outcomes)} done, {len(kills)} to do, {len(missed)} missed", flush=True)
+    finally:
+        print(table(outcomes), flush=True)
 
 
-def try_kill(folder: Path, kind: str, phase: str, sign: str, moment: float, is_real: bool) -> Kill:
-    """Kill a process of a kind; `moment` in [0, 1] says how long after one of `phase` was seen."""
-    workspace = clone(folder, is_real)
-    environment = {**workspace.cold, MARK: str(folder)}
-    command = ["dvc", "repro"] if kind == "dvc" else ["snakemake", "--cores", "1"]
-
-    def start() -> subprocess.Popen[bytes]:
-        with (folder / "output.txt").open("a") as output:
-            return subprocess.Popen(
-                command,
-                cwd=workspace.root,
-                env=environment,
-                stdout=output,
-                stderr=output,
-                process_group=0,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-            )
-
-    started = start()
-    was_hit = strike(started, folder, kind, phase, sign, moment * (20.0 if is_real else 1.0))
-    started.wait(PATIENCE_S)
-    ended_s = time.monotonic()
-    while (left := ours(folder)) and time.monotonic() < ended_s + BOUND_S:
-        time.sleep(0.05)
-    last_s = time.monotonic() - ended_s
-    for process in left:
-        process.kill()
-    before = records(workspace)
-    lost = without_samples(workspace, before)
-    code = start().wait(PATIENCE_S)
-    after = records(workspace)
-    report = workspace.root / "reports/summary.html"
-    words = workspace.check("servetune", "plan")
-    incomplete = code != 0 or not report.is_file() or ": to measure" in words
-    if incomplete or left or lost:
-        print((folder / "output.txt").read_text()[-4000:], flush=True)
-    measured = [json.loads(text)["measurement"] for text in after.values()]
-    return Kill(
-        kind=kind,
-        sign=sign,
-        was_hit=was_hit,
-        orphans=len(left),
-        last_s=last_s,
-        changed=lost + sum(after.get(path) != text for path, text in before.items()),
-        doubled=len(measured) - len(set(measured)),
-        incomplete=incomplete,
-    )
+def drawn(
+    count: int, draw: random.Random, durations: dict[str, float], files: dict[str, list[str]]
+) -> list[Kill]:
+    """Draw kills: each kind, each file and each signal in its turn."""
+    kinds = in_turn(draw, sorted({*durations, *STARTERS}))
+    phases = in_turn(draw, sorted({*durations} - {*STARTERS}))
+    writers = in_turn(draw, [(step, file) for step, some in sorted(files.items()) for file in some])
+    signs = ["kill -9", "SIGTERM", "Ctrl-C"]
+    turns: dict[str, Iterator[str]] = {}
+    kills = []
+    for number in range(count):
+        if files and (number + 1) * WRITERS_SHARE % 1 < WRITERS_SHARE:
+            step, file = next(writers)
+            kind, during, after_s, writes = f"writer of {file}", step, 0.0, file
+        else:
+            kind, writes = next(kinds), None
+            during = next(phases) if kind in STARTERS else kind
+            step = during if during in STEPS else WITHIN.get(during, "session")
+            after_s = draw.random() * durations[during]
+        # A terminal sends SIGINT to all; Snakemake has to stop for one that it alone gets, too.
+        some = [*signs, "SIGINT"] if kind == "snakemake" else signs
+        turn = turns.setdefault(kind, in_turn(draw, some))
+        kills.append(Kill(kind, step, next(turn), during, after_s, writes))
+    return kills
 
 
-def clone(folder: Path, is_real: bool) -> Workspace:
-    """Make a clone with a study of two sessions."""
+def in_turn(draw: random.Random, items: list[T]) -> Iterator[T]:
+    """Yield all items, shuffled, again and again."""
+    while True:
+        yield from draw.sample(items, len(items))
+
+
+def made_by_reporting(workspace: Workspace) -> dict[str, list[str]]:
+    """Return patterns of the files that tables and report wrote in a run that ended."""
+    tables = sorted(path.name for path in workspace.root.glob("results/*/*.*"))
+    reports = sorted(path.name for path in workspace.root.glob("reports/*.*"))
+    return {
+        "tables": [f"results/*/*{name}*" for name in tables],
+        "report": [f"reports/*{name}*" for name in reports],
+    }
+
+
+def play(workspace: Workspace, kills: list[Kill]) -> tuple[list[Outcome], list[Kill]]:
+    """Kill a run again and again, then let it end; returns what came of it, and what was missed."""
+    ledger = Ledger(workspace)
+    by_dvc = any(kill.kind == "dvc" for kill in kills)
+    run, is_hurt = Run(workspace, by_dvc), False
+    outcomes, missed = [], []
+    for kill in sorted(kills, key=_place):
+        victim = run.wait_for(kill)
+        for _ in range(2):
+            if victim is None:
+                if not is_hurt:
+                    add_repeat(workspace)
+                run, is_hurt = Run(workspace, by_dvc), False
+                victim = run.wait_for(kill)
+        if victim is None:
+            missed.append(replace(kill, after_s=kill.after_s / 2))
+            continue
+        orphans, last_s, has_traceback = run.strike(kill, victim)
+        outcomes.append(Outcome(kill, orphans, last_s, *ledger.check(), has_traceback))
+        is_hurt = True
+    run.process.wait(PATIENCE_S)
+    last = Run(workspace, by_dvc)
+    code = last.process.wait(PATIENCE_S)
+    changed, doubled = ledger.check()
+    to_measure = workspace.check("servetune", "plan").count(": to measure")
+    is_whole = code == 0 and to_measure == 0 and (workspace.root / "reports/summary.html").is_file()
+    if not is_whole or changed or doubled or any(o.has_traceback or o.orphans for o in outcomes):
+        print(f"{code=} {to_measure=} {changed=} {doubled=}\n{last.log.read_text()[-20000:]}")
+    for outcome in outcomes:
+        outcome.is_whole = is_whole
+        outcome.changed += changed
+        outcome.doubled += doubled
+    return outcomes, missed
+
+
+def _place(kill: Kill) -> tuple[int, bool]:
+    # What a run survives comes first in each step.
+    return list(STEPS).index(kill.step), kill.kind not in SURVIVED
+
+
+def clone(folder: Path, is_real: bool, has_engines: bool) -> Workspace:
+    """Make a clone with a study of one session, on the stand-in or of the quickstart's baseline."""
     workspace = make_workspace(folder / "clone", folder / "cache")
     study = workspace.study
     # With a child, as the engine core is one of vLLM's.
     study["server"] |= {"standin_step_ms": 20, "standin_fault": "leave-child"}
+    points = [{"concurrency": clients, "requests": 4} for clients in (1, 2, 3, 4)]
+    study["workloads"]["random"]["load_points"] = points
     if is_real:
         study = yaml.safe_load((ROOT / "studies/quickstart.yaml").read_text())
-        study["variants"] = {name: study["variants"][name] for name in [study["baseline"]]}
-        for name in ("SERVETUNE_CACHE", "SERVETUNE_LOCKS"):
-            del workspace.cold[name]
+        del study["quality"]
+        study["workloads"] = {"text": study["workloads"]["text"]}
+        del workspace.cold["SERVETUNE_LOCKS"]
+    study["variants"] = {study["baseline"]: study["variants"][study["baseline"]]}
+    if has_engines:
+        del workspace.cold["SERVETUNE_CACHE"]
     workspace.write_study(study)
     workspace.commit("The study")
     return workspace
 
 
-def strike(
-    started: subprocess.Popen[bytes], folder: Path, kind: str, phase: str, sign: str, after_s: float
-) -> bool:
-    """Send the signal once there is somebody to send it to; tells whether there was."""
-    while started.poll() is None:
-        time.sleep(0.02)
-        if not any(is_kind(process, phase) for process in ours(folder)):
-            continue
-        time.sleep(after_s)
-        found = [process for process in ours(folder) if is_kind(process, kind)]
-        if found and sign == "Ctrl-C":
-            # A terminal sends it to everyone in the foreground.
-            os.killpg(started.pid, signal.SIGINT)
-            return True
-        if found:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                found[-1].send_signal(SIGNALS[sign])
-                return True
-    return False
+def add_repeat(workspace: Workspace) -> None:
+    """Have something to measure where all is measured; the records of that stay."""
+    study = workspace.study
+    workspace.write_study({**study, "repeats": study.get("repeats", 1) + 1})
 
 
-def is_kind(process: psutil.Process, kind: str) -> bool:
-    try:
-        words = " ".join(process.cmdline()) + " "
-    except psutil.Error:
-        return False
-    # A guard names what it guards, and a step's shell the step.
-    is_other = "lifetime.guard" in words and kind != "guard"
-    is_shell = words.startswith(("/bin/", "/usr/bin/bash", "bash", "tee"))
-    return not is_other and not is_shell and any(part in words for part in KINDS[kind].split("|"))
-
-
-def ours(folder: Path) -> list[psutil.Process]:
-    """Find what was started for a clone and still runs, by a mark of this benchmark's own."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(folder) and process.status() != "zombie":
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
-
-
-def records(workspace: Workspace) -> dict[str, str]:
-    """Read the records that there are."""
-    files = workspace.root.glob("results/*/records/*.json")
-    return {str(path): path.read_text() for path in files}
-
-
-def without_samples(workspace: Workspace, before: dict[str, str]) -> int:
-    """Count the records of a load that was measured whose telemetry is lost."""
-    files = workspace.root.glob("results/raw/*/*/telemetry-*.parquet")
-    sampled = {name for path in files for name in pd.read_parquet(path)["measurement"]}
-    told = map(json.loads, before.values())
-    return sum(r["status"] == "ok" and r["measurement"] not in sampled for r in told)
-
-
-def table(kills: list[Kill]) -> str:
-    """Return a row a kind and signal, and one of all."""
-    rows: defaultdict[str, list[Kill]] = defaultdict(list)
-    for kill in kills:
-        rows[kill.kind].append(kill)
+def table(outcomes: list[Outcome]) -> str:
+    """Return a row for each kind of process, and one of all."""
+    rows: defaultdict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        rows[outcome.kill.kind].append(outcome)
     lines = [
-        "| killed | kills | hit | orphans after 10 s | last one gone after, s |"
-        " records changed or without samples | doubled | next run incomplete |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| killed | kill -9 | SIGTERM | Ctrl-C | SIGINT alone | orphans after 10 s |"
+        " last one gone after, s | records changed or without samples | doubled |"
+        " not whole in the end | tracebacks |",
+        "| --- " * 11 + "|",
     ]
-    for name, some in [*sorted(rows.items()), ("all", kills)]:
-        counts = [
-            *(len(some), sum(k.was_hit for k in some), sum(k.orphans for k in some)),
-            f"{max(k.last_s for k in some):.1f}",
-            *(sum(k.changed for k in some), sum(k.doubled for k in some)),
-            sum(k.incomplete for k in some),
+    for name, some in [*sorted(rows.items()), ("all", outcomes)] if outcomes else []:
+        cells = [
+            *(sum(o.kill.sign == sign for o in some) for sign in SIGNALS),
+            sum(o.orphans for o in some),
+            f"{max(o.last_s for o in some):.1f}",
+            *(sum(o.changed for o in some), sum(o.doubled for o in some)),
+            *(sum(not o.is_whole for o in some), sum(o.has_traceback for o in some)),
         ]
-        lines.append(f"| {name} | {' | '.join(map(str, counts))} |")
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 

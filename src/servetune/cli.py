@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from servetune.errors import UserError, line_of
 from servetune.files import write_text
-from servetune.lifetime.owners import end_left_behind, end_with_owners
+from servetune.lifetime.owners import end_left_behind, end_with_owners, ignore_stops
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
 from servetune.progress import copy_to, counted, say
@@ -47,12 +47,14 @@ app = typer.Typer(
 
 @app.callback()
 def main(
+    context: typer.Context,
     log: Annotated[
         Path | None, typer.Option(help="A file that holds what is printed on standard error, too.")
     ] = None,
 ) -> None:
     """Tune and benchmark vLLM as params.yaml and its study declare."""
     end_with_owners()
+    context.call_on_close(ignore_stops)
     if log is not None:
         copy_to(log)
 

@@ -16,6 +16,8 @@ from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())
 begin_pipeline()
+# Each step takes its shell's place; a Ctrl-C that it is not ready for yet is left to Snakemake.
+shell.prefix("set -euo pipefail; trap '' INT; exec ")
 stop_in_order(lambda: "servetune: stopped before the first step")
 PLAN, PLAN_FILE = plan_for_workflow(config, workflow.overwrite_configfiles)
 if not (workflow.output_settings.verbose or workflow.output_settings.dryrun):

@@ -25,7 +25,7 @@ OWNERS = "SERVETUNE_OWNERS"
 STOP_WITHIN_S = 5.0
 """How long a process has to end in order; its guards then end what is left."""
 
-_STOPS = (signal.SIGINT, signal.SIGTERM)
+STOPS = (signal.SIGINT, signal.SIGTERM)
 _PROC = Path("/proc")
 
 
@@ -46,15 +46,13 @@ def end_with_owners() -> None:
     SIGTERM and Ctrl-C become an ordinary exit, so that servers are stopped and hidden files
     removed.
     """
-    for number in _STOPS:
+    for number in STOPS:
         signal.signal(number, _exit)
     owners = os.environ.get(OWNERS, "").split()
     if any(map(_is_gone, owners)):
         sys.exit("servetune: the pipeline that asked for this is gone")
-    pids = [_pid(owner) for owner in owners if _is_here(owner)]
-    if pids:
-        # The shell of a step is no owner, but Snakemake waits for no step whose shell is gone.
-        _when_gone([*pids, os.getppid()], _stop)
+    if pids := [_pid(owner) for owner in owners if _is_here(owner)]:
+        _when_gone(pids, _stop)
 
 
 def owned_by(environment: dict[str, str], pid: int) -> dict[str, str]:
@@ -80,9 +78,15 @@ def end_left_behind() -> None:
     _send(left, signal.SIGKILL)
 
 
+def ignore_stops() -> None:
+    """Ignore SIGINT and SIGTERM from now on, as this process is about to end."""
+    for number in STOPS:
+        # Not SIG_IGN: Python complains of that about a signal that has just arrived.
+        signal.signal(number, lambda *_: None)
+
+
 def _exit(received: int, _: FrameType | None) -> None:
-    for number in _STOPS:
-        signal.signal(number, signal.SIG_IGN)
+    ignore_stops()
     threading.Thread(target=_cut_short, daemon=True).start()
     sys.exit(128 + received)
 

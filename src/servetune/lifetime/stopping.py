@@ -17,10 +17,11 @@ from types import FrameType
 
 import psutil
 
+from servetune.lifetime.owners import STOPS, ignore_stops
+
 STEPS_END_WITHIN_S = 10.0
 """Longer than a step takes, and then its guards, to end what they started."""
 
-_STOPS = (signal.SIGINT, signal.SIGTERM)
 _received: list[int] = []
 
 
@@ -31,8 +32,7 @@ def stop_in_order(outcome: Callable[[], str]) -> None:
     """
 
     def stop(number: int, _: FrameType | None) -> None:
-        for each in _STOPS:
-            signal.signal(each, signal.SIG_IGN)
+        ignore_stops()
         logging.disable()
         _received.append(number)
         # Snakemake waits for a step that it was just about to start, which is told nothing.
@@ -43,7 +43,7 @@ def stop_in_order(outcome: Callable[[], str]) -> None:
         print(outcome(), file=sys.stderr, flush=True)
         sys.exit(128 + number)
 
-    for number in _STOPS:
+    for number in STOPS:
         signal.signal(number, stop)
 
 
@@ -60,9 +60,10 @@ def _end_steps() -> None:
     for process in snakemake.children(recursive=True):
         with contextlib.suppress(ProcessLookupError):
             left.append(os.pidfd_open(process.pid))
-    # A step stops in order once its shell is gone; its server is for the step to end.
-    for shell in snakemake.children():
-        shell.terminate()
+    # The steps alone: a server is for its step to end.
+    for step in snakemake.children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            step.terminate()
     deadline = time.monotonic() + STEPS_END_WITHIN_S
     while left and (remaining_s := deadline - time.monotonic()) > 0:
         # Not by waiting for them, as Snakemake does that.
