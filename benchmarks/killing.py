@@ -120,16 +120,19 @@ class Run:
         return {kind: max(seconds) for kind, seconds in lasted.items()}
 
     def wait_for(self, kill: Kill) -> psutil.Process | None:
-        """Wait for the moment of a kill; returns whom to kill, None if the run ended before."""
-        while not self._find(kill.step) or not self._find(kill.during):
-            if self.process.poll() is not None:
-                return None
-            time.sleep(LOOK_EVERY_S)
+        """Wait for the moment of a kill; returns whom to kill, None if the run is past it."""
+        if not self._wait(kill.step, kill.during):
+            return None
         if kill.writes:
             return self._wait_for_writer(kill)
         time.sleep(kill.after_s)
-        while self.process.poll() is None:
-            if found := self._find(kill.kind):
+        return self._wait(kill.step, kill.kind)
+
+    def _wait(self, step: str, kind: str) -> psutil.Process | None:
+        """Wait for a process of a kind; returns it, None if the run goes on after its step."""
+        later = list(STEPS)[list(STEPS).index(step) + 1 :]
+        while self.process.poll() is None and not any(map(self._find, later)):
+            if found := self._find(kind):
                 return found
             time.sleep(LOOK_EVERY_S)
         return None
@@ -189,6 +192,7 @@ def _is_kind(process: psutil.Process, kind: str) -> bool:
         return False
     # A guard names what it guards, and a step's shell the step.
     is_other = "lifetime.guard" in words and kind != "guard"
+    is_other |= kind in STEPS and "/servetune " not in words
     is_shell = words.startswith(("/bin/", "/usr/bin/bash", "bash", "sh ", "tee"))
     return not is_other and not is_shell and any(part in words for part in KINDS[kind].split("|"))
 

@@ -39,6 +39,7 @@ from killing import (  # noqa: E402
     Ledger,
     Outcome,
     Run,
+    marked,
 )
 
 from tests.workspace import Workspace, make_workspace  # noqa: E402
@@ -90,7 +91,12 @@ def main() -> None:
         while kills:
             now, kills = kills[: options.round], kills[options.round :]
             with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-                done, missed = play(workspace(folder), now)
+                here = workspace(folder)
+                try:
+                    done, missed = play(here, now)
+                finally:
+                    for process in marked(here):
+                        process.kill()
             outcomes += done
             kills += missed
             print(f"{len(outcomes)} done, {len(kills)} to do, {len(missed)} missed", flush=True)
@@ -149,7 +155,7 @@ def play(workspace: Workspace, kills: list[Kill]) -> tuple[list[Outcome], list[K
     for kill in sorted(kills, key=_place):
         victim = run.wait_for(kill)
         for _ in range(2):
-            if victim is None:
+            if victim is None and run.process.poll() is not None:
                 if not is_hurt:
                     add_repeat(workspace)
                 run, is_hurt = Run(workspace, by_dvc), False

@@ -5,6 +5,7 @@ and DVC, Snakemake, then the step that started it, then its guard. A mark names 
 by host, PID namespace, pid and start time. A process that has lost an owner is left behind.
 """
 
+import atexit
 import contextlib
 import os
 import select
@@ -81,12 +82,22 @@ def end_left_behind() -> None:
 def ignore_stops() -> None:
     """Ignore SIGINT and SIGTERM from now on, as this process is about to end."""
     for number in STOPS:
-        # Not SIG_IGN: Python complains of that about a signal that has just arrived.
+        signal.signal(number, signal.SIG_IGN)
+
+
+def stop_once() -> None:
+    """Let SIGINT and SIGTERM do nothing more; for a handler of theirs.
+
+    There another one may be pending, and Python complains if that is ignored at once.
+    """
+    for number in STOPS:
         signal.signal(number, lambda *_: None)
 
 
 def _exit(received: int, _: FrameType | None) -> None:
-    ignore_stops()
+    stop_once()
+    # Python gives signals their defaults back while it ends.
+    atexit.register(ignore_stops)
     threading.Thread(target=_cut_short, daemon=True).start()
     sys.exit(128 + received)
 

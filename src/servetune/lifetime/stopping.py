@@ -17,7 +17,7 @@ from types import FrameType
 
 import psutil
 
-from servetune.lifetime.owners import STOPS, ignore_stops
+from servetune.lifetime.owners import STOPS, stop_once
 
 STEPS_END_WITHIN_S = 10.0
 """Longer than a step takes, and then its guards, to end what they started."""
@@ -32,7 +32,7 @@ def stop_in_order(outcome: Callable[[], str]) -> None:
     """
 
     def stop(number: int, _: FrameType | None) -> None:
-        ignore_stops()
+        stop_once()
         logging.disable()
         _received.append(number)
         # Snakemake waits for a step that it was just about to start, which is told nothing.

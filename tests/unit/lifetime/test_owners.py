@@ -22,6 +22,17 @@ finally:
     print("stopped", flush=True)
 """
 
+STOPPED_TWICE = """\
+import os, signal
+from servetune.lifetime.owners import end_with_owners
+end_with_owners()
+both = [signal.SIGINT, signal.SIGTERM]
+signal.pthread_sigmask(signal.SIG_BLOCK, both)
+for number in both:
+    os.kill(os.getpid(), number)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+"""
+
 
 def ended_owner() -> str:
     """Return the mark of a process that is no more."""
@@ -42,6 +53,14 @@ def test_a_step_stops_in_order_when_one_of_its_owners_is_gone(sign: signal.Signa
             owner.send_signal(sign)
             assert step.stdout.read() == "stopped\n"
     assert step.returncode == 143
+
+
+def test_a_step_that_is_told_to_stop_twice_ends_in_silence() -> None:
+    """A terminal's Ctrl-C reaches it and Snakemake, which tells it again."""
+    command = [sys.executable, "-c", STOPPED_TWICE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+    assert done.stdout + done.stderr == ""
 
 
 def test_a_step_does_not_begin_without_its_owner() -> None:
