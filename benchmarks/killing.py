@@ -71,16 +71,16 @@ class Kill:
     writes: str | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
-    """What came of a kill."""
+    """What came of a kill: `last_s` is how long the last one that had to end took, seconds."""
 
     kill: Kill
     orphans: int
     last_s: float
-    changed: int
-    doubled: int
     has_traceback: bool
+    changed: int = 0
+    doubled: int = 0
     is_whole: bool = False
 
 
@@ -137,24 +137,29 @@ class Run:
             time.sleep(LOOK_EVERY_S)
         return None
 
-    def strike(self, kill: Kill, victim: psutil.Process) -> tuple[int, float, bool]:
-        """Send the signal; returns orphans, seconds until the last one ended, and tracebacks."""
-        is_all = kill.kind in STARTERS or kill.sign == "Ctrl-C"
-        below = marked(self._workspace) if is_all else [victim, *victim.children(recursive=True)]
+    def strike(self, kill: Kill, victim: psutil.Process) -> Outcome | None:
+        """Send the signal and wait for its effect; None if the process has ended by itself."""
         offset, began_s = self.log.stat().st_size, time.monotonic()
-        if kill.sign == "Ctrl-C":
-            os.killpg(self.process.pid, signal.SIGINT)
-        else:
-            victim.send_signal(SIGNALS[kill.sign])
-        starter = psutil.Process(self.process.pid) if kill.sign == "Ctrl-C" else victim
-        wait_until_gone([starter], began_s + STOPS_WITHIN_S)
+        try:
+            if kill.kind in STARTERS or kill.sign == "Ctrl-C":
+                below = marked(self._workspace)
+            else:
+                below = [victim, *victim.children(recursive=True)]
+            if kill.sign == "Ctrl-C":
+                os.killpg(self.process.pid, signal.SIGINT)
+                victim = psutil.Process(self.process.pid)
+            else:
+                victim.send_signal(SIGNALS[kill.sign])
+        except (psutil.NoSuchProcess, ProcessLookupError):
+            return None
+        wait_until_gone([victim], began_s + STOPS_WITHIN_S)
         left = wait_until_gone(below, time.monotonic() + GONE_WITHIN_S)
         last_s = time.monotonic() - began_s
         for process in left:
             print(f"left by {kill}: {process}", flush=True)
             process.kill()
-        told = self.log.read_bytes()[offset:]
-        return len(left), last_s, b"Traceback" in told and kill.sign != "kill -9"
+        has_traceback = kill.sign != "kill -9" and b"Traceback" in self.log.read_bytes()[offset:]
+        return Outcome(kill, len(left), last_s, has_traceback)
 
     def _wait_for_writer(self, kill: Kill) -> psutil.Process | None:
         before, victim = self._written(kill), self._find(kill.step)

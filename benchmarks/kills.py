@@ -151,7 +151,8 @@ def play(workspace: Workspace, kills: list[Kill]) -> tuple[list[Outcome], list[K
     ledger = Ledger(workspace)
     by_dvc = any(kill.kind == "dvc" for kill in kills)
     run, is_hurt = Run(workspace, by_dvc), False
-    outcomes, missed = [], []
+    outcomes: list[Outcome] = []
+    missed = []
     for kill in sorted(kills, key=_place):
         victim = run.wait_for(kill)
         for _ in range(2):
@@ -160,11 +161,12 @@ def play(workspace: Workspace, kills: list[Kill]) -> tuple[list[Outcome], list[K
                     add_repeat(workspace)
                 run, is_hurt = Run(workspace, by_dvc), False
                 victim = run.wait_for(kill)
-        if victim is None:
+        outcome = run.strike(kill, victim) if victim else None
+        if outcome is None:
             missed.append(replace(kill, after_s=kill.after_s / 2))
             continue
-        orphans, last_s, has_traceback = run.strike(kill, victim)
-        outcomes.append(Outcome(kill, orphans, last_s, *ledger.check(), has_traceback))
+        changed, doubled = ledger.check()
+        outcomes.append(replace(outcome, changed=changed, doubled=doubled))
         is_hurt = True
     run.process.wait(PATIENCE_S)
     last = Run(workspace, by_dvc)
@@ -174,11 +176,11 @@ def play(workspace: Workspace, kills: list[Kill]) -> tuple[list[Outcome], list[K
     is_whole = code == 0 and to_measure == 0 and (workspace.root / "reports/summary.html").is_file()
     if not is_whole or changed or doubled or any(o.has_traceback or o.orphans for o in outcomes):
         print(f"{code=} {to_measure=} {changed=} {doubled=}\n{last.log.read_text()[-20000:]}")
-    for outcome in outcomes:
-        outcome.is_whole = is_whole
-        outcome.changed += changed
-        outcome.doubled += doubled
-    return outcomes, missed
+    ended = [
+        replace(o, changed=o.changed + changed, doubled=o.doubled + doubled, is_whole=is_whole)
+        for o in outcomes
+    ]
+    return ended, missed
 
 
 def _place(kill: Kill) -> tuple[int, bool]:
