@@ -117,7 +117,9 @@ def drawn(
     for number in range(count):
         if files and (number + 1) * WRITERS_SHARE % 1 < WRITERS_SHARE:
             step, file = next(writers)
-            kind, during, after_s, writes = f"writer of {file}", step, 0.0, file
+            folder, _, name = file.rpartition("/")
+            kind = f"writer of {name.strip('*') or Path(folder).name}"
+            during, after_s, writes = step, 0.0, file
         else:
             kind, writes = next(kinds), None
             during = next(phases) if kind in STARTERS else kind
