@@ -1,6 +1,5 @@
 """How a planned checkpoint comes to be: made, fetched, or found on this host."""
 
-import os
 import shutil
 import subprocess
 import time
@@ -114,22 +113,19 @@ def _bring(source: ModelSource, parents: dict[str, str], folder: Path, root: Pat
 def _fetch(source: HuggingFace, root: Path) -> str:
     repo, revision = source.repo, source.revision
     if revision is None:
-        current = _ask_hub("print(HfApi().model_info(sys.argv[1]).sha)", [repo], root)
         raise UserError(
             f"models: {repo}: no revision is pinned, so its numbers are not reproducible;"
-            f" add revision: {current}, the latest"
+            f" add revision: {_ask_hub([repo], root)}, the latest"
         )
     say(f"fetching {repo} at {revision[:12]} from the Hugging Face hub")
-    fetch = "print(snapshot_download(sys.argv[1], revision=sys.argv[2]))"
-    return _ask_hub(fetch, [repo, revision], root)
+    return _ask_hub([repo, revision], root)
 
 
-def _ask_hub(expression: str, words: list[str], root: Path) -> str:
+def _ask_hub(words: list[str], root: Path) -> str:
     python = read_engine(engine_id(MAKER, root)).python
-    ask = f"import sys; from huggingface_hub import HfApi, snapshot_download; {expression}"
     done = run_guarded(
-        [str(python), "-c", ask, *words],
-        dict(os.environ),
+        [str(python), "-m", "servetune.models.inside.hub", *words],
+        environment_with_source(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
