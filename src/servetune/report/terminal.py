@@ -1,5 +1,6 @@
 """The short tables at the end of a run."""
 
+import re
 from collections.abc import Callable, Iterable
 
 import pandas as pd
@@ -9,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servetune.analysis.comparison import compare
-from servetune.analysis.wording import TIMES, inside, number, place_of, ratio
+from servetune.analysis.wording import TIMES, inside, number, ratio, where_of
 from servetune.errors import reason_of
 from servetune.metrics import METRICS
 from servetune.plan.planned import Plan
@@ -26,6 +27,9 @@ STATUS_STYLE = {
     "failed": "red",
     PENDING: "dim",
 }
+
+NAME_WIDTH = 22
+"""Characters of a name in a line: the numbers beside it fit 80 columns."""
 
 
 def render_terminal(
@@ -64,22 +68,34 @@ def render_terminal(
 
 
 def _table(texts: Iterable[str], numbers: Iterable[str]) -> Table:
-    """Begin a table with columns of text, then columns of numbers."""
+    """Begin a table with a column of names, then columns of text, then columns of numbers."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("variant", no_wrap=True)
     for head in texts:
-        table.add_column(head, overflow="fold", min_width=len(head))
+        table.add_column(head, min_width=len(head))
     for head in numbers:
         table.add_column(head, justify="right", no_wrap=True)
     return table
 
 
+def _name(name: str, style: str = "") -> Text:
+    """Write a name in lines of NAME_WIDTH, broken behind a sign: `rich` breaks inside a word."""
+    lines = [""]
+    for part in re.findall(rf"[^-_. ]{{0,{NAME_WIDTH - 1}}}[-_. ]?", name):
+        if len(lines[-1] + part.rstrip()) > NAME_WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return Text("\n".join(line.strip() for line in lines).strip(), style=style)
+
+
 def _capacities(found: list[slo.Found], dummy: set[str]) -> Table:
-    rendered = _table(("variant", "SLO", "search"), ("capacity", "interval", f"{TIMES} baseline"))
+    """Make a row a (tier, variant), below a row that names the tier."""
+    rendered = _table(["search"], ("capacity", "interval", f"{TIMES} baseline"))
     for place, same in grouped(found, lambda each: each.place).items():
+        rendered.add_row(_name(place, "bold"))
         for each in same:
             rendered.add_row(
-                Text(marked(each.row["variant"], dummy)),
-                Text(place),
+                _name(marked(each.row["variant"], dummy)),
                 Text(slo.ENDED[each.row["ended"]]),
                 f"{each.capacity}\n{each.unit}",
                 each.interval,
@@ -90,20 +106,18 @@ def _capacities(found: list[slo.Found], dummy: set[str]) -> Table:
 
 
 def _load_points(plan: Plan, table: pd.DataFrame, dummy: set[str]) -> Table:
-    """Make a row a (variant, workload, load point), by load point.
+    """Make a row a (workload, load point, variant), below a row that names the load point.
 
     The last column is output throughput as a ratio to the baseline's.
     """
     judged = [metric for metric in METRICS if metric.judged]
     heads = [f"{inside(metric.head or metric.title)}\n{metric.unit}" for metric in judged]
-    rendered = _table(
-        ("variant", "workload", "load", "status"), [*heads, f"{TIMES} baseline\ntok/s"]
-    )
-    for same in grouped(records_of(compare(table, plan.baseline)), place_of).values():
+    rendered = _table(["status"], [*heads, f"{TIMES} baseline\ntok/s"])
+    for where, same in grouped(records_of(compare(table, plan.baseline)), where_of).items():
+        rendered.add_row(_name(where, "bold"))
         for row in same:
             rendered.add_row(
-                Text(marked(row["variant"], dummy)),
-                *map(Text, place_of(row)),
+                _name(marked(row["variant"], dummy)),
                 Text(row["status"], style=STATUS_STYLE[row["status"]]),
                 *(number(row[metric.name]) for metric in judged),
                 ratio(row["output_throughput_tok_s_ratio"]),

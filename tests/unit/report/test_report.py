@@ -487,12 +487,24 @@ def test_the_markdown_fits_a_comment_however_large_the_study() -> None:
     assert len(render_markdown(data)) < 65_536
 
 
-def test_the_terminal_shows_a_row_a_load_point_with_its_ratio() -> None:
+def test_the_terminal_shows_a_row_a_load_point_and_variant_with_its_ratio() -> None:
     text = _terminal(make_data(failed={"eagle3": "no"}))
-    rows = [line for line in text.splitlines() if re.search(" (text|open|guidellm) ", line)]
-    assert len(rows) == 20
-    assert sum("failed" in row for row in rows) == 5
+    rows = re.findall(r"^ .* (ok|failed) .*$", text, re.MULTILINE)
+    assert (rows.count("ok"), rows.count("failed")) == (15, 5)
+    assert len(re.findall(r"^ (?:text|open|guidellm) · \S+ *$", text, re.MULTILINE)) == 5
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_names_are_whole_in_a_terminal_of_80_columns_or_broken_behind_a_sign() -> None:
+    long = "w8a8-fp8-kv-eagle3-with-three-drafts"
+    plan = rename_variants(
+        make_quickstart_plan(), {"w8a8": long, "fp8-kv": "fp8-fp8-kv", "eagle3": "~" * 50}
+    )
+    text = _terminal(make_data(plan))
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert (text.count("fp8-fp8-kv  "), text.count("~")) == (5, 5 * 50)
+    first, second = "w8a8-fp8-kv-eagle3-", "with-three-drafts"
+    assert len(re.findall(rf"^ {first} .*ok.*\n {second} *$", text, re.MULTILINE)) == 5
 
 
 def test_the_terminal_reads_no_markup_in_names() -> None:
