@@ -1,6 +1,7 @@
 """The `servetune` command: a subcommand per step, so that you can run each by hand."""
 
 import sys
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from servetune.files import write_text
 from servetune.lifetime.owners import end_left_behind, end_with_owners, ignore_stops
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
+from servetune.plan.project import check_project
 from servetune.progress import copy_to, counted, say
 from servetune.records.paths import recorded
 from servetune.running import running
@@ -22,6 +24,10 @@ PlanFile = Annotated[
     typer.Option("--plan", help="A plan file of the workflow; by default params.yaml decides."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts: the same as JSON.")]
+
+
+def _studies() -> list[str]:
+    return sorted(path.stem for path in ROOT.glob("studies/*.yaml"))
 
 
 class _OneLineErrors(TyperGroup):
@@ -40,14 +46,25 @@ class _OneLineErrors(TyperGroup):
 app = typer.Typer(
     cls=_OneLineErrors,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"servetune {version_of('servetune')}")
+        raise typer.Exit
 
 
 @app.callback()
 def main(
     context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
     log: Annotated[
         Path | None, typer.Option(help="A file that holds what is printed on standard error, too.")
     ] = None,
@@ -251,7 +268,10 @@ def compare(
 
 @app.command()
 def retry(
-    study: Annotated[str | None, typer.Argument(help="By default that of params.yaml.")] = None,
+    study: Annotated[
+        str | None,
+        typer.Argument(help="By default that of params.yaml.", autocompletion=_studies),
+    ] = None,
 ) -> None:
     """Forget a study's failed and invalid records, so that the next run measures them again."""
     from servetune.sessions.retry import forget
@@ -272,6 +292,7 @@ def doctor(
     """Check every file that the project wrote: results, models, datasets, cache."""
     from servetune.doctor import examine
 
+    check_project(ROOT)
     if not examine(ROOT, fix):
         raise SystemExit(1)
 
@@ -338,9 +359,8 @@ def import_command(results: list[Path]) -> None:
     """Import a bundle's results, as if they had been measured here."""
     from servetune.bundle.results import take_results
 
-    studies = [path.stem for path in ROOT.glob("studies/*.yaml")]
     for path in results:
-        taken = take_results(path, ROOT, studies)
+        taken = take_results(path, ROOT, _studies())
         print(
             f"{path}: {taken['measurements']} load points imported, {taken['already']} were here,"
             f" {taken['sessions']} sessions complete, {taken['owed']} load points still missing"

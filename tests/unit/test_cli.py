@@ -1,15 +1,57 @@
 """What the commands say."""
 
 import json
+from importlib.metadata import version
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from servetune.cli import app
 from servetune.files import write_json
 from servetune.plan.make import make_plan
 from servetune.records.paths import quality_path, search_path
+from tests.paths import ROOT
 from tests.project import Project
+
+
+def run(*words: str, **variables: str) -> Result:
+    return CliRunner().invoke(app, words, prog_name="servetune", env=variables)
+
+
+@pytest.mark.parametrize("command", ["plan", "show", "doctor", "retry"])
+def test_a_command_given_elsewhere_says_where_the_project_is(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    command: str,
+) -> None:
+    for folder, told in (
+        (project.root / "studies", project.root),
+        (tmp_path_factory.mktemp("elsewhere"), ROOT),
+    ):
+        monkeypatch.chdir(folder)
+        done = run(command)
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"servetune: {folder}: ")
+        assert done.stderr.endswith(f"cd {told}\n") and done.stderr.count("\n") == 1
+        assert run(command, "--help").exit_code == 0
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").output == f"servetune {version('servetune')}\n"
+
+
+def test_a_shell_completes_commands_and_studies(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.root)
+
+    def completed(line: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+        return run(_SERVETUNE_COMPLETE="complete_bash", **words).output.split()
+
+    assert completed("servetune com") == ["compare"]
+    assert completed("servetune retry h200-l") == ["h200-llama8b"]
 
 
 def planned(project: Project, study: str, *more: str) -> str:

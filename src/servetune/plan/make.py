@@ -41,6 +41,7 @@ from servetune.plan.planned import (
     PlannedSearch,
     Session,
 )
+from servetune.plan.project import check_project
 from servetune.records.loads import PlannedTraffic
 from servetune.records.sessions import Ceilings
 from servetune.study.named_files import check_files
@@ -120,7 +121,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
 
 
 def read_params(root: Path) -> dict[str, Any]:
-    """Read params.yaml; raises UserError as `read_yaml` does."""
+    """Read params.yaml; raises UserError as `read_yaml` and `check_project` do."""
+    check_project(root)
     return read_yaml(root / "params.yaml", Path("params.yaml"))
 
 

@@ -1,0 +1,24 @@
+"""Whether a command is given where the project is."""
+
+import shlex
+from pathlib import Path
+
+from servetune.errors import UserError
+
+_OWN = Path(__file__).absolute().parents[3]
+"""The clone that this code stands in, unless it was installed without one."""
+
+
+def check_project(root: Path) -> None:
+    """Raise a UserError that says where to go unless `root` is a project's folder."""
+    here = root.absolute()
+    if _is_project(here):
+        return
+    found = next(filter(_is_project, [*here.parents, _OWN]), None)
+    where = f"run: cd {shlex.quote(str(found))}" if found else "go to a clone of servetune"
+    raise UserError(f"{here}: no project, as it has neither Snakefile nor params.yaml; {where}")
+
+
+def _is_project(folder: Path) -> bool:
+    # One of the two may be lost: that is another mistake than to be elsewhere.
+    return (folder / "params.yaml").is_file() or (folder / "Snakefile").is_file()
