@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from servetune.errors import UserError, line_of
 from servetune.files import write_text
 from servetune.lifetime.owners import end_left_behind, end_with_owners, ignore_stops
+from servetune.metrics import METRIC
 from servetune.plan.file import read_plan
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.project import check_project
@@ -264,6 +265,30 @@ def compare(
         write_text(out, markdown)
     if fail_on and found.count("slower"):
         raise SystemExit(1)
+
+
+@app.command()
+def history(
+    metric: Annotated[
+        str, typer.Argument(help="Such as ttft_p50_ms.", autocompletion=lambda: list(METRIC))
+    ],
+    study: Annotated[
+        str | None, typer.Option(help="By default that of params.yaml.", autocompletion=_studies)
+    ] = None,
+    variant: Annotated[str | None, typer.Option(help="This variant only.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a list of rows.")] = False,
+) -> None:
+    """Show a metric over the commits that measured it, and where it moved."""
+    from rich.console import Console
+
+    from servetune.report.history.terminal import render_history, rows_of
+
+    name = study or read_params(ROOT)["study"]
+    rows = rows_of(name, metric, variant, ROOT)
+    if as_json:
+        print(rows.to_json(orient="records", indent=1))
+    else:
+        Console().print(render_history(name, metric, rows))
 
 
 @app.command()

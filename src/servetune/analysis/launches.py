@@ -149,14 +149,19 @@ def as_group(rows: pd.DataFrame, suffix: str = "", variance: str = "variance") -
 
 
 def percentile_intervals(table: pd.DataFrame, quantiles: pd.DataFrame) -> pd.DataFrame:
-    """Give each of the percentiles INTERVALS its interval: one row a (variant, place, metric).
+    """Give each of the percentiles INTERVALS its interval, as `intervals` does."""
+    return intervals(launch_values(table, quantiles, INTERVALS))
+
+
+def intervals(values: pd.DataFrame) -> pd.DataFrame:
+    """Give launch values their intervals: one row a (variant, workload, load_point, metric).
 
     Columns variant, workload, load_point, metric, launches, value (geometric mean over the
     launches), low and high. With several launches the interval is Student's, of the launches' log
     values; with one it covers that launch's requests alone, and another launch may well lie
     outside. NaN where the requests are too few for an interval.
     """
-    groups = group_launches(launch_values(table, quantiles, INTERVALS))
+    groups = group_launches(values)
     group = as_group(groups)
     of_launches = t_quantile(np.maximum(group.launches - 1, 1)) * np.sqrt(
         group.total_variance / group.launches

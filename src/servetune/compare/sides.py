@@ -1,7 +1,6 @@
 """The two sides of a comparison: what a revision declared, and what was measured with it."""
 
 import io
-import subprocess
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from servetune.errors import UserError
+from servetune.git import git
 from servetune.records.sessions import SessionRecord
 from servetune.study.yaml import parse_yaml
 from servetune.tables.frames import declared
@@ -56,13 +56,13 @@ def workspace_side(root: Path) -> Side:
 
 def revision_side(revision: str, root: Path) -> Side:
     """Read a Git revision, without a checkout; raises a UserError if it holds no tables."""
-    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    commit = git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None:
         raise UserError(f"{revision}: no such Git revision; expected a branch, tag or commit")
     # Files of the project stand below the folder that the repository has for it.
-    prefix = (_git(root, "rev-parse", "--show-prefix") or b"").decode().strip()
+    prefix = (git(root, "rev-parse", "--show-prefix") or b"").decode().strip()
     sha = commit.decode().strip()
-    packed = _git(root, "archive", "--format=tar", f"{sha}:{prefix}")
+    packed = git(root, "archive", "--format=tar", f"{sha}:{prefix}")
     files = {}
     with tarfile.open(fileobj=io.BytesIO(packed or b""), mode="r:") as archive:
         for member in archive:
@@ -72,11 +72,6 @@ def revision_side(revision: str, root: Path) -> Side:
                 files[member.name] = content.read()
     name = sha[:12] if sha.startswith(revision) else f"{revision} ({sha[:12]})"
     return _side(name, files.get, "no tables; measure that revision and commit results/")
-
-
-def _git(root: Path, *words: str) -> bytes | None:
-    done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
-    return done.stdout if done.returncode == 0 else None
 
 
 def _side(label: str, read: Reader, without: str) -> Side:

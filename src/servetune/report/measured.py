@@ -11,6 +11,7 @@ from servetune.analysis.comparison import compare
 from servetune.analysis.context_growth import Growth, growths
 from servetune.analysis.findings.busy import front_end_limit
 from servetune.analysis.findings.gather import Case, cases
+from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.analysis.wording import place_of
@@ -25,6 +26,7 @@ from servetune.report.marks import dummies
 from servetune.report.quality.words import failing
 from servetune.report.turns.words import by_turn
 from servetune.tables.frames import PENDING, declared, grouped, known, numbers, records_of
+from servetune.tables.history import Measuring, read_history
 from servetune.tables.partial import partial_tables, sessions_so_far
 from servetune.tables.published import Published, read_published
 from servetune.tables.timeline import COLUMNS
@@ -44,6 +46,7 @@ class Measured:
         published: what others measured, to stand beside it.
         searched: what searches for the capacity found.
         answers: a row a variant, as `servetune.tables.quality.qualities` makes it.
+        history: what was measured before, oldest first, and this last.
         lacks: what could not be made of it so far, a line each, as the renderings find out.
     """
 
@@ -56,7 +59,14 @@ class Measured:
     published: Published | None = None
     searched: capacity.Searched | None = None
     answers: pd.DataFrame | None = None
+    history: list[Measuring] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)
+
+    @cached_property
+    def followed(self) -> pd.DataFrame:
+        """The judged metrics over the commits that measured them."""
+        # One commit has nothing to compare: its distributions need not be read.
+        return follow(self.history if len(self.history) > 1 else [], self.plan.equivalence)
 
     @cached_property
     def points(self) -> pd.DataFrame:
@@ -234,4 +244,5 @@ def read_measured(plan: Plan, root: Path) -> Measured:
         published=read_published(plan.published, root) if plan.published else None,
         searched=capacity.read_searched(results),
         answers=read_table(results / "quality.parquet"),
+        history=read_history(plan.study, root),
     )

@@ -1,0 +1,1 @@
+"""A metric over the commits that measured it."""

@@ -1,0 +1,99 @@
+"""History: the judged metrics over the commits that measured this study, and where they moved."""
+
+from dataclasses import dataclass
+
+from servetune.analysis.wording import listed, plural, where_of
+from servetune.metrics import JUDGED, METRIC
+from servetune.report.gfm import details, table_of, text
+from servetune.report.grammar import heaviest, places_of
+from servetune.report.history.charts import over_commits
+from servetune.report.history.words import (
+    METHOD,
+    change_of,
+    date_of,
+    has_moved,
+    name_of,
+    over_time,
+    value_of,
+)
+from servetune.report.measured import Measured
+from servetune.report.section import Section
+from servetune.report.table import Name, Table
+from servetune.tables.frames import records_of
+
+TITLE = "History"
+
+HERE = "this report"
+"""The last commit: a report is rendered before what it shows is committed, and again after."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What the template takes."""
+
+    said: str
+    figures: dict[str, str]
+    places: list[str]
+    place: str
+    moved: Table
+
+
+def section(measured: Measured) -> Section | None:
+    """Make the section; None where nothing was measured in two commits."""
+    several = over_time(measured.followed)
+    if several.empty:
+        return None
+    commits = list(dict.fromkeys(several["commit"]))
+    named = {
+        commit: HERE if commit == measured.history[-1].commit else name_of(commit)
+        for commit in commits
+    }
+    labels = list(named.values())
+    rows = [{**row, "label": named[row["commit"]]} for row in records_of(several)]
+    moves = [row for row in rows if has_moved(row)]
+    place = heaviest(several)
+    charts = {
+        f"history-{name}": over_commits(
+            [row for row in rows if row["metric"] == name],
+            *(labels, METRIC[name], measured.variants, place),
+        )
+        for name in JUDGED
+    }
+    heads = ("Variant", "Load point", "Metric", "Commit", "Measured", "vLLM", "Value", "Change")
+    cells = [
+        [
+            *(Name(row["variant"]), where_of(row), METRIC[row["metric"]].title, row["label"]),
+            *(date_of(row), row["vllm_version"], f"{value_of(row)} {METRIC[row['metric']].unit}"),
+            change_of(row),
+        ]
+        for row in moves
+    ]
+    table = Table("Where a metric moved", heads, cells, texts=heads, css=("tall", ""))
+    said = _said(
+        labels, sorted({row["vllm_version"] for row in rows if row["vllm_version"]}), len(moves)
+    )
+    words = History(
+        said,
+        {f"history-{name}": METRIC[name].title for name in JUDGED},
+        places_of(several),
+        place,
+        table,
+    )
+    return Section(
+        "history",
+        TITLE,
+        words,
+        charts,
+        lambda fit: details(
+            TITLE, text(said) + ("\n\n" + table_of(measured, table, fit.rows) if moves else "")
+        ),
+    )
+
+
+def _said(labels: list[str], engines: list[str], moves: int) -> str:
+    what = f"moved {plural(moves, 'time')}" if moves else "moved nowhere"
+    engine = f", with vLLM {listed(engines)}" if engines else ""
+    return (
+        f"{plural(len(labels), 'commit')} measured these load points{engine}; a metric {what}."
+        f" {METHOD} An interval is at 95\N{NO-BREAK SPACE}%; a ring marks where a metric moved."
+    )

@@ -1,0 +1,110 @@
+"""The history of a metric, as it is asked for and shown in a terminal."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from servetune.analysis.history import follow
+from servetune.analysis.wording import NONE, plural, where_of
+from servetune.errors import UserError, nearest
+from servetune.metrics import JUDGED, METRIC
+from servetune.report.history.words import (
+    METHOD,
+    NOT_COMMITTED,
+    change_of,
+    date_of,
+    has_moved,
+    name_of,
+    over_time,
+    value_of,
+)
+from servetune.study.study import read_study
+from servetune.tables.frames import grouped, records_of
+from servetune.tables.history import PLACE, read_history
+
+VALUE, LAUNCHES = "mean [95 % interval]", "n: launches that are ok."
+
+
+def rows_of(study: str, name: str, variant: str | None, root: Path) -> pd.DataFrame:
+    """Follow a metric of a study, or of one variant of it.
+
+    Raises:
+        UserError: no such metric, study or variant, or nothing was measured.
+    """
+    if name not in METRIC:
+        hint = nearest(name, METRIC) or f"; expected one of {', '.join(METRIC)}"
+        raise UserError(f"{name}: no such metric{hint}")
+    equivalence = read_study(study, root).equivalence
+    # A judged metric is corrected together with the others, as in the report.
+    metrics = JUDGED if name in JUDGED else (name,)
+    rows = follow(read_history(study, root), equivalence, metrics)
+    # A variant may lack the metric everywhere, as one that does not speculate.
+    rows = rows[rows["metric"] == name]
+    rows = rows[rows.groupby(PLACE)["value"].transform("count") > 0]
+    if rows.empty:
+        raise UserError(
+            f"{study}: nothing was measured; run: snakemake --cores 1 reports/summary.html"
+        )
+    variants = list(dict.fromkeys(rows["variant"]))
+    if variant not in (None, *variants):
+        raise UserError(f"{study}: no variant {variant}; expected one of {', '.join(variants)}")
+    return rows if variant is None else rows[rows["variant"] == variant]
+
+
+def render_history(study: str, name: str, rows: pd.DataFrame) -> Group:
+    """Make a block a (load point, variant), a line a commit, in 80 columns.
+
+    The version of vLLM stands where it changed. What one commit measured alone is counted below,
+    unless all was.
+    """
+    metric = METRIC[name]
+    better = f", {metric.better} is better" if metric.better else ""
+    several = over_time(rows)
+    shown = several if len(several) else rows
+    told = records_of(shown)
+    width = max(map(len, (VALUE, *map(value_of, told))))
+    blocks = grouped(told, lambda row: (row["variant"], where_of(row)))
+    once = len(rows) - len(shown)
+    return Group(
+        Text(f"{study}: {metric.title}, {metric.unit}{better}", style="italic"),
+        *(
+            part
+            for number, ((variant, where), block) in enumerate(blocks.items())
+            for part in (
+                Text(f"\n{variant}, {where}", style="bold"),
+                _block(block, width, has_head=number == 0),
+            )
+        ),
+        Text(f"\n{LAUNCHES}"),
+        *([Text(METHOD)] if shown["verdict"].notna().any() else []),
+        *(
+            [Text(f"{plural(once, 'more line')} of what one commit measured alone.")]
+            if once
+            else []
+        ),
+    )
+
+
+def _block(rows: list[dict[str, Any]], width: int, *, has_head: bool) -> Table:
+    """Make the lines of a variant at a load point; blocks align, as values take `width`."""
+    table = Table(box=None, show_header=has_head, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("commit", min_width=len(NOT_COMMITTED), no_wrap=True)
+    table.add_column("measured", min_width=10, no_wrap=True)
+    table.add_column("vLLM", min_width=6, overflow="fold")
+    table.add_column("n", justify="right", min_width=2, no_wrap=True)
+    table.add_column(VALUE, min_width=width, no_wrap=True)
+    table.add_column("change")
+    before = None
+    for row in rows:
+        version = row["vllm_version"] or NONE
+        table.add_row(
+            *(name_of(row["commit"]), date_of(row), "" if version == before else version),
+            *(str(row["launches"]), value_of(row)),
+            Text(change_of(row).replace(" ", "\n", 1), style="bold" if has_moved(row) else "dim"),
+        )
+        before = version
+    return table

@@ -1,0 +1,53 @@
+"""A history in words and cells, for the terminal and the report."""
+
+from typing import Any
+
+import pandas as pd
+
+from servetune.analysis.history import KEY, MOVED
+from servetune.analysis.wording import NONE, number
+from servetune.report.verdicts import interval
+from servetune.tables.frames import known
+
+NOT_COMMITTED = "uncommitted"
+
+METHOD = (
+    "A commit is judged against the one where the metric moved last, or the first, as"
+    " `servetune compare` would."
+)
+
+
+def name_of(commit: str) -> str:
+    """Shorten a commit's name."""
+    return commit[:9] or NOT_COMMITTED
+
+
+def date_of(row: dict[str, Any]) -> str:
+    """Return the day on which the last launch of a row was measured."""
+    return row["measured_at"][:10] if isinstance(row["measured_at"], str) else NONE
+
+
+def value_of(row: dict[str, Any]) -> str:
+    """Write a value with its interval: 1,346 [1,340, 1,352]."""
+    low, high = known(row["low"]), known(row["high"])
+    if low is None or high is None:
+        return number(row["value"])
+    return f"{number(row['value'])} [{number(low)}, {number(high)}]"
+
+
+def has_moved(row: dict[str, Any]) -> bool:
+    """Tell whether a row is where its metric moved."""
+    return row["verdict"] in MOVED
+
+
+def change_of(row: dict[str, Any]) -> str:
+    """Write a row's verdict with its ratio; empty where nothing is compared."""
+    if not isinstance(row["verdict"], str):
+        return ""
+    word = "no verdict" if row["verdict"] == "none" else row["verdict"]
+    return f"{word} {interval(row)}"
+
+
+def over_time(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of what was measured in several commits."""
+    return rows[rows.groupby(KEY)["commit"].transform("size") > 1]

@@ -1,0 +1,142 @@
+"""What a study measured before, from its table and records in Git, commit by commit."""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import pandas as pd
+from pydantic import ValidationError
+
+from servetune.git import git, read_files
+from servetune.metrics import METRIC
+from servetune.records.measurements import MeasurementRecord
+from servetune.tables.frames import declared
+from servetune.tables.write import quantiles
+
+PLACE = ["variant", "workload", "load_point"]
+
+TABLE = "load_points.csv"
+
+_Place = tuple[str, str, str]
+Reader = Callable[[list[str]], list[bytes | None]]
+
+TEXTS = (*PLACE, "status", "measurement", "started_at", "session", "vllm_version")
+NUMBERS = ("repeat", "order", "probe", "completed_requests", *METRIC)
+
+
+@dataclass(frozen=True, eq=False)
+class Measuring:
+    """A commit in which what stands behind some numbers changed.
+
+    Attributes:
+        commit: its full name; empty if it is the working tree, and not committed.
+        table: the rows of those load points, as in the tidy table, each under the name that it
+            has last. `measurement` is unique to a run: measured again it is another.
+        read: returns the contents of files by their paths in the study's results folder.
+    """
+
+    commit: str
+    table: pd.DataFrame
+    read: Reader
+
+    @cached_property
+    def quantiles(self) -> pd.DataFrame:
+        """The distributions of its ok runs, as `servetune.tables.write.quantiles` makes them."""
+        ok = self.table[self.table["status"] == "ok"]
+        files = self.read([f"records/{id}.json" for id in ok["record"]])
+        parts = [
+            quantiles([record]).assign(measurement=run)
+            for run, file in zip(ok["measurement"], files, strict=True)
+            if file and (record := _record(file))
+        ]
+        return pd.concat(parts, ignore_index=True) if parts else quantiles([])
+
+
+def read_history(study: str, root: Path) -> list[Measuring]:
+    """Read what a study measured, commit by commit, oldest first; the working tree is the last.
+
+    The commits are those of HEAD's first parents: a merge measured what it brings.
+    """
+    folder = f"results/{study}"
+    listed = git(
+        root, "log", "--first-parent", "--reverse", "--format=%H", "--", f"{folder}/{TABLE}"
+    )
+    commits = (listed or b"").decode().split()
+    files = read_files([f"{commit}:./{folder}/{TABLE}" for commit in commits], root)
+    here = root / folder
+
+    def read_here(paths: list[str]) -> list[bytes | None]:
+        return [(here / p).read_bytes() if (here / p).is_file() else None for p in paths]
+
+    def read_commit(commit: str, paths: list[str]) -> list[bytes | None]:
+        return read_files([f"{commit}:./{folder}/{path}" for path in paths], root)
+
+    sources: list[tuple[str, bytes | None, Reader]] = [
+        *((c, file, partial(read_commit, c)) for c, file in zip(commits, files, strict=True)),
+        ("", read_here([TABLE])[0], read_here),
+    ]
+    read = [
+        (c, table, reader) for c, file, reader in sources if (table := _table(file)) is not None
+    ]
+    _name_alike([table for _, table, _ in read])
+    behind: dict[_Place, frozenset[str]] = {}
+    history = []
+    for commit, table, reader in read:
+        runs = _runs(table)
+        changed = [place for place, those in runs.items() if behind.get(place) != those]
+        behind |= runs
+        if changed:
+            is_changed = pd.MultiIndex.from_frame(table[PLACE]).isin(changed)
+            history.append(Measuring(commit, table[is_changed], reader))
+    return history
+
+
+def _table(content: bytes | None) -> pd.DataFrame | None:
+    """Read a tidy table; None where there is none, or one that is not whole."""
+    try:
+        read = pd.read_csv(
+            io.BytesIO(content or b""),
+            dtype=dict.fromkeys(TEXTS, str),
+            # A variant may be called nan.
+            keep_default_na=False,
+            na_values=[""],
+        )
+    except ValueError:
+        return None
+    if not {*PLACE, "status", "measurement"} <= {*read}:
+        return None
+    table = declared(read.reindex(columns=[*TEXTS, *NUMBERS]))
+    run = table["measurement"] + "@" + table["started_at"].fillna("")
+    return table.assign(record=table["measurement"], measurement=run)
+
+
+def _runs(table: pd.DataFrame) -> dict[_Place, frozenset[str]]:
+    """The ok runs behind the numbers of each variant and load point."""
+    runs: dict[_Place, set[str]] = {}
+    for variant, workload, point, status, run in table[
+        [*PLACE, "status", "measurement"]
+    ].to_numpy():
+        runs.setdefault((variant, workload, point), set()).update([run] if status == "ok" else [])
+    return {place: frozenset(those) for place, those in runs.items()}
+
+
+def _name_alike(tables: list[pd.DataFrame]) -> None:
+    """Give what was renamed its last name wherever it stands: a run tells that it is the same."""
+    last: dict[str, _Place] = {}
+    for table in reversed(tables):
+        places = list(table[PLACE].itertuples(index=False, name=None))
+        runs = list(table["measurement"])
+        renamed = {place: last[run] for place, run in zip(places, runs, strict=True) if run in last}
+        places = [renamed.get(place, place) for place in places]
+        table[PLACE] = pd.DataFrame(places, columns=PLACE, index=table.index)
+        last |= {run: place for run, place in zip(runs, places, strict=True) if run not in last}
+
+
+def _record(content: bytes) -> MeasurementRecord | None:
+    """Read a record; None if another version wrote it in another way."""
+    try:
+        return MeasurementRecord.model_validate_json(content)
+    except ValidationError:
+        return None
