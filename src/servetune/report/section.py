@@ -20,7 +20,8 @@ from servetune.tables.frames import records_of
 ORDER = (
     *("answer", "capacity", "quality", "latency", "tradeoff", "batch", "turns", "effects"),
     *("findings", "timeline", "roofline", "speculation", "context", "kv_cache", "startup"),
-    *("history", "published", "problems", "validity", "measurements"),
+    "history",
+    *("published", "problems", "validity", "measurements"),
     *("commands", "setup", "reproduce", "glossary"),
 )
 """The folders in the order of their sections, on the page and in the Markdown."""

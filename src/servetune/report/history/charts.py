@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from servetune.analysis.wording import where_of
+from servetune.analysis.wording import listed, where_of
 from servetune.metrics import Metric
 from servetune.report.grammar import (
     Spec,
@@ -19,7 +19,7 @@ from servetune.report.grammar import (
     spec,
 )
 from servetune.report.history.words import change_of, has_moved, value_of
-from servetune.tables.frames import known
+from servetune.tables.frames import grouped, known
 
 
 def over_commits(
@@ -41,7 +41,7 @@ def over_commits(
         for row in rows
         if known(row["value"]) is not None
     ]
-    axis = alt.Axis(title=None, labelAngle=-40, labelOverlap=False)
+    axis = alt.Axis(title=None, labelAngle=-40)
     x = alt.X("label:N", sort=labels, scale=alt.Scale(domain=labels, padding=0), axis=axis)
     y = alt.Y(
         "value:Q",
@@ -75,24 +75,22 @@ def over_commits(
 
 def _bands(rows: list[dict[str, Any]], labels: list[str]) -> list[dict[str, Any]]:
     """Return a row a commit with its band, named where it begins; none with one version."""
-    engines = [
-        ", ".join(
-            sorted(
-                {
-                    row["vllm_version"]
-                    for row in rows
-                    if row["label"] == label and row["vllm_version"]
-                }
-            )
-        )
+    by_label = grouped(rows, lambda row: row["label"])
+    versions = [
+        listed(sorted({row["vllm_version"] for row in by_label.get(label, [])} - {""}) or [""])
         for label in labels
     ]
-    if len(set(engines)) < 2:
+    if len(set(versions)) < 2:
         return []
+    # Names closer than a quarter of the chart would run into each other.
+    apart = len(labels) / 4
     bands: list[dict[str, Any]] = []
-    band = 0
-    for label, engine, before in zip(labels, engines, [None, *engines[:-1]], strict=True):
-        band += engine != before
-        name = f"vLLM {engine}" if engine and engine != before else ""
+    band, named = 0, -apart
+    for place, (label, version) in enumerate(zip(labels, versions, strict=True)):
+        is_new = place == 0 or version != versions[place - 1]
+        band += is_new
+        is_named = is_new and version and place - named >= apart
+        named = place if is_named else named
+        name = f"vLLM {version}" if is_named else ""
         bands.append({"label": label, "is_odd": band % 2 == 0, "name": name})
     return bands
