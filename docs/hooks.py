@@ -1,4 +1,4 @@
-"""What MkDocs does not know of this repository: pages outside docs/, and the DAG as it is drawn.
+"""What MkDocs does not know of this repository: pages outside docs/, the DAG, recorded reports.
 
 A link that works on GitHub works on the site: to a page of the repository's root, which becomes a
 page, or to any other file, which is copied. A link to a file that does not exist stays as it is,
@@ -12,28 +12,43 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pygraphviz
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from servetune.engines.environments import cache_root
+from servetune.files import write_text
+from servetune.plan.make import make_plan, read_params
+from servetune.plan.planned import Plan
+from servetune.report.html import render_html
+from servetune.report.measured import read_measured
+from servetune.tables.freshness import report_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 ROOT_PAGES |= {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
+REPORTS = "<!-- the reports -->"
 DIAGRAM = re.compile(r"```mermaid\n.*?```|<!-- the DAG -->", re.DOTALL)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the repository's root."""
+    """Add the pages of the repository's root, and the reports of the recorded studies."""
     for source, page in ROOT_PAGES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    for plan in recorded_plans():
+        report = str(rendered(plan))
+        files.append(File.generated(config, f"reports/{plan.study}.html", abs_src_path=report))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Draw the DAG for its comment and for a Mermaid diagram, and resolve links out of docs/."""
+    """Draw the DAG for its comment and for a Mermaid diagram, list the reports for theirs, and
+    resolve links out of docs/.
+    """
     here = Path(page.file.abs_src_path or "").parent
 
     def resolve(link: re.Match[str]) -> str:
@@ -49,6 +64,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
                 files.append(File.generated(config, path, abs_src_path=str(target)))
         return os.path.relpath(path, Path(page.file.src_uri).parent)
 
+    if REPORTS in markdown:
+        listed = (f"- [{p.study}](reports/{p.study}.html): {p.question}" for p in recorded_plans())
+        markdown = markdown.replace(REPORTS, "\n".join(listed))
     if DIAGRAM.search(markdown):
         markdown = DIAGRAM.sub(lambda _: draw_dag(), markdown)
     return LINK.sub(resolve, markdown)
@@ -64,3 +82,23 @@ def draw_dag() -> str:
     ).stdout
     svg = pygraphviz.AGraph(string=dot).draw(prog="dot", format="svg").decode()
     return f"<div>{svg[svg.index('<svg') :]}</div>"
+
+
+@cache
+def recorded_plans() -> list[Plan]:
+    """Plan each recorded study with as many repeats as were measured."""
+    tables = sorted(ROOT.glob("results/*/load_points.csv"))
+    repeats = {table.parent.name: int(pd.read_csv(table)["repeat"].max()) for table in tables}
+    params = {**read_params(ROOT), "variants": "all"}
+    return [
+        make_plan({**params, "study": study, "repeats": count if count > 1 else None}, ROOT)
+        for study, count in repeats.items()
+    ]
+
+
+def rendered(plan: Plan) -> Path:
+    """Render the report of a recorded study, unless the cache has it."""
+    page = cache_root() / "reports" / f"{report_digest(plan, ROOT)}.html"
+    if not page.is_file():
+        write_text(page, render_html(read_measured(plan, ROOT)))
+    return page
