@@ -30,7 +30,9 @@ from servetune.plan.planned import Measurement, Session  # noqa: E402
 from servetune.records.agreement import token_sources  # noqa: E402
 from servetune.records.loads import Load  # noqa: E402
 from servetune.records.measurements import MeasurementRecord  # noqa: E402
+from servetune.records.sessions import Slot  # noqa: E402
 from servetune.records.validity import checks  # noqa: E402
+from servetune.sessions.allotment import Allotment  # noqa: E402
 from servetune.sessions.measure import Bench, measure  # noqa: E402
 from servetune.sessions.server.process import Server  # noqa: E402
 from servetune.study.validity import Limits  # noqa: E402
@@ -503,6 +505,7 @@ class Stage:
             clients=clients,
             tokenizer=Path(model),
             sampler=sampler,
+            allotment=Allotment(Slot(node="", host=""), lambda: None),
         )
         self.proxy.lie = lie
         try:

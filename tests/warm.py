@@ -26,10 +26,11 @@ from pathlib import Path
 
 NAMES = ("dvc", "servetune", "snakemake")
 
-# Nothing of servetune itself: a workspace has a copy of it, which a test may edit.
+# Nothing of servetune itself: a workspace has a copy of it, which a test may edit; and no NVML,
+# whose place a stand-in may take.
 LIBRARIES = (
     *("altair", "httpx", "jinja2", "pandas", "psutil", "pyarrow.parquet", "pydantic"),
-    *("pynvml", "rich.console", "scipy.special", "tokenizers", "typer", "vl_convert", "yaml"),
+    *("rich.console", "scipy.special", "tokenizers", "typer", "vl_convert", "yaml"),
     *("dvc.cli.command", "dvc.repo", "dvc.repo.experiments", "dvc.stage.run", "dvc_data.index"),
     *("snakemake.cli", "snakemake.api", "snakemake.workflow", "snakemake.dag"),
 )

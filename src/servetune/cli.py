@@ -134,7 +134,7 @@ def session(id: str, plan: PlanFile = None) -> None:
     sessions = {session.id: session for session in read_plan(plan, ROOT).sessions}
     chosen = _known(sessions, id, "session")
     say(f"session {chosen.order + 1} of {len(sessions)}: {id}")
-    run_session(chosen, ROOT)
+    run_session(chosen, ROOT, sessions=[*sessions.values()])
 
 
 @app.command()

@@ -22,6 +22,7 @@ from servetune.records.measurements import SearchRecord, read_measurement, read_
 from servetune.records.quality import read_quality
 from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_session
 from servetune.sessions.retry import naming
+from servetune.sessions.together import KeptTogether
 from servetune.workloads.datasets import read_requests
 
 BROKEN = Path(".servetune", "broken")
@@ -105,6 +106,7 @@ IN_PROJECT: dict[str, Callable[[Path], object]] = {
 IN_CACHE: dict[str, Callable[[Path], object]] = {
     "engines/*/engine.json": _engine,
     "ceilings/*.json": lambda path: read_model(path, Ceilings),
+    "hosts/*.json": lambda path: read_model(path, KeptTogether),
 }
 
 

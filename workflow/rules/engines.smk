@@ -22,6 +22,7 @@ rule build_engine:
     log:
         "logs/engine/{engine}.log",
     priority: BEFORE_SESSIONS
+    threads: all_cores
     params:
         declared=lambda wildcards: declared_engine(wildcards.engine),
     message:

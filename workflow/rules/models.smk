@@ -25,6 +25,7 @@ rule make_model:
     wildcard_constraints:
         model="[^/]+",
     priority: BEFORE_SESSIONS
+    threads: all_cores
     message:
         "Model {wildcards.model}"
     shell:

@@ -25,3 +25,8 @@ if not (workflow.output_settings.verbose or workflow.output_settings.dryrun):
 RESULTS = f"results/{PLAN.study}"
 SESSIONS = {session.id: session for session in PLAN.sessions}
 BEFORE_SESSIONS = len(SESSIONS) + 1
+
+
+def all_cores(wildcards):
+    """For preparation, so that none runs beside a session."""
+    return workflow.cores or 1

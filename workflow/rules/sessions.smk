@@ -1,4 +1,14 @@
 # Serving and loading: the only step that needs the accelerator.
+from servetune.sessions.needs import most_gpus, needs
+
+if workflow.local_exec and "gpu" not in workflow.global_resources:
+    if limit := most_gpus():
+        workflow.register_resource("gpu", limit)
+
+
+def need(name):
+    """What a session asks of the host: a number by its wildcards."""
+    return lambda wildcards: needs(SESSIONS[wildcards.session], workflow.cores)[name]
 
 
 def needs_of(wildcards):
@@ -22,11 +32,12 @@ rule measure_session:
         RESULTS + "/sessions/{session}.json",
     log:
         f"logs/{PLAN.study}/session/" + "{session}.log",
-    # In the plan's order, and alone on the machine: all cores, after all preparation.
+    # In the plan's order, after all preparation.
     priority: lambda wildcards: len(SESSIONS) - SESSIONS[wildcards.session].order
-    threads: lambda wildcards: workflow.cores or 1
+    threads: need("threads")
     resources:
-        accelerator=1,
+        gpu=need("gpu"),
+        mem_mb=need("mem_mb"),
     message:
         "Session {wildcards.session}"
     shell:

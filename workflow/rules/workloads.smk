@@ -8,6 +8,7 @@ rule make_workload:
     log:
         "logs/workload/{dataset}.log",
     priority: BEFORE_SESSIONS
+    threads: all_cores
     message:
         "Workload {wildcards.dataset}"
     shell:

@@ -103,7 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
             starts_s = [launch.server.startup_s or 0.0 for launch in chain(*launches)]
             if time.monotonic() + max(starts_s, default=0.0) >= until_s:
                 break
-            run_session(session, project, until_s)
+            run_session(session, project, until_s, manifest.sessions)
             pack_results(manifest, project, arguments.results, not arguments.without_output)
     finally:
         pack_results(manifest, project, arguments.results, not arguments.without_output)

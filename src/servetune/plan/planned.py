@@ -17,7 +17,7 @@ from servetune.study.quality import LmEval, Quality
 from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.validity import Limits
 
-_PARALLEL = ("tensor", "pipeline", "data")
+_PARALLEL = ("tensor", "pipeline", "data", "prefill_context")
 
 LM_EVAL = "lm-eval"
 """The environment that holds lm-evaluation-harness."""
@@ -115,7 +115,7 @@ class Session(_Planned):
 
     @property
     def visible_gpus(self) -> str | None:
-        """CUDA_VISIBLE_DEVICES as the server gets it; None: this process's own."""
+        """The GPUs that the study allows, as CUDA_VISIBLE_DEVICES; None: those of this process."""
         return self.environment.get("CUDA_VISIBLE_DEVICES")
 
     @property

@@ -107,6 +107,7 @@ class Card(Record):
     What client, answers and server count of the same is held against each other
     (`sessions/agreement.py`): a `server_` ratio is the server's count over the client's, a `text_`
     error the share by which a sample's tokens, through the tokenizer, are not those stated.
+    `other_gpus_in_use` counts the host's GPUs that other sessions held as the load began or ended.
     `tokens_per_step` is what a chunk should hold. `slots_used_ratio` is of a closed loop's
     concurrency; `in_flight_mean` is the client's.
     """
@@ -133,6 +134,7 @@ class Card(Record):
     other_gpu_processes: int | None = None
     other_gpu_memory_gib: float | None = None
     idle_gpu_utilization_ratio: float | None = None
+    other_gpus_in_use: int | None = None
     throttled_ratio: float | None = None
     throttle_reasons: list[str] = []
     answers_without_usage: int | None = None
@@ -226,7 +228,8 @@ class MeasurementRecord(Record):
 
     `status` is `ok`, `failed` (no numbers) or `invalid` (numbers that break a validity rule,
     named in `rule`), by the limits of the study when it was measured. `log_tail` is the end of the
-    server's log. `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values at
+    server's log. `device` names the GPUs of its launch (`Slot.device`); None: not known, or none.
+    `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values at
     QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps).
     """
 
@@ -243,6 +246,7 @@ class MeasurementRecord(Record):
     log_tail: list[str] = []
     session: Id
     launch: int
+    device: str | None = None
     load: Load
     server_command: list[str]
     load_command: list[str]

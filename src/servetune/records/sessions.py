@@ -7,6 +7,9 @@ from servetune.files import read_model
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.study.base import Id
 
+Together = Literal["alike", "disturbed", "undecided"]
+"""Whether sessions that run beside each other on a host measure what each measures alone."""
+
 
 class Architecture(Record):
     """What one forward pass of a checkpoint reads and computes.
@@ -87,6 +90,28 @@ class ServerFacts(Record):
     startup_profiling_s: float | None = None
 
 
+class Slot(Record):
+    """The part of a host that a launch had for itself. None: not known.
+
+    `host` identifies the machine by its processor and GPUs, whatever its name (`node`). `gpus` are
+    UUIDs, `indices` their places on the PCI bus; both are empty without a GPU. `cores` is a list
+    as `taskset -c` takes it. `together` is what was known of sessions beside each other there.
+    """
+
+    node: str
+    host: str
+    gpus: list[str] = []
+    indices: list[int] = []
+    cores: str | None = None
+    numa_nodes: list[int] | None = None
+    together: Together | None = None
+
+    @property
+    def device(self) -> str | None:
+        """Its GPUs in one word, the same for the same ones."""
+        return "+".join(sorted(self.gpus)) or None
+
+
 class Launch(Record):
     """One start of a server in a session: what was run, where, and how the server resolved it.
 
@@ -112,6 +137,7 @@ class Launch(Record):
     versions: dict[str, str] = {}
     git: dict[str, Any] = {}
     host: dict[str, Any] = {}
+    slot: Slot | None = None
     model: Architecture | None = None
     draft: Architecture | None = None
     ceilings: Ceilings | None = None

@@ -9,26 +9,43 @@ from typing import Any
 import psutil
 
 from servetune.errors import UserError
-from servetune.telemetry.gpus import Gpus
+from servetune.plan.identity import digest
+from servetune.telemetry.gpus import EVERY, Gpu, Gpus
 
 
-def check_hardware(declared: str, visible: str | None = None) -> None:
-    """Refuse to measure on other hardware than the study declares.
+def declared_gpus(declared: str, count: int, visible: str | None = None) -> list[Gpu]:
+    """Return the GPUs of the declared kind, in the order of the PCI bus.
 
-    `visible` is CUDA_VISIBLE_DEVICES as the server gets it, by default this process's own.
+    `visible` is CUDA_VISIBLE_DEVICES, by default this process's own.
 
     Raises:
-        UserError: the declared accelerator is not here, or not visible.
+        UserError: not so many of them are here, or visible.
     """
-    if declared == "cpu":
-        return
-    here = sorted({"-".join(gpu["name"].lower().split()) for gpu in gpus(visible)})
-    if declared not in here:
+    here = places(visible)
+    kinds = sorted({_kind(gpu) for gpu in here})
+    if declared not in kinds:
         raise UserError(
             f"hardware: the study declares {declared}, but this machine has"
-            f" {', '.join(here) or 'no GPU that its driver shows'}; measure on {declared},"
+            f" {', '.join(kinds) or 'no GPU that its driver shows'}; measure on {declared},"
             " or declare the hardware you have"
         )
+    usable = sorted((gpu for gpu in here if _kind(gpu) == declared), key=lambda gpu: gpu.index)
+    if len(usable) < count:
+        raise UserError(
+            f"hardware: a server on {count} GPUs needs as many {declared}, but this machine has"
+            f" {len(usable)}; make the parallel sizes of its arguments smaller"
+        )
+    return usable
+
+
+def _kind(gpu: Gpu) -> str:
+    return "-".join(gpu.name.lower().split())
+
+
+def places(visible: str | None = None) -> list[Gpu]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES shows, or EVERY one of the host."""
+    with contextlib.closing(Gpus(visible)) as devices:
+        return devices.places()
 
 
 def gpus(visible: str | None = None) -> list[dict[str, str]]:
@@ -56,6 +73,12 @@ def _boot_id() -> str | None:
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return None
+
+
+def host_id() -> str:
+    """Return what tells this host from others, over boots and names: its processor and GPUs."""
+    uuids = sorted(gpu.uuid for gpu in places(EVERY))
+    return digest({"cpu": _cpu_name(), "gpus": uuids or platform.node()})
 
 
 def _cpu_name() -> str:

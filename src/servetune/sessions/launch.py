@@ -28,6 +28,7 @@ from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch, ServerFacts
 from servetune.running import tell
 from servetune.sessions import owed
+from servetune.sessions.allotment import Allotment
 from servetune.sessions.expected import left_s
 from servetune.sessions.hardware import describe_host
 from servetune.sessions.measure import LOG_TAIL_LINES, Bench, blank_record, failed, measure
@@ -49,16 +50,17 @@ class ServerLaunch:
     The file is written again at each event, so that a launch that was interrupted is told too.
     """
 
-    def __init__(self, session: Session, root: Path) -> None:
+    def __init__(self, session: Session, root: Path, allotment: Allotment) -> None:
         """Prepare the session's next launch; `root` is the project's folder, absolute."""
         self._session = session
+        self._allotment = allotment
         self._root = root
         self._number = len(launch_files(session.study, session.id, root)) + 1
         self._raw = raw_folder(session.study, session.id, root)
         self._server = self._make_server()
         self._keep_samples: Callable[[], None] = lambda: None
         engine = read_engine(session.engine)
-        host = describe_host(session.visible_gpus)
+        host = describe_host(allotment.visible)
         draft = checkpoint(session.draft, root) if session.draft else None
         self._launch = Launch(
             launch=self._number,
@@ -69,9 +71,12 @@ class ServerLaunch:
             versions=engine.versions,
             git=git_state(root),
             host=host,
+            slot=allotment.slot,
             model=read_architecture(checkpoint(session.model, root)),
             draft=read_architecture(draft) if draft else None,
-            ceilings=measured_ceilings(engine, host, session.environment),
+            ceilings=measured_ceilings(
+                engine, host, {**session.environment, **allotment.environment}
+            ),
         )
 
     def run(self, until_s: float) -> None:
@@ -85,7 +90,7 @@ class ServerLaunch:
             stack.callback(clients.stop)
             tell("starting")
             self._say(f"starting vllm serve; {self._extent(len(pending))} to go")
-            devices = Gpus(session.visible_gpus)
+            devices = Gpus(self._allotment.visible)
             stack.callback(devices.close)
             before = devices.processes()
             server.start()
@@ -113,6 +118,7 @@ class ServerLaunch:
                 clients=clients,
                 tokenizer=_checkpoint(session.model, root),
                 sampler=sampler,
+                allotment=self._allotment,
             )
             if self._send(bench, loads, len(pending), until_s):
                 self._measure_quality(bench, until_s)
@@ -132,6 +138,7 @@ class ServerLaunch:
             model=str(_checkpoint(session.model, root)),
             arguments=arguments,
             environment=session.environment,
+            devices=self._allotment.environment,
             name=f"{session.id}-{self._number}-{os.getpid()}",
             log=self._raw / f"server-{self._number}.log",
             folder=root,

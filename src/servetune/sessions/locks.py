@@ -1,9 +1,8 @@
-"""Who may use an accelerator: one session of this host at a time, whoever started it from where.
+"""Locks of this host's devices, in one folder for all users, whatever their TMPDIR.
 
-The locks lie in one folder for all users of the host, whatever their TMPDIR: `/run/lock` where
-everyone may write there, as on most systems, else `/var/lock`, else `/tmp`. `SERVETUNE_LOCKS` names
-another folder, for containers that share a host's and for tests. Linux frees a lock when its
-process ends.
+The folder is in `/run/lock` where everyone may write there, as on most systems, else in
+`/var/lock`, else in `/tmp`. `SERVETUNE_LOCKS` names another one, for containers that share a
+host's and for tests. Linux frees a lock when its process ends.
 """
 
 import contextlib
@@ -11,55 +10,46 @@ import fcntl
 import os
 import pwd
 import stat
-import time
-from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
 import psutil
 
 from servetune.errors import UserError
-from servetune.progress import say
-
-LOOK_EVERY_S = 1.0
 
 _PLACES = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))
 
 
-@contextlib.contextmanager
-def sole_use(accelerators: Iterable[str] = ()) -> Iterator[None]:
-    """Hold the GPUs of these UUIDs, or without any this host's processors.
+def lock(path: Path) -> int:
+    """Wait for a lock; returns its descriptor, which holds it while open."""
+    while True:
+        if (held := _lock(path, fcntl.LOCK_EX)) is not None:
+            return held
 
-    All sessions take their GPUs in the same order, so that none waits for one that waits for it.
+
+def try_lock(path: Path) -> int | None:
+    """Return the descriptor of a lock that was free, and None for one that is held.
 
     Raises:
         UserError: something else stands where a lock belongs.
     """
-    with contextlib.ExitStack() as stack:
-        for name in sorted(accelerators) or ["cpu"]:
-            stack.callback(os.close, _take(_folder() / f"{name}.lock"))
-        yield
+    return _lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _take(path: Path) -> int:
-    """Wait for a lock, telling who holds it; returns its descriptor, which holds it while open."""
-    told = None
-    while True:
-        lock = _open(path)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if (holder := _holder(lock)) != told:
-                say(f"waiting for another session on this host: {path} is held by {holder}")
-                told = holder
-            os.close(lock)
-            time.sleep(LOOK_EVERY_S)
-            continue
+def _lock(path: Path, operation: int) -> int | None:
+    held = _open(path)
+    try:
+        fcntl.flock(held, operation)
         # Someone may have removed the file meanwhile, and a lock on it would exclude nobody.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(lock), path.lstat()):
-                return lock
-        os.close(lock)
+        if os.path.samestat(os.fstat(held), path.lstat()):
+            return held
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(held)
+        raise
+    os.close(held)
+    return None
 
 
 def _open(path: Path) -> int:
@@ -67,20 +57,20 @@ def _open(path: Path) -> int:
     try:
         # Apart, as Linux may refuse to create where a file of another user stands.
         with contextlib.suppress(FileExistsError):
-            os.fchmod(lock := os.open(path, flags | os.O_CREAT | os.O_EXCL), 0o666)
-            return lock
-        lock = os.open(path, flags)
+            os.fchmod(opened := os.open(path, flags | os.O_CREAT | os.O_EXCL), 0o666)
+            return opened
+        opened = os.open(path, flags)
     except OSError as error:
         raise UserError(
             f"{path}: expected a file that all may lock ({error.strerror}); remove what is there"
         ) from None
-    if not stat.S_ISREG(os.fstat(lock).st_mode):
-        os.close(lock)
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
         raise UserError(f"{path}: expected a file that all may lock; remove what is there")
-    return lock
+    return opened
 
 
-def _folder() -> Path:
+def folder() -> Path:
     """Return the folder of the locks, which all users may write to."""
     if named := os.environ.get("SERVETUNE_LOCKS"):
         folder = Path(named)
@@ -100,10 +90,10 @@ def _folder() -> Path:
     return folder
 
 
-def _holder(lock: int) -> str:
+def holder(path: Path) -> str:
     """Say who holds a lock: pid, user, since when that process runs."""
-    inode = os.fstat(lock).st_ino
     with contextlib.suppress(OSError):
+        inode = path.lstat().st_ino
         for line in Path("/proc/locks").read_text().splitlines():
             words = line.split()
             if words[1] == "FLOCK" and words[5].endswith(f":{inode}"):

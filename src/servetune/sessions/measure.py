@@ -27,6 +27,7 @@ from servetune.sessions.agreement import (
     from_counters,
     in_flight,
 )
+from servetune.sessions.allotment import Allotment
 from servetune.sessions.card import from_requests
 from servetune.sessions.expected import expected_s
 from servetune.sessions.probes import found_by, nothing_found
@@ -63,6 +64,7 @@ class Bench:
     clients: Clients
     tokenizer: Path
     sampler: Sampler
+    allotment: Allotment
 
 
 def measure(
@@ -94,6 +96,7 @@ def measure(
     record = record.model_copy(
         update={
             "server": bench.facts,
+            "device": bench.allotment.slot.device,
             "started_at": now(),
             "load_command": [word.replace(str(scratch), str(raw)) for word in command],
         }
@@ -173,6 +176,7 @@ def _load(
         warm_up(http, server.name, prepared.warmup, load)
     was_reset = server.reset_prefix_cache() if load.reset_prefix_cache else None
     before = scrape(server.url, tries=3)
+    others = bench.allotment.count_others()
     usage = UsageWatch(client.pid)
     usage.start()
     watch = LoadWatch(
@@ -194,7 +198,10 @@ def _load(
         bench.sampler.usage = None
         used = usage.stop()
     after = scrape(server.url, tries=3)
+    # The more of both, as a load is short beside the session that another one is.
+    others = None if others is None else max(others, bench.allotment.count_others() or 0)
     around = {
+        "other_gpus_in_use": others,
         "prefix_cache_was_reset": was_reset,
         "counters_were_read": bool(before and after),
         "rejected_requests": prepared.rejected or None,

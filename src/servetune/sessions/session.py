@@ -7,35 +7,35 @@ was interrupted goes on where it was.
 
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from servetune.files import write_json
 from servetune.plan.planned import Session
 from servetune.records.paths import session_path
 from servetune.running import running
-from servetune.sessions.hardware import check_hardware, gpus
+from servetune.sessions.allotment import allot
 from servetune.sessions.launch import ServerLaunch
-from servetune.sessions.locks import sole_use
 from servetune.sessions.owed import count_owed, end_finished, session_record
 
 
-def run_session(session: Session, root: Path, until_s: float = math.inf) -> None:
+def run_session(
+    session: Session, root: Path, until_s: float = math.inf, sessions: Sequence[Session] = ()
+) -> None:
     """Measure what a session owes, then write its record to results/<study>/sessions.
 
-    No load point begins after `until_s`, by `time.monotonic`; a session that still owes one then
-    has no record.
+    `sessions` are all of its study, among which the host's GPUs are dealt. No load point begins
+    after `until_s`, by `time.monotonic`; a session that still owes one then has no record.
 
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model.
     """
     end_finished(session, root)
     if count_owed(session, root):
-        check_hardware(session.hardware, session.visible_gpus)
-        devices = [] if session.hardware == "cpu" else gpus(session.visible_gpus)
         told = running("session", session.id, root, doing="waiting for the hardware")
-        with told, sole_use(gpu["uuid"] for gpu in devices):
+        with told, allot(session, sessions, root) as allotment:
             while time.monotonic() < until_s and count_owed(session, root):
-                ServerLaunch(session, root.absolute()).run(until_s)
+                ServerLaunch(session, root.absolute(), allotment).run(until_s)
     if not count_owed(session, root):
         write_session(session, root)
 

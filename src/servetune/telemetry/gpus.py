@@ -6,6 +6,7 @@ Without the library, a driver or a GPU, everything here is empty or None; nothin
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pynvml  # type: ignore[import-untyped]
@@ -22,6 +23,19 @@ REASONS = {
     0x100: "display_clocks",
 }
 """Why a GPU does not run at its highest clock, by NVML's bits (nvmlClocksEventReasons)."""
+
+EVERY = "all"
+"""In place of CUDA_VISIBLE_DEVICES: the GPUs of the whole host."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU of this host: its place on the PCI bus, and the cores of its NUMA node, if known."""
+
+    index: int
+    uuid: str
+    name: str
+    cores: frozenset[int]
 
 
 class Gpus:
@@ -51,6 +65,13 @@ class Gpus:
             gpu = {"name": _text(name), "uuid": _uuid(handle), "driver": driver, "memory": size}
             described.append(gpu)
         return described
+
+    def places(self) -> list[Gpu]:
+        """Return each GPU, in CUDA's order."""
+        return [
+            Gpu(index, _uuid(handle), _text(_ask("nvmlDeviceGetName", handle)), _near(handle))
+            for index, handle in self._gpus
+        ]
 
     def sample(self) -> dict[str, Any]:
         """Return the columns `gpu<i>_...` of `docs/telemetry.md` now; empty without a GPU."""
@@ -130,15 +151,15 @@ def _ask(function: str, *arguments: Any) -> Any:
 def _visible_gpus(visible: str | None) -> list[tuple[int, Any]]:
     """Return index and handle of the GPUs that CUDA shows, in the order in which it numbers them.
 
-    `visible` is CUDA_VISIBLE_DEVICES, or None for all.
+    `visible` is CUDA_VISIBLE_DEVICES; None and EVERY are all.
     """
     count = _ask("nvmlDeviceGetCount") or 0
     handles = [_ask("nvmlDeviceGetHandleByIndex", i) for i in range(count)]
     indices = list(range(count))
-    if visible is not None:
+    if visible not in (None, EVERY):
         uuids = [_uuid(handle) for handle in handles]
         indices = []
-        for word in visible.split(","):
+        for word in str(visible).split(","):
             index = _index_of(word.strip(), uuids)
             # As CUDA does: what follows a device that is not there is not visible.
             if index is None:
@@ -156,6 +177,13 @@ def _index_of(word: str, uuids: Sequence[str]) -> int | None:
 
 def _uuid(handle: Any) -> str:
     return _text(_ask("nvmlDeviceGetUUID", handle))
+
+
+def _near(handle: Any) -> frozenset[int]:
+    """Return the cores of a GPU's NUMA node; empty where NVML does not tell them."""
+    words = _ask("nvmlDeviceGetCpuAffinity", handle, -(-(os.cpu_count() or 1) // 64)) or []
+    bits = ((64 * i, int(word)) for i, word in enumerate(words))
+    return frozenset(first + bit for first, word in bits for bit in range(64) if word >> bit & 1)
 
 
 def _text(answer: Any) -> str:

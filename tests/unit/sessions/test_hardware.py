@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from servetune.errors import UserError
-from servetune.sessions.hardware import check_hardware, describe_host, gpus
+from servetune.sessions.hardware import declared_gpus, describe_host, gpus
 from servetune.telemetry import gpus as telemetry_gpus
 
 MIB = 2**20
@@ -54,9 +54,15 @@ def test_the_variable_of_this_process_is_the_default(monkeypatch: pytest.MonkeyP
 
 
 def test_a_gpu_that_is_not_visible_is_not_here() -> None:
-    check_hardware("nvidia-h200", "0")
+    (found,) = declared_gpus("nvidia-h200", 1, "0")
+    assert found.uuid == "GPU-aaaa"
     with pytest.raises(UserError, match="declares nvidia-h200, but this machine has nvidia-l4"):
-        check_hardware("nvidia-h200", "1")
+        declared_gpus("nvidia-h200", 1, "1")
+
+
+def test_a_server_on_more_gpus_than_there_are_of_its_kind_is_refused() -> None:
+    with pytest.raises(UserError, match=r"on 2 GPUs needs as many nvidia-l4, .* has 1;"):
+        declared_gpus("nvidia-l4", 2)
 
 
 def test_launches_of_one_boot_have_one_boot_id() -> None:

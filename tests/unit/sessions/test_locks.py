@@ -6,29 +6,35 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from servetune.errors import UserError
-from servetune.sessions import locks
-from servetune.sessions.locks import sole_use
+from servetune.sessions import locks, pool
+from servetune.sessions.pool import hold
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of locks of the test's own, and no wait between two looks."""
     monkeypatch.setenv("SERVETUNE_LOCKS", str(tmp_path / "locks"))
-    monkeypatch.setattr(locks, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(pool, "LOOK_EVERY_S", 0.01)
     return tmp_path / "locks"
+
+
+def sole_use(devices: Sequence[str] = ("cpu",)) -> AbstractContextManager[list[str]]:
+    """Hold all of these devices."""
+    return hold(devices, len(devices))
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is said while someone waits."""
     said: list[str] = []
-    monkeypatch.setattr(locks, "say", said.append)
+    monkeypatch.setattr(pool, "say", said.append)
     return said
 
 
@@ -38,14 +44,14 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["GPU-aaaa"], ["GPU-bbbb"], True),
         (["GPU-aaaa"], ["GPU-bbbb", "GPU-aaaa"], False),
         (["GPU-aaaa"], ["GPU-aaaa"], False),
-        ([], [], False),
+        (["cpu"], ["cpu"], False),
     ],
 )
 def test_sessions_share_a_host_but_no_gpu(
     held: list[str], wanted: list[str], is_free: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken, waits = threading.Event(), threading.Event()
-    monkeypatch.setattr(locks, "say", lambda _: waits.set())
+    monkeypatch.setattr(pool, "say", lambda _: waits.set())
 
     def take() -> None:
         with sole_use(wanted):
@@ -78,8 +84,9 @@ def test_a_lock_that_is_removed_while_it_is_awaited_excludes_all_the_same(
     first = fcntl.flock
 
     def remove_and_lock(lock: int, operation: int) -> None:
-        monkeypatch.setattr(fcntl, "flock", first)
-        (folder / "cpu.lock").unlink()
+        if (folder / "cpu.lock").is_file():
+            monkeypatch.setattr(fcntl, "flock", first)
+            (folder / "cpu.lock").unlink()
         first(lock, operation)
 
     monkeypatch.setattr(fcntl, "flock", remove_and_lock)

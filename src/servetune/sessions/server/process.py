@@ -47,7 +47,8 @@ class Server:
 
     It serves the checkpoint `model`, a path from its working `folder`, under `name`, which is
     unique to this launch. `python` is the engine's; `arguments` are further words of the command,
-    and `environment` variables that the study sets. `log` takes the output.
+    and `environment` variables that the study sets; `devices` say where on this host it runs.
+    `log` takes the output.
     """
 
     python: Path
@@ -57,6 +58,7 @@ class Server:
     name: str
     log: Path
     folder: Path
+    devices: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=lambda: _free_port())
     api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
@@ -86,7 +88,7 @@ class Server:
     def start(self) -> None:
         """Start the process, behind a guard that stops it when this process ends."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        environment = {**environment_with_source(), **self.environment}
+        environment = {**environment_with_source(), **self.environment, **self.devices}
         # As in an activated environment: vLLM's compilers look for their tools on PATH.
         environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
         environment["VLLM_API_KEY"] = self.api_key

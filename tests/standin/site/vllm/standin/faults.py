@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+import time
+from pathlib import Path
 
 from .engine_model import Engine
 from .log import log
@@ -20,6 +22,12 @@ class Fault:
         if self.kind == "leave-child":
             child = subprocess.Popen(["sleep", "600"])
             log(f"Started child process [{child.pid}]")
+        if self.kind == "meet":
+            # Ready only when so many servers stand beside each other.
+            folder = Path(os.environ["STANDIN_MEETING"])
+            (folder / str(os.getpid())).touch()
+            while len(list(folder.iterdir())) < self.after:
+                time.sleep(0.05)
 
     def is_short(self) -> bool:
         """Say whether the answer to the latest generation request is to end early."""

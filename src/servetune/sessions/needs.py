@@ -1,0 +1,47 @@
+"""What a session needs of a host, as a scheduler is told it: GPUs, cores, memory."""
+
+from typing import TypedDict
+
+from servetune.plan.planned import Session
+from servetune.sessions.hardware import places
+from servetune.telemetry.gpus import EVERY
+
+CORES_PER_GPU = 8
+MEM_MB_PER_GPU = 65_536
+MEM_MB_OF_CPU = 16_384
+"""Defaults, for a cluster. On one host a session gets its share of the cores."""
+
+
+class Needs(TypedDict):
+    """The resources of a job; `gpu` is Snakemake's name for a number of GPUs."""
+
+    gpu: int
+    threads: int
+    mem_mb: int
+
+
+def needs(session: Session, cores: int | None) -> Needs:
+    """Return what a session needs; `cores` are those of the run, None on a cluster.
+
+    A session on a CPU takes all cores, so that it is alone.
+    """
+    count = session.gpus
+    if not count:
+        return Needs(gpu=0, threads=cores or CORES_PER_GPU, mem_mb=MEM_MB_OF_CPU)
+    limit = most_gpus()
+    if cores is None:
+        threads = CORES_PER_GPU * count
+    else:
+        threads = max(1, cores // limit) * count if limit else cores
+    return Needs(gpu=count, threads=threads, mem_mb=MEM_MB_PER_GPU * count)
+
+
+def most_gpus() -> int:
+    """Return the GPUs that the sessions of a run may ask for at once; 0 on a host without.
+
+    More than there are, so that the next one in the plan's order always waits in the host's own
+    queue (`servetune.sessions.pool`) when GPUs get free, whatever its size: Snakemake alone would
+    give each to a session that fits. Another number of them waits for a GPU that is dealt to it.
+    """
+    count = len(places(EVERY))
+    return max(0, 2 * count - 1)

@@ -1,0 +1,46 @@
+"""A study over the GPUs of one host, by a stand-in for NVML."""
+
+import os
+
+from tests.paths import ROOT
+from tests.workspace import TABLES, Workspace
+
+
+def with_gpus(workspace: Workspace, count: int) -> None:
+    """Give the workspace's host so many GPUs, and have its study measure on them."""
+    nvml = {"PYTHONPATH": str(ROOT / "tests/standin/nvml"), "STANDIN_GPUS": str(count)}
+    workspace.environment |= nvml
+    study = workspace.study
+    study["hardware"] = "stand-in"
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 1, "requests": 1}]
+    workspace.write_study(study)
+
+
+def test_one_session_on_four_gpus_and_four_on_one_run_beside_each_other(
+    workspace: Workspace,
+) -> None:
+    with_gpus(workspace, 8)
+    study = workspace.study
+    study["repeats"], study["baseline"] = 4, "one"
+    study["variants"] = {
+        "one": {"model": "standin"},
+        "four": {"model": "standin", "repeats": 1, "server": {"tensor_parallel_size": 4}},
+    }
+    # No server is ready before all five stand.
+    study["server"] |= {"standin_fault": "meet", "standin_fault_after": 5}
+    study["environment"] = {"STANDIN_MEETING": str(workspace.root / "meeting")}
+    (workspace.root / "meeting").mkdir()
+    workspace.write_study(study)
+    workspace.check("snakemake", "--cores", "8", TABLES)
+    launches = [session["launches"] for session in workspace.sessions()]
+    assert [len(each) for each in launches] == 5 * [1]
+    slots = [launch["slot"] for (launch,) in launches]
+    assert sorted(len(slot["gpus"]) for slot in slots) == [1, 1, 1, 1, 4]
+    assert len({uuid for slot in slots for uuid in slot["gpus"]}) == 8
+    for slot in slots:
+        assert slot["gpus"] == [f"GPU-{index:04}" for index in slot["indices"]]
+        assert slot["node"] == os.uname().nodename and slot["cores"]
+    assert len({slot["host"] for slot in slots}) == 1
+    records = list(workspace.records().values())
+    assert {record["device"] for record in records} == {"+".join(s["gpus"]) for s in slots}
+    assert all(record["card"]["other_gpus_in_use"] > 0 for record in records)
