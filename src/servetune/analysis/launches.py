@@ -21,12 +21,14 @@ def launch_values(
 ) -> pd.DataFrame:
     """Return one row a (measurement that is ok, metric), from the tidy table and distributions.
 
-    Columns variant, repeat, order, started_at, session, measurement, workload, load_point, metric,
-    value, log_value and request_variance: of the log value, from the requests of this launch
-    alone; NaN where it is not known, as of a throughput.
+    Columns variant, repeat, order, started_at, session, device (None: not known, as in older
+    tables), measurement, workload, load_point, metric, value, log_value and request_variance: of
+    the log value, from the requests of this launch alone; NaN where it is not known, as of a
+    throughput.
     """
     ok = table[table["status"] == "ok"]
-    about = ["variant", "repeat", "order", "started_at", "session", "measurement"]
+    ok = ok.assign(device=ok.get("device"))
+    about = ["variant", "repeat", "order", "started_at", "session", "device", "measurement"]
     kept = ok[[*about, *PLACE[:2], "completed_requests"]]
     parts = [kept.assign(metric=name, value=numbers(ok[name])) for name in metrics]
     long = pd.concat(parts, ignore_index=True)
@@ -113,12 +115,13 @@ def pool_launches(values: pd.DataFrame, *, has_rounds: bool = True) -> pd.DataFr
     """Reduce launch values as `group_launches` does, with the variance that all variants tell.
 
     `planned_variance` is the one to plan further launches with.
-    `is_blocked` tells where launches were compared within their rounds. `has_rounds` is False if
-    launches of the same repeat were not measured side by side.
+    `is_blocked` tells where launches were compared within their rounds, and variants with the same
+    `group` met on the same devices. `has_rounds` is False if launches of the same repeat were not
+    measured side by side, and then not compared within their devices either.
     """
     groups = group_launches(values)
     if groups.empty:
-        return groups.assign(planned_variance=np.nan, is_blocked=False)
+        return groups.assign(planned_variance=np.nan, is_blocked=False, group=0)
     again = values.groupby(["variant", *PLACE, "repeat"]).cumcount()
     rounds, _ = pd.factorize(pd.MultiIndex.from_arrays([values["repeat"], again]))
     keys = [["metric"], ["workload", "load_point"], ["variant"]]
@@ -132,14 +135,28 @@ def pool_launches(values: pd.DataFrame, *, has_rounds: bool = True) -> pd.DataFr
     )
     launches = np.full([*map(len, known), rounds.max() + 1], np.nan)
     launches[*of_values, rounds] = values["log_value"]
-    pooled = spread(launches, has_rounds=has_rounds)
+    devices = np.zeros(launches.shape[-2:], np.int64)
+    if has_rounds and "device" in values:
+        devices[of_values[-1], rounds] = pd.factorize(values["device"].fillna(""))[0]
+    pooled = spread(launches, has_rounds=has_rounds, devices=devices)
     return groups.assign(
         mean=pooled.mean[of_groups],
         variance=pooled.variance[of_groups],
         degrees=pooled.degrees[of_groups],
         planned_variance=pooled.planned[of_groups],
         is_blocked=pooled.is_blocked[of_groups[0]],
+        group=pooled.groups[of_groups],
     )
+
+
+def on_one_device(values: pd.DataFrame) -> dict[str, str]:
+    """Return the device of each variant whose launches were all on one, where there are others."""
+    known = values.dropna(subset=["device"])
+    if known["device"].nunique() < 2:
+        return {}
+    of = known.groupby("variant", sort=False)
+    devices = of["device"].unique()[of["session"].nunique() > 1]
+    return {str(variant): str(used[0]) for variant, used in devices.items() if len(used) == 1}
 
 
 def as_group(rows: pd.DataFrame, suffix: str = "", variance: str = "variance") -> Group:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from servetune.analysis.devices import block
 from servetune.analysis.differences import Floats
 
 VARIES_MORE = 0.05
@@ -56,7 +57,8 @@ class Spread:
 
     `planned` is the variance that further launches are expected to show, without what the verdict
     allows for few launches.
-    `is_blocked` [..., metrics] tells whether launches were compared within their rounds.
+    `is_blocked` [..., metrics] tells whether launches were compared within their rounds, and
+    `groups` which variants met on the same devices (`servetune.analysis.devices`).
     """
 
     mean: Floats
@@ -64,9 +66,12 @@ class Spread:
     degrees: Floats
     planned: Floats
     is_blocked: NDArray[np.bool_]
+    groups: NDArray[np.int64]
 
 
-def spread(launches: Floats, *, has_rounds: bool = True) -> Spread:
+def spread(
+    launches: Floats, *, has_rounds: bool = True, devices: NDArray[np.int64] | None = None
+) -> Spread:
     """Estimate the variance of launches from those of all variants.
 
     - A variant's variance is the pooled one or its own, whichever is larger.
@@ -80,19 +85,27 @@ def spread(launches: Floats, *, has_rounds: bool = True) -> Spread:
       37, 1966): Satterthwaite's fail in the far tail, where a large table is decided.
     - Where rounds are proven to differ, they are blocks (Fisher, The Design of Experiments, 1935).
       `has_rounds` is False if launches with the same number were not measured side by side.
+    - Launches on several devices are compared within them, or a device at a time
+      (`servetune.analysis.devices`). `devices` [variants, rounds] numbers them; None is one.
     - Two launches decide by a pool that is well known, over all places, times `OF_TWO`.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice|Degrees of freedom|All-NaN")
-        effects, is_blocked = _rounds(launches, has_rounds)
-        blocked = launches - effects
+        of_devices = block(launches, _one(launches) if devices is None else devices)
+        effects, is_blocked = _rounds(of_devices.launches, has_rounds)
+        blocked = of_devices.launches - effects
         mean, own = np.nanmean(blocked, -1), np.nanvar(blocked, -1, ddof=1)
-    count = np.isfinite(launches).sum(-1)
+    count = np.isfinite(blocked).sum(-1)
     variants = np.maximum((count > 1).sum(-1, keepdims=True), 2)
-    kept = np.where(is_blocked[..., None, None], (variants - 1) / variants, 1.0)
+    kept = np.where(is_blocked[..., None, None], (variants - 1) / variants, 1.0) * of_devices.kept
     own = np.maximum(own / kept, _rounding(launches) + _SMALLEST)
     variance, degrees, planned = _pooled(own, np.maximum(count - 1, 0) * kept, count == 2)
-    return Spread(mean, variance, degrees, planned, is_blocked)
+    wider = of_devices.inflation
+    return Spread(mean, variance * wider, degrees, planned * wider, is_blocked, of_devices.groups)
+
+
+def _one(launches: Floats) -> NDArray[np.int64]:
+    return np.zeros(launches.shape[-2:], np.int64)
 
 
 def can_decide(launches: Floats, degrees: Floats) -> NDArray[np.bool_]:

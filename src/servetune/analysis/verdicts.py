@@ -5,6 +5,7 @@
 table at once. `undecided` proves nothing.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,8 @@ def _judge_pairs(
 ) -> pd.DataFrame:
     """Judge groups of launches side by side, those of the baseline with the suffix `_base`."""
     variant, base = as_group(pairs), as_group(pairs, "_base")
+    have_met = (pairs["group"] == pairs["group_base"]).to_numpy()
+    variant = replace(variant, degrees=np.where(have_met, variant.degrees, 0.0))
     measured = difference(variant, base)
     low, high = measured.interval()
     margin = float(np.log1p(equivalence))
@@ -114,6 +117,11 @@ def _reason(row: dict[str, Any], name: str, base_name: str) -> str:
         return f"{base_name} has no ok measurement of {row['metric']} at this load point"
     launches = ((name, row["launches"]), (base_name, row["baseline_launches"]))
     few = [f"{who} has one" for who, count in launches if count < 2]
+    if not few:
+        return (
+            f"{name} and {base_name} ran on different GPUs, or one of them on a single one, so that"
+            " a difference may be that of the GPUs; more repeats are dealt to all of them"
+        )
     return (
         "an interval takes at least two ok repeats of each, as one launch does not tell how much"
         f" launches vary; {' and '.join(few)}"

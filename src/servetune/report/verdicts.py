@@ -65,7 +65,16 @@ def method(plan: Plan, judgement: Judgement) -> str:
         f" against a smallest difference of interest of {share(plan.equivalence)}: faster and"
         " slower are beyond it, indistinguishable is within it. Ratios are of geometric means,"
         f" each with its own 95{NBSP}% interval, which spans launches and their requests. How much"
-        f" launches vary is told by all variants, unless one varies more.{few}"
+        f" launches vary is told by all variants, unless one varies more.{few}{_blocks(judgement)}"
+    )
+
+
+def _blocks(judgement: Judgement) -> str:
+    devices = judgement.launches["device"].nunique()
+    if devices < 2:
+        return ""
+    return (
+        f" Launches ran on {plural(devices, 'slot')} of GPUs, which are blocks in the comparison."
     )
 
 
@@ -85,6 +94,11 @@ def cautions(plan: Plan, judgement: Judgement) -> list[str]:
             "Sessions were not measured in the interleaved order of the plan, so a drift of the"
             " machine can look like a difference between variants."
         )
+    notes += [
+        f"All launches of {variant} ran on one GPU ({device}), so that a difference from variants"
+        " on others may be that of the GPUs."
+        for variant, device in judgement.on_one_device.items()
+    ]
     return notes
 
 

@@ -100,6 +100,7 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "started_at": record.started_at,
         "session": record.session,
         "launch": record.launch,
+        "device": record.device,
         "measurement": record.measurement,
     }
 

@@ -1,0 +1,77 @@
+"""A fast and a slow GPU do not look like a difference of variants."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from servetune.analysis.devices import block
+from servetune.analysis.launches import on_one_device
+from servetune.analysis.verdicts import judge
+from tests.unit.analysis.launch_data import make_values
+
+SLOWER = np.log(1.05)
+
+
+def on(values: pd.DataFrame, devices: dict[str, str]) -> pd.DataFrame:
+    """Put launches on devices, by a letter a repeat of each variant; device b is 5 % slower."""
+    at = [devices[v][r - 1] for v, r in zip(values["variant"], values["repeat"], strict=True)]
+    slow = SLOWER * np.array([device == "b" for device in at])
+    return values.assign(device=at, log_value=values["log_value"] + slow)
+
+
+def test_a_slow_device_hides_no_difference_and_makes_none() -> None:
+    means = {"base": 10.0, "same": 10.0, "slower": 10.8}
+    values = make_values(means, repeats=6, spread=0.003)
+    dealt = on(values, {"base": "ababab", "same": "bababa", "slower": "abbaab"})
+    told = judge(dealt, "base", 0.03)
+    same, slower = (told[told["variant"] == name] for name in ("same", "slower"))
+    assert set(same["verdict"]) == {"indistinguishable"}
+    assert set(slower["verdict"]) == {"slower"}
+    assert slower["ratio"].to_numpy() == pytest.approx(1.08, rel=0.01)
+    without = judge(dealt.drop(columns="device"), "base", 0.03)
+    assert "indistinguishable" not in set(without.loc[without["variant"] == "same", "verdict"])
+
+
+def test_a_variant_on_a_device_of_its_own_has_no_verdict_and_is_named() -> None:
+    values = make_values({"base": 10.0, "other": 10.0, "fast": 8.0}, repeats=3, spread=0.003)
+    alone = on(values, {"base": "aca", "other": "cac", "fast": "bbb"})
+    told = judge(alone, "base", 0.03)
+    fast = told[told["variant"] == "fast"]
+    assert set(fast["verdict"]) == {"none"}
+    assert all("different GPUs" in reason for reason in fast["reason"])
+    assert "none" not in set(told.loc[told["variant"] == "other", "verdict"])
+    assert on_one_device(alone) == {"fast": "b"}
+    assert on_one_device(values.assign(device=None)) == {}
+
+
+def test_blocks_are_least_squares() -> None:
+    random = np.random.default_rng(0)
+    devices = np.array([[0, 0, 1, 2], [1, 2, 2, 2], [0, 1, 1, 0]])
+    launches = random.standard_normal((3, 4))
+    launches[2, 3] = np.nan
+    blocked = block(launches, devices)
+    mask = np.isfinite(launches)
+    variant, at = np.nonzero(mask)[0], devices[mask]
+    design = np.hstack([np.eye(3)[variant], np.eye(3)[at][:, 1:]])
+    fit, (squares,), *_ = np.linalg.lstsq(design, launches[mask], rcond=None)
+    means = np.nanmean(blocked.launches, 1)
+    assert np.diff(means) == pytest.approx(np.diff(fit[:3]))
+    assert np.nansum((blocked.launches - means[:, None]) ** 2) == pytest.approx(squares)
+    assert blocked.kept.tolist() == [6 / 8]
+    variance = np.linalg.inv(design.T @ design)
+    counts = mask.sum(1)
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        exact = variance[a, a] + variance[b, b] - 2 * variance[a, b]
+        taken = blocked.inflation[a] / counts[a] + blocked.inflation[b] / counts[b]
+        assert exact <= taken * (1 + 1e-9)
+
+
+def test_where_every_launch_has_a_device_of_its_own_devices_are_part_of_the_spread() -> None:
+    launches = np.random.default_rng(0).standard_normal((2, 4))
+    blocked = block(launches, np.arange(8).reshape(2, 4))
+    assert (blocked.launches == launches).all() and (blocked.kept == 1).all()
+    # Two launches on one device are one: they show nothing of how devices differ.
+    twice = block(launches, np.array([[0, 0, 1, 2], [3, 4, 5, 6]]))
+    assert np.isfinite(twice.launches).sum(1).tolist() == [3, 4]
+    assert twice.launches[0, 0] == pytest.approx(launches[0, :2].mean())
+    assert twice.inflation[0] == pytest.approx(4 / 3)
