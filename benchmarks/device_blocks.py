@@ -37,11 +37,11 @@ CASES = (
 
 
 def one_slow(devices: int, tables: int) -> Floats:
-    return (np.argsort(RANDOM.random((tables, devices)), -1) == 0).astype(float)
+    return np.asarray(np.argsort(RANDOM.random((tables, devices)), -1) == 0, float)
 
 
 def half_slow(devices: int, tables: int) -> Floats:
-    return (np.argsort(RANDOM.random((tables, devices)), -1) < devices // 2).astype(float)
+    return np.asarray(np.argsort(RANDOM.random((tables, devices)), -1) < devices // 2, float)
 
 
 def each_its_own(devices: int, tables: int) -> Floats:
@@ -60,12 +60,12 @@ def dealt(variants: int, count: int, devices: int) -> Ints:
 
 
 def at_random(variants: int, count: int, devices: int) -> Ints:
-    return RANDOM.integers(0, devices, (variants, count))
+    return np.asarray(RANDOM.integers(0, devices, (variants, count)))
 
 
 def apart(variants: int, count: int, devices: int) -> Ints:
     """Every variant on one device alone, as when somebody pins them."""
-    return np.repeat(np.arange(variants)[:, None] % devices, count, 1)
+    return np.asarray(np.repeat(np.arange(variants)[:, None] % devices, count, 1))
 
 
 def seen_by(launches: Floats, devices: Ints | None) -> Spread:

@@ -267,6 +267,16 @@ def compare(
         raise SystemExit(1)
 
 
+@app.command("alone-or-together")
+def alone_or_together(
+    study: Annotated[str, typer.Argument(help="A study of one variant alone and beside others.")],
+) -> None:
+    """Find out whether sessions disturb each other on a host, which decides how many run there."""
+    from servetune.report.together import find_out
+
+    print(find_out(make_plan({**read_params(ROOT), "study": study}, ROOT), ROOT))
+
+
 @app.command()
 def history(
     metric: Annotated[

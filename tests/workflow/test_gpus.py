@@ -1,6 +1,7 @@
 """A study over the GPUs of one host, by a stand-in for NVML."""
 
 import os
+from pathlib import Path
 
 from tests.paths import ROOT
 from tests.workspace import TABLES, Workspace
@@ -44,3 +45,36 @@ def test_one_session_on_four_gpus_and_four_on_one_run_beside_each_other(
     records = list(workspace.records().values())
     assert {record["device"] for record in records} == {"+".join(s["gpus"]) for s in slots}
     assert all(record["card"]["other_gpus_in_use"] > 0 for record in records)
+
+
+def test_a_host_where_sessions_disturb_each_other_runs_one_at_a_time(workspace: Workspace) -> None:
+    with_gpus(workspace, 2)
+    study = workspace.study
+    study["baseline"] = "alone"
+    study["variants"] = {
+        "alone": {"model": "standin", "neighbours": "none"},
+        "beside": {"model": "standin", "neighbours": "all"},
+    }
+    workspace.write_study(study)
+    told = workspace.check("servetune", "alone-or-together", "standin")
+    # One launch each proves nothing, and what is not proven alike is not allowed.
+    (line,) = [line for line in told.splitlines() if line.startswith("host ")]
+    assert ": undecided: sessions run one at a time" in line
+    (kept,) = Path(workspace.environment["SERVETUNE_CACHE"]).glob("hosts/*.json")
+    by_variant = {record["variant"]: record for record in workspace.records().values()}
+    others = {name: record["card"]["other_gpus_in_use"] for name, record in by_variant.items()}
+    assert others == {"alone": 0, "beside": 1}
+    assert {record["device"] for record in by_variant.values()} == {"GPU-0000"}
+    assert {session["launches"][0]["slot"]["host"] for session in workspace.sessions()} == {
+        kept.stem
+    }
+
+    study["variants"] = {"one": {"model": "standin"}, "two": {"model": "standin"}}
+    study["baseline"] = "one"
+    workspace.write_study(study)
+    workspace.check("snakemake", "--cores", "2", TABLES)
+    started = [s["launches"][0] for s in workspace.sessions() if s["variant"] in ("one", "two")]
+    first, second = sorted(started, key=lambda launch: launch["started_at"])
+    assert first["stopped_at"] <= second["started_at"]
+    assert {launch["slot"]["together"] for launch in started} == {"undecided"}
+    assert [launch["slot"]["gpus"] for launch in (first, second)] != [first["slot"]["gpus"]] * 2

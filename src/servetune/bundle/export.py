@@ -9,7 +9,7 @@ from pathlib import Path
 
 from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
-from servetune.engines.environments import vllm_version
+from servetune.engines.environments import cache_root, vllm_version
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file, write_json
@@ -75,6 +75,9 @@ def _content(
     project = Path("project")
     yield str(project / MANIFEST), manifest.model_dump_json().encode()
     yield str(project / EXPORTED), json.dumps(git_state(root)).encode()
+    # What is known of hosts, as the one that measures looks into its own cache.
+    for file in sorted((cache_root() / "hosts").glob("*.json")):
+        yield str(project / ".cache" / "hosts" / file.name), file
     for id in sorted(packed):
         folder = model_folder(id, project)
         made = read_model(model_folder(id, root) / MODEL_MANIFEST, ModelManifest)

@@ -8,11 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from servetune.corpus import CORPUS_VERSION
 from servetune.engines.environments import lock_file
 from servetune.files import sha256
 from servetune.records.loads import PlannedTraffic
-from servetune.study.base import Frozen
+from servetune.study.base import Frozen, Neighbours
 from servetune.study.datasets import Dataset, FromFile
 from servetune.study.engines import ServerArguments
 from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
@@ -52,6 +54,13 @@ class Serving(Frozen):
     draft: str | None
     repeat: int
     hardware: str
+    neighbours: Neighbours | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out neighbours that are not declared: they came later, and change no identity."""
+        content: dict[str, Any] = dump(self)
+        return {k: v for k, v in content.items() if k != "neighbours" or v is not None}
 
 
 class Identity(Frozen):

@@ -201,6 +201,7 @@ def _plan_session(declared: _Declared, name: str, repeat: int, order: int) -> Se
         server=server,
         speculative=speculative,
         environment=environment,
+        neighbours=variant.neighbours,
         startup_timeout_s=study.startup_timeout_s,
         load_timeout_s=study.load_timeout_s,
         stall_timeout_s=study.stall_timeout_s,
@@ -226,7 +227,7 @@ def serving_of(session: Session) -> Serving:
     A model's or an engine's name may change without changing a number; its digest may not.
     """
     kept = session.model_dump(
-        include={"server", "speculative", "environment", "repeat", "hardware"}
+        include={"server", "speculative", "environment", "repeat", "hardware", "neighbours"}
     )
     return Serving(
         **kept,

@@ -8,7 +8,7 @@ from servetune.load.registry import GENERATORS
 from servetune.plan.identity import Identity
 from servetune.records.loads import Load, PlannedTraffic
 from servetune.records.sessions import Ceilings
-from servetune.study.base import Frozen, Id
+from servetune.study.base import Frozen, Id, Neighbours
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine, ServerArguments
@@ -97,6 +97,7 @@ class Session(_Planned):
     server: ServerArguments
     speculative: dict[str, Any] | None
     environment: dict[str, str]
+    neighbours: Neighbours | None = None
     startup_timeout_s: float
     load_timeout_s: float
     stall_timeout_s: float

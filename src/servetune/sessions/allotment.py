@@ -5,18 +5,22 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from servetune.plan.planned import Session
-from servetune.records.sessions import Slot
+from servetune.records.sessions import Slot, Together
 from servetune.sessions.cores import (
+    allowed,
     format_cores,
     machine_cores,
     numa_nodes,
+    parse_cores,
     pinned,
     share_cores,
 )
 from servetune.sessions.hardware import declared_gpus, host_id, places
+from servetune.sessions.neighbours import loaded
 from servetune.sessions.pool import count_held, hold
 from servetune.sessions.together import read_together
 from servetune.telemetry.gpus import EVERY, Gpu
@@ -56,45 +60,55 @@ def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator
         UserError: the hardware that the session declares is not here.
     """
     if session.hardware == "cpu":
-        with hold(["cpu"], 1), _on([], machine_cores()) as slot:
-            yield Allotment(slot, lambda: None)
+        with hold(["cpu"], 1):
+            yield Allotment(_slot([], machine_cores()), lambda: None)
         return
     usable = declared_gpus(session.hardware, session.gpus, session.visible_gpus)
     every = places(EVERY)
-    host = [gpu.uuid for gpu in every]
-    uuids = [gpu.uuid for gpu in usable]
-    dealt = deal([*sessions, session], uuids)[session.id]
+    host, uuids = [gpu.uuid for gpu in every], [gpu.uuid for gpu in usable]
+    shares = share_cores(every, machine_cores())
     together = read_together(host_id())
+
+    def slot_on(chosen: Sequence[str]) -> Slot:
+        gpus = [gpu for gpu in usable if gpu.uuid in chosen]
+        return _slot(gpus, frozenset[int]().union(*(shares[gpu.uuid] for gpu in gpus)), together)
+
+    dealt = deal([*sessions, session], uuids)[session.id]
     with contextlib.ExitStack() as stack:
-        if together in (None, "alike"):
+        count_others: Callable[[], int]
+        if session.neighbours is None and together in (None, "alike"):
             owner = f"{root.resolve()} {session.study}"
-            chosen = stack.enter_context(hold(uuids, session.gpus, dealt, owner))
+            dealt = stack.enter_context(hold(uuids, session.gpus, dealt, owner))
+            count_others = partial(count_held, set(host).difference(dealt))
         else:
             stack.enter_context(hold(host, len(host)))
-            chosen = dealt
-        shares = share_cores(every, machine_cores())
-        own = [gpu for gpu in usable if gpu.uuid in chosen]
-        cores = frozenset[int]().union(*(shares[gpu.uuid] for gpu in own))
-        slot = stack.enter_context(_on(own, cores))
-        others = set(host) - set(chosen)
-        is_alone = together not in (None, "alike")
-        yield Allotment(
-            slot.model_copy(update={"together": together}),
-            lambda: 0 if is_alone else count_held(others),
-        )
+            beside: list[Sequence[str]] = []
+            if session.neighbours is not None:
+                # On the same GPUs with neighbours and without: only they are to differ.
+                first, *others = groups_of(uuids, session.gpus)
+                dealt, beside = list(first), others if session.neighbours == "all" else []
+            count_others = stack.enter_context(loaded(session, [*map(slot_on, beside)], root))
+        slot = slot_on(dealt)
+        stack.enter_context(pinned(parse_cores(slot.cores or "")))
+        yield Allotment(slot, count_others)
 
 
-@contextlib.contextmanager
-def _on(gpus: list[Gpu], cores: Iterable[int]) -> Iterator[Slot]:
-    with pinned(cores) as used:
-        yield Slot(
-            node=platform.node(),
-            host=host_id(),
-            gpus=[gpu.uuid for gpu in gpus],
-            indices=[gpu.index for gpu in gpus],
-            cores=format_cores(used),
-            numa_nodes=numa_nodes(used),
-        )
+def _slot(gpus: list[Gpu], cores: Iterable[int], together: Together | None = None) -> Slot:
+    used = allowed(cores)
+    return Slot(
+        node=platform.node(),
+        host=host_id(),
+        gpus=[gpu.uuid for gpu in gpus],
+        indices=[gpu.index for gpu in gpus],
+        cores=format_cores(used),
+        numa_nodes=numa_nodes(used),
+        together=together,
+    )
+
+
+def groups_of(gpus: Sequence[str], size: int) -> list[Sequence[str]]:
+    """Split GPUs into groups that are neighbours on the bus."""
+    return [gpus[i : i + size] for i in range(0, len(gpus) - size + 1, size)]
 
 
 def deal(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[str]]:
@@ -107,8 +121,7 @@ def deal(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[str
     of_any: Counter[str] = Counter()
     dealt: dict[str, list[str]] = {}
     for session in sorted(sessions, key=lambda session: session.order):
-        size = session.gpus
-        groups = [gpus[i : i + size] for i in range(0, len(gpus) - size + 1, size)] if size else []
+        groups = groups_of(gpus, session.gpus) if session.gpus else []
         if session.id in dealt or not groups:
             continue
         group = min(

@@ -37,16 +37,19 @@ def machine_cores() -> frozenset[int]:
     return frozenset(os.sched_getaffinity(0))
 
 
-@contextlib.contextmanager
-def pinned(cores: Iterable[int]) -> Iterator[frozenset[int]]:
-    """Run this process, and all that it starts, on those of the cores that it may use.
+def allowed(cores: Iterable[int]) -> frozenset[int]:
+    """Return those of the cores that this process may use; all that it may where that is none."""
+    own = frozenset(os.sched_getaffinity(0))
+    return frozenset(cores) & own or own
 
-    Yields the cores that it runs on: all that it may use where that is none of them.
-    """
+
+@contextlib.contextmanager
+def pinned(cores: Iterable[int]) -> Iterator[None]:
+    """Run this process, and all that it starts, on these cores."""
     before = frozenset(os.sched_getaffinity(0))
-    _pin(frozenset(cores) & before or before)
+    _pin(frozenset(cores))
     try:
-        yield frozenset(os.sched_getaffinity(0))
+        yield
     finally:
         _pin(before)
 

@@ -1,7 +1,7 @@
 """What all declarations share: unknown keys are refused, and nothing changes after reading."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -18,6 +18,9 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$
 
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._+-]*[A-Za-z0-9])?$", max_length=240)]
 """What is planned or recorded, by the name of its file: nothing else may become part of a path."""
+
+Neighbours = Literal["none", "all"]
+"""Who serves on the host's other GPUs while a variant is measured."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from servetune.errors import UserError, nearest
-from servetune.study.base import AtMost, Declared, Name, Repeats, Seconds, Seed
+from servetune.study.base import AtMost, Declared, Name, Neighbours, Repeats, Seconds, Seed
 from servetune.study.datasets import Dataset
 from servetune.study.engines import (
     Engine,
@@ -58,6 +58,11 @@ class Variant(Declared):
         None, min_length=1, description="the workloads it is sent; by default all"
     )
     repeats: Repeats | None = Field(None, description="most launches; by default the study's")
+    neighbours: Neighbours | None = Field(
+        None,
+        description="on the host's other GPUs meanwhile: `none`, or `all`, to load the same variant"
+        " on each; by default whatever else runs",
+    )
 
 
 Ceiling = Annotated[float, Field(gt=0), AtMost(1_000_000, "no device has a thousandth of it")]

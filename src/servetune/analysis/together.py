@@ -1,0 +1,62 @@
+"""Do sessions beside each other measure what each measures alone? A verdict on a host."""
+
+import pandas as pd
+
+from servetune.analysis.launches import launch_values
+from servetune.analysis.verdicts import judge
+from servetune.errors import UserError
+from servetune.plan.planned import Plan
+from servetune.records.sessions import SessionRecord, Together
+
+EQUIVALENCE = 0.02
+"""What a neighbour may change, as a relative difference."""
+
+DECIDING = ("output_throughput_tok_s", "tpot_p50_ms")
+"""What must be proven alike. A TTFT varies too much from launch to launch for that; it is only
+taken as evidence of the contrary."""
+
+
+def find_pair(plan: Plan) -> tuple[str, str]:
+    """Return the variant that is measured alone, and the one with neighbours.
+
+    Raises:
+        UserError: the study does not have one of each.
+    """
+    names = {session.neighbours: session.variant for session in plan.sessions}
+    if set(names) != {"none", "all"} or len(plan.variants) != 2:
+        raise UserError(
+            f"studies/{plan.study}.yaml: variants: expected two that are alike, one with"
+            " neighbours: none and one with neighbours: all, such as in studies/h200-together.yaml"
+        )
+    return names["none"], names["all"]
+
+
+def judge_together(
+    plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame
+) -> tuple[Together, pd.DataFrame]:
+    """Judge launches with neighbours against those without; returns `verdicts.judge`'s table too.
+
+    They are alike if every throughput and TPOT is proven to be, and disturbed if anything is
+    proven to differ.
+    """
+    alone, _ = find_pair(plan)
+    verdicts = judge(launch_values(table, quantiles), alone, EQUIVALENCE)
+    deciding = verdicts.loc[verdicts["metric"].isin(DECIDING), "verdict"]
+    if verdicts["verdict"].isin(["faster", "slower"]).any():
+        return "disturbed", verdicts
+    is_alike = len(deciding) > 0 and bool((deciding == "indistinguishable").all())
+    return ("alike" if is_alike else "undecided"), verdicts
+
+
+def host_of(study: str, sessions: list[SessionRecord]) -> str:
+    """Return the host that all launches of these sessions ran on.
+
+    Raises:
+        UserError: there are several, or none is known.
+    """
+    hosts = {launch.slot.host for s in sessions for launch in s.launches if launch.slot}
+    if len(hosts) != 1:
+        raise UserError(
+            f"results/{study}: launches ran on {len(hosts) or 'unknown'} hosts; expected one host"
+        )
+    return hosts.pop()
