@@ -268,10 +268,8 @@ def compare(
 
 
 @app.command("alone-or-together")
-def alone_or_together(
-    study: Annotated[str, typer.Argument(help="A study of one variant alone and beside others.")],
-) -> None:
-    """Find out whether sessions disturb each other on a host, which decides how many run there."""
+def alone_or_together(study: str) -> None:
+    """Find out by a study whether sessions on one host disturb each other, and keep the answer."""
     from servetune.report.together import find_out
 
     print(find_out(make_plan({**read_params(ROOT), "study": study}, ROOT), ROOT))

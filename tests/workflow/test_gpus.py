@@ -2,8 +2,10 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from tests.paths import ROOT
+from tests.workflow.test_bundle import Host, export
 from tests.workspace import TABLES, Workspace
 
 
@@ -17,6 +19,13 @@ def with_gpus(workspace: Workspace, count: int) -> None:
     workspace.write_study(study)
 
 
+def meet(study: dict[str, Any], count: int, folder: Path) -> None:
+    """Let no server be ready before so many stand."""
+    study["server"] |= {"standin_fault": "meet", "standin_fault_after": count}
+    study["environment"] = {"STANDIN_MEETING": str(folder / "meeting")}
+    (folder / "meeting").mkdir()
+
+
 def test_one_session_on_four_gpus_and_four_on_one_run_beside_each_other(
     workspace: Workspace,
 ) -> None:
@@ -27,10 +36,7 @@ def test_one_session_on_four_gpus_and_four_on_one_run_beside_each_other(
         "one": {"model": "standin"},
         "four": {"model": "standin", "repeats": 1, "server": {"tensor_parallel_size": 4}},
     }
-    # No server is ready before all five stand.
-    study["server"] |= {"standin_fault": "meet", "standin_fault_after": 5}
-    study["environment"] = {"STANDIN_MEETING": str(workspace.root / "meeting")}
-    (workspace.root / "meeting").mkdir()
+    meet(study, 5, workspace.root)
     workspace.write_study(study)
     workspace.check("snakemake", "--cores", "8", TABLES)
     launches = [session["launches"] for session in workspace.sessions()]
@@ -45,6 +51,22 @@ def test_one_session_on_four_gpus_and_four_on_one_run_beside_each_other(
     records = list(workspace.records().values())
     assert {record["device"] for record in records} == {"+".join(s["gpus"]) for s in slots}
     assert all(record["card"]["other_gpus_in_use"] > 0 for record in records)
+
+
+def test_a_bundle_measures_sessions_together(workspace: Workspace, tmp_path: Path) -> None:
+    with_gpus(workspace, 2)
+    study = workspace.study
+    meet(study, 2, workspace.root)
+    workspace.write_study(study)
+    bundle = export(workspace)
+    host = Host(tmp_path / "host")
+    paths = [workspace.environment["PYTHONPATH"], host.environment["PYTHONPATH"]]
+    host.environment |= {"PYTHONPATH": os.pathsep.join(paths), "STANDIN_GPUS": "2"}
+    results = host.measure(bundle, "--together")
+    told = workspace.check("servetune", "bundle", "import", str(results))
+    assert "2 sessions complete, 0 load points still missing" in told
+    devices = [record["device"] for record in workspace.records().values()]
+    assert sorted(devices) == ["GPU-0000", "GPU-0001"]
 
 
 def test_a_host_where_sessions_disturb_each_other_runs_one_at_a_time(workspace: Workspace) -> None:

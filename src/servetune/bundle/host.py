@@ -9,11 +9,11 @@ import math
 import os
 import sys
 import time
-from itertools import chain
 from pathlib import Path
 
 from servetune.bundle.manifest import Manifest, read_manifest
-from servetune.bundle.results import launches_of, pack_results, take_results
+from servetune.bundle.results import pack_results, take_results
+from servetune.bundle.turns import one_at_a_time, together
 from servetune.engines.environments import adopt_engine
 from servetune.errors import UserError
 from servetune.files import write_json
@@ -21,7 +21,6 @@ from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.models.make import MANIFEST, model_folder
 from servetune.progress import say
 from servetune.sessions.owed import count_owed
-from servetune.sessions.session import run_session
 
 
 def main() -> int:
@@ -53,6 +52,11 @@ def main() -> int:
         default=math.inf,
         metavar="SECONDS",
         help="start no load point after this time; a running one is finished",
+    )
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="run sessions beside each other, where there are several GPUs",
     )
     parser.add_argument(
         "--python",
@@ -96,17 +100,15 @@ def _run(arguments: argparse.Namespace) -> int:
     for id, engine in manifest.engines.items():
         # Not resolved: a virtual environment's Python is a link to one without its packages.
         adopt_engine(id, arguments.python.absolute(), engine.vllm)
-    try:
-        for session in manifest.sessions:
-            # A server that is ready too late would be for nothing.
-            launches = (launches_of(each, project).values() for each in manifest.sessions)
-            starts_s = [launch.server.startup_s or 0.0 for launch in chain(*launches)]
-            if time.monotonic() + max(starts_s, default=0.0) >= until_s:
-                break
-            run_session(session, project, until_s, manifest.sessions)
-            pack_results(manifest, project, arguments.results, not arguments.without_output)
-    finally:
+    measure = together if arguments.together else one_at_a_time
+
+    def keep() -> None:
         pack_results(manifest, project, arguments.results, not arguments.without_output)
+
+    try:
+        measure(manifest, project, until_s, keep)
+    finally:
+        keep()
     owed = sum(count_owed(session, project) for session in manifest.sessions)
     total = sum(len(session.owed) for session in manifest.sessions)
     done = f"{total - owed} of {total} load points, searches and qualities"

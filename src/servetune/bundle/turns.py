@@ -1,0 +1,88 @@
+"""The sessions of a bundle, one at a time, or beside each other in processes of their own.
+
+Usage: `python -m servetune.bundle.turns PROJECT SESSION UNTIL_S` measures one session.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+from servetune.bundle.manifest import Manifest, read_manifest
+from servetune.bundle.results import launches_of
+from servetune.engines.source import environment_with_source
+from servetune.errors import UserError
+from servetune.lifetime.guard import Guarded
+from servetune.lifetime.owners import end_with_owners
+from servetune.plan.planned import Session
+from servetune.sessions.needs import most_gpus
+from servetune.sessions.session import run_session
+
+GRACE_S = 10.0
+LOOK_EVERY_S = 0.5
+
+
+def one_at_a_time(
+    manifest: Manifest, project: Path, until_s: float, keep: Callable[[], None]
+) -> None:
+    """Measure all sessions in their order, and call `keep` after each."""
+    for session in manifest.sessions:
+        if not _is_time(manifest, project, until_s):
+            break
+        run_session(session, project, until_s, manifest.sessions)
+        keep()
+
+
+def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[], None]) -> None:
+    """Measure sessions beside each other as GPUs get free, and call `keep` as each ends.
+
+    Raises:
+        UserError: a session could not be measured.
+    """
+    waiting, running = list(manifest.sessions), dict[str, Guarded]()
+    with contextlib.ExitStack() as stack:
+        try:
+            while running or (waiting and _is_time(manifest, project, until_s)):
+                while waiting and len(running) < max(1, most_gpus()):
+                    session = waiting.pop(0)
+                    running[session.id] = stack.enter_context(_start(session, project, until_s))
+                ended = [id for id, process in running.items() if process.poll() is not None]
+                for id in ended:
+                    if running.pop(id).returncode:
+                        raise UserError(f"session {id} could not be measured; see above")
+                    keep()
+                time.sleep(LOOK_EVERY_S)
+        finally:
+            # All at once: each takes its time to end.
+            for process in running.values():
+                process.terminate()
+
+
+def _start(session: Session, project: Path, until_s: float) -> Guarded:
+    words = ["-m", __spec__.name, str(project), session.id, str(until_s)]
+    return Guarded([sys.executable, *words], environment_with_source(), grace_s=GRACE_S)
+
+
+def _is_time(manifest: Manifest, project: Path, until_s: float) -> bool:
+    """Tell whether another server would be ready in time: one that is not would be for nothing."""
+    launches = (launches_of(session, project).values() for session in manifest.sessions)
+    starts_s = [launch.server.startup_s or 0.0 for launch in chain(*launches)]
+    return time.monotonic() + max(starts_s, default=0.0) < until_s
+
+
+def main(project: Path, id: str, until_s: float) -> int:
+    """Measure one session of a project; returns the exit code."""
+    end_with_owners()
+    sessions = {session.id: session for session in read_manifest(project).sessions}
+    try:
+        run_session(sessions[id], project, until_s, list(sessions.values()))
+    except UserError as error:
+        print(f"servetune: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])))
