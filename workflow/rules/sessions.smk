@@ -1,14 +1,16 @@
 # Serving and loading: the only step that needs the accelerator.
 from servetune.sessions.needs import most_gpus, needs
 
-if workflow.local_exec and "gpu" not in workflow.global_resources:
-    if limit := most_gpus():
-        workflow.register_resource("gpu", limit)
+MOST_GPUS = most_gpus()
+if MOST_GPUS and workflow.local_exec and "gpu" not in workflow.global_resources:
+    workflow.register_resource("gpu", MOST_GPUS)
 
 
 def need(name):
     """What a session asks of the host: a number by its wildcards."""
-    return lambda wildcards: needs(SESSIONS[wildcards.session], workflow.cores)[name]
+    return lambda wildcards: needs(
+        SESSIONS[wildcards.session], workflow.cores, MOST_GPUS
+    )[name]
 
 
 def needs_of(wildcards):

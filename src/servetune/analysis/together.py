@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from servetune.analysis.launches import launch_values
 from servetune.analysis.verdicts import judge
 from servetune.errors import UserError
 from servetune.plan.planned import Plan
@@ -31,16 +30,13 @@ def find_pair(plan: Plan) -> tuple[str, str]:
     return names["none"], names["all"]
 
 
-def judge_together(
-    plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame
-) -> tuple[Together, pd.DataFrame]:
-    """Judge launches with neighbours against those without; returns `verdicts.judge`'s table too.
+def judge_together(values: pd.DataFrame, alone: str) -> tuple[Together, pd.DataFrame]:
+    """Judge `launch_values` with neighbours against those without; returns both kinds of verdict.
 
     They are alike if every throughput and TPOT is proven to be, and disturbed if anything is
     proven to differ.
     """
-    alone, _ = find_pair(plan)
-    verdicts = judge(launch_values(table, quantiles), alone, EQUIVALENCE)
+    verdicts = judge(values, alone, EQUIVALENCE)
     deciding = verdicts.loc[verdicts["metric"].isin(DECIDING), "verdict"]
     if verdicts["verdict"].isin(["faster", "slower"]).any():
         return "disturbed", verdicts

@@ -1,5 +1,6 @@
 """Where and with what it was measured: derived from the plan and the session records."""
 
+import json
 from collections.abc import Iterable
 
 import pandas as pd
@@ -19,12 +20,21 @@ def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[st
         "versions": versions_of,
         "git commits": commit_of,
     }
+    if table["repeat"].max() > 1 and all(launch.slot for launch in launches):
+        # They are blocks in the verdicts, which say more.
+        del kinds["GPUs"]
     notes = [
         f"These rows were measured on {count} different {name}: compare across them with care."
         for name, read in kinds.items()
         if (count := len(distinct(map(read, launches)))) > 1
     ]
     notes += _unlike(table, sessions)
+    beside = table["card"].map(lambda text: json.loads(text).get("other_gpus_in_use") or 0)
+    if beside.max() > 0 and any(launch.slot and not launch.slot.together for launch in launches):
+        notes.append(
+            "Sessions ran beside others on one host, and nobody has measured whether they disturb"
+            " each other there: servetune alone-or-together does."
+        )
     if absent := sorted(set(table[table["status"] != PENDING]["session"]) - set(sessions)):
         notes.append(f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}.")
     return notes

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from servetune.analysis.launches import launch_values
 from servetune.analysis.together import find_pair, host_of, judge_together
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
@@ -41,7 +42,8 @@ def find_out(plan: Plan, root: Path) -> str:
     if done.returncode:
         raise UserError(f"{plan.study}: could not be measured; see above")
     measured = read_measured(plan, root)
-    verdict, verdicts = judge_together(plan, measured.table, measured.quantiles)
+    values = launch_values(measured.table, measured.quantiles)
+    verdict, verdicts = judge_together(values, alone)
     host = host_of(plan.study, list(measured.sessions.values()))
     launches = len(plan.sessions)
     kept = keep_together(

@@ -20,19 +20,18 @@ class Needs(TypedDict):
     mem_mb: int
 
 
-def needs(session: Session, cores: int | None) -> Needs:
+def needs(session: Session, cores: int | None, most: int) -> Needs:
     """Return what a session needs; `cores` are those of the run, None on a cluster.
 
-    A session on a CPU takes all cores, so that it is alone.
+    A session on a CPU takes all cores, so that it is alone. `most` is what `most_gpus` returned.
     """
     count = session.gpus
     if not count:
         return Needs(gpu=0, threads=cores or CORES_PER_GPU, mem_mb=MEM_MB_OF_CPU)
-    limit = most_gpus()
     if cores is None:
         threads = CORES_PER_GPU * count
     else:
-        threads = max(1, cores // limit) * count if limit else cores
+        threads = max(1, cores // most) * count if most else cores
     return Needs(gpu=count, threads=threads, mem_mb=MEM_MB_PER_GPU * count)
 
 

@@ -1,5 +1,8 @@
 """GPUs are dealt evenly over variants, and each has its own share of the cores beside it."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from typing import Any
 
@@ -8,11 +11,9 @@ import pytest
 from servetune.plan.make import measuring_order
 from servetune.plan.planned import Session
 from servetune.sessions.allotment import deal
-from servetune.sessions.cores import format_cores, parse_cores, share_cores
+from servetune.sessions.cores import format_cores, parse_cores, pinned, share_cores
 from servetune.sessions.needs import needs
-from servetune.telemetry import gpus as telemetry_gpus
 from servetune.telemetry.gpus import Gpu
-from tests.unit.sessions.test_hardware import DRIVER
 
 EIGHT = [f"GPU-{i}" for i in range(8)]
 
@@ -67,14 +68,23 @@ def test_cores_are_written_as_taskset_takes_them() -> None:
     assert parse_cores("0-2,8,10-11\n") == {0, 1, 2, 8, 10, 11}
 
 
-def test_a_session_asks_for_the_gpus_of_all_its_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telemetry_gpus, "pynvml", DRIVER)
+def test_what_runs_on_a_share_of_the_cores_starts_all_else_there() -> None:
+    before = os.sched_getaffinity(0)
+    with pinned({min(before)}):
+        code = "import os; print(os.sched_getaffinity(0))"
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert told.stdout.decode().strip() == f"{{{min(before)}}}"
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_session_asks_for_the_gpus_of_all_its_ranks() -> None:
     sizes = {"tensor_parallel_size": 2, "pipeline_parallel_size": "2", "data_parallel_size": 3}
     many = session("v", 1, 0).model_copy(update={"server": sizes})
     assert many.gpus == 12
     assert many.model_copy(update={"hardware": "cpu"}).gpus == 0
     # A host of two GPUs: two sessions at least beside each other, and one that waits its turn.
     one = session("v", 1, 0)
-    assert needs(one, cores=32) == {"gpu": 1, "threads": 10, "mem_mb": 65_536}
-    assert needs(one, cores=1)["threads"] == 1
-    assert needs(one.model_copy(update={"hardware": "cpu"}), cores=32)["threads"] == 32
+    assert needs(one, cores=32, most=3) == {"gpu": 1, "threads": 10, "mem_mb": 65_536}
+    assert needs(one, cores=1, most=3)["threads"] == 1
+    assert needs(one, cores=None, most=0)["threads"] == 8
+    assert needs(one.model_copy(update={"hardware": "cpu"}), 32, 3)["threads"] == 32
