@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servetune.plan.make import measuring_order
+from servetune.plan.order import measuring_order
 from tests.workspace import TABLES, Workspace
 
 

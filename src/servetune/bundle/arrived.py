@@ -16,8 +16,8 @@ from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
 from servetune.plan.identity import digest, digest_of
-from servetune.plan.make import loads_of, serving_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
+from servetune.plan.sessions import loads_of, serving_of
 from servetune.records.measurements import (
     MeasurementRecord,
     SearchRecord,
@@ -148,11 +148,11 @@ def _read(
         record = read(file)
         session = sessions.get(record.session)
         named = (record.study, name_of(record))
-        if (
-            session is None
-            or named != (manifest.study, file.stem)
-            or record.variant != session.variant
-        ):
+        # What was measured before its variant was renamed tells that name, in its id too.
+        is_its = session is not None and (
+            record.variant == session.variant or file.stem.startswith(f"{record.variant}-")
+        )
+        if session is None or named != (manifest.study, file.stem) or not is_its:
             raise UserError(f"{file}: a record of something else than its name says")
         yield file, record, session
 
@@ -165,11 +165,8 @@ def _of_measurements(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, M
         searches = {search.id: search for search in session.searches}
         if record.probe and record.probe.search in searches:
             planned = _probe(record, searches[record.probe.search])
-        told = (record.workload, record.load_point, record.load, record.repeat)
-        if planned is None or told != (
-            *(planned.workload, planned.load_point, planned.load),
-            session.repeat,
-        ):
+        told = (record.load_point, record.load, record.repeat)
+        if planned is None or told != (planned.load_point, planned.load, session.repeat):
             raise UserError(f"{file}: not a measurement that session {session.id} owes")
         yield file, record
 

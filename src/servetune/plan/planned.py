@@ -1,7 +1,7 @@
 """What a plan holds: sessions, the measurements that they owe, and what those need."""
 
 import math
-from typing import Any
+from typing import Any, Self
 
 from servetune.load.generator import ProbeRule
 from servetune.load.registry import GENERATORS
@@ -27,6 +27,10 @@ class _Planned(Frozen):
     """What is named by all that decides it."""
 
     id: Id
+
+    def with_id(self, id: str) -> Self:
+        """Return the same under another id."""
+        return self.model_copy(update={"id": id})
 
 
 class PlannedModel(_Planned):

@@ -233,12 +233,11 @@ def read_measured(plan: Plan, root: Path) -> Measured:
             f"{path}: no table of this plan; run: snakemake --cores 1 reports/summary.html, or"
             " servetune report --partial for what is there"
         )
-    named = {id: session_path(plan.study, id, root) for id in table["session"].unique()}
     return Measured(
         plan=plan,
         table=table,
         quantiles=read_table(results / "quantiles.parquet", "measurement"),
-        sessions={id: read_session(path) for id, path in named.items() if path.is_file()},
+        sessions=_sessions(plan, table, root),
         turns=read_table(results / "turns.parquet", "measurement"),
         over_time=read_table(results / "timeline.parquet", "measurement"),
         published=read_published(plan.published, root) if plan.published else None,
@@ -246,3 +245,14 @@ def read_measured(plan: Plan, root: Path) -> Measured:
         answers=read_table(results / "quality.parquet"),
         history=read_history(plan.study, root),
     )
+
+
+def _sessions(plan: Plan, table: pd.DataFrame, root: Path) -> dict[str, SessionRecord]:
+    """Read the sessions that measured the rows of a table, by id, under the names in the table."""
+    sessions = {}
+    for id, variant in table.groupby("session", sort=False)["variant"].first().items():
+        path = session_path(plan.study, str(id), root)
+        if path.is_file():
+            named = {"variant": variant}
+            sessions[str(id)] = read_session(path).model_copy(update=named)
+    return sessions

@@ -1,6 +1,7 @@
 """From the records of a plan to tidy tables: the only input that the analysis has."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ import pandas as pd
 from servetune.errors import UserError
 from servetune.files import read_model, read_table, write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
-from servetune.plan.planned import Plan, Session
+from servetune.plan.planned import Plan, PlannedSearch, Session
 from servetune.records.agreement import token_sources
 from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord, Metrics, SearchRecord, TurnMetrics
@@ -25,6 +26,7 @@ from servetune.tables.frames import declared, grouped
 from servetune.tables.timeline import timeline
 
 R = TypeVar("R", bound=Record)
+N = TypeVar("N", MeasurementRecord, SearchRecord)
 
 
 def _read(path: Path, model: type[R], why: str) -> R:
@@ -38,20 +40,47 @@ def _read(path: Path, model: type[R], why: str) -> R:
 
 
 def read_records(plan: Plan, root: Path) -> dict[str, MeasurementRecord]:
-    """Read the records of a plan's measurements by id, those of its searches' probes last."""
+    """Read the records of a plan's measurements by id, those of its searches' probes last.
+
+    All that is read of a plan has the names that the plan has, whatever it was recorded under.
+    """
     records = {}
-    for id in (measurement.id for measurement in plan.measurements):
-        path = record_path(plan.study, id, root)
-        records[id] = _read(path, MeasurementRecord, "has its measurement")
-    probes = probes_of(ended_of(plan.study, plan.searches, root), root)
-    return {**records, **{probe.measurement: probe for probe in probes}}
+    for session in plan.sessions:
+        for planned in session.measurements:
+            path = record_path(plan.study, planned.id, root)
+            record = _read(path, MeasurementRecord, "has its measurement")
+            records[planned.id] = _named(record, session, planned.workload)
+    for session, search, ended in _ended(plan, root):
+        for probe in probes_of([ended], root):
+            records[probe.measurement] = _named(probe, session, search.workload)
+    return records
+
+
+def read_searches(plan: Plan, root: Path) -> list[SearchRecord]:
+    """Read the records of a plan's searches that have ended."""
+    return [_named(ended, session, of.workload) for session, of, ended in _ended(plan, root)]
 
 
 def read_qualities(plan: Plan, root: Path) -> dict[str, QualityRecord]:
     """Read the records of a plan's quality by variant."""
-    paths = (quality_path(plan.study, planned.id, root) for planned in plan.qualities)
-    records = (_read(path, QualityRecord, "asks for it") for path in paths)
-    return {record.variant: record for record in records}
+    records = {}
+    for session in plan.sessions:
+        if session.quality:
+            path = quality_path(plan.study, session.quality.id, root)
+            record = _read(path, QualityRecord, "asks for it")
+            records[session.variant] = record.model_copy(update={"variant": session.variant})
+    return records
+
+
+def _ended(plan: Plan, root: Path) -> Iterator[tuple[Session, PlannedSearch, SearchRecord]]:
+    for session in plan.sessions:
+        for search in session.searches:
+            for ended in ended_of(plan.study, [search], root):
+                yield session, search, ended
+
+
+def _named(record: N, session: Session, workload: str) -> N:
+    return record.model_copy(update={"variant": session.variant, "workload": workload})
 
 
 def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
@@ -230,7 +259,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     for folder in ("searches", "quality"):
         (results / folder).mkdir(exist_ok=True)
         (results / folder / ".keep").touch()
-    searches = ended_of(plan.study, plan.searches, root)
+    searches = read_searches(plan, root)
     made = make_tables(plan, root, read_records(plan, root), searches, read_qualities(plan, root))
     for table in fields(made):
         write_table(results / f"{table.name}.parquet", getattr(made, table.name))

@@ -1,0 +1,180 @@
+"""One session of a plan: how a variant is served, and what is asked of its server."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servetune.engines.environments import engine_id
+from servetune.load.registry import GENERATORS
+from servetune.plan.checks import endpoint_of, engine_of
+from servetune.plan.identity import (
+    PROTOCOL,
+    QUALITY_PROTOCOL,
+    Identity,
+    Serving,
+    digest,
+    digest_of,
+    load_content,
+    task_content,
+)
+from servetune.plan.planned import (
+    LM_EVAL,
+    Measurement,
+    PlannedDataset,
+    PlannedModel,
+    PlannedQuality,
+    PlannedSearch,
+    Session,
+)
+from servetune.records.loads import PlannedTraffic
+from servetune.study.study import Params, Study
+from servetune.study.workloads import Traffic, Workload
+
+
+@dataclass(frozen=True)
+class Declared:
+    """All that is declared, and the models and datasets that it names, by those names."""
+
+    params: Params
+    study: Study
+    models: dict[str, PlannedModel]
+    datasets: dict[str, PlannedDataset]
+    root: Path
+
+
+def plan_session(declared: Declared, name: str, repeat: int, order: int) -> Session:
+    """Plan one launch of a variant; `order` is its place among all sessions of the plan."""
+    params, study, models = declared.params, declared.study, declared.models
+    variant = study.variants[name]
+    server = {**study.server, **variant.server, **params.overrides}
+    server = {key: value for key, value in server.items() if value is not None}
+    if study.models[variant.model].is_dummy:
+        server = {"load_format": "dummy", **server}
+    environment = {**study.environment, **variant.environment}
+    speculative = variant.speculative.model_dump() if variant.speculative else None
+    draft_name = speculative.pop("model") if speculative else None
+    if speculative and draft_name and study.models[draft_name].is_dummy:
+        speculative = {"draft_load_config": {"load_format": "dummy"}, **speculative}
+    engine = engine_id(engine_of(study, variant), declared.root)
+    model = models[variant.model].id
+    draft = models[draft_name].id if draft_name else None
+    session = Session(
+        id=name,
+        order=order,
+        study=params.study,
+        variant=name,
+        repeat=repeat,
+        hardware=study.hardware,
+        engine=engine,
+        model=model,
+        draft=draft,
+        server=server,
+        speculative=speculative,
+        environment=environment,
+        neighbours=variant.neighbours,
+        startup_timeout_s=study.startup_timeout_s,
+        load_timeout_s=study.load_timeout_s,
+        stall_timeout_s=study.stall_timeout_s,
+        validity=study.validity,
+        measurements=[],
+    )
+    serving = serving_of(session)
+    measurements, searches = _plan_loads(declared, name, serving)
+    owing = session.model_copy(
+        update={
+            "measurements": measurements,
+            "searches": searches,
+            # Launches of one variant answer alike, so that the first one tells it for all.
+            "quality": _plan_quality(declared, name, serving) if repeat == 1 else None,
+        }
+    )
+    return owing.model_copy(update={"id": f"{name}-r{repeat}-{digest(owing.owed)}"})
+
+
+def serving_of(session: Session) -> Serving:
+    """Return all that decides how a session serves.
+
+    A model's or an engine's name may change without changing a number; its digest may not.
+    """
+    kept = session.model_dump(
+        include={"server", "speculative", "environment", "repeat", "hardware", "neighbours"}
+    )
+    return Serving(
+        **kept,
+        engine=digest_of(session.engine),
+        model=digest_of(session.model),
+        draft=digest_of(session.draft) if session.draft else None,
+    )
+
+
+def loads_of(serving: Serving, traffic: PlannedTraffic, tool: str | None) -> Identity:
+    """Return all that decides the numbers of a workload; `tool` is its generator's environment."""
+    return Identity(protocol=PROTOCOL, serving=serving, load=load_content(traffic), tool=tool)
+
+
+def _plan_loads(
+    declared: Declared, name: str, serving: Serving
+) -> tuple[list[Measurement], list[PlannedSearch]]:
+    """Plan the load points and the searches of one launch of a variant."""
+    measurements: list[Measurement] = []
+    searches: list[PlannedSearch] = []
+    launch, chosen = f"r{serving.repeat}", declared.study.variants[name].workloads
+    for key, workload in declared.study.workloads.items():
+        if chosen is not None and key not in chosen:
+            continue
+        traffic = _plan_traffic(declared, workload)
+        tool = GENERATORS[workload.generator].environment
+        tool_digest = digest_of(engine_id(tool, declared.root)) if tool else None
+        identity = loads_of(serving, traffic, tool_digest)
+        for point in workload.load_points:
+            load = traffic.at(point)
+            id = f"{name}-{key}-{point.name}-{launch}-{digest(identity.content(load))}"
+            measurements.append(Measurement(id=id, workload=key, load_point=point.name, load=load))
+        if settings := workload.capacity:
+            content = digest({**identity.model_dump(), "search": settings.model_dump(mode="json")})
+            searches.append(
+                PlannedSearch(
+                    id=f"{name}-{key}-capacity-{launch}-{content}",
+                    workload=key,
+                    load=traffic,
+                    identity=identity,
+                    settings=settings,
+                )
+            )
+    return measurements, searches
+
+
+def _plan_traffic(declared: Declared, workload: Workload) -> PlannedTraffic:
+    dataset = declared.datasets[workload.dataset]
+    decided = {
+        "endpoint": endpoint_of(workload, dataset.spec, declared.root),
+        "dataset": dataset.id,
+        "seed": declared.params.seed,
+    }
+    return PlannedTraffic(**workload.model_dump(include=set(Traffic.model_fields)) | decided)
+
+
+def _plan_quality(declared: Declared, name: str, serving: Serving) -> PlannedQuality | None:
+    """Plan the quality of a variant; the bounds that it must keep decide no answer."""
+    quality = declared.study.quality
+    if quality is None:
+        return None
+    corpus = declared.datasets[quality.corpus].id
+    content: dict[str, Any] = {
+        "protocol": QUALITY_PROTOCOL,
+        "serving": serving.model_dump(exclude={"repeat"}),
+        "corpus": digest_of(corpus),
+        "documents": quality.documents,
+    }
+    if tasks := quality.lm_eval:
+        content["lm_eval"] = {
+            **tasks.model_dump(exclude={"folder"}, exclude_defaults=True),
+            "folder": task_content(tasks.folder, declared.root),
+            "tool": digest_of(engine_id(LM_EVAL, declared.root)),
+        }
+    return PlannedQuality(
+        id=f"{name}-quality-{digest(content)}",
+        corpus=corpus,
+        documents=quality.documents,
+        lm_eval=tasks,
+    )
