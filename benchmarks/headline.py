@@ -24,6 +24,7 @@ from servetune.records.sessions import SessionRecord, read_session
 from servetune.report.capacity.words import Found, found, read_searched
 from servetune.report.verdicts import interval
 from servetune.tables.frames import known, records_of
+from tests.recorded import results_of
 
 ROOT = Path(__file__).parents[1]
 LOADS, CAPACITY = "h200-llama8b", "h200-capacity"
@@ -48,7 +49,7 @@ Row = dict[str, Any]
 def main() -> None:
     """Print the tables."""
     plan = make_plan({**read_params(ROOT), "study": LOADS, "repeats": REPEATS}, ROOT)
-    results = ROOT / "results" / LOADS
+    results = results_of(LOADS)
     table = pd.read_parquet(results / "load_points.parquet")
     quantiles = pd.read_parquet(results / "quantiles.parquet")
     compared = records_of(compare(table, plan.baseline))
@@ -138,7 +139,7 @@ def bandwidth_shares(plan: Plan, table: pd.DataFrame) -> dict[str, float]:
 def capacities() -> dict[tuple[str, str], str]:
     """Return the capacity with its interval, by variant and tier."""
     plan = make_plan({**read_params(ROOT), "study": CAPACITY}, ROOT)
-    searched = read_searched(ROOT / "results" / CAPACITY)
+    searched = read_searched(results_of(CAPACITY))
     return {
         (each.row["variant"], each.row["tier"]): capacity(each)
         for each in found(plan, searched)

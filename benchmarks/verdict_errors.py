@@ -1,6 +1,6 @@
 """How often a table holds a wrong verdict, and how often a true difference is called.
 
-    uv run python benchmarks/verdict_errors.py [--quick] [results/<study>/load_points.parquet ...]
+    uv run python benchmarks/verdict_errors.py [--quick] [results/<study>/load_points.csv ...]
 
 Whole tables are simulated: launches of a baseline and of variants that are equal to it, each with
 three metrics at some load points, which share a part of what a launch is. Printed are, of so many
@@ -333,7 +333,7 @@ def resampled(pool: Floats, shape: Shape) -> Floats:
 
 def print_resampled(paths: list[Path], tables: int) -> None:
     nothing = pd.DataFrame(columns=["measurement", "latency", "probability", "value_ms"])
-    values = pd.concat(launch_values(pd.read_parquet(path), nothing) for path in paths)
+    values = pd.concat(launch_values(pd.read_csv(path), nothing) for path in paths)
     by = values.groupby(["variant", *PLACE])["log_value"]
     size = by.transform("size")
     values["residual"] = (values["log_value"] - by.transform("mean")) * np.sqrt(size / (size - 1))

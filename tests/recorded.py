@@ -3,10 +3,11 @@
 After a change of what tables are made with: `uv run python tests/recorded.py` makes them again.
 """
 
+import shutil
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-
-import pandas as pd
 
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
@@ -14,15 +15,25 @@ from servetune.tables.freshness import tables_digest, write_stamp
 from servetune.tables.write import write_tables
 
 ROOT = Path(__file__).parents[1]
-RECORDED = sorted(path.parent.name for path in (ROOT / "results").glob("*/load_points.parquet"))
+RECORDED = sorted(path.parent.name for path in (ROOT / "results").glob("*/sessions"))
+_MADE = TemporaryDirectory(prefix="servetune-recorded-")
 
 
 def plan_of(study: str, params: dict[str, Any] | None = None) -> Plan:
     """Plan a recorded study with as many repeats as were measured."""
-    table = pd.read_parquet(ROOT / "results" / study / "load_points.parquet")
-    repeats = int(table["repeat"].max())
+    sessions = (ROOT / "results" / study / "sessions").glob("*.json")
+    repeats = max(int(path.stem.rsplit("-", 2)[1][1:]) for path in sessions)
     params = {**(params or {}), "study": study, "variants": "all", "seed": 0}
     return make_plan({**params, **({"repeats": repeats} if repeats > 1 else {})}, ROOT)
+
+
+@cache
+def results_of(study: str) -> Path:
+    """Copy the results of a recorded study and make its tables there."""
+    made = Path(_MADE.name) / "results" / study
+    shutil.copytree(ROOT / "results" / study, made)
+    write_tables(plan_of(study), made)
+    return made
 
 
 if __name__ == "__main__":

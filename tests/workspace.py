@@ -16,7 +16,8 @@ from tests.project import PARAMS
 from tests.warm import commands
 
 COPIED = (
-    *("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", "profiles", "src", "workflow"),
+    *("Snakefile", "dvc.yaml", ".dvcignore", ".gitattributes", ".gitignore"),
+    *("profiles", "src", "workflow"),
     "data/published",
 )
 

@@ -11,8 +11,7 @@ from servetune.models.make import MANIFEST, ModelManifest
 from servetune.plan.file import keep_plan
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Ceilings, read_session
-from tests.paths import ROOT
-from tests.recorded import plan_of
+from tests.recorded import plan_of, results_of
 
 STUDY = "h200-capacity"
 
@@ -24,7 +23,7 @@ def write_project(folder: Path) -> Path:
         The root of the project; the cache is the folder `cache` beside it.
     """
     root, cache = folder / "project", folder / "cache"
-    shutil.copytree(ROOT / "results" / STUDY, root / "results" / STUDY)
+    shutil.copytree(results_of(STUDY), root / "results" / STUDY)
     keep_plan(plan_of(STUDY), root)
     (root / "data" / "workloads").mkdir(parents=True)
     (root / "data" / "workloads" / "text-0.jsonl").write_text('{"prompt": "a"}\n' * 9)

@@ -140,14 +140,14 @@ def session(id: str, plan: PlanFile = None) -> None:
 @app.command()
 def tables(plan: PlanFile = None) -> None:
     """Turn the plan's records into tables and metrics.json."""
-    from servetune.tables.freshness import tables_digest, write_stamp
+    from servetune.tables.freshness import STAMP, tables_digest, write_stamp
     from servetune.tables.write import write_tables
 
     the_plan = read_plan(plan, ROOT)
     results = ROOT / "results" / the_plan.study
     say(f"tables: {results}")
     write_tables(the_plan, results)
-    write_stamp(results / "tables.sha256", tables_digest(the_plan, ROOT))
+    write_stamp(results / STAMP, tables_digest(the_plan, ROOT))
 
 
 @app.command()
@@ -165,9 +165,11 @@ def report(
     from servetune.report.html import render_html
     from servetune.report.markdown import render_markdown
     from servetune.report.measured import read_measured, read_partial
-    from servetune.tables.freshness import report_digest, write_stamp
+    from servetune.tables.freshness import check_tables, report_digest, write_stamp
 
     the_plan = read_plan(plan, ROOT)
+    if not partial:
+        check_tables(the_plan, ROOT)
     measured = (read_partial if partial else read_measured)(the_plan, ROOT)
     stamp = out / "summary.sha256"
     # Until the end, so that a report is never taken for that of another plan.
@@ -192,13 +194,13 @@ def show(plan: PlanFile = None) -> None:
     from servetune.analysis.wording import plural
     from servetune.report.measured import read_measured, read_partial
     from servetune.report.terminal import render_terminal
-    from servetune.tables.freshness import notes_of, report_digest, stands, tables_digest
+    from servetune.tables.freshness import STAMP, notes_of, report_digest, stands, tables_digest
 
     the_plan = read_plan(plan, ROOT)
     if not recorded(the_plan.study, ROOT):
         print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
         return
-    tables = ROOT / "results" / the_plan.study / "tables.sha256"
+    tables = ROOT / "results" / the_plan.study / STAMP
     is_whole = stands(tables, tables_digest(the_plan, ROOT))
     measured = (read_measured if is_whole else read_partial)(the_plan, ROOT)
     shown = render_terminal(the_plan, measured.table, measured.searched, measured.answers)

@@ -21,6 +21,7 @@ from servetune.plan.planned import Plan
 from servetune.records.measurements import SearchRecord, read_measurement, read_search
 from servetune.records.quality import read_quality
 from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_session
+from servetune.records.timelines import TimelineRecord
 from servetune.sessions.retry import naming
 from servetune.sessions.together import KeptTogether
 from servetune.workloads.datasets import read_requests
@@ -93,6 +94,7 @@ IN_PROJECT: dict[str, Callable[[Path], object]] = {
     "results/*/searches/*.json": _record(read_search, "search"),
     "results/*/quality/*.json": _record(read_quality, "quality"),
     "results/*/sessions/*.json": _record(read_session, "session"),
+    "results/*/timelines/*.json": lambda path: read_model(path, TimelineRecord),
     "results/*/metrics.json": _json,
     "results/*/*.parquet": read_table,
     "results/*/*.sha256": _stamp,

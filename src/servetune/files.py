@@ -87,7 +87,7 @@ def open_given(path: Path, name: str, most_bytes: int) -> Iterator[BinaryIO]:
                 raise UserError(f"{name}: is a pipe or a device; expected a regular file")
             if status.st_size > most_bytes:
                 raise UserError(
-                    f"{name}: has {_size(status.st_size)}; expected at most {_size(most_bytes)}"
+                    f"{name}: has {size(status.st_size)}; expected at most {size(most_bytes)}"
                 )
             yield file
     except FileNotFoundError:
@@ -138,7 +138,8 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _size(count: int) -> str:
+def size(count: int) -> str:
+    """Write a number of bytes: 3.2 GB."""
     unit = next(unit for unit in (10**9, 10**6, 10**3, 1) if count >= unit or unit == 1)
     return f"{count / unit:.3g} { {10**9: 'GB', 10**6: 'MB', 10**3: 'kB', 1: 'bytes'}[unit] }"
 
@@ -195,5 +196,6 @@ def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:
     data = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     # A list of numbers on one line: a record's diff is as long as what it says.
     text = json.dumps(data, indent=1)
-    text = re.sub(r"\[\n[\s\d.,eE+-]+\]", lambda numbers: " ".join(numbers[0].split()), text)
+    numbers = r"\[\n(?:[\s\d.,eE+-]|null)+\]"
+    text = re.sub(numbers, lambda found: " ".join(found[0].split()), text)
     write_text(path, text + "\n")

@@ -1,14 +1,16 @@
-"""What Git holds of a project, read without a checkout."""
+"""What Git is asked, and told, of the project's repository."""
 
 import subprocess
 from pathlib import Path
 
 
 def git(root: Path, *words: str, given: bytes | None = None) -> bytes | None:
-    """Run Git in a folder; returns what it prints, None where it fails."""
-    done = subprocess.run(
-        ["git", "-C", str(root), *words], input=given, capture_output=True, check=False
-    )
+    """Run Git in a folder; returns what it prints, None where it fails, or is not there."""
+    command = ["git", "-C", str(root), *words]
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, check=False)
+    except FileNotFoundError:
+        return None
     return done.stdout if done.returncode == 0 else None
 
 
@@ -33,3 +35,12 @@ def read_files(names: list[str], root: Path) -> list[bytes | None]:
         else:
             files.append(None)
     return files
+
+
+def define_ours(root: Path) -> None:
+    """Tell Git what `merge=ours` of `.gitattributes` is: a command that leaves our side as it is.
+
+    No clone brings this along, as Git runs nothing that a repository names.
+    """
+    if git(root, "config", "--get", "merge.ours.driver") is None:
+        git(root, "config", "merge.ours.driver", "true")

@@ -51,6 +51,7 @@ WRITTEN = (
     f"{RESULTS}/searches/*.json",
     f"{RESULTS}/sessions/*.json",
     f"{RESULTS}/quality/*.json",
+    f"{RESULTS}/timelines/*.json",
     f"{RESULTS}/load_points.parquet",
     f"{RESULTS}/metrics.json",
     f"{RESULTS}/tables.sha256",

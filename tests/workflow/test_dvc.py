@@ -77,18 +77,14 @@ def test_numbers_are_in_git_and_bulky_files_in_the_cache(baseline: Workspace) ->
     recorded = [path for path in tracked if path.startswith(made)]
     ids = baseline.records()
     sessions = {record["session"] for record in ids.values()}
-    tables = (
-        *("load_points.csv", "load_points.parquet"),
-        *("quantiles.parquet", "turns.parquet", "timeline.parquet"),
-        *("capacities.parquet", "probes.parquet", "searches/.keep"),
-        *("quality.parquet", "quality.csv", "quality/.keep"),
-    )
+    tables = ("metrics.json", "load_points.csv", "quality.csv")
+    kept = (f"{folder}/.keep" for folder in ("searches", "quality", "timelines"))
     assert set(recorded) == {
         *(f"results/standin/records/{id}.json" for id in ids),
         *(f"results/standin/sessions/{id}.json" for id in sessions),
-        *(f"results/standin/{name}" for name in (*tables, "metrics.json", "tables.sha256")),
+        *(f"results/standin/timelines/{id}-1.json" for id in sessions),
+        *(f"results/standin/{name}" for name in (*tables, *kept)),
         "reports/summary.md",
-        "reports/summary.sha256",
     }
     in_git = sum((baseline.root / path).stat().st_size for path in recorded)
     assert in_git < 250_000
@@ -264,7 +260,7 @@ def test_a_clone_without_a_remote_renders_the_same_report_from_git(
     clone = _clone(baseline, tmp_path / "clone")
     assert not (clone.root / "reports/summary.html").exists()
     jobs = re.findall(r"^(\w+) +\d+$", clone.dry_run(), re.M)
-    assert set(jobs) == {"render_report", "total"}
+    assert set(jobs) == {"collect_tables", "render_report", "total"}
     clone.measure()
     page = Path("reports/summary.html")
     assert (clone.root / page).read_bytes() == (baseline.root / page).read_bytes()

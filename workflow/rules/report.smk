@@ -29,8 +29,7 @@ rule collect_tables:
         f"{RESULTS}/turns.parquet",
         f"{RESULTS}/capacities.parquet",
         f"{RESULTS}/probes.parquet",
-        # Not deleted before: it keeps what it held of runs whose samples are not here.
-        update(f"{RESULTS}/timeline.parquet"),
+        f"{RESULTS}/timeline.parquet",
         f"{RESULTS}/quality.parquet",
         f"{RESULTS}/quality.csv",
         f"{RESULTS}/metrics.json",

@@ -5,16 +5,22 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import ValidationError
 
 from servetune.errors import UserError
 from servetune.git import git
+from servetune.records.base import Record
+from servetune.records.measurements import MeasurementRecord, SearchRecord
 from servetune.records.sessions import SessionRecord
 from servetune.study.yaml import parse_yaml
-from servetune.tables.frames import declared
+from servetune.tables.capacity import capacities
+from servetune.tables.frames import declared, records_of
+from servetune.tables.write import quantiles
+
+R = TypeVar("R", bound=Record)
 
 RUN = "run: snakemake --cores 1 reports/summary.html"
 
@@ -78,25 +84,45 @@ def _side(label: str, read: Reader, without: str) -> Side:
     params = _yaml(read("params.yaml"))
     study = str(params.get("study"))
     results = f"results/{study}"
-    if read(f"{results}/load_points.parquet") is None:
-        raise UserError(f"{label}: {results}/load_points.parquet: {without}")
-    points, quantiles, capacities, quality = (
-        pd.read_parquet(io.BytesIO(content)) if content else pd.DataFrame()
-        for name in ("load_points", "quantiles", "capacities", "quality")
-        for content in [read(f"{results}/{name}.parquet")]
+    if read(f"{results}/load_points.csv") is None:
+        raise UserError(f"{label}: {results}/load_points.csv: {without}")
+    points, quality = (
+        pd.read_csv(io.BytesIO(content)) if content else pd.DataFrame()
+        for name in ("load_points", "quality")
+        for content in [read(f"{results}/{name}.csv")]
     )
+    # The names of a measurement are those of the table, whatever it was recorded under.
+    named = records_of(points[["measurement", "variant", "workload"]])
+    names = {row.pop("measurement"): row for row in named}
+    records = {
+        id: record.model_copy(update=told)
+        for id, told in names.items()
+        if (record := _record(read(f"{results}/records/{id}.json"), MeasurementRecord))
+    }
+    searches = {
+        search.search: search.model_copy(update=names[id])
+        for id, record in records.items()
+        if record.probe
+        and (content := read(f"{results}/searches/{record.probe.search}.json"))
+        and (search := _record(content, SearchRecord))
+        and set(search.measurements) <= set(records)
+    }
     # A table of an older version knows no probes; they are compared with nothing.
     points = declared(points) if "probe" in points else points
-    named = {id: read(f"{results}/sessions/{id}.json") for id in points["session"].unique()}
+    served = points.groupby("session", sort=False)["variant"].first()
     return Side(
         label=label,
         params=params,
         study=_yaml(read(f"studies/{study}.yaml")),
         # A table of an older version has no order.
         table=points if "order" in points else points.assign(order=range(len(points))),
-        quantiles=quantiles,
-        sessions={id: s for id, c in named.items() if c is not None and (s := _session(c))},
-        capacities=capacities,
+        quantiles=quantiles([record for record in records.values() if record.status == "ok"]),
+        sessions={
+            str(id): session.model_copy(update={"variant": variant})
+            for id, variant in served.items()
+            if (session := _record(read(f"{results}/sessions/{id}.json"), SessionRecord))
+        },
+        capacities=capacities(list(searches.values()), records),
         quality=quality,
     )
 
@@ -105,9 +131,9 @@ def _yaml(content: bytes | None) -> dict[str, Any]:
     return (parse_yaml(content.decode(), "YAML of that revision") or {}) if content else {}
 
 
-def _session(content: bytes) -> SessionRecord | None:
-    """Read a session record; None if another version wrote it in another way."""
+def _record(content: bytes | None, model: type[R]) -> R | None:
+    """Read a record; None if there is none, or another version wrote it in another way."""
     try:
-        return SessionRecord.model_validate_json(content)
+        return model.model_validate_json(content) if content else None
     except ValidationError:
         return None

@@ -30,6 +30,11 @@ def recorded(study: str, root: Path) -> set[str]:
     return {file.stem for folder in files for file in folder.glob("*.json")}
 
 
+def timeline_path(study: str, session: str, launch: int, root: Path) -> Path:
+    """Return where the telemetry of a launch stands, reduced to what a chart shows."""
+    return root / "results" / study / "timelines" / f"{session}-{launch}.json"
+
+
 def raw_folder(study: str, session: str, root: Path) -> Path:
     """Return where the bulky files of a session's launches stand: logs, telemetry."""
     return root / "results" / "raw" / study / session

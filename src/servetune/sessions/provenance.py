@@ -2,9 +2,10 @@
 
 import datetime
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
+
+from servetune.git import git
 
 
 def now() -> str:
@@ -22,14 +23,8 @@ def git_state(root: Path) -> dict[str, Any]:
         exported: dict[str, Any] = json.loads((root / EXPORTED).read_bytes())
         return exported
 
-    def git(*words: str) -> str | None:
-        done = subprocess.run(
-            ["git", "-C", str(root), *words], capture_output=True, text=True, check=False
-        )
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    commit = git("rev-parse", "HEAD")
+    commit = git(root, "rev-parse", "HEAD")
     if commit is None:
         return {}
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "workflow")
-    return {"commit": commit, "is_dirty": bool(changed)}
+    changed = git(root, "status", "--porcelain", "--untracked-files=no", "--", "src", "workflow")
+    return {"commit": commit.decode().strip(), "is_dirty": bool(changed)}

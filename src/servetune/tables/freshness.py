@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from servetune.errors import printable
+from servetune.errors import UserError, printable
 from servetune.files import read_model, write_text
 from servetune.plan.planned import Plan
 from servetune.records.measurements import read_search
@@ -23,8 +23,11 @@ from servetune.records.paths import (
     record_path,
     search_path,
     session_path,
+    timeline_path,
 )
 from servetune.study.base import Id
+
+STAMP = "tables.sha256"
 
 _PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^\s*(?:from|import) (servetune[\w.]*)(?: import (\([^)]*\)|.*))?", re.M)
@@ -32,7 +35,24 @@ _IMPORT = re.compile(r"^\s*(?:from|import) (servetune[\w.]*)(?: import (\([^)]*\
 
 def tables_digest(plan: Plan, root: Path) -> str:
     """Digest of what the tables are made from: the plan, its records, and the code."""
-    return _digest(plan.model_dump_json(), [*_records(plan, root), *_code("tables")])
+    records = _records(plan, root)
+    folder = timeline_path(plan.study, "", 0, root).parent
+    over_time = (file for id in _sessions(records) for file in sorted(folder.glob(f"{id}-*.json")))
+    return _digest(plan.model_dump_json(), [*records, *over_time, *_code("tables")])
+
+
+def check_tables(plan: Plan, root: Path) -> None:
+    """Refuse tables that are not there, or of other declarations, records or code.
+
+    Raises:
+        UserError: what to run.
+    """
+    stamp = root / "results" / plan.study / STAMP
+    if not stands(stamp, tables_digest(plan, root)):
+        raise UserError(
+            f"{stamp.parent}: the tables are not those of params.yaml and its records;"
+            " run: snakemake --cores 1 reports/summary.html"
+        )
 
 
 class _OfSession(BaseModel):
@@ -43,10 +63,7 @@ class _OfSession(BaseModel):
 
 def report_digest(plan: Plan, root: Path) -> str:
     """Digest of what the report is made from: tables, their sessions, published numbers, code."""
-    # Sessions of other parameters stand in the same folder and are no reason to render again.
-    records = [path for path in _records(plan, root) if path.is_file()]
-    named = sorted({read_model(path, _OfSession).session for path in records})
-    sessions = (session_path(plan.study, id, root) for id in named)
+    sessions = (session_path(plan.study, id, root) for id in _sessions(_records(plan, root)))
     beside = published_files(plan.published, root) if plan.published else ()
     return _digest(tables_digest(plan, root), [*sessions, *beside, *_code("analysis", "report")])
 
@@ -102,6 +119,12 @@ def _records(plan: Plan, root: Path) -> list[Path]:
     ids = [*(m.id for m in plan.measurements), *probes]
     qualities = [quality_path(plan.study, quality.id, root) for quality in plan.qualities]
     return [*(record_path(plan.study, id, root) for id in ids), *searches, *qualities]
+
+
+def _sessions(records: list[Path]) -> list[str]:
+    """Name the sessions of records: others in the same folder are no reason to render again."""
+    here = (path for path in records if path.is_file())
+    return sorted({read_model(path, _OfSession).session for path in here})
 
 
 def _code(*packages: str) -> list[Path]:

@@ -1,8 +1,4 @@
-"""The telemetry of all runs of a plan as one small table, which lives in Git.
-
-The samples themselves are bulky and lie in DVC's cache, so a clone may not have them: what the
-table held of a run whose samples are not here is kept.
-"""
+"""The telemetry of all launches of a plan over time: a record of each, and one table of them."""
 
 import math
 from pathlib import Path
@@ -11,8 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.files import read_table
+from servetune.files import read_model, read_table, write_json
 from servetune.records.measurements import MeasurementRecord
+from servetune.records.paths import raw_folder, timeline_path
+from servetune.records.timelines import OverTime, TimelineRecord
 from servetune.tables.frames import grouped
 from servetune.telemetry.reduce import busy
 
@@ -27,58 +25,65 @@ COLUMNS = (
     "workload",
     "load_point",
     "measurement",
-    "time_s",
-    "requests_running",
-    "requests_waiting",
-    "kv_cache_usage_ratio",
-    "output_throughput_tok_s",
-    "acceptance_length",
-    "acceptance_by_position",
+    *OverTime.model_fields,
 )
 
 GAUGES = {"requests_running": "mean", "requests_waiting": "mean", "kv_cache_usage_ratio": "max"}
 
 
-def timeline(
-    records: list[MeasurementRecord], raw: Path, before: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """Reduce the samples of each measurement to one row a (measurement, bin of its samples).
+def timeline(records: list[MeasurementRecord], root: Path) -> pd.DataFrame:
+    """Make the table of telemetry: one row a (measurement, bin of its samples), as `OverTime` says.
 
-    `time_s` counts from the first sample under load of the run, a session's launch; the gauges are
-    means (of the KV cache the maximum) and the rates those between bins. A list in
-    `acceptance_by_position` holds the share of draft tokens accepted at each position.
+    It keeps a record of each launch whose samples are here, and reads those of the others.
 
     Args:
-        records: the measurements, in their order.
-        raw: `results/raw/<study>`, which holds the samples of each launch.
-        before: what this returned earlier, for runs whose samples are not here.
+        records: the measurements of one study, in their order.
+        root: the project's folder.
     """
     parts = []
-    runs = grouped(records, lambda record: (record.session, record.launch))
-    for (session, launch), loads in runs.items():
-        path = raw / session / f"telemetry-{launch}.parquet"
-        if path.is_file():
-            parts += _run(read_table(path, "time_s", "measurement"), loads)
-        elif before is not None:
-            kept = before[(before["session"] == session) & (before["launch"] == launch)]
-            parts.append(kept[kept["measurement"].isin([load.measurement for load in loads])])
+    launches = grouped(records, lambda record: (record.study, record.session, record.launch))
+    for (study, session, launch), loads in launches.items():
+        kept = _kept(study, session, launch, [load.measurement for load in loads], root)
+        for load in loads:
+            if over_time := kept.loads.get(load.measurement):
+                place = {name: getattr(load, name) for name in COLUMNS if hasattr(load, name)}
+                parts.append(pd.DataFrame(over_time.columns).assign(**place))
     parts = [part for part in parts if len(part)]
     if not parts:
         return pd.DataFrame(columns=list(COLUMNS))
     return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
-def _run(samples: pd.DataFrame, loads: list[MeasurementRecord]) -> list[pd.DataFrame]:
+def _kept(study: str, session: str, launch: int, loads: list[str], root: Path) -> TimelineRecord:
+    """Return the record of a launch, written anew if its samples tell of loads that it lacks."""
+    path = timeline_path(study, session, launch, root)
+    samples = raw_folder(study, session, root) / f"telemetry-{launch}.parquet"
+    kept = TimelineRecord(session=session, launch=launch)
+    if path.is_file():
+        kept = read_model(path, TimelineRecord)
+    if samples.is_file() and not set(loads) <= set(kept.loads):
+        told = {**kept.loads, **_reduced(read_table(samples, "time_s", "measurement"), loads)}
+        kept = kept.model_copy(update={"loads": told})
+        write_json(path, kept)
+    return kept
+
+
+def _reduced(samples: pd.DataFrame, loads: list[str]) -> dict[str, OverTime]:
     under_load = busy(samples[samples["measurement"] != ""])
-    if not len(under_load):
-        return []
     began_s = float(under_load["time_s"].min())
-    parts = []
+    over_time = {}
     for load in loads:
-        rows = _bins(under_load[under_load["measurement"] == load.measurement], began_s)
-        place = {name: getattr(load, name) for name in COLUMNS if hasattr(load, name)}
-        parts.append(pd.DataFrame([{**place, **row} for row in rows]))
-    return parts
+        bins = pd.DataFrame(_bins(under_load[under_load["measurement"] == load], began_s))
+        columns = {str(name): [_known(value) for value in bins[name]] for name in bins}
+        over_time[load] = OverTime(**columns)
+    return over_time
+
+
+def _known(value: Any) -> Any:
+    """Return what is known of a bin, to five significant digits."""
+    if isinstance(value, list):
+        return [_known(each) for each in value]
+    return None if value is None or math.isnan(value) else float(f"{value:.5g}")
 
 
 def _bins(samples: pd.DataFrame, began_s: float) -> list[dict[str, Any]]:

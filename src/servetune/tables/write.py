@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from servetune.errors import UserError
-from servetune.files import read_model, read_table, write_json, write_table
+from servetune.files import read_model, write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, PlannedSearch, Session
 from servetune.records.agreement import token_sources
@@ -205,7 +205,7 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
             means = np.exp(np.log(ok[list(REVIEWED)].astype(float)).mean())
         rounded = {name: float(f"{mean:.4g}") for name, mean in means.dropna().items()}
         of_workload = nested.setdefault(str(variant), {}).setdefault(str(workload), {})
-        of_workload[str(point)] = {"ok": len(ok), **rounded}
+        of_workload[str(point)] = {**rounded, "ok": len(ok)}
     return nested
 
 
@@ -231,16 +231,11 @@ def make_tables(
 ) -> Tables:
     """Make the tables of a plan from its records."""
     usable = ok_records(plan, records)
-    over_time = root / "results" / plan.study / "timeline.parquet"
-    before = (
-        read_table(over_time, "session", "launch", "measurement") if over_time.is_file() else None
-    )
-    raw = root / "results" / "raw" / plan.study
     return Tables(
         load_points=load_points(plan, records),
         quantiles=quantiles(usable),
         turns=turns(usable),
-        timeline=timeline(list(records.values()), raw, before),
+        timeline=timeline(list(records.values()), root),
         probes=capacity.probes(list(records.values())),
         capacities=capacity.capacities(searches, records),
         quality=quality.qualities(plan, qualities),
@@ -256,7 +251,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     root = results.parents[1]
     # DVC wants every output of the stage, also of a study without a search or quality, and Git
     # keeps no empty folder.
-    for folder in ("searches", "quality"):
+    for folder in ("searches", "quality", "timelines"):
         (results / folder).mkdir(exist_ok=True)
         (results / folder / ".keep").touch()
     searches = read_searches(plan, root)

@@ -11,11 +11,14 @@ from servetune.analysis.wording import NONE
 from servetune.report.context.section import cells
 from servetune.report.gfm import text
 from servetune.report.markdown import render_markdown
-from tests.paths import ROOT
+from tests.recorded import results_of
 from tests.report_data import make_data, make_quickstart_plan
 
 CONTEXT = np.array([0.0, 1.0, 2.0, 3.0])
-RECORDED = ROOT / "results/fp8-kv-context/load_points.parquet"
+
+
+def recorded() -> pd.DataFrame:
+    return pd.read_parquet(results_of("fp8-kv-context") / "load_points.parquet")
 
 
 def test_a_line_is_fitted_with_the_interval_of_its_slope() -> None:
@@ -69,7 +72,7 @@ def test_a_study_without_several_lengths_has_no_lines() -> None:
 
 
 def test_the_recorded_study_has_both_lines() -> None:
-    base, own = growths(pd.read_parquet(RECORDED), "bf16")
+    base, own = growths(recorded(), "bf16")
     assert (base.variant, own.variant, own.lengths, own.concurrency) == ("bf16", "fp8-kv", 8, 1)
     assert base.slope_ratio is None
     assert own.slope_ratio is not None and own.break_even_tokens is not None
@@ -81,7 +84,10 @@ def test_the_recorded_study_has_both_lines() -> None:
 
 
 def test_the_markdown_holds_the_lines_that_the_page_holds() -> None:
-    data = replace(make_data(make_quickstart_plan()), table=pd.read_parquet(RECORDED))
+    data = replace(
+        make_data(make_quickstart_plan()),
+        table=recorded(),
+    )
     told = render_markdown(data).split("### TPOT over context")[1]
     for each in data.growing:
         line = next(line for line in told.splitlines() if line.startswith(f"| {each.variant}"))

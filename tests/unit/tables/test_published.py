@@ -12,10 +12,8 @@ from servetune.report.markdown import render_markdown
 from servetune.report.published.section import beside
 from servetune.study.published import COLUMNS, Source
 from servetune.tables.published import Published, read_published
-from tests.paths import ROOT
+from tests.recorded import results_of
 from tests.report_data import ReportData, make_data
-
-RECORDED = ROOT / "results/fp8-kv-context/load_points.parquet"
 
 SOURCE = Source(
     title="A write-up <b>",
@@ -59,7 +57,7 @@ def test_a_number_of_a_server_needs_no_load_point(data: ReportData) -> None:
 
 
 def test_what_lines_over_context_tell_stands_beside_what_was_published(data: ReportData) -> None:
-    table = pd.read_parquet(RECORDED)
+    table = pd.read_parquet(results_of("fp8-kv-context") / "load_points.parquet")
     told = published(
         ("fp8-kv", "", "", "itl_slope_over_bf16_ratio", 1, 0.54),
         ("fp8-kv", "", "", "break_even_tokens", 1, 7010),

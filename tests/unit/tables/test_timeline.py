@@ -1,5 +1,6 @@
 """What the samples of a launch become: a small table that outlives them."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 
 from servetune.records.measurements import MeasurementRecord
+from servetune.records.paths import raw_folder
 from servetune.tables.timeline import BINS, COLUMNS, timeline
 from tests.loads import load
 
@@ -28,7 +30,7 @@ def record(measurement: str, session: str = "bf16-r1-x") -> MeasurementRecord:
     )
 
 
-def write_samples(raw: Path, count: int, session: str = "bf16-r1-x", **columns: Any) -> None:
+def write_samples(root: Path, count: int, session: str = "bf16-r1-x", **columns: Any) -> None:
     """Samples every 0.25 s: idle, then half of them under each of two loads."""
     halves = ["c1"] * (count // 2) + ["c8"] * (count // 2)
     told = {
@@ -39,8 +41,9 @@ def write_samples(raw: Path, count: int, session: str = "bf16-r1-x", **columns: 
         "kv_cache_usage_ratio": 0.5,
         "generation_tokens": [25.0 * i for i in range(count + 4)],
     }
-    (raw / session).mkdir(parents=True, exist_ok=True)
-    pd.DataFrame({**told, **columns}).to_parquet(raw / session / "telemetry-1.parquet")
+    raw = raw_folder("mine", session, root)
+    raw.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame({**told, **columns}).to_parquet(raw / "telemetry-1.parquet")
 
 
 def test_time_counts_from_the_first_load_and_counters_become_rates(tmp_path: Path) -> None:
@@ -74,17 +77,23 @@ def test_acceptance_is_that_of_the_drafts_between_two_rows(tmp_path: Path) -> No
     assert list(row["acceptance_by_position"]) == pytest.approx([0.9, 0.6])
 
 
-def test_a_run_whose_samples_are_not_here_keeps_what_the_table_held(tmp_path: Path) -> None:
+def test_a_launch_whose_samples_are_not_here_has_what_was_kept_of_them(tmp_path: Path) -> None:
     """As in a clone without the remote, in which one more variant is measured."""
     write_samples(tmp_path, 20)
     before = timeline([record("c1"), record("c8")], tmp_path)
-    (tmp_path / "bf16-r1-x/telemetry-1.parquet").unlink()
+    shutil.rmtree(raw_folder("mine", "bf16-r1-x", tmp_path))
     write_samples(tmp_path, 20, session="other-r1-x")
     records = [record("c1"), record("c8"), record("c1", "other-r1-x")]
-    after = timeline(records, tmp_path, before)
+    after = timeline(records, tmp_path)
     assert after[after["session"] == "bf16-r1-x"].equals(before)
     assert set(after["session"]) == {"bf16-r1-x", "other-r1-x"}
-    assert timeline(records[:1], tmp_path, before)["measurement"].unique().tolist() == ["c1"]
+    assert timeline(records[:1], tmp_path)["measurement"].unique().tolist() == ["c1"]
+
+
+def test_a_launch_that_went_on_is_told_of_to_its_end(tmp_path: Path) -> None:
+    write_samples(tmp_path, 20)
+    assert set(timeline([record("c1")], tmp_path)["measurement"]) == {"c1"}
+    assert set(timeline([record("c1"), record("c8")], tmp_path)["measurement"]) == {"c1", "c8"}
 
 
 def test_without_samples_there_is_an_empty_table(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from servetune.analysis.findings.gather import Case, cases, find
 from servetune.analysis.latency_parts import latency_parts
 from servetune.analysis.roofline.attained import Engine
 from servetune.records.sessions import read_session
-from tests.paths import ROOT
+from tests.recorded import results_of
 from tests.unit.analysis.architectures import H200, LLAMA_8B
 
 LATER_TOKENS = 127.0
@@ -202,7 +202,7 @@ def test_a_neighbour_is_not_taken_for_the_cost_of_a_step() -> None:
 
 def recorded(study: str) -> dict[str, set[str]]:
     """The load points of a recorded study at which each rule finds something."""
-    results = ROOT / "results" / study
+    results = results_of(study)
     table = pd.read_parquet(results / "load_points.parquet")
     read = map(read_session, (results / "sessions").glob("*.json"))
     told: dict[str, set[str]] = {}

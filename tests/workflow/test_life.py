@@ -1,0 +1,49 @@
+"""Life with a study: names change, branches merge, and nothing is measured twice."""
+
+from typing import Any
+
+from tests.workspace import Workspace
+
+
+def rename(study: dict[str, Any], section: str, old: str, new: str) -> None:
+    study[section] = {new if name == old else name: of for name, of in study[section].items()}
+
+
+def test_a_renamed_variant_and_workload_are_shown_and_rendered_and_not_measured_again(
+    measured: Workspace,
+) -> None:
+    study = measured.study
+    rename(study, "variants", "fp8-kv", "small-cache")
+    rename(study, "workloads", "random", "short")
+    measured.write_study(study)
+    told = measured.run("servetune", "show")
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1), told.stderr
+    assert "to measure" not in measured.check("servetune", "plan")
+    assert "measure_session" not in measured.measure()
+    assert measured.launches() == 2
+    assert set(measured.metrics()) == {"plain", "small-cache"}
+    assert set(measured.metrics()["small-cache"]) == {"short"}
+    for page in ("summary.html", "summary.md"):
+        text = (measured.root / "reports" / page).read_text()
+        assert "small-cache" in text
+
+
+def test_branches_that_measured_different_variants_merge_and_measure_nothing_again(
+    workspace: Workspace,
+) -> None:
+    study = workspace.study
+    study["variants"]["two"] = {"model": "standin", "server": {"max_num_seqs": 2}}
+    workspace.write_study(study)
+    workspace.commit("Three variants")
+    for branch, variants in (("one", ["plain", "fp8-kv"]), ("other", ["plain", "two"])):
+        workspace.check("git", "checkout", "-q", "-b", branch, "main")
+        options = ("--config", f"variants={variants}")
+        workspace.check("snakemake", "--cores", "1", "reports/summary.html", *options)
+        workspace.check("dvc", "commit", "--force")
+        workspace.commit(f"Measured {variants}")
+    measured = workspace.launches()
+    assert measured == 4, "both measured plain"
+    workspace.check("git", "merge", "one")
+    assert "measure_session" not in workspace.measure()
+    assert set(workspace.metrics()) == {"plain", "fp8-kv", "two"}
+    assert workspace.launches() == measured
