@@ -21,7 +21,7 @@ from verdict_errors import METRICS, RANDOM, Structure, count_any, draw, judge
 
 from servetune.analysis.differences import Floats
 from servetune.analysis.spread import Spread, spread
-from servetune.plan.make import measuring_order
+from servetune.plan.order import measuring_order
 from servetune.plan.planned import Session
 from servetune.sessions.allotment import deal
 

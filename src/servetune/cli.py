@@ -350,6 +350,30 @@ def deploy(
     print(FORMS[form](served(read_plan(plan, ROOT), variant, ROOT)), end="")
 
 
+@app.command()
+def clean(
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it. Git keeps what it had.")] = False,
+) -> None:
+    """List what no study of any branch names any more: results, raw data, models, datasets."""
+    from servetune.clean import remove, size_of, unnamed
+    from servetune.files import size
+
+    lost, unread = unnamed(ROOT)
+    for study, why in unread.items():
+        print(f"{study}: kept, as what it names is not known: {why}")
+    folders: dict[Path, list[Path]] = {}
+    for path in lost:
+        folders.setdefault(path.parent, []).append(path)
+    for folder, paths in folders.items():
+        print(f"{folder}: {len(paths)}, {size(sum(map(size_of, paths)))}")
+    freed = size(sum(map(size_of, lost)))
+    if yes:
+        remove(lost)
+        print(f"{freed} freed; DVC's cache keeps its copies until: dvc gc --all-commits")
+    else:
+        print(f"{freed} to free; run: servetune clean --yes" if lost else "nothing to remove")
+
+
 bundle = typer.Typer(
     no_args_is_help=True, help="Measure on a host without network and without this project."
 )

@@ -47,3 +47,24 @@ def test_branches_that_measured_different_variants_merge_and_measure_nothing_aga
     assert "measure_session" not in workspace.measure()
     assert set(workspace.metrics()) == {"plain", "fp8-kv", "two"}
     assert workspace.launches() == measured
+
+
+def test_clean_removes_what_no_branch_names_once_it_is_told_to(measured: Workspace) -> None:
+    measured.check("dvc", "commit", "--force")
+    measured.commit("Two variants")
+    measured.check("git", "checkout", "-q", "-b", "fewer")
+    study = measured.study
+    del study["variants"]["fp8-kv"]
+    measured.write_study(study)
+    measured.commit("One variant")
+    assert "nothing to remove" in measured.check("servetune", "clean")
+    measured.check("git", "branch", "-D", "main")
+    before = measured.records()
+    assert "run: servetune clean --yes" in measured.check("servetune", "clean")
+    assert measured.records() == before
+    measured.check("servetune", "clean", "--yes")
+    left = [path.name for path in measured.root.glob("results/**/*-r1-*") if path.suffix != ".lock"]
+    assert left and all(name.startswith("plain-") for name in left)
+    measured.measure()
+    assert measured.launches() == 1
+    assert set(measured.metrics()) == {"plain"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servetune.plan.make import measuring_order
+from servetune.plan.order import measuring_order
 from servetune.plan.planned import Session
 from servetune.sessions.allotment import deal
 from servetune.sessions.cores import format_cores, parse_cores, pinned, share_cores
