@@ -208,14 +208,13 @@ def test_a_sweep_is_queued_and_two_at_once_keep_their_servers_apart(baseline: Wo
     assert status.count("Success") == 2, status
     assert _status(baseline) == []
 
-    names = baseline.check("dvc", "exp", "list", "--name-only").split()
-    ttft = {}
-    for name in names:
+    asked = set()
+    for name in baseline.check("dvc", "exp", "list", "--name-only").split():
         baseline.check("dvc", "exp", "apply", name)
-        asked = yaml.safe_load((baseline.root / "params.yaml").read_text())["max_num_seqs"]
-        _assert_served_by(baseline, max_num_seqs=asked)
-        ttft[asked] = _ttft_at_8(baseline, name)
-    assert ttft[1] > ttft[2] > _ttft_at_8(baseline, "main")
+        params = yaml.safe_load((baseline.root / "params.yaml").read_text())
+        _assert_served_by(baseline, max_num_seqs=params["max_num_seqs"])
+        asked.add(params["max_num_seqs"])
+    assert asked == {1, 2}
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ def rename(study: dict[str, Any], section: str, old: str, new: str) -> None:
 def test_a_renamed_variant_and_workload_are_shown_and_rendered_and_not_measured_again(
     measured: Workspace,
 ) -> None:
+    measured.commit("Measured")
     study = measured.study
     rename(study, "variants", "fp8-kv", "small-cache")
     rename(study, "workloads", "random", "short")
@@ -24,8 +25,9 @@ def test_a_renamed_variant_and_workload_are_shown_and_rendered_and_not_measured_
     assert set(measured.metrics()) == {"plain", "small-cache"}
     assert set(measured.metrics()["small-cache"]) == {"short"}
     for page in ("summary.html", "summary.md"):
-        text = (measured.root / "reports" / page).read_text()
-        assert "small-cache" in text
+        assert "small-cache" in (measured.root / "reports" / page).read_text()
+    compared = measured.check("servetune", "compare", "main")
+    assert compared.count("the same measurements on both sides") == 4
 
 
 def test_branches_that_measured_different_variants_merge_and_measure_nothing_again(

@@ -10,7 +10,7 @@ from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import launch_values
 from servetune.analysis.planning import resolution
 from servetune.analysis.verdicts import judge_revisions
-from servetune.compare.sides import Side
+from servetune.compare.sides import Side, under_names_of
 from servetune.tables.frames import records_of
 
 _Key = tuple[str, str, str]
@@ -63,6 +63,7 @@ class Comparison:
 
 def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
     """Compare what two revisions measured, variant by variant."""
+    base = under_names_of(here, base)
     before, after = (launch_values(side.table, side.quantiles) for side in (base, here))
     verdicts = judge_revisions(after, before, equivalence)
     drifts = drift(after)

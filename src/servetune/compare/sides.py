@@ -3,7 +3,7 @@
 import io
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -124,6 +124,34 @@ def _side(label: str, read: Reader, without: str) -> Side:
         },
         capacities=capacities(list(searches.values()), records),
         quality=quality,
+    )
+
+
+def under_names_of(here: Side, base: Side) -> Side:
+    """Return the base with the names that its variants and workloads have here.
+
+    What both measured tells: it is the same, whatever it is called.
+    """
+    both = base.table.merge(here.table, on="measurement", suffixes=("", "_here"))
+
+    def renamed(table: pd.DataFrame, column: str) -> pd.DataFrame:
+        names = dict(zip(both[column], both[f"{column}_here"], strict=True))
+        return table.replace({column: names}) if column in table else table
+
+    def named(table: pd.DataFrame) -> pd.DataFrame:
+        return renamed(renamed(table, "variant"), "workload")
+
+    table = named(base.table)
+    served = table.groupby("session", sort=False)["variant"].first()
+    return replace(
+        base,
+        table=table,
+        capacities=named(base.capacities),
+        quality=named(base.quality),
+        sessions={
+            id: session.model_copy(update={"variant": served.get(id, session.variant)})
+            for id, session in base.sessions.items()
+        },
     )
 
 
