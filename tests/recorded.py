@@ -29,8 +29,12 @@ def plan_of(study: str, params: dict[str, Any] | None = None) -> Plan:
 
 @cache
 def results_of(study: str) -> Path:
-    """Copy the results of a recorded study and make its tables there."""
-    made = Path(_MADE.name) / "results" / study
+    """Copy the results of a recorded study into a project of their own and make its tables."""
+    project = Path(_MADE.name) / study
+    made = project / "results" / study
+    for name in ("data", "studies", "workflow"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "results" / study, made)
     write_tables(plan_of(study), made)
     return made

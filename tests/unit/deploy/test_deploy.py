@@ -18,6 +18,7 @@ from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from tests.paths import ROOT
 from tests.project import Project
+from tests.recorded import results_of
 
 KUBERNETES = "1.34"
 REVISION = "0" * 39 + "1"
@@ -136,7 +137,8 @@ def test_kserves_template_gets_the_words_that_it_does_not_know_itself(project: P
 
 def test_what_was_measured_stands_above_it() -> None:
     params = {"study": "h200-capacity", "variants": "all", "seed": 0}
-    of = served(make_plan(params, ROOT), "bf16", ROOT)
+    root = results_of("h200-capacity").parents[1]
+    of = served(make_plan(params, ROOT), "bf16", root)
     told = "\n".join(of.notes)
     assert "dummy weights" in told
     assert re.search(r"at commit [0-9a-f]{12}", told)
