@@ -18,7 +18,7 @@ from servetune.records.sessions import SessionRecord, read_session
 from servetune.sessions.owed import search_record, session_record, so_far
 from servetune.sessions.probes import failed_tiers
 from servetune.tables.frames import PENDING
-from servetune.tables.write import Tables, make_tables
+from servetune.tables.write import Tables, make_tables, named
 
 NOT_YET = "not measured yet"
 
@@ -36,18 +36,17 @@ def partial_tables(plan: Plan, root: Path) -> Tables:
         for point in session.measurements:
             path = record_path(plan.study, point.id, root)
             record = read_measurement(path) if path.is_file() else _point(session, point)
-            records[point.id] = record
+            records[point.id] = named(record, session, point.workload)
         for search in session.searches:
             path = search_path(plan.study, search.id, root)
             loads = so_far(session, search, root)
-            searches.append(
-                read_search(path) if path.is_file() else _search(session, search, loads)
-            )
-            records |= {load.measurement: load for load in loads}
+            ended = read_search(path) if path.is_file() else _search(session, search, loads)
+            searches.append(named(ended, session, search.workload))
+            records |= {load.measurement: named(load, session, search.workload) for load in loads}
         if asked := session.quality:
             path = quality_path(plan.study, asked.id, root)
             answers = read_quality(path) if path.is_file() else _quality(session, asked)
-            qualities[session.variant] = answers
+            qualities[session.variant] = answers.model_copy(update={"variant": session.variant})
     statuses = {str(record.status) for record in records.values()}
     if statuses | {str(answers.status) for answers in qualities.values()} <= {PENDING}:
         raise UserError(
@@ -66,7 +65,7 @@ def sessions_so_far(plan: Plan, root: Path) -> dict[str, SessionRecord]:
         path = session_path(plan.study, session.id, root)
         record = read_session(path) if path.is_file() else session_record(session, root)
         if record.launches:
-            records[session.id] = record
+            records[session.id] = record.model_copy(update={"variant": session.variant})
     return records
 
 

@@ -49,16 +49,16 @@ def read_records(plan: Plan, root: Path) -> dict[str, MeasurementRecord]:
         for planned in session.measurements:
             path = record_path(plan.study, planned.id, root)
             record = _read(path, MeasurementRecord, "has its measurement")
-            records[planned.id] = _named(record, session, planned.workload)
+            records[planned.id] = named(record, session, planned.workload)
     for session, search, ended in _ended(plan, root):
         for probe in probes_of([ended], root):
-            records[probe.measurement] = _named(probe, session, search.workload)
+            records[probe.measurement] = named(probe, session, search.workload)
     return records
 
 
 def read_searches(plan: Plan, root: Path) -> list[SearchRecord]:
     """Read the records of a plan's searches that have ended."""
-    return [_named(ended, session, of.workload) for session, of, ended in _ended(plan, root)]
+    return [named(ended, session, of.workload) for session, of, ended in _ended(plan, root)]
 
 
 def read_qualities(plan: Plan, root: Path) -> dict[str, QualityRecord]:
@@ -79,7 +79,8 @@ def _ended(plan: Plan, root: Path) -> Iterator[tuple[Session, PlannedSearch, Sea
                 yield session, search, ended
 
 
-def _named(record: N, session: Session, workload: str) -> N:
+def named(record: N, session: Session, workload: str) -> N:
+    """Return a record under the names that the plan has."""
     return record.model_copy(update={"variant": session.variant, "workload": workload})
 
 
