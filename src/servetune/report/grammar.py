@@ -140,4 +140,6 @@ def spec(
     # Altair has checked each part as it was made; checking the whole takes as long as all else.
     made = sized.to_dict(validate=False)
     del made["config"]  # the page's theme decides
-    return {**made, "autosize": {"type": "fit-x", "contains": "padding"}, "datasets": rows}
+    # Laid out again at every update: the labels of another axis need another place.
+    autosize = {"type": "fit-x", "contains": "padding", "resize": True}
+    return {**made, "autosize": autosize, "datasets": rows}

@@ -26,6 +26,7 @@ from servetune.report.measured import Measured
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
 from servetune.report.quality.words import estimate
 from servetune.report.section import Section, sections, unmade
+from servetune.tables.frames import grouped
 
 HERE = Path(__file__).parent
 CHARTS_VEGA_LITE = "6.4"
@@ -64,7 +65,7 @@ def _page(measured: Measured, shown: list[Section]) -> str:
         .get_template("page.html.j2")
         .render(
             plan=plan,
-            sections=shown,
+            parts=grouped(shown, lambda section: section.part),
             anchors={section.anchor for section in shown},
             charts={name: spec for section in shown for name, spec in section.drawn.items()},
             legend=looks,

@@ -1,4 +1,5 @@
-// Draws the charts in the reader's theme, keeps them in step with the controls, copies commands.
+// Draws the charts in the reader's theme, keeps them in step with the controls, opens what is
+// folded, copies commands.
 const { charts, themes } = JSON.parse(document.getElementById("charts").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const views = new Map();
@@ -38,19 +39,63 @@ function brushing(element, view) {
 }
 
 async function update(element) {
+  const figure = element.closest("figure");
+  const wasHidden = figure.hidden;
+  if (!show(element)) return;
   const view = views.get(element)?.view;
-  if (!view) return;
+  if (!view) {
+    if (wasHidden) await draw(element);
+    return;
+  }
   const known = view.getState({ data: () => false, signals: (name) => name }).signals;
   for (const [name, value] of Object.entries(signalsOf(element))) {
     if (name in known) view.signal(name, value);
   }
   await view.runAsync();
+  if (wasHidden) fit(figure);
 }
+
+// A chart without a row of what is selected is not shown.
+function show(element) {
+  const signals = signalsOf(element);
+  const selects = (row) => (name) => !(name in row && name in signals) || row[name] === signals[name];
+  const { rows } = charts[element.dataset.chart].datasets;
+  const has = rows.some((row) => ["run", "where", "workload", "objective"].every(selects(row)));
+  element.closest("figure").hidden = !has;
+  return has;
+}
+
+// Labels of points keep clear of points, of other text and of the edge: one that does not is left
+// out. The first comes first, so a chart's rows begin with those whose labels matter most.
+function declutter(element) {
+  const labels = [...element.querySelectorAll(".role-mark.mark-text text")];
+  const frame = element.getBoundingClientRect();
+  const taken = [...element.querySelectorAll("text, .role-mark.mark-symbol path")]
+    .filter((mark) => !labels.includes(mark))
+    .map((mark) => mark.getBoundingClientRect());
+  for (const label of labels) {
+    const box = label.getBoundingClientRect();
+    const fits =
+      box.left >= frame.left && box.right <= frame.right && !taken.some((other) => meet(box, other));
+    label.style.visibility = fits ? "" : "hidden";
+    if (fits) taken.push(box);
+  }
+}
+
+// Boxes of text hold a pixel or two of nothing above and below the letters.
+const meet = (a, b) =>
+  Math.min(a.right, b.right) - Math.max(a.left, b.left) > 0 &&
+  Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
 
 async function draw(element) {
   const theme = dark.matches ? "dark" : "light";
   views.get(element)?.finalize();
-  const drawn = await window.vegaEmbed(element, charts[element.dataset.chart], {
+  views.delete(element);
+  if (!show(element)) return;
+  const chart = charts[element.dataset.chart];
+  const signals = signalsOf(element);
+  const params = chart.params.map((param) => ({ ...param, value: signals[param.name] ?? param.value }));
+  const drawn = await window.vegaEmbed(element, { ...chart, params }, {
     actions: false,
     ast: true, // expressions are interpreted: the page's policy allows no eval
     config: themes[theme],
@@ -61,10 +106,23 @@ async function draw(element) {
   });
   views.set(element, drawn);
   if (element.dataset.chart.startsWith("timeline-")) brushing(element, drawn.view);
-  await update(element);
+  await update(element); // what was selected meanwhile
+}
+
+// A chart that could not be seen may have another width, and no room for its labels.
+function fit(part) {
+  window.dispatchEvent(new Event("resize"));
+  part.querySelectorAll("[data-chart]").forEach(declutter);
 }
 
 const elements = [...document.querySelectorAll("[data-chart]")];
+for (const element of elements) {
+  new MutationObserver(() => declutter(element)).observe(element, {
+    subtree: true,
+    childList: true,
+    attributeFilter: ["transform"],
+  });
+}
 
 // One at a time, so that the page can be read and used meanwhile.
 async function drawAll() {
@@ -107,7 +165,46 @@ async function written(code) {
   }
 }
 
+// A link into what is folded opens it.
+function reveal(hash) {
+  const target = document.getElementById(decodeURIComponent(hash.slice(1)));
+  if (!target) return;
+  const inner = target.querySelector(":scope > details");
+  for (let e = inner ?? target; e; e = e.parentElement) if (e.localName === "details") e.open = true;
+  target.scrollIntoView();
+}
+
+// Paper shows all; the reader's folds come back afterwards.
+let folded = [];
+window.addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("details:not([open])")];
+  for (const details of folded) details.open = true;
+});
+window.addEventListener("afterprint", () => {
+  for (const details of folded) details.open = false;
+});
+
+// On a phone a row of these tables is a block, whose cells say what they are.
+for (const table of document.querySelectorAll(".verdicts, .stacks")) {
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+  for (const row of table.querySelectorAll("tbody tr")) {
+    [...row.cells].forEach((cell, index) => (cell.dataset.head = heads[index]));
+  }
+}
+
+// A table that is wider than its place says so.
+const boxes = new ResizeObserver((seen) => {
+  for (const box of new Set(seen.map(({ target }) => target.closest(".box")))) {
+    box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth);
+  }
+});
+document.querySelectorAll(".box, .box > table").forEach((sized) => boxes.observe(sized));
+
+document.addEventListener("toggle", (event) => event.target.open && fit(event.target), true);
+window.addEventListener("hashchange", () => reveal(location.hash));
 document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href^='#']");
+  if (link) reveal(link.hash);
   const button = event.target.closest("button");
   if (button?.dataset.variant !== undefined) toggle(button.dataset.variant);
   else if (button?.classList.contains("copy")) copy(button);
@@ -125,3 +222,4 @@ if (document.readyState !== "complete") {
   await new Promise((resolve) => window.addEventListener("load", resolve, { once: true }));
 }
 await drawAll();
+reveal(location.hash);

@@ -52,9 +52,9 @@ PARTS = (
     ("#8a929c", "#6f7883"),
     ("#5b7fa3", "#93aeca"),
     ("#23405c", "#d3e0ee"),
-    ("#d9560b", "#f5883f"),
+    ("#d11149", "#ff5c8a"),
 )
-"""The parts of a latency: three shades for the engine's, and one that stands out."""
+"""The parts of a latency: three shades for the engine's, and one that no variant has."""
 
 # In a box from -1 to 1, as Vega scales them; the page's legend draws the same paths.
 BASELINE_SHAPE = "M0.8,0A0.8,0.8,0,1,1,-0.8,0A0.8,0.8,0,1,1,0.8,0Z"
@@ -108,13 +108,18 @@ def vega_config(theme: str, looks: list[Style]) -> dict[str, Any]:
             "titleFontWeight": "normal",
             "titlePadding": 8,
             "labelOverlap": True,
+            "labelPadding": 6,
         },
-        "legend": {"labelColor": token["muted"], "symbolStrokeColor": token["muted"]},
+        "legend": {
+            "labelColor": token["muted"],
+            "labelFontSize": 12,
+            "symbolStrokeColor": token["muted"],
+        },
         "rect": {"color": token["raised"]},
         "rule": {"color": token["ink"]},
         "text": {"color": token["muted"], "fontSize": 11},
         "bar": {"color": token["muted"]},
-        "line": {"strokeWidth": 2, "color": token["accent"]},
+        "line": {"strokeWidth": 2, "color": token["muted"]},
         "range": {
             "category": [getattr(look, theme) for look in looks],
             "symbol": [look.shape for look in looks],

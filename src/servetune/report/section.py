@@ -1,7 +1,7 @@
 """A section of the report: one value, of which the page and the Markdown are both made.
 
 A folder here is a section. To add one, write its `section.py`, whose function `section` takes
-what was measured, and a template if it shows more than `Plain`; then name the folder in `ORDER`.
+what was measured, and a template if it shows more than `Plain`; then name the folder in `PARTS`.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +17,21 @@ from servetune.report.measured import Measured
 from servetune.report.table import Table
 from servetune.tables.frames import records_of
 
-ORDER = (
-    *("answer", "capacity", "quality", "latency", "tradeoff", "batch", "turns", "effects"),
-    *("findings", "timeline", "roofline", "speculation", "context", "kv_cache", "startup"),
-    "history",
-    *("published", "problems", "validity", "measurements"),
-    *("commands", "setup", "reproduce", "glossary"),
-)
+PARTS = {
+    "Answer": ("answer",),
+    "Evidence": (
+        *("findings", "capacity", "quality", "latency", "tradeoff", "batch", "turns", "effects"),
+        *("timeline", "roofline", "speculation", "context", "kv_cache", "published"),
+        "history",
+    ),
+    "Appendix": (
+        *("problems", "validity", "measurements", "startup"),
+        *("commands", "setup", "reproduce", "glossary"),
+    ),
+}
+"""The folders by the part of the report; on the page, the sections of the appendix are folded."""
+
+ORDER = tuple(name for names in PARTS.values() for name in names)
 """The folders in the order of their sections, on the page and in the Markdown."""
 
 MOST_TRIES = 50
@@ -62,6 +70,7 @@ class Section:
         charts: its charts by name; None where there is nothing to draw.
         markdown: writes it as far as it fits, or None where the Markdown leaves it out.
         link: a shorter title for the contents.
+        counts: what its head tells while it is folded: 28 loads ok, 2 invalid.
         lacks: what it lacks because that could not be made, a line each.
         is_made: False of the place of a section that could not be made at all.
     """
@@ -72,13 +81,19 @@ class Section:
     charts: Mapping[str, Spec | None] = field(default_factory=dict)
     markdown: Callable[[Fit], str | None] = lambda fit: None
     link: str = ""
+    counts: str = ""
     lacks: tuple[str, ...] = ()
     is_made: bool = True
 
     @property
+    def part(self) -> str:
+        """The part of the report in which it stands."""
+        return next(part for part, names in PARTS.items() if self._folder in names)
+
+    @property
     def template(self) -> str:
         """The path of its template."""
-        own = f"{self.anchor.replace('-', '_')}/section.html.j2"
+        own = f"{self._folder}/section.html.j2"
         return "plain.html.j2" if isinstance(self.words, Plain) else own
 
     @property
@@ -91,6 +106,10 @@ class Section:
         """What it lacks, its charts included, a line each."""
         charts = [(n, spec[UNDRAWN]) for n, spec in self.charts.items() if spec and UNDRAWN in spec]
         return [*self.lacks, *(lack(f"The chart {name}", reason) for name, reason in charts)]
+
+    @property
+    def _folder(self) -> str:
+        return self.anchor.replace("-", "_")
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,7 @@ from servetune.report.answer import charts
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured
-from servetune.report.problems import section as problems
+from servetune.report.measurements import section as measurements
 from servetune.report.section import Section, sections
 from servetune.report.terminal import render_terminal
 from tests.paths import ROOT
@@ -48,44 +48,44 @@ def test_a_section_that_raises_is_marked_in_its_place_and_all_others_are_whole(
 ) -> None:
     before = {section.anchor: section for section in sections(data)}
     whole = replace(data, lacks=[])
-    monkeypatch.setattr(problems, "section", raising)
+    monkeypatch.setattr(measurements, "section", raising)
     page, markdown = render_html(whole), render_markdown(whole)
     assert anchors(whole) == [*before]
-    assert [s.anchor for s in sections(whole) if not s.is_made] == ["problems"]
-    assert "The section Problems could not be made: ZeroDivisionError: planted &lt;b&gt;." in page
-    assert "> The section Problems could not be made: ZeroDivisionError" in markdown
+    assert [s.anchor for s in sections(whole) if not s.is_made] == ["measurements"]
+    assert "The section Measurements could not be made: ZeroDivisionError: planted &lt;b&gt;." in page
+    assert "> The section Measurements could not be made: ZeroDivisionError" in markdown
     assert page.count("could not be made") == markdown.count("could not be made") == 1
-    assert whole.lacks == ["The section Problems could not be made: ZeroDivisionError: planted <b>"]
+    assert whole.lacks == ["The section Measurements could not be made: ZeroDivisionError: planted <b>"]
 
 
 def test_a_section_whose_template_or_markdown_raises_is_marked(
     data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def section(measured: Measured) -> Section:
-        return Section("problems", "Problems", words=None, markdown=raising)
+        return Section("measurements", "Measurements", words=None, markdown=raising)
 
-    monkeypatch.setattr(problems, "section", section)
+    monkeypatch.setattr(measurements, "section", section)
     page, markdown = render_html(data), render_markdown(data)
-    assert page.count("The section Problems could not be made: UndefinedError") == 1
-    assert markdown.count("The section Problems could not be made: ZeroDivisionError") == 1
+    assert page.count("The section Measurements could not be made: UndefinedError") == 1
+    assert markdown.count("The section Measurements could not be made: ZeroDivisionError") == 1
     assert len(data.lacks) == 2
 
 
 def test_a_load_point_on_which_a_section_raises_is_left_out_there_alone(
     data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of, make = data.table.iloc[2], problems.section
+    of, make = data.table.iloc[2], measurements.section
 
     def section(measured: Measured) -> Section:
         if of["measurement"] in set(measured.table["measurement"]):
             raising()
         return make(measured)
 
-    monkeypatch.setattr(problems, "section", section)
+    monkeypatch.setattr(measurements, "section", section)
     made = {each.anchor: each for each in sections(data)}
-    assert made["problems"].is_made
-    assert [anchor for anchor, each in made.items() if each.lacks] == ["problems"]
-    assert f"of {of['variant']}, repeat {of['repeat']}" in made["problems"].lacks[0]
+    assert made["measurements"].is_made
+    assert [anchor for anchor, each in made.items() if each.lacks] == ["measurements"]
+    assert f"of {of['variant']}, repeat {of['repeat']}" in made["measurements"].lacks[0]
     assert of["measurement"] in render_html(data)
 
 
@@ -147,7 +147,7 @@ def test_a_report_that_is_not_whole_is_told_at_the_end_of_a_run(
     monkeypatch.chdir(project.root)
     shutil.copytree(ROOT / "results" / STUDY, project.root / "results" / STUDY)
     (project.root / "params.yaml").write_text(f"study: {STUDY}\nvariants: all\nseed: 0\n")
-    monkeypatch.setattr(problems, "section", raising)
+    monkeypatch.setattr(measurements, "section", raising)
     done = CliRunner().invoke(app, ["report"], catch_exceptions=False)
     assert (done.exit_code, done.stderr.count("could not be made")) == (0, 1)
     assert Path("reports/summary.sha256").read_text().count("could not be made") == 1

@@ -18,6 +18,7 @@ from servetune.records.sessions import Ceilings
 from servetune.report import provenance
 from servetune.report.html import bundle, render_html
 from servetune.report.markdown import render_markdown
+from servetune.report.section import sections
 from servetune.report.terminal import render_terminal
 from servetune.report.validity import words as validity
 from servetune.study.validity import Limits
@@ -83,11 +84,11 @@ def page() -> Page:
 
 
 def test_the_page_answers_first_and_holds_every_part(page: Page) -> None:
-    sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
-    assert " ".join(sections) == (
-        "answer latency tradeoff findings timeline roofline speculation kv-cache startup"
-        " problems validity"
-        " measurements commands setup reproduce glossary"
+    named = [attrs["id"] for tag, attrs in page.tags if tag in ("h2", "section") and "id" in attrs]
+    assert " ".join(named) == (
+        "answer"
+        " evidence findings latency tradeoff timeline roofline speculation kv-cache"
+        " appendix validity measurements startup commands setup reproduce glossary"
     )
     for text in (
         "Which of w8a8",
@@ -166,6 +167,33 @@ def test_a_failed_variant_has_its_row_its_reason_and_its_log() -> None:
         assert reason in text
         assert "the last words" in text
         assert "no ok measurement of eagle3" in text
+
+
+def test_the_heads_of_the_appendix_count_what_they_fold() -> None:
+    data = make_data(failed={"eagle3": "no room"}, invalid={"w8a8-text-c8": "late"})
+    heads = {s.anchor: s.counts for s in sections(data) if s.part == "Appendix"}
+    assert heads == {
+        "problems": "5 failed, 1 invalid",
+        "validity": "14 loads ok, 1 invalid",
+        "measurements": "20 rows",
+        "startup": "3 starts, 52 s to 55 s",
+        "commands": "4 servers",
+        "setup": "3 models, 3 workloads",
+        "reproduce": "4 steps",
+        "glossary": "19 terms",
+    }
+    html = render_html(data)
+    assert html.count('<details class="folded">') == len(heads)
+    assert all(f'<span class="muted">{count}</span></summary>' in html for count in heads.values())
+
+
+def test_variants_that_failed_for_one_reason_are_told_of_once() -> None:
+    data = make_data(failed={"eagle3": "too long", "w8a8": "too long", "fp8-kv": "out of memory"})
+    for text in (_page(data).text, render_markdown(data).split("### Failed and invalid")[1]):
+        assert text.count("End of the server's log") == 2
+    problems = _page(data).text.split("Failed and invalid measurements")[1].split("Validity")[0]
+    assert problems.count("too long") == 1 and problems.count("out of memory") == 1
+    assert "w8a8 eagle3 failed" in problems
 
 
 def test_an_invalid_measurement_names_its_rule() -> None:

@@ -26,7 +26,7 @@ from servetune.report.grammar import (
 from servetune.report.lacks import drawing
 from servetune.tables.frames import known, records_of
 
-SELECTED = "datum.where === objective && indexof(hidden, datum.variant) < 0"
+SELECTED = "datum.objective === objective && indexof(hidden, datum.variant) < 0"
 
 
 def drawn(
@@ -67,7 +67,7 @@ def capacity(results: list[Found], variants: list[str], over: str) -> Spec | Non
     ]
     lanes = [_lane(variant, repeat) for variant in variants for repeat in repeats]
     places = distinct(rows, "where")
-    scale = alt.Scale(domain=[0, top], nice=False)
+    scale = alt.Scale(domain=[0.9 * min(row["low"] for row in rows), top], nice=False)
     x = alt.X("value:Q", scale=scale, axis=alt.Axis(title=UNITS[over], tickCount=6))
     offset = alt.YOffset("lane:N", sort=lanes, scale=alt.Scale(domain=lanes))
     colour, shape = look(variants)
@@ -85,7 +85,8 @@ def capacity(results: list[Found], variants: list[str], over: str) -> Spec | Non
 def observations(searched: Searched, table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return a row a (probe that is ok, tier, objective): what is drawn against the load.
 
-    `where` names workload, tier and objective; `latency` (ms) is None of one that is no percentile.
+    `objective` names workload, tier and objective; `latency` (ms) is None where that is no
+    percentile.
     """
     probes, searches = searched.probes, searched.capacities[["search", "tier", "over", "slo"]]
     settled = probes[(probes["status"] == "ok") & probes["objective"].notna()]
@@ -97,7 +98,7 @@ def observations(searched: Searched, table: pd.DataFrame) -> list[dict[str, Any]
         {
             **{name: row[name] for name in ("variant", "load", "verdict")},
             **{name: row[name] for name in ("requests", "violations")},
-            "where": f"{row['workload']} · {row['tier']} · {objective(row['objective'])}",
+            "objective": f"{row['workload']} · {row['tier']} · {objective(row['objective'])}",
             "lane": _lane(row["variant"], row["repeat"]),
             "unit": UNITS[row["over"]],
             "allowed": row["allowed_ratio"],
@@ -124,7 +125,9 @@ def violations(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
         for row in seen
         if row["requests"]
     ]
-    limits = {row["where"]: (row["allowed"], f"allowed {share(row['allowed'])}") for row in seen}
+    limits = {
+        row["objective"]: (row["allowed"], f"allowed {share(row['allowed'])}") for row in seen
+    }
     values = [row["value"] for row in rows] + [value for value, _ in limits.values()]
     if not rows:
         return None
@@ -148,11 +151,16 @@ def latency(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     if not seen:
         return None
     rows = [_point(row, row["latency"], f"{number(row['latency'])} ms") for row in seen]
-    limits = {row["where"]: (row["limit"], f"at most {number(row['limit'])} ms") for row in seen}
+    limits = {
+        row["objective"]: (row["limit"], f"at most {number(row['limit'])} ms") for row in seen
+    }
     values = [row["value"] for row in rows] + [value for value, _ in limits.values()]
     wide = min(values) > 0 and max(values) / min(values) > 40
     kind: dict[str, Any] = {"type": "log"} if wide else {"zero": True}
-    axis = alt.Axis(title=f"latency (ms{', log scale' if wide else ''})", tickCount=5)
+    ticks: dict[str, Any] = (
+        {"values": log_ticks(min(values), max(values))} if wide else {"tickCount": 5}
+    )
+    axis = alt.Axis(title=f"latency (ms{', log scale' if wide else ''})", **ticks)
     y = alt.Y("value:Q", scale=alt.Scale(**kind), axis=axis)
     return _against_load(rows, limits, y, variants, "Latency", "Percentile of latency")
 
@@ -167,7 +175,7 @@ def goodput(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     rows = [
         _point(row, good, f"{number(good)} of {number(row['rate'])} requests/s")
         for row in seen
-        if row["rate"] is not None and row["requests"] and " · ITL " not in row["where"]
+        if row["rate"] is not None and row["requests"] and " · ITL " not in row["objective"]
         for good in [row["rate"] * (1 - row["violations"] / row["requests"])]
     ]
     if not rows:
@@ -179,7 +187,7 @@ def goodput(seen: list[dict[str, Any]], variants: list[str]) -> Spec | None:
 
 def _point(row: dict[str, Any], value: float, told: str) -> dict[str, Any]:
     return {
-        **{key: row[key] for key in ("variant", "where", "lane", "load", "verdict", "unit")},
+        **{key: row[key] for key in ("variant", "objective", "lane", "load", "verdict", "unit")},
         "label": "" if row["verdict"] == "undecided" else row["verdict"],
         "value": short(value),
         "shown": f"{told} at {number(row['load'])} {row['unit']}, {row['verdict']}",
@@ -195,7 +203,7 @@ def _against_load(
     described: str,
 ) -> Spec:
     """Draw the probes against their load, hollow where undecided, and the limit as a line."""
-    where = rows[0]["where"]
+    chosen = rows[0]["objective"]
     x = alt.X(
         "load:Q",
         scale=alt.Scale(zero=False, padding=18, nice=False),
@@ -212,18 +220,20 @@ def _against_load(
         base.mark_text(dy=-11).encode(text="label:N"),
     ]
     if limits:
-        line = alt.Chart(data("limits")).transform_filter("datum.where === objective")
+        line = alt.Chart(data("limits")).transform_filter("datum.objective === objective")
         layers += [
             line.mark_rule(strokeDash=[5, 3]).encode(y),
-            line.mark_text(align="left", dx=4, dy=-6).encode(y, x=alt.value(0), text="shown:N"),
+            line.mark_text(align="left", baseline="bottom", dy=-4).encode(
+                x=alt.value(0), y=alt.value(0), text="shown:N"
+            ),
         ]
     allowed = [
-        {"where": place, "value": value, "shown": told} for place, (value, told) in limits.items()
+        {"objective": of, "value": value, "shown": told} for of, (value, told) in limits.items()
     ]
-    facts = [f"{row['variant']} {row['shown']}" for row in rows if row["where"] == where]
-    chart = hiding(layered(*layers)).add_params(alt.param(name="objective", value=where))
+    facts = [f"{row['variant']} {row['shown']}" for row in rows if row["objective"] == chosen]
+    chart = hiding(layered(*layers)).add_params(alt.param(name="objective", value=chosen))
     return spec(
-        chart, f"{described} {where}, by load. {says(facts)}", 240, rows=rows, limits=allowed
+        chart, f"{described} {chosen}, by load. {says(facts)}", 240, rows=rows, limits=allowed
     )
 
 

@@ -27,7 +27,7 @@ def section(measured: Measured) -> Section | None:
             "method": METHOD,
             "table": _table(plan, results),
             "sent": sent(measured.table, searched),
-            "objectives": distinct(seen, "where"),
+            "objectives": distinct(seen, "objective"),
         },
         drawn(results, seen, measured.variants),
         lambda fit: f"### {TITLE}\n\n{table_of(measured, flat, fit.rows, after=METHOD)}",
@@ -44,7 +44,11 @@ def _table(plan: Plan, results: list[Found]) -> Table:
         for index, each in enumerate(results)
         if not index or each.place != results[index - 1].place
     }
-    return Table(TITLE, _heads(plan), rows, ("Variant", "Limited by", "Search"), groups=groups)
+    return Table(
+        *(TITLE, _heads(plan), rows, ("Variant", "Limited by", "Search")),
+        css=("", "stacks"),
+        groups=groups,
+    )
 
 
 def _flat(plan: Plan, results: list[Found]) -> Table:

@@ -4,7 +4,7 @@ import json
 from operator import itemgetter
 from typing import Any
 
-from servetune.analysis.wording import shell, where_of
+from servetune.analysis.wording import plural, shell, where_of
 from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Section
@@ -33,6 +33,7 @@ def section(measured: Measured) -> Section:
         "Commands",
         words,
         markdown=lambda fit: _markdown(words) if fit.commands else None,
+        counts=plural(len(words), "server"),
     )
 
 

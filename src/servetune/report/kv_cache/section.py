@@ -15,9 +15,12 @@ from servetune.report.table import Cell, Name, Table
 from servetune.tables.frames import known, records_of
 
 
-def section(measured: Measured) -> Section:
-    """Make the section."""
+def section(measured: Measured) -> Section | None:
+    """Make the section; None where no server told the size of its KV cache."""
     sizes = records_of(compare_kv_cache(measured.table, measured.plan.baseline))
+    chart = _chart(sizes, measured.variants)
+    if chart is None:
+        return None
     rows: list[list[Cell]] = [
         [
             Name(row["variant"]),
@@ -29,13 +32,13 @@ def section(measured: Measured) -> Section:
         for row in sizes
     ]
     heads = ("Variant", "Tokens", f"{TIMES} baseline", "Max concurrency", "Start-up, s")
-    table = Table("KV cache", heads, rows, texts=("Variant",))
+    table = Table("KV cache", heads, rows, texts=("Variant",), css=("", "stacks"))
     columns = {"KV-cache tokens" if head == "Tokens" else head: head for head in heads[:4]}
     return Section(
         "kv-cache",
         "KV cache",
         table,
-        {"kv-cache": _chart(sizes, measured.variants)},
+        {"kv-cache": chart},
         lambda fit: table_of(measured, table.pick(columns)),
     )
 
@@ -56,7 +59,7 @@ def _chart(sizes: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     ]
     if not rows:
         return None
-    domain = [0, 1.25 * max(row["tokens"] for row in rows)]
+    domain = [0, 1.6 * max(row["tokens"] for row in rows)]
     axis = alt.Axis(title=None, ticks=False, labelLimit=140)
     base = alt.Chart(data()).encode(
         alt.X("tokens:Q", scale=alt.Scale(domain=domain, nice=False), axis=None),

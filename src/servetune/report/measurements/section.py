@@ -1,6 +1,6 @@
 """All measurements, a row each, whatever became of them."""
 
-from servetune.analysis.wording import number, percent, whole
+from servetune.analysis.wording import number, percent, plural, whole
 from servetune.metrics import METRIC
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
@@ -42,4 +42,5 @@ def section(measured: Measured) -> Section:
     texts = ("Variant", "Workload", "Load point", "Repeat", "Status", "Throughput", "Measurement")
     heads = (*texts[:5], *(head for head, _ in columns.values()), *texts[5:])
     table = Table("All measurements", heads, rows, texts, css=("tall", "dense figures"))
-    return Section("measurements", "All measurements", Plain(SAID, table), link="Measurements")
+    words = Plain(SAID, table)
+    return Section("measurements", "All measurements", words, counts=plural(len(rows), "row"))

@@ -1,5 +1,6 @@
 """How to measure it again."""
 
+from servetune.analysis.wording import plural
 from servetune.report.gfm import bullets, details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.provenance import launches_of
@@ -27,7 +28,7 @@ def section(measured: Measured) -> Section:
         "How to reproduce",
         steps,
         markdown=lambda fit: _markdown(measured, steps),
-        link="Reproduce",
+        counts=plural(len(steps), "step"),
     )
 
 

@@ -24,7 +24,13 @@ from servetune.tables.frames import grouped
 
 def section(measured: Measured) -> Section:
     """Make the section; in the Markdown it stands with how to reproduce it."""
-    return Section("setup", "Setup", setup(measured))
+    items = setup(measured)
+    told = (
+        plural(len(items[term]), noun)
+        for term, noun in (("Models", "model"), ("Workloads", "workload"))
+        if term in items
+    )
+    return Section("setup", "Setup", items, counts=", ".join(told))
 
 
 def setup(measured: Measured) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import pandas as pd
 from servetune.analysis.payoff import Place
 from servetune.analysis.roofline.speculation import speculate
 from servetune.analysis.wording import NONE, TIMES, number, percent, ratio, where_of
-from servetune.report.gfm import bullets, text
+from servetune.report.gfm import table_of, text
 from servetune.report.grammar import (
     Spec,
     at_place,
@@ -23,7 +23,7 @@ from servetune.report.grammar import (
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.speculation.words import interval, sentences, synthetic
+from servetune.report.speculation.words import interval, payoff_table, synthetic, unsure
 from servetune.report.table import Cell, Name, Table
 from servetune.tables.frames import grouped, known, records_of
 
@@ -39,20 +39,23 @@ def section(measured: Measured) -> Section | None:
     if not rows:
         return None
     texts = ("Variant", "Load point", "By position")
-    said, remark = sentences(measured.payoffs), synthetic(measured.plan)
-    blocks = ["### Speculation", text(remark), bullets(list(map(text, said)))]
+    pays, remark = payoff_table(measured.payoffs), synthetic(measured.plan)
+    alone = unsure(measured.payoffs)
+    told = table_of(measured, pays, after=text(alone))
+    blocks = ["### Speculation", text(remark), told]
     return Section(
         "speculation",
         "Speculative decoding",
         {
             "table": Table("Acceptance", HEADS, rows, texts, css=("tall after", "dense")),
-            "sentences": said,
+            "pays": pays,
+            "unsure": alone,
             "synthetic": remark,
             "places": places_of(measured.speculating),
             "place": heaviest(measured.speculating),
         },
         {"acceptance": _chart(measured.points, measured.variants)},
-        lambda fit: "\n\n".join(filter(None, blocks)) if said else None,
+        lambda fit: "\n\n".join(filter(None, blocks)) if pays.rows else None,
         link="Speculation",
     )
 

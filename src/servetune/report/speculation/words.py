@@ -1,28 +1,33 @@
 """Speculation in words: up to which load it pays."""
 
 from servetune.analysis.payoff import Payoff, Speedup, is_synthetic
-from servetune.analysis.wording import listed, ratio
+from servetune.analysis.wording import NONE, listed, ratio
 from servetune.plan.planned import Plan
+from servetune.report.table import Cell, Name, Table
 
 
-def sentences(payoffs: list[Payoff]) -> list[str]:
-    """Say of each variant and workload up to which concurrency it was measured to pay."""
-    return [_sentence(payoff) for payoff in payoffs]
+def payoff_table(payoffs: list[Payoff]) -> Table:
+    """Tell of each variant and workload up to which concurrency it was measured to pay."""
+    heads = ("Variant", "Against", "Workload", "Pays up to concurrency", "No longer at")
+    return Table("Up to which load it pays", heads, list(map(_cells, payoffs)), heads)
 
 
-def _sentence(payoff: Payoff) -> str:
+def _cells(payoff: Payoff) -> list[Cell]:
     pays, stops = payoff.pays_at, payoff.stops_at
-    who = f"{payoff.variant} against {payoff.plain}, {payoff.workload}"
     if pays is None:
-        said = f"it is not proven to pay even at concurrency {_at(payoff.points[0])}"
-    elif pays == payoff.points[-1]:
-        said = f"it pays at every concurrency measured, up to {_at(pays)}"
-    elif stops is None:
-        said = f"it pays up to concurrency {_at(pays)}; above, it is undecided"
+        up_to = f"not proven even at {_at(payoff.points[0])}"
     else:
-        said = f"it pays up to concurrency {_at(pays)}, and no longer at {_at(stops)}"
-    unsure = "" if payoff.has_intervals else " A single launch has no interval."
-    return f"{who}: {said}.{unsure}"
+        is_last = pays == payoff.points[-1]
+        up_to = f"{_at(pays)}, the highest measured" if is_last else _at(pays)
+    undecided = NONE if pays is None or pays == payoff.points[-1] else "undecided above"
+    no_longer = _at(stops) if stops else undecided
+    return [Name(payoff.variant), payoff.plain, payoff.workload, up_to, no_longer]
+
+
+def unsure(payoffs: list[Payoff]) -> str:
+    """Say which speed-ups are of a single launch; empty if none is."""
+    alone = dict.fromkeys(each.variant for each in payoffs if not each.has_intervals)
+    return f"No interval of a single launch: {listed(alone)}." if alone else ""
 
 
 def _at(point: tuple[float, Speedup]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 
 from servetune.analysis.findings.gather import Case
-from servetune.analysis.wording import number, whole
+from servetune.analysis.wording import number, plural, seconds, span, whole
 from servetune.report.grammar import Spec, data, distinct, layered, points, says, shown, spec
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
@@ -52,7 +52,9 @@ def section(measured: Measured) -> Section | None:
         "Start-up", (*heads, "Requests of max_model_len"), rows, ("Variant",), ("after", "")
     )
     words = Plain(SAID, table, {"startup": "Time by phase"})
-    return Section("startup", "Start-up", words, {"startup": chart})
+    total = [s for row in starts if (s := known(row["startup_s"])) is not None]
+    counts = f"{plural(len(starts), 'start')}, {span(total, seconds)}"
+    return Section("startup", "Start-up", words, {"startup": chart}, counts=counts)
 
 
 def _starts(served: list[Case]) -> list[dict[str, Any]]:
@@ -81,12 +83,19 @@ def _chart(starts: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     ]
     if not rows:
         return None
+    lanes = [variant for variant in variants if variant in distinct(rows, "variant")]
     phases = [name for name in PHASES.values() if name in distinct(rows, "phase")]
     base = alt.Chart(data()).encode(
-        alt.X("value:Q", scale=alt.Scale(zero=True), axis=alt.Axis(title="time (s)")),
+        alt.X(
+            "value:Q",
+            scale=alt.Scale(zero=True, nice=False, padding=10),
+            axis=alt.Axis(title="time (s)", tickCount=8),
+        ),
         alt.Y("phase:N", sort=phases, axis=alt.Axis(title=None, ticks=False, labelLimit=160)),
+        alt.YOffset("variant:N", scale=alt.Scale(domain=lanes)),
     )
     facts = [f"{row['variant']} {row['phase']} {row['shown']}" for row in rows]
     description = f"Where the start of each server went. {says(facts)}"
-    dots = points(base, variants, "Time")
-    return spec(shown(layered(dots)), description, 34 * len(phases) + 20, rows=rows)
+    dots = points(base, variants, "Time", size=50)
+    height = len(phases) * (9 * len(lanes) + 14)
+    return spec(shown(layered(dots)), description, height, rows=rows)

@@ -3,6 +3,7 @@
 A brush over one chart narrows all of them to its time, as the fields for the time do.
 """
 
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -12,9 +13,9 @@ from servetune.analysis.wording import number, share, where_of
 from servetune.report.grammar import (
     Spec,
     data,
-    distinct,
     hiding,
     layered,
+    look,
     positions_of,
     says,
     short,
@@ -55,23 +56,23 @@ def _run(row: dict[str, Any]) -> str:
     return f"{row['variant']} · repeat {row['repeat']}{launch}"
 
 
-def drawn(samples: pd.DataFrame) -> dict[str, Spec | None]:
-    """Draw the charts of all runs, of which the reader selects one."""
+def drawn(samples: pd.DataFrame, variants: list[str]) -> dict[str, Spec | None]:
+    """Draw the charts of all runs, of which the reader selects one; `variants` as in all charts."""
     tokens = [str(name) for name in samples.columns if str(name).startswith("draft token ")]
     charts = {
         "requests": (
             {"requests_running": "running", "requests_waiting": "waiting"},
             *("Requests", ",~f"),
         ),
-        "kv": ({"kv_cache_usage_ratio": "in use"}, "KV-cache usage", ".0%"),
+        "kv": ({"kv_cache_usage_ratio": "in use"}, "KV-cache usage", ".2~%"),
         "throughput": ({"output_throughput_tok_s": "output"}, "Output throughput (tok/s)", ",~s"),
         "acceptance": ({"acceptance_length": "length"}, "Acceptance length (tokens)", ".2~f"),
-        "positions": ({token: token for token in tokens}, "Accepted, by position", ".0%"),
+        "positions": ({token: token for token in tokens}, "Accepted, by position", ".2~%"),
     }
     bands = [
         {
             "run": run,
-            "name": part["place"].iat[0],
+            "name": part["place" if rows["workload"].nunique() > 1 else "load_point"].iat[0],
             "time": short(part["time_s"].min()),
             "end": short(part["time_s"].max()),
             "is_odd": i % 2 == 0,
@@ -79,88 +80,75 @@ def drawn(samples: pd.DataFrame) -> dict[str, Spec | None]:
         for run, rows in samples.groupby("run", sort=False)
         for i, (_, part) in enumerate(rows.groupby("measurement", sort=False))
     ]
-    return {f"timeline-{name}": _chart(samples, bands, *of) for name, of in charts.items()}
+    drawing = partial(_chart, samples, bands, variants)
+    return {f"timeline-{name}": drawing(*of) for name, of in charts.items()}
 
 
 @drawing
 def _chart(
-    samples: pd.DataFrame, bands: Rows, columns: dict[str, str], title: str, form: str
+    samples: pd.DataFrame,
+    bands: Rows,
+    variants: list[str],
+    columns: dict[str, str],
+    title: str,
+    form: str,
 ) -> Spec | None:
-    """Draw columns of the samples, by their names for readers; None where no run has a value."""
+    """Draw columns of the samples, by their names for readers; None where no run has a value.
+
+    The page shows the chart of a run only if it has a line in it.
+    """
     lines = _lines(samples, columns)
     if not lines:
         return None
-    first, runs = samples["run"].iloc[0], distinct(lines, "run")
+    first = samples["run"].iloc[0]
     is_share, most = form.endswith("%"), max(max(line["value"]) for line in lines)
-    untold = [
-        {"run": run, "text": f"This run told none; {runs[0]} did."}
-        for run in distinct(bands, "run")
-        if run not in runs
-    ]
     write = share if is_share else number
     facts = [
         f"{line['place']} {line['kind']} {write(min(line['value']))} to {write(max(line['value']))}"
         for line in lines
         if line["run"] == first
     ]
-    nothing = "" if facts else untold[0]["text"]
-    kinds, times = list(columns.values()), samples.groupby("run")["time_s"].agg(["min", "max"])
-    # A line that is not drawn gives the chart of a run without values its time.
-    empty = {"place": "", "kind": kinds[0], "value": [None, None]}
-    lines += [
-        {**empty, "run": row["run"], "time": [short(end) for end in times.loc[row["run"]]]}
-        for row in untold
-    ]
-
+    kinds = list(columns.values())
     selected = "datum.run === run"
     behind = (
         alt.Chart(data("bands"))
         .transform_filter(selected + " && datum.end >= from && datum.time <= until")
-        .transform_calculate(
-            time="max(datum.time, from)", end="min(datum.end, until)", middle="datum.time"
-        )
+        .transform_calculate(time="max(datum.time, from)", end="min(datum.end, until)")
+        .transform_calculate(middle="(datum.time + datum.end) / 2")
     )
     shading = (
         behind.transform_filter("datum.is_odd").mark_rect().encode(alt.X("time:Q"), alt.X2("end:Q"))
     )
-    names = behind.mark_text(align="left", baseline="top", dx=2, dy=1, limit=90).encode(
-        alt.X("time:Q"), y=alt.value(0), text="name:N"
+    names = behind.mark_text(baseline="bottom", dy=-3).encode(
+        alt.X("middle:Q"), y=alt.value(0), text="name:N"
     )
     # One scale for all runs, so that they compare; all axes as wide, so that moments align.
-    scale = alt.Scale(domain=[0, 1.0 if is_share else max(most, 1.0)], nice=not is_share)
+    scale = alt.Scale(domain=[0, most or 1.0])
     axis = alt.Axis(title=title, format=form, tickCount=4, minExtent=46)
     legend = alt.Legend(title=None, orient="top", symbolType="stroke") if len(kinds) > 1 else None
     line = (
         alt.Chart(data())
         .transform_filter(selected)
         .transform_flatten(["time", "value"])
-        .transform_calculate(
-            time="datum.place === '' ? clamp(datum.time, from, until) : datum.time"
-        )
         .transform_filter("datum.time >= from && datum.time <= until")
         .mark_line(strokeWidth=1.5)
         .encode(
             alt.X(
                 "time:Q",
                 scale=alt.Scale(nice=False, zero=False),
-                axis=alt.Axis(title="time (s)", format="~g"),
+                axis=alt.Axis(title="time (s)", format=",~f"),
             ),
             alt.Y("value:Q", scale=scale, axis=axis),
+            look(variants)[0],
             alt.StrokeDash("kind:N", scale=alt.Scale(domain=kinds, range=DASHES), legend=legend),
             detail="place:N",
         )
         .add_params(alt.selection_interval(name="brush", encodings=["x"]))
     )
-    missing = (
-        alt.Chart(data("untold"))
-        .transform_filter(selected)
-        .mark_text(fontSize=13)
-        .encode(x=alt.value(alt.expr("width / 2")), y=alt.value(HEIGHT / 2), text="text:N")
-    )
-    chart = layered(shading, line, names, missing)
-    described = f"{title} over time of {first}, by load point. {says(facts)}{nothing}"
+    chart = layered(shading, line, names)
+    described = f"{title} over time of {first}, by load point. {says(facts)}"
     chart = hiding(chart, **{"run": first, "from": 0, "until": END_S})
-    return spec(chart, described, HEIGHT, rows=lines, bands=bands, untold=untold)
+    return spec(chart, described, HEIGHT, rows=lines, bands=bands)
 
 
 def _lines(samples: pd.DataFrame, columns: dict[str, str]) -> Rows:
@@ -168,6 +156,7 @@ def _lines(samples: pd.DataFrame, columns: dict[str, str]) -> Rows:
     return [
         {
             "run": run,
+            "variant": part["variant"].iat[0],
             "place": part["place"].iat[0],
             "kind": kind,
             "time": [short(value) for value in part["time_s"]],

@@ -15,4 +15,4 @@ def section(measured: Measured) -> Section | None:
         "seen": seen,
         "has_power": any(case.value("gpu_power_mean_w") is not None for case in seen),
     }
-    return Section("timeline", "Timeline", words, drawn(samples))
+    return Section("timeline", "Timeline", words, drawn(samples, measured.variants))

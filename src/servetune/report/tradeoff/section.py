@@ -69,7 +69,9 @@ def _chart(
         alt.Chart(data())
         .transform_flatten(["percentile", "value", "told"])
         .transform_filter(SELECTED)
-        .transform_calculate(shown="datum.told + ' ms at ' + datum.at + ' tok/s'")
+        .transform_calculate(
+            shown="datum.told + ' ms at ' + datum.at + ' tok/s, ' + datum.load_point"
+        )
         .encode(*axes)
     )
     colour, shape = look(variants)
@@ -100,8 +102,11 @@ def _chart(
 
 
 def _means(rows: list[dict[str, Any]], latency: str, variants: list[str]) -> list[dict[str, Any]]:
-    """Return a row a load point, with its percentiles in lists: a large study has many."""
-    return [
+    """Return a row a load point, with its percentiles in lists: a large study has many.
+
+    The baseline comes first, as its labels do.
+    """
+    made = [
         {
             **point,
             "load_point": row["load_point"],
@@ -113,6 +118,7 @@ def _means(rows: list[dict[str, Any]], latency: str, variants: list[str]) -> lis
         for order, row in enumerate(rows)
         if (point := _point(row, latency))
     ]
+    return sorted(made, key=lambda row: row["lane"])
 
 
 def _point(row: dict[str, Any], latency: str) -> dict[str, Any] | None:

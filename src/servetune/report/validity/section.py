@@ -1,5 +1,6 @@
 """Whether each measurement is valid: its card, and the rules over all of them."""
 
+from servetune.analysis.wording import plural
 from servetune.report.gfm import details, table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Section
@@ -17,9 +18,11 @@ MARKS = {
 }
 
 
-def section(measured: Measured) -> Section:
-    """Make the section."""
+def section(measured: Measured) -> Section | None:
+    """Make the section; None where no measurement has numbers to judge."""
     shown = cards(measured.table)
+    if not shown:
+        return None
     counted = tallies(shown)
     rows: list[list[Cell]] = [
         [
@@ -31,11 +34,14 @@ def section(measured: Measured) -> Section:
     ]
     heads = ("Rule", "Limit", "Highest seen", "Broken", "Pass", "Not judged")
     rules = Table("Validity rules", heads, rows, texts=heads[:3], css=("", "rules"))
+    broken = [card for card in shown if card.broken]
+    kept = [card for card in shown if not card.broken]
+    invalid = f", {len(broken):,} invalid" if broken else ""
     words = {
         "tallies": counted,
         "rules": rules,
-        "broken": [card for card in shown if card.broken],
-        "kept": [card for card in shown if not card.broken],
+        "broken": broken,
+        "kept": kept,
         "marks": MARKS,
         "full": FULL_CARDS,
     }
@@ -43,5 +49,6 @@ def section(measured: Measured) -> Section:
         "validity",
         "Validity",
         words,
-        markdown=lambda fit: details("Validity rules", table_of(measured, rules)) if rows else None,
+        markdown=lambda fit: details("Validity rules", table_of(measured, rules)),
+        counts=f"{plural(len(kept), 'load')} ok{invalid}",
     )

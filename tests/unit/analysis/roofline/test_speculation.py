@@ -13,7 +13,8 @@ from servetune.records.sessions import Ceilings
 from servetune.report.gfm import text
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
-from servetune.report.speculation.words import sentences, synthetic
+from servetune.report.speculation.words import payoff_table, synthetic, unsure
+from servetune.report.table import Name
 from tests.report_data import make_data, make_quickstart_plan
 from tests.unit.analysis.architectures import EAGLE3, H200, LLAMA_8B
 
@@ -95,9 +96,9 @@ def test_where_speculation_stops_paying_lies_between_two_loads() -> None:
     assert values == pytest.approx([2, 1.3, 6 / 5.9, 8 / 8.4])
     assert (found.pays_at, found.stops_at) == (found.points[1], found.points[3])
     assert not found.has_intervals
-    (said,) = sentences([found])
-    assert "pays up to concurrency 8 (1.30" in said and "no longer at 64 (0.95" in said
-    assert said.endswith("A single launch has no interval.")
+    ((*_, up_to, no_longer),) = payoff_table([found]).rows
+    assert str(up_to).startswith("8 (1.30") and str(no_longer).startswith("64 (0.95")
+    assert "eagle3" in unsure([found])
 
 
 def test_launches_that_vary_leave_it_undecided() -> None:
@@ -106,27 +107,30 @@ def test_launches_that_vary_leave_it_undecided() -> None:
     table = launches({"bf16": plain, "eagle3": drafted})
     plan = make_quickstart_plan()
     (found,) = payoffs(plan, table, speedups(plan, table))
-    (_, sure), (_, unsure) = found.points
+    (_, sure), (_, not_sure) = found.points
     assert sure.low is not None and sure.high is not None and sure.pays is True
     assert sure.low < 2 < sure.high
-    assert unsure.pays is None and found.stops_at is None and found.has_intervals
-    (said,) = sentences([found])
-    assert said.startswith(
-        "eagle3 against bf16, closed: it pays up to concurrency 1 (2.00\N{MULTIPLICATION SIGN}, "
-    )
-    assert said.endswith("above, it is undecided.")
+    assert not_sure.pays is None and found.stops_at is None and found.has_intervals
+    (cells,) = payoff_table([found]).rows
+    assert cells[:3] == [Name("eagle3"), "bf16", "closed"]
+    assert str(cells[3]).startswith("1 (2.00\N{MULTIPLICATION SIGN}, ")
+    assert cells[4] == "undecided above"
+    assert unsure([found]) == ""
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([0.9, 0.8], "it is not proven to pay even at concurrency 1 (0.90"),
-        ([1.5, 1.2], "it pays at every concurrency measured, up to 2 (1.20"),
+        ([0.9, 0.8], ("not proven even at 1 (0.90\N{MULTIPLICATION SIGN})", "1 (0.90")),
+        ([1.5, 1.2], ("2 (1.20\N{MULTIPLICATION SIGN}), the highest measured", "\N{EN DASH}")),
     ],
 )
-def test_speculation_may_pay_never_or_at_every_load(values: list[float], said: str) -> None:
+def test_speculation_may_pay_never_or_at_every_load(
+    values: list[float], said: tuple[str, str]
+) -> None:
     points = tuple((float(i), Speedup(value)) for i, value in enumerate(values, 1))
-    assert said in sentences([Payoff("eagle3", "bf16", "closed", points)])[0]
+    ((*_, up_to, no_longer),) = payoff_table([Payoff("eagle3", "bf16", "closed", points)]).rows
+    assert up_to == said[0] and str(no_longer).startswith(said[1])
 
 
 def test_acceptance_that_a_study_sets_is_said_to_be_synthetic() -> None:
@@ -146,8 +150,9 @@ def test_acceptance_that_a_study_sets_is_said_to_be_synthetic() -> None:
 
 def test_both_reports_say_up_to_which_load_it_pays() -> None:
     data = make_data(make_quickstart_plan(repeats=3))
-    told = sentences(data.payoffs)
-    assert told
+    rows = payoff_table(data.payoffs).rows
+    assert rows
     page, markdown = render_html(data), render_markdown(data)
-    for sentence in told:
-        assert sentence in page and text(sentence) in markdown
+    for _, *cells in rows:
+        for cell in map(str, cells):
+            assert cell in page and text(cell) in markdown
