@@ -4,14 +4,17 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from servetune.analysis import wording
 from servetune.analysis.differences import CONFIDENCE, Floats, Group, t_quantile
 from servetune.analysis.spread import spread
-from servetune.metrics import JUDGED
-from servetune.tables.frames import numbers
+from servetune.metrics import JUDGED, METRIC
+from servetune.tables.frames import numbers, records_of
 
 PLACE = ["workload", "load_point", "metric"]
 
 INTERVALS = tuple(f"{latency}_p{p}_ms" for latency in ("ttft", "tpot", "e2e") for p in (50, 99))
+
+_PACE = ["concurrency", "rate_rps"]
 
 _NORMAL = special.ndtri(0.5 + CONFIDENCE / 2)
 
@@ -24,13 +27,20 @@ def launch_values(
     Columns variant, repeat, order, started_at, session, device (None: not known, as in older
     tables), measurement, workload, load_point, metric, value, log_value and request_variance: of
     the log value, from the requests of this launch alone; NaN where it is not known, as of a
-    throughput.
+    throughput. A throughput has no row where a rate or a trace sets the pace: it is the pace, and
+    says nothing of the server.
     """
     ok = table[table["status"] == "ok"]
     ok = ok.assign(device=ok.get("device"))
+    is_paced = [wording.is_paced(row) for row in records_of(ok[["load_point", *_PACE]])]
+    judged = {"lower": ok.index, "higher": ok.index[~np.array(is_paced, dtype=bool)]}
     about = ["variant", "repeat", "order", "started_at", "session", "device", "measurement"]
     kept = ok[[*about, *PLACE[:2], "completed_requests"]]
-    parts = [kept.assign(metric=name, value=numbers(ok[name])) for name in metrics]
+    parts = [
+        kept.loc[at].assign(metric=name, value=numbers(ok.loc[at, name]))
+        for name in metrics
+        for at in [judged[METRIC[name].better or "lower"]]
+    ]
     long = pd.concat(parts, ignore_index=True)
     long = long[long["value"].between(0, np.inf, inclusive="neither")].reset_index(drop=True)
     long["log_value"] = np.log(long["value"])

@@ -1,6 +1,7 @@
 """How many repeats it takes to decide a comparison, and what the repeats at hand can tell apart."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -66,9 +67,35 @@ def further_repeats(variant: Group, base: Group, margin: float, comparisons: int
         (variant.total_variance + base.total_variance) / 2,
         margin,
         comparisons,
-        degrees=measured.degrees / (at_hand - 1),
+        degrees=measured.degrees / np.maximum(at_hand - 1, 1),
     )
     return np.asarray(np.maximum(np.maximum(needed, FEWEST) - at_hand, 1))
+
+
+def further_of_few(variant: Group, base: Group, margin: float, comparisons: int) -> Floats:
+    """Return what `further_repeats` does where a side has one launch, which tells no spread.
+
+    That side is taken to vary as the other does. Where both have one it is the fewest that decide
+    at all; NaN where a side has none.
+    """
+    at_hand = np.minimum(variant.launches, np.nan_to_num(base.launches))
+    fewest = np.where(at_hand > 0, np.maximum(FEWEST - at_hand, 1), np.nan)
+    if np.isnan(np.fmax(variant.variance, base.variance)).all():
+        return fewest
+    variant, base = _as_spread(variant, base), _as_spread(base, variant)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        further = further_repeats(variant, base, margin, comparisons)
+    return np.where(np.isnan(variant.variance), fewest, further)
+
+
+def _as_spread(one: Group, other: Group) -> Group:
+    """Take launches whose spread is not known to vary as the others do."""
+    absent = np.isnan(one.variance)
+    return replace(
+        one,
+        variance=np.where(absent, other.variance, one.variance),
+        degrees=np.where(absent, other.degrees, one.degrees),
+    )
 
 
 def repeats_to_decide(

@@ -13,7 +13,7 @@ import pandas as pd
 
 from servetune.analysis.differences import CONFIDENCE, difference, holm, three_sided
 from servetune.analysis.launches import PLACE, as_group, pool_launches
-from servetune.analysis.planning import further_repeats
+from servetune.analysis.planning import further_of_few, further_repeats
 from servetune.analysis.spread import can_decide
 from servetune.metrics import METRIC
 from servetune.tables.frames import records_of
@@ -35,9 +35,9 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         its own interval at 95 % (`ratio_low`, `ratio_high`). `p_value` is of the claim that fits
         best, corrected for all comparisons of the table (Holm). `verdict` is `none` where there
         are too few launches, and `reason` says why. `further_repeats` would decide an undecided
-        comparison with a probability of 90 %: it is infinite if no reasonable number
-        does, or if the launches so far do not tell. `is_blocked` tells where launches were compared
-        within their rounds, as the machine drifted.
+        comparison, or one without a verdict, with a probability of 90 %: it is infinite if no
+        reasonable number does, and NaN where a side has no launch. `is_blocked` tells where
+        launches were compared within their rounds, as the machine drifted.
     """
     groups = pool_launches(values)
     pairs = groups[groups["variant"] != baseline].merge(
@@ -46,7 +46,7 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         how="left",
         suffixes=("", "_base"),
     )
-    return _judge_pairs(pairs, list(pairs["variant"]), f"the baseline {baseline}", equivalence)
+    return _judge_pairs(pairs, f"the baseline {baseline}", equivalence)
 
 
 def judge_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float) -> pd.DataFrame:
@@ -65,12 +65,10 @@ def judge_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float
     is_base = groups["variant"].str.endswith(_AT_BASE)
     of_base = groups[is_base].assign(variant=groups["variant"].str.removesuffix(_AT_BASE))
     pairs = groups[~is_base].merge(of_base, on=["variant", *PLACE], suffixes=("", "_base"))
-    return _judge_pairs(pairs, ["this revision"] * len(pairs), "the base", equivalence)
+    return _judge_pairs(pairs, "the base", equivalence)
 
 
-def _judge_pairs(
-    pairs: pd.DataFrame, names: list[str], base_name: str, equivalence: float
-) -> pd.DataFrame:
+def _judge_pairs(pairs: pd.DataFrame, base_name: str, equivalence: float) -> pd.DataFrame:
     """Judge groups of launches side by side, those of the baseline with the suffix `_base`."""
     variant, base = as_group(pairs), as_group(pairs, "_base")
     have_met = (pairs["group"] == pairs["group_base"]).to_numpy()
@@ -97,32 +95,33 @@ def _judge_pairs(
         further_repeats=np.nan,
         is_blocked=pairs["is_blocked"],
     )
-    undecided = table["verdict"] == "undecided"
-    if undecided.any():
-        comparisons = int(table["p_value"].count())
-        variant, base = (
-            as_group(pairs[undecided], side, "planned_variance") for side in ("", "_base")
-        )
-        further = further_repeats(variant, base, margin, comparisons)
-        table.loc[undecided, "further_repeats"] = further
+    judged = int(table["p_value"].count())
+    for verdict, further, comparisons in (
+        ("undecided", further_repeats, judged),
+        ("none", further_of_few, len(table)),
+    ):
+        which = table["verdict"] == verdict
+        if which.any():
+            variant, base = (
+                as_group(pairs[which], side, "planned_variance") for side in ("", "_base")
+            )
+            table.loc[which, "further_repeats"] = further(variant, base, margin, comparisons)
     table["reason"] = [
-        _reason(row, name, base_name) if row["verdict"] == "none" else None
-        for row, name in zip(records_of(table), names, strict=True)
+        _reason(row, base_name) if row["verdict"] == "none" else None for row in records_of(table)
     ]
     return table
 
 
-def _reason(row: dict[str, Any], name: str, base_name: str) -> str:
+def _reason(row: dict[str, Any], base_name: str) -> str:
     if row["baseline_launches"] == 0:
         return f"{base_name} has no ok measurement of {row['metric']} at this load point"
-    launches = ((name, row["launches"]), (base_name, row["baseline_launches"]))
-    few = [f"{who} has one" for who, count in launches if count < 2]
-    if not few:
+    if row["launches"] > 1 and row["baseline_launches"] > 1:
         return (
-            f"{name} and {base_name} ran on different GPUs, or one of them on a single one, so that"
-            " a difference may be that of the GPUs; more repeats are dealt to all of them"
+            f"it and {base_name} ran on different GPUs, or one of them on a single one, so that a"
+            " difference may be that of the GPUs; more repeats are dealt to all of them"
         )
+    of_base = f"; {base_name} has one" if row["baseline_launches"] == 1 else ""
     return (
         "an interval takes at least two ok repeats of each, as one launch does not tell how much"
-        f" launches vary; {' and '.join(few)}"
+        f" launches vary{of_base}"
     )

@@ -12,6 +12,7 @@ from servetune.tables.frames import PENDING, known
 
 NONE = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
+MINUS = "\N{MINUS SIGN}"
 NBSP = "\N{NO-BREAK SPACE}"
 
 
@@ -35,6 +36,19 @@ def ratio(value: Any, digits: int = 2) -> str:
         return NONE
     is_short = value < 10 - 0.5 / 10**digits
     return f"{value:.{digits}f}{TIMES}" if is_short else f"{number(value)}{TIMES}"
+
+
+def change(value: Any) -> str:
+    """Write a ratio as a person says it: +38 %, -4.5 %, and 3.2 times from 2 on."""
+    value = known(value)
+    if value is None:
+        return NONE
+    if value >= 2:
+        return ratio(value, digits=1)
+    percents = 100 * (value - 1)
+    digits = 0 if abs(percents) >= 9.95 else 1
+    text = f"{percents:+.{digits}f}{NBSP}%".replace("-", MINUS)
+    return text.replace("+0.0", "0").replace(f"{MINUS}0.0", "0")
 
 
 def percent(value: Any) -> str:
@@ -108,7 +122,7 @@ def place_of(row: dict[str, Any]) -> tuple[str, str]:
 
 def is_batch(row: dict[str, Any]) -> bool:
     """Tell whether a load point sends all of its requests at once: it has no rate to draw."""
-    rate = known(row["rate_rps"])
+    rate = known(row.get("rate_rps"))
     return rate is not None and math.isinf(rate)
 
 
@@ -116,6 +130,11 @@ def is_closed_loop(row: dict[str, Any]) -> bool:
     """Tell whether clients send again once they are answered, and nothing else sets the pace."""
     concurrency, rate = known(row.get("concurrency")), known(row.get("rate_rps"))
     return concurrency is not None and rate is None and "t" not in row["load_point"]
+
+
+def is_paced(row: dict[str, Any]) -> bool:
+    """Tell whether a rate or a trace sets the pace: the throughput is then that of the pace."""
+    return not is_closed_loop(row) and not is_batch(row)
 
 
 def where_of(row: dict[str, Any]) -> str:

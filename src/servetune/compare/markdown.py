@@ -11,10 +11,11 @@ from servetune.compare.comparison import Comparison, Row
 from servetune.compare.sides import Side
 from servetune.metrics import JUDGED, METRIC
 from servetune.report.capacity.words import Found
-from servetune.report.gfm import bullets, details, pipe_table, text
+from servetune.report.gfm import bullets, details, escaped, pipe_table, text
 from servetune.report.quality import words as quality
+from servetune.report.table import Table
 from servetune.report.throughput import with_ends
-from servetune.report.verdicts import resolved, unseen, verdict_cell
+from servetune.report.verdicts import POWERED, power_table, unseen, verdict_cell
 from servetune.tables.frames import known, records_of
 
 MOST_RESOLVED = 25
@@ -127,17 +128,22 @@ def _metrics(comparison: Comparison) -> str:
     shown += f"\n\n{wording.plural(left, 'more row')} not shown." if left else ""
     if comparison.verdicts.empty:
         return shown
-    remarks = [resolved(comparison.resolution), unseen(comparison.verdicts)]
-    return "\n\n".join([shown, *(text(remark) for remark in remarks if remark)])
+    power = power_table(comparison.resolution)
+    powered = [_plain(power), text(POWERED)] if power else []
+    return "\n\n".join(filter(None, [shown, *powered, text(unseen(comparison.verdicts))]))
+
+
+def _plain(table: Table) -> str:
+    """Write a table of plain cells."""
+    cells = [[escaped(str(cell)) for cell in row] for row in table.rows]
+    return pipe_table(list(table.heads), cells, numeric_from=len(table.texts))
 
 
 def _row_cells(row: Row) -> list[str]:
     if row.note is not None and not row.verdicts:
         values = [_values(row, metric) for metric in JUDGED]
         return [f"{value}; {text(row.note)}" if value else text(row.note) for value in values]
-    return [
-        f"{_values(row, metric)}: {verdict_cell(row.verdicts.get(metric))}" for metric in JUDGED
-    ]
+    return [f"{_values(row, metric)}: {verdict_cell(row.verdicts, metric)}" for metric in JUDGED]
 
 
 def _values(row: Row, metric: str) -> str:

@@ -4,7 +4,6 @@ from servetune.errors import reason_of
 from servetune.report.gfm import text
 from servetune.report.lacks import lack
 from servetune.report.measured import Measured
-from servetune.report.notes import notes
 from servetune.report.section import Fit, Section, sections
 
 LIMIT = 60_000
@@ -27,7 +26,6 @@ def _document(measured: Measured, made: list[Section], fit: Fit) -> str:
     blocks = [
         f"## servetune: {text(measured.plan.study)}",
         f"**{text(measured.plan.question)}**",
-        *(f"> {text(note)}" for note in notes(measured)),
         *(_block(measured, section, fit) for section in made),
         None if fit == Fit() else "_Shortened; summary.html holds all._",
     ]

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from servetune.analysis.answer import Decision, decisions
 from servetune.analysis.comparison import compare
 from servetune.analysis.context_growth import Growth, growths
-from servetune.analysis.findings.busy import front_end_limit
+from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
@@ -128,6 +129,16 @@ class Measured:
         return judge_study(self.plan, self.points, self.distributions)
 
     @cached_property
+    def decisions(self) -> list[Decision]:
+        """What is shown at the loads that decide the study."""
+        limits = {
+            place_of(case.row): f"the {bound}"
+            for case in self.loaded
+            if (bound := load_bound(case)) in BEFORE_ENGINE
+        }
+        return decisions(self.plan, self.comparison, self.judgement, limits)
+
+    @cached_property
     def speculating(self) -> pd.DataFrame:
         """The ok measurements of variants that speculate."""
         ok = self.points[self.points["status"] == "ok"]
@@ -161,7 +172,7 @@ class Measured:
     @cached_property
     def behind_front_end(self) -> dict[tuple[str, str], list[str]]:
         """The variants that the front end limits, by load point."""
-        limited = [case.row for case in self.loaded if front_end_limit(case)]
+        limited = [c.row for c in self.loaded if load_bound(c) is Bound.FRONT_END]
         return {
             place: list(dict.fromkeys(row["variant"] for row in rows))
             for place, rows in grouped(limited, place_of).items()

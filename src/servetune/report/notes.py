@@ -9,7 +9,6 @@ from servetune.report import choices, provenance, throughput, verdicts
 from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, FRONT_END
 from servetune.report.measured import Measured
-from servetune.report.quality.words import warnings
 from servetune.report.validity import words as validity
 from servetune.tables.frames import grouped
 
@@ -18,7 +17,6 @@ def notes(measured: Measured) -> list[str]:
     """Say it, a sentence each; one that cannot be said is told at the end."""
     kinds: tuple[Callable[[], Iterable[str]], ...] = (
         lambda: _partial(measured),
-        lambda: warnings(measured.plan, measured.answers),
         lambda: verdicts.cautions(measured.plan, measured.judgement),
         lambda: throughput.cautions(measured.points),
         lambda: [DUMMY] if measured.dummies else [],

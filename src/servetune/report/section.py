@@ -20,7 +20,8 @@ from servetune.tables.frames import records_of
 PARTS = {
     "Answer": ("answer",),
     "Evidence": (
-        *("findings", "capacity", "quality", "latency", "tradeoff", "batch", "turns", "effects"),
+        *("load_points", "capacity", "quality", "latency", "tradeoff", "batch", "turns"),
+        *("effects", "findings"),
         *("timeline", "roofline", "speculation", "context", "kv_cache", "published"),
         "history",
     ),

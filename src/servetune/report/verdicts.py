@@ -1,6 +1,6 @@
 """Verdicts as a reader sees them, in words and cells."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,19 +9,34 @@ import pandas as pd
 from servetune.analysis.judgement import Judgement
 from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unseen_share
 from servetune.analysis.spread import FEWEST
-from servetune.analysis.wording import NBSP, listed, number, percent, plural, ratio, share, where_of
+from servetune.analysis.wording import (
+    NBSP,
+    NONE,
+    TIMES,
+    change,
+    inside,
+    listed,
+    percent,
+    plural,
+    ratio,
+    share,
+    where_of,
+)
 from servetune.metrics import JUDGED, METRIC
 from servetune.plan.planned import Plan
 from servetune.report.gfm import escaped
+from servetune.report.table import Table
 from servetune.tables.frames import grouped, known, records_of
 
 HEADS = {name: METRIC[name].title for name in JUDGED}
 
 
 def rows(judgement: Judgement) -> list[dict[str, Any]]:
-    """Return a row a (workload, load point, variant), with a verdict by metric in `cells`."""
-    names = ("workload", "load_point", "variant")
-    every = grouped(records_of(judgement.verdicts), lambda row: tuple(row[name] for name in names))
+    """Return a row a (workload, load point, variant) with any verdict: by metric in `cells`."""
+    names, given = ("workload", "load_point", "variant"), judgement.verdicts["verdict"] != "none"
+    every = grouped(
+        records_of(judgement.verdicts[given]), lambda row: tuple(row[name] for name in names)
+    )
     return [
         {**dict(zip(names, key, strict=True)), "cells": {row["metric"]: row for row in same}}
         for key, same in every.items()
@@ -30,20 +45,26 @@ def rows(judgement: Judgement) -> list[dict[str, Any]]:
 
 def interval(row: dict[str, Any]) -> str:
     """Write a ratio with its interval: 0.84 times [0.81, 0.88]."""
-    low, high = known(row["ratio_low"]), known(row["ratio_high"])
+    return interval_of(row["ratio"], known(row["ratio_low"]), known(row["ratio_high"]))
+
+
+def interval_of(value: float | None, low: float | None, high: float | None) -> str:
+    """Write a ratio with the ends of its interval, where it has one."""
     if low is None or high is None:
-        return ratio(row["ratio"])
-    return f"{ratio(row['ratio'])} [{low:.2f}, {high:.2f}]"
+        return ratio(value)
+    return f"{ratio(value)} [{ratio(low).rstrip(TIMES)}, {ratio(high).rstrip(TIMES)}]"
 
 
 def wanting(row: dict[str, Any]) -> str:
     """Say what would decide an undecided comparison; nothing of the others."""
-    if row["verdict"] != "undecided":
-        return ""
-    more = row["further_repeats"]
-    if np.isinf(more):
-        return f"more than {MOST} repeats would be needed"
-    return f"{plural(int(more), 'more repeat')} would decide"
+    return further(row["further_repeats"]) if row["verdict"] == "undecided" else ""
+
+
+def further(launches: float) -> str:
+    """Say how many launches more would decide: about 9 more launches."""
+    if np.isinf(launches):
+        return f"more than {MOST} launches"
+    return f"about {launches:.0f} more launch{'' if launches == 1 else 'es'}"
 
 
 def method(plan: Plan, judgement: Judgement) -> str:
@@ -55,17 +76,19 @@ def method(plan: Plan, judgement: Judgement) -> str:
         )
     count = int(judgement.verdicts["p_value"].count())
     few = (
-        f" With fewer than {FEWEST} repeats there is one only where the other variants tell well"
-        " how much launches vary."
+        f" With fewer than {FEWEST} repeats there is a verdict only where the other variants tell"
+        " well how much launches vary."
         if plan.repeats < FEWEST
         else ""
     )
     return (
-        f"A verdict is proven at the 95{NBSP}% level, over {plural(count, 'comparison')} together,"
-        f" against a smallest difference of interest of {share(plan.equivalence)}: faster and"
-        " slower are beyond it, indistinguishable is within it. Ratios are of geometric means,"
-        f" each with its own 95{NBSP}% interval, which spans launches and their requests. How much"
-        f" launches vary is told by all variants, unless one varies more.{few}{_blocks(judgement)}"
+        f"Faster and slower are proven beyond a difference of {share(plan.equivalence)},"
+        f" indistinguishable within it: at the 95{NBSP}% level, over"
+        f" {plural(count, 'comparison')} together. Beside each is the ratio of geometric means with"
+        f" its own 95{NBSP}% interval, over launches and their requests. All variants together tell"
+        f" how much launches vary, unless one varies more.{few} Throughput at a rate or in a trace"
+        " is the pace, and has no verdict."
+        f"{_blocks(judgement)}"
     )
 
 
@@ -111,27 +134,42 @@ def _under_drift(judgement: Judgement, metric: str) -> str:
 
 def checked(judgement: Judgement) -> str:
     """Say what the check for drift saw, where it had enough sessions and saw nothing."""
-    tested = [HEADS[r["metric"]] for r in records_of(judgement.drift) if known(r["p_value"])]
+    tested = [
+        inside(HEADS[r["metric"]]) for r in records_of(judgement.drift) if known(r["p_value"])
+    ]
     if not tested or judgement.drift["has_drifted"].any():
         return ""
     return f"No drift over the order of sessions in {listed(tested)}."
 
 
-def resolved(resolution: pd.DataFrame) -> str:
-    """Say how much launches vary, and what difference that lets so many repeats call."""
+def power_table(resolution: pd.DataFrame) -> Table | None:
+    """Show what the launches at hand can tell apart, a row a metric; None without repeats."""
     rows = records_of(resolution)
     if not rows:
-        return ""
-    vary = listed(f"{share(row['spread_ratio'])} in {HEADS[row['metric']]}" for row in rows)
-    smallest = listed(_smallest(row["smallest_difference"]) for row in rows)
-    needed = [row["repeats_for_difference"] for row in rows]
-    wanted = listed(f"more than {MOST_TOLD:,}" if np.isinf(n) else f"{n:,.0f}" for n in needed)
-    return (
-        f"Launches of one variant vary by {vary} (standard deviation). With"
-        f" {plural(rows[0]['repeats'], 'repeat')} what truly differs by {smallest} would be called"
-        f" with a probability of {share(POWER)}; what differs by {share(DIFFERENCE)} takes {wanted}"
-        " repeats."
+        return None
+    launches = f"{rows[0]['repeats']:.0f} launches"
+    heads = (
+        *("Metric", "Launches vary by", f"Detectable with {launches}"),
+        f"Launches for {share(DIFFERENCE)}",
     )
+    cells = [
+        [
+            HEADS[row["metric"]],
+            share(row["spread_ratio"]),
+            _smallest(row["smallest_difference"]),
+            _needed(row["repeats_for_difference"]),
+        ]
+        for row in rows
+    ]
+    return Table("What the launches can show", heads, cells, texts=heads[:1])
+
+
+POWERED = (
+    "Launches vary by a standard deviation. Detectable is the smallest true difference that gets a"
+    f" verdict with a probability of {share(POWER)}, and the last column how many launches of each"
+    f" variant a true difference of {share(DIFFERENCE)} takes."
+)
+"""What the columns of the table mean."""
 
 
 def unseen(verdicts: pd.DataFrame) -> str:
@@ -141,27 +179,29 @@ def unseen(verdicts: pd.DataFrame) -> str:
         return ""
     count = int(launches.to_numpy().min())
     return (
-        f"A launch that is slow now and then can go unseen: {count} launches miss one in"
-        f" ten with a probability of {percent(0.9**count)}, and, if all are alike, leave possible"
-        f" that up to {percent(unseen_share(count))} of launches differ (95{NBSP}% confidence)."
+        f"If one launch in ten is slow, {count} launches all miss it with a probability of"
+        f" {percent(0.9**count)}; if {count} are alike, up to {percent(unseen_share(count))} of"
+        f" launches may still differ (95{NBSP}% confidence)."
     )
 
 
+def _needed(launches: float) -> str:
+    return f"more than {MOST_TOLD:,}" if np.isinf(launches) else f"{launches:,.0f}"
+
+
 def _smallest(difference: float) -> str:
-    if np.isinf(difference):
-        return "no size"
     # Beyond a doubling a percentage is hard to picture.
-    return share(difference) if difference < 1 else f"a factor of {number(1 + difference)}"
+    return "none" if np.isinf(difference) else change(1 + difference).lstrip("+")
 
 
 def without(judgement: Judgement) -> list[str]:
-    """Say why comparisons have no verdict, each reason once."""
+    """Say why comparisons have no verdict, each reason once with the variants and load points."""
     rows = records_of(judgement.verdicts)
     every = {where_of(row) for row in rows}
 
     def places(absent: list[dict[str, Any]]) -> str:
-        where = [where_of(row) for row in absent]
-        if len(every) > 1 and set(where) == every:
+        where = dict.fromkeys(where_of(row) for row in absent)
+        if len(every) > 1 and where.keys() == every:
             return "every load point"
         return _few(where)
 
@@ -170,10 +210,11 @@ def without(judgement: Judgement) -> list[str]:
         lambda row: row["reason"].replace(f" of {row['metric']}", ""),
     )
     return [
-        f"No verdict on {_few(f'{variant} at {places(same)}' for variant, same in of.items())}:"
-        f" {why}."
+        f"No verdict on {_few(variant for variant, _ in of)} at {at}: {why}."
         for why, absent in reasons.items()
-        for of in [grouped(absent, lambda row: row["variant"])]
+        for at, of in grouped(
+            grouped(absent, lambda row: row["variant"]).items(), lambda pair: places(pair[1])
+        ).items()
     ]
 
 
@@ -184,10 +225,16 @@ def _few(names: Iterable[str]) -> str:
     return listed([*different[:6], *more])
 
 
-def verdict_cell(row: dict[str, Any] | None) -> str:
-    """Write a verdict as Markdown, with its ratio and interval, and what would decide it."""
+def verdict_cell(cells: Mapping[str, dict[str, Any]], metric: str) -> str:
+    """Write one of a load point's verdicts as Markdown, with its ratio and what would decide it."""
+    row = cells.get(metric)
     if row is None:
-        return "no ok measurement"
+        return absent(cells)
     word = "no verdict" if row["verdict"] == "none" else f"**{row['verdict']}**"
     more = f"; {told}" if (told := wanting(row)) else ""
     return f"{word} {escaped(interval(row))}{more}"
+
+
+def absent(cells: Mapping[str, dict[str, Any]]) -> str:
+    """Write the verdict that a metric has not: a throughput has none where it is the pace."""
+    return NONE if cells else "no ok measurement"

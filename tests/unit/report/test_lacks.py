@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 from servetune.analysis.findings.gather import Case, Finding, all_rules
 from servetune.cli import app
-from servetune.report.answer import charts
+from servetune.report import ratios
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured
-from servetune.report.measurements import section as measurements
 from servetune.report.section import Section, sections
 from servetune.report.terminal import render_terminal
+from servetune.report.validity import section as validity
 from tests.paths import ROOT
 from tests.project import Project
 from tests.report_data import ReportData, make_data
@@ -48,58 +48,60 @@ def test_a_section_that_raises_is_marked_in_its_place_and_all_others_are_whole(
 ) -> None:
     before = {section.anchor: section for section in sections(data)}
     whole = replace(data, lacks=[])
-    monkeypatch.setattr(measurements, "section", raising)
+    monkeypatch.setattr(validity, "section", raising)
     page, markdown = render_html(whole), render_markdown(whole)
     assert anchors(whole) == [*before]
-    assert [s.anchor for s in sections(whole) if not s.is_made] == ["measurements"]
-    assert "The section Measurements could not be made: ZeroDivisionError: planted &lt;b&gt;." in page
-    assert "> The section Measurements could not be made: ZeroDivisionError" in markdown
+    assert [s.anchor for s in sections(whole) if not s.is_made] == ["validity"]
+    assert "Validity could not be made: ZeroDivisionError: planted &lt;b&gt;." in page
+    assert "> The section Validity could not be made: ZeroDivisionError" in markdown
     assert page.count("could not be made") == markdown.count("could not be made") == 1
-    assert whole.lacks == ["The section Measurements could not be made: ZeroDivisionError: planted <b>"]
+    assert whole.lacks == ["The section Validity could not be made: ZeroDivisionError: planted <b>"]
 
 
 def test_a_section_whose_template_or_markdown_raises_is_marked(
     data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def section(measured: Measured) -> Section:
-        return Section("measurements", "Measurements", words=None, markdown=raising)
+        return Section("validity", "Validity", words=None, markdown=raising)
 
-    monkeypatch.setattr(measurements, "section", section)
+    monkeypatch.setattr(validity, "section", section)
     page, markdown = render_html(data), render_markdown(data)
-    assert page.count("The section Measurements could not be made: UndefinedError") == 1
-    assert markdown.count("The section Measurements could not be made: ZeroDivisionError") == 1
+    assert page.count("The section Validity could not be made: UndefinedError") == 1
+    assert markdown.count("The section Validity could not be made: ZeroDivisionError") == 1
     assert len(data.lacks) == 2
 
 
 def test_a_load_point_on_which_a_section_raises_is_left_out_there_alone(
     data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of, make = data.table.iloc[2], measurements.section
+    of, make = data.table.iloc[2], validity.section
 
-    def section(measured: Measured) -> Section:
+    def section(measured: Measured) -> Section | None:
         if of["measurement"] in set(measured.table["measurement"]):
             raising()
         return make(measured)
 
-    monkeypatch.setattr(measurements, "section", section)
+    monkeypatch.setattr(validity, "section", section)
     made = {each.anchor: each for each in sections(data)}
-    assert made["measurements"].is_made
-    assert [anchor for anchor, each in made.items() if each.lacks] == ["measurements"]
-    assert f"of {of['variant']}, repeat {of['repeat']}" in made["measurements"].lacks[0]
+    assert made["validity"].is_made
+    assert [anchor for anchor, each in made.items() if each.lacks] == ["validity"]
+    assert f"of {of['variant']}, repeat {of['repeat']}" in made["validity"].lacks[0]
     assert of["measurement"] in render_html(data)
 
 
 def test_a_chart_that_raises_leaves_its_section_and_the_other_charts(
     data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = set(sections(data)[0].charts)
+    def drawing(of: ReportData) -> list[Section]:
+        return [each for each in sections(of) if each.anchor in ("answer", "load-points")]
+
+    drawn = sum(len(each.drawn) for each in drawing(data))
     whole = replace(data, lacks=[])
-    monkeypatch.setattr(charts, "look", raising)
+    monkeypatch.setattr(ratios, "look", raising)
     page = render_html(whole)
-    answer = sections(whole)[0]
-    assert answer.is_made
-    assert (answer.drawn, len(answer.marks)) == ({}, len(drawn))
-    assert page.count("could not be made: ZeroDivisionError") == len(drawn)
+    assert all(each.is_made and not each.drawn for each in drawing(whole))
+    assert sum(len(each.marks) for each in drawing(whole)) == drawn > 0
+    assert page.count("could not be made: ZeroDivisionError") == drawn
     assert 'data-chart="tradeoff-ttft"' in page
 
 
@@ -147,7 +149,8 @@ def test_a_report_that_is_not_whole_is_told_at_the_end_of_a_run(
     monkeypatch.chdir(project.root)
     shutil.copytree(ROOT / "results" / STUDY, project.root / "results" / STUDY)
     (project.root / "params.yaml").write_text(f"study: {STUDY}\nvariants: all\nseed: 0\n")
-    monkeypatch.setattr(measurements, "section", raising)
+    CliRunner().invoke(app, ["tables"], catch_exceptions=False)
+    monkeypatch.setattr(validity, "section", raising)
     done = CliRunner().invoke(app, ["report"], catch_exceptions=False)
     assert (done.exit_code, done.stderr.count("could not be made")) == (0, 1)
     assert Path("reports/summary.sha256").read_text().count("could not be made") == 1

@@ -5,10 +5,11 @@ import re
 import pytest
 
 from servetune.analysis.judgement import judge_study
-from servetune.report.answer.charts import forest
 from servetune.report.html import render_html
 from servetune.report.latency.section import percentile_table
 from servetune.report.markdown import render_markdown
+from servetune.report.ratios import forest
+from servetune.report.verdicts import power_table
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan, rename_variants
 
 
@@ -17,13 +18,11 @@ def data() -> ReportData:
     return make_data(make_quickstart_plan(repeats=4))
 
 
-def test_the_verdict_table_stands_before_everything_else(data: ReportData) -> None:
-    page, text = render_html(data), render_markdown(data)
-    assert page.index('class="verdicts"') < page.index('class="headline"')
-    assert text.index("| Load point | Variant | Output throughput") < text.index("TTFT p50, ms")
+def test_verdicts_have_their_ratios_and_intervals(data: ReportData) -> None:
+    text = render_markdown(data)
     row = next(line for line in text.splitlines() if line.startswith("| text · c8 | w8a8"))
     assert "**faster** 0." in row and "\\[0." in row
-    assert "over 45 comparisons together" in text
+    assert "over 39 comparisons together" in text, "at a rate throughput is the rate"
 
 
 def test_one_repeat_has_no_verdict_table_and_says_why() -> None:
@@ -34,21 +33,26 @@ def test_one_repeat_has_no_verdict_table_and_says_why() -> None:
         assert "One repeat gives no verdict" in rendered
 
 
-def test_what_the_repeats_can_call_is_said_in_every_report(data: ReportData) -> None:
-    for report in (render_html(data), render_markdown(data).replace("\\", "")):
-        rendered = report.replace("\N{NO-BREAK SPACE}", " ")
-        (told,) = re.findall(r"Launches of one variant vary by [^;]*; [^.]* repeats\.", rendered)
-        assert "With 4 repeats what truly differs by" in told
-        assert "what differs by 10 % takes" in told
-    assert "Launches of one variant" not in render_html(make_data())
+def test_what_the_repeats_can_call_is_a_row_a_metric(data: ReportData) -> None:
+    table = power_table(data.judgement.resolution)
+    assert table is not None
+    assert table.heads == (
+        *("Metric", "Launches vary by", "Detectable with 4 launches"),
+        "Launches for 10\N{NO-BREAK SPACE}%",
+    )
+    assert [row[0] for row in table.rows] == ["Output throughput", "TTFT p50", "TPOT p50"]
+    assert all(float(str(row[3])) > 4 for row in table.rows)
+    for report in (render_html(data), render_markdown(data)):
+        assert all(str(cell) in report for row in table.rows for cell in row)
+    assert power_table(make_data().judgement.resolution) is None
 
 
 def test_the_report_says_how_rare_a_slow_launch_may_be_to_go_unseen(data: ReportData) -> None:
     text = render_markdown(data).replace("\\", "").replace("\N{NO-BREAK SPACE}", " ")
     # 4 launches: 0.9^4, and 1 - 0.05^(1/4).
-    (told,) = re.findall(r"4 launches miss one in ten .*", text)
+    (told,) = re.findall(r"If one launch in ten is slow, .*", text)
     assert "66 %" in told and "53 %" in told
-    assert "miss one in ten" not in render_markdown(make_data())
+    assert "one launch in ten" not in render_markdown(make_data())
 
 
 def test_the_forest_shows_every_interval_and_every_run(data: ReportData) -> None:
@@ -92,8 +96,7 @@ def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do() ->
     failed = {f"w8a8-{load}-r{r}": "died" for load in ("text-c8",) for r in (2, 3)}
     data = make_data(plan, failed=failed)
     text = render_markdown(data)
-    row = next(line for line in text.splitlines() if line.startswith("| text · c8 | w8a8"))
-    assert "no verdict" in row
+    assert not any(line.startswith("| text · c8 | w8a8") for line in text.splitlines())
     assert "No verdict on w8a8 at text · c8: an interval takes at least two ok repeats" in text
     assert any(line.startswith("| text · c8 | fp8-kv | **") for line in text.splitlines())
 

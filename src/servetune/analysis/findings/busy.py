@@ -11,6 +11,10 @@ BUSY_CORE = 0.5
 FULL_KV_CACHE = 0.9
 BUSY_DEVICE = 0.7
 CROWDED = 1.5
+SHORT_OF_KV_CACHE = 0.95
+SOME_WAIT = 0.5
+MUCH_OF_E2E = 0.2
+MANY_TOKENS = 20.0
 
 CLIENT_RULES = {"client-cpu", "client-late", "client-starved"}
 """The rules of validity that say that the client was late or busy."""
@@ -73,6 +77,57 @@ def has_full_kv_cache(case: Case) -> bool:
     """Tell whether the KV cache was full, or requests were preempted."""
     usage = case.value("kv_cache_usage_max_ratio") or 0.0
     return usage >= FULL_KV_CACHE or (case.value("preemptions") or 0) > 0
+
+
+def waits(case: Case) -> bool:
+    """Tell whether requests waited.
+
+    Without telemetry: if half of the first tokens took a large share of their request and much
+    longer than a decode step, which reads prompts too.
+    """
+    if (waiting := case.value("waiting_mean")) is not None:
+        return waiting >= SOME_WAIT
+    if (queue_ms := case.value("queue_time_mean_ms")) is not None:
+        return queue_ms >= MUCH_OF_E2E * (case.value("ttft_p50_ms") or 0)
+    ttft_ms, tpot_ms = case.value("ttft_p50_ms"), case.value("tpot_p50_ms")
+    e2e_ms = case.value("e2e_p50_ms")
+    if not ttft_ms or not tpot_ms:
+        return False
+    if e2e_ms is None:
+        tokens = (case.value("output_tokens") or 0) / (case.value("completed_requests") or 1)
+        e2e_ms = ttft_ms + tpot_ms * max(0.0, tokens - 1)
+    return ttft_ms >= MUCH_OF_E2E * e2e_ms and ttft_ms >= MANY_TOKENS * tpot_ms
+
+
+def lacks_kv_cache(case: Case) -> bool:
+    """Tell whether requests are preempted, or wait for blocks of a full KV cache.
+
+    Where the server told nothing at all, requests that wait although `max_num_seqs` would admit
+    them all are taken to wait for the KV cache, unless drafts fill the tokens of a step.
+    """
+    usage, limit = case.value("kv_cache_usage_max_ratio"), case.value("max_num_seqs")
+    if case.value("preemptions"):
+        return True
+    if usage is not None or case.value("queue_time_mean_ms") is not None:
+        return usage is not None and usage >= SHORT_OF_KV_CACHE and waits(case)
+    concurrency = case.value("concurrency")
+    admits_all = limit is not None and concurrency is not None and concurrency <= limit
+    return admits_all and waits(case) and not case.value("num_speculative_tokens")
+
+
+def fills_batch(case: Case) -> bool:
+    """Tell whether requests wait for `max_num_seqs` while the KV cache has room."""
+    return waits(case) and has_full_batch(case) and not has_full_kv_cache(case)
+
+
+def fills_token_budget(case: Case) -> bool:
+    """Tell whether requests wait as the tokens of a step, drafts included, are as many as fit."""
+    budget, drafted = case.value("max_num_batched_tokens"), case.value("num_speculative_tokens")
+    if not budget or not drafted or not waits(case):
+        return False
+    wanted = min(case.value("max_num_seqs") or 0, case.value("concurrency") or 0)
+    running, of_each = case.value("running_max"), 1 + drafted
+    return wanted * of_each >= budget and (not running or running * of_each >= NEARLY * budget)
 
 
 def busy_engine(case: Case) -> tuple[str, str] | None:

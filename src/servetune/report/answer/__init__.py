@@ -1,1 +1,1 @@
-"""The answer: verdicts, what is highest and lowest, and the table of variants."""
+"""The answer: what is proven where the study is decided, and one row a variant."""

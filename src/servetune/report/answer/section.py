@@ -1,153 +1,84 @@
-"""The answer: capacities, verdicts, what is highest and lowest, and the table of variants."""
+"""The answer: what is proven where the study is decided, one row a variant, and its chart."""
 
-from typing import Any
+from dataclasses import dataclass
 
-from servetune.analysis.wording import NONE, load_of, number, place_of, state, valued, where_of
-from servetune.metrics import COMPARED, DRAWN, Metric
-from servetune.report import verdicts
-from servetune.report.answer.charts import forest, ratios
-from servetune.report.answer.words import by_variant, headline
-from servetune.report.capacity.words import sentences
-from servetune.report.gfm import bullets, left, pipe_table, table_of, text
-from servetune.report.grammar import Spec
-from servetune.report.marks import at_front_end, marked
+from servetune.analysis.wording import NONE, state
+from servetune.report.answer.words import Cell, Grid, grid, reasons, sentences
+from servetune.report.capacity.words import sentences as capacities
+from servetune.report.gfm import bullets, escaped, pipe_table, text
+from servetune.report.marks import marked
 from servetune.report.measured import Measured
 from servetune.report.notes import notes
-from servetune.report.section import Fit, Section
-from servetune.report.table import Table
-from servetune.tables.frames import broken, grouped, known
+from servetune.report.quality.words import warnings
+from servetune.report.ratios import gains
+from servetune.report.section import Section
+from servetune.tables.frames import broken
 
-EXPLAINED = (
-    "USD/1M: per million tokens generated, and per million of input and output; USD/1k: per"
-    " thousand requests; at"
-)
+NOTHING = "No measurement is ok, so there is no answer yet."
 
 
+@dataclass(frozen=True)
 class Answer:
     """What the template and the Markdown take.
 
-    `groups` holds the rows of the comparison by load point; `idle_power_w` is of a server without
-    load, by variant.
+    `said` holds what is shown with the loads where it is, `capacities` the capacity within each
+    SLO. `warnings` of poor quality come before any speed, `notes` after the numbers.
     """
 
-    heads, columns, explained = verdicts.HEADS, COMPARED, EXPLAINED
-
-    def __init__(self, measured: Measured) -> None:
-        plan, judgement, table = measured.plan, measured.judgement, measured.table
-        drawn = sorted(DRAWN, key=lambda metric: metric.better != "higher")
-        groups = grouped(measured.compared, place_of)
-        self.notes = notes(measured)
-        self.capacities = sentences(measured.found)
-        self.judged = verdicts.rows(judgement) if judgement.has_intervals else []
-        self.method = verdicts.method(plan, judgement) if groups else ""
-        self.remarks = [
-            verdicts.checked(judgement),
-            verdicts.resolved(judgement.resolution),
-            verdicts.unseen(judgement.verdicts),
-        ]
-        self.without = verdicts.without(judgement) if plan.repeats > 1 else []
-        self.behind_front_end = measured.behind_front_end
-        self.headline = headline(plan, measured.comparison, measured.failing, self.behind_front_end)
-        self.by_variant = by_variant(plan, measured.comparison)
-        self.state = state(table)
-        self.has_problems = bool(len(broken(table)))
-        self.figures = {f"ratio-{metric.name}": metric.title for metric in drawn}
-        self.groups = {
-            f"{at[0]}, {load_of(rows[0])}{self.mark(rows[0])}": rows for at, rows in groups.items()
-        }
-        self.costs = measured.costs
-        self.idle_power_w = {
-            case.row["variant"]: power
-            for case in measured.served
-            if (power := case.value("gpu_power_idle_w")) is not None
-        }
-
-    def mark(self, row: dict[str, Any]) -> str:
-        """Return the mark of a load point that the front end limits."""
-        return at_front_end(row, self.behind_front_end)
+    said: list[tuple[str, str]]
+    capacities: list[tuple[str, str, str]]
+    grid: Grid | None
+    reasons: str
+    state: str
+    has_problems: bool
+    warnings: list[str]
+    notes: list[str]
 
 
 def section(measured: Measured) -> Section:
     """Make the section."""
-    words, compared = Answer(measured), _comparison(measured)
-    charts = {f"ratio-{metric.name}": _ratios(measured, metric) for metric in DRAWN}
-    return Section(
-        "answer", "Answer", words, charts, lambda fit: _markdown(measured, words, compared, fit)
+    words = Answer(
+        said=sentences(measured),
+        capacities=capacities(measured.found),
+        grid=grid(measured),
+        reasons=reasons(measured),
+        state=state(measured.table),
+        has_problems=bool(len(broken(measured.table))),
+        warnings=warnings(measured.plan, measured.answers),
+        notes=notes(measured),
     )
+    charts = {"answer": gains(measured.decisions, measured.found, measured.variants)}
+    return Section("answer", "Answer", words, charts, lambda fit: _markdown(measured, words))
 
 
-def _ratios(measured: Measured, metric: Metric) -> Spec | None:
-    """Draw the ratios with their intervals, or without where there are none."""
-    of = measured.variants, metric.name, metric.head or metric.title
-    return forest(measured.judgement, *of) or ratios(measured.comparison, *of)
-
-
-def _markdown(measured: Measured, words: Answer, compared: Table, fit: Fit) -> str:
-    headline = [f"**{text(place)}:** {text(sentence)}" for place, sentence in words.headline]
-    if not headline and not words.capacities:
-        headline = ["No measurement is ok, so there is no answer yet."]
-    capacities = [
-        f"**{text(at)}** ({text(slo)}): {text(said)}" for at, slo, said in words.capacities
-    ]
-    state = [words.state, *([words.method, *words.remarks] if words.groups else [])]
+def _markdown(measured: Measured, words: Answer) -> str:
+    said = [f"**{text(place)}:** {text(sentence)}" for place, sentence in words.said]
+    within = [f"**{text(at)}** ({text(slo)}): {text(it)}" for at, slo, it in words.capacities]
     blocks = [
-        bullets(capacities),
-        _verdicts(measured, words, fit.rows),
-        bullets(headline) if words.headline else "".join(headline),
-        " ".join(text(sentence) for sentence in state if sentence),
-        bullets([text(why) for why in words.without]),
-        table_of(measured, compared, fit.rows, after=_note(measured)) if compared.rows else "",
+        *(f"> {text(warning)}" for warning in words.warnings),
+        bullets([*within, *said]) or NOTHING,
+        _table(measured, words.grid) if words.grid else "",
+        text(f"{words.reasons} {words.state}"),
+        *(f"> {text(note)}" for note in words.notes),
     ]
     return "\n\n".join(block for block in blocks if block)
 
 
-def _verdicts(measured: Measured, words: Answer, most: int | None) -> str:
-    if not words.judged:
-        return ""
-    cells = [
+def _table(measured: Measured, of: Grid) -> str:
+    baseline = measured.plan.baseline
+    rows = [
         [
-            text(where_of(row) + words.mark(row)),
-            text(marked(row["variant"], measured.dummies, measured.failing)),
-            *(verdicts.verdict_cell(row["cells"].get(metric)) for metric in words.heads),
+            text(marked(variant, measured.dummies, measured.failing))
+            + (", baseline" if variant == baseline else ""),
+            *map(_cell, cells),
         ]
-        for row in words.judged[:most]
+        for variant, cells in of.rows.items()
     ]
-    heads = ["Load point", "Variant", *words.heads.values()]
-    return f"{pipe_table(heads, cells, numeric_from=len(heads))}{left(words.judged, cells)}"
+    heads = ["Variant", *map(escaped, of.heads)]
+    return pipe_table(heads, rows, numeric_from=len(heads))
 
 
-def _comparison(measured: Measured) -> Table:
-    """Make the table of each variant at each load point, with ratios to the baseline."""
-    rows, baseline = measured.compared, measured.plan.baseline
-    heads = ["Workload", "Load point", "Variant", "Status", "Requests"]
-    more = dict(measured.costs)
-    if any(known(row["acceptance_length"]) is not None for row in rows):
-        more = {"acceptance_length": "Acceptance length", **more}
-    cells = []
-    for row in rows:
-        workload, load_point = place_of(row)
-        name = marked(row["variant"], measured.dummies, measured.failing)
-        several = f", {row['ok']} of {row['measurements']}" if row["measurements"] > 1 else ""
-        cells.append(
-            [
-                *(workload, load_point + at_front_end(row, measured.behind_front_end)),
-                f"{name} (baseline)" if row["variant"] == baseline else name,
-                row["status"] + several,
-                f"{row['requests']:,}" if row["ok"] else NONE,
-                *(valued(row, metric.name, baseline) for metric in COMPARED),
-                *(number(row[column]) for column in more),
-            ]
-        )
-    columns = [*heads, *(metric.column for metric in COMPARED), *more.values()]
-    return Table("Comparison of variants", columns, cells, texts=heads[:4])
-
-
-def _note(measured: Measured) -> str:
-    """Explain the ratios and the costs of the comparison."""
-    note = (
-        f"In brackets: ratio to {text(measured.plan.baseline)} at the same load point"
-        " (of a latency lower is better, of a throughput higher)."
-    )
-    price = measured.plan.price_usd_per_hour
-    costs = f" {EXPLAINED} {number(price)} USD an hour." if measured.costs and price else ""
-    return note + costs
+def _cell(cell: Cell) -> str:
+    verdict = cell.verdict if cell.is_open or not cell.verdict else f"**{cell.verdict}**"
+    said = " ".join(filter(None, (verdict, escaped(cell.figure))))
+    return "; ".join(filter(None, (said, escaped(cell.remark)))) or NONE

@@ -1,106 +1,239 @@
-"""The answer in a few sentences, derived from the comparison.
+"""The answer in a few sentences, and one row a variant.
 
-Sentences describe what was measured. They call nothing faster or slower: that takes an interval.
+A variant is called faster, slower or the fastest only where that is proven.
 """
 
-from collections.abc import Collection
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-import pandas as pd
-
-from servetune.analysis.wording import (
-    first_sentence,
-    inside,
-    listed,
-    load_of,
-    number,
-    plural,
-    ratio,
-    span,
-    text_of,
-)
-from servetune.metrics import JUDGED, METRIC, Metric
-from servetune.plan.planned import Plan
+from servetune.analysis.answer import NOT_SHOWN, Decision, Outcome
+from servetune.analysis.spread import FEWEST
+from servetune.analysis.wording import change, inside, listed, number, place_of, span, text_of
+from servetune.metrics import COSTS
+from servetune.report.capacity.words import Found
 from servetune.report.marks import at_front_end
-from servetune.tables.frames import grouped, known, numbers, records_of
+from servetune.report.measured import Measured
+from servetune.report.quality.words import absent, estimate
+from servetune.report.verdicts import further, interval_of
+from servetune.tables.frames import grouped, records_of
 
-LIGHTEST = METRIC["tpot_p50_ms"], "lowest median TPOT"
-HEAVIEST = METRIC["output_throughput_tok_s"], "highest output throughput"
-"""What is said of the lightest and of the heaviest load of a workload, and in which words."""
-
-
-def headline(
-    plan: Plan,
-    comparison: pd.DataFrame,
-    failing: dict[str, str],
-    behind_front_end: Collection[tuple[str, str]],
-) -> list[tuple[str, str]]:
-    """Say which variant had the best numbers under the lightest and the heaviest load.
-
-    `failing` says of a variant which bounds of quality it fails, and the load points
-    `behind_front_end` get a mark. Returns the place (workload and load) and what was measured
-    there, for each workload.
-    """
-    sentences = []
-    for rows in grouped(records_of(comparison), lambda row: row["workload"]).values():
-        loads = grouped(rows, lambda row: row["load_point"]).values()
-        measured = [here for here in loads if any(row["ok"] for row in here)]
-        if len(measured) > 1:
-            sentences.append(_best(plan, measured[0], *LIGHTEST, failing, behind_front_end))
-        if measured:
-            sentences.append(_best(plan, measured[-1], *HEAVIEST, failing, behind_front_end))
-    return [sentence for sentence in sentences if sentence]
+ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
 
 
-def _best(
-    plan: Plan,
-    rows: list[dict[str, Any]],
-    metric: Metric,
-    words: str,
-    failing: dict[str, str],
-    behind_front_end: Collection[tuple[str, str]],
-) -> tuple[str, str] | None:
-    measured = [row for row in rows if known(row[metric.name]) is not None]
-    if not measured:
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the answer: a verdict or none, a number with its interval, and a remark."""
+
+    verdict: str = ""
+    figure: str = ""
+    remark: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is proven."""
+        return self.verdict.endswith((NOT_SHOWN, "undecided", "no ok measurement"))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The answer as a table: heads, and the cells of each variant, the baseline first."""
+
+    heads: list[str]
+    rows: dict[str, list[Cell]]
+
+
+def sentences(measured: Measured) -> list[tuple[str, str]]:
+    """Say what is shown at the loads that decide: where, with the metrics, and what."""
+    said = grouped(measured.decisions, lambda decision: _said(measured, decision))
+    if len(said) == 1 and len(measured.decisions) > 1:
+        return [("Everywhere", sentence) for sentence in said]
+    return [(_places(measured, same), sentence) for sentence, same in said.items()]
+
+
+def _places(measured: Measured, decisions: list[Decision]) -> str:
+    places = grouped(decisions, lambda decision: _place(measured, decision))
+    return "; ".join(
+        f"{place} ({listed(inside(each.metric.title) for each in here)})"
+        for place, here in places.items()
+    )
+
+
+def reasons(measured: Measured) -> str:
+    """Say why these loads decide, and by these metrics."""
+    whys = list(dict.fromkeys(decision.reason for decision in measured.decisions))
+    decided = f"What decides: {'; '.join(whys)}." if whys else ""
+    if not measured.found or measured.plan.repeats > 1:
+        return decided
+    return f"{decided} A capacity is of one launch, and its interval of that launch alone.".lstrip()
+
+
+def _place(measured: Measured, decision: Decision) -> str:
+    return f"{decision.place}{at_front_end(decision.row, measured.behind_front_end)}"
+
+
+def _said(measured: Measured, decision: Decision) -> str:
+    others, base = len(decision.outcomes) - 1, decision.outcomes.get(decision.baseline)
+    if base and not others:
+        return f"{decision.baseline} alone was measured, so nothing is compared."
+    if base is None or base.value is None:
+        return f"The baseline {decision.baseline} has no ok measurement, so nothing is compared."
+    few = [each for each in decision.having(NOT_SHOWN).values() if _is_few(each)]
+    if len(few) == others:
+        return (
+            "No winner is shown: one launch of each does not tell how much launches vary. A verdict"
+            f" takes {FEWEST} or more (repeats: {FEWEST})."
+        )
+    return " ".join([*_proven(decision), *_poor(measured, decision), *_open(decision)])
+
+
+def _proven(decision: Decision) -> Iterator[str]:
+    baseline, fastest = decision.baseline, decision.fastest
+    faster, slower, same = map(decision.having, ("faster", "slower", "indistinguishable"))
+    if fastest == baseline:
+        yield f"{baseline}, the baseline, is the fastest."
+    elif fastest:
+        yield f"{_changed({fastest: faster.pop(fastest)})} is the fastest, against {baseline}."
+    if faster:
+        too = " too" if fastest else ""
+        which = "; which of them is the fastest is not shown" if len(faster) > 1 and not too else ""
+        yield f"{_changed(faster)} {_are(faster)} faster than {baseline}{too}{which}."
+    if slower:
+        yield f"{_changed(slower)} {_are(slower)} slower than {baseline}."
+    if same:
+        yield f"{listed(same)} {_are(same)} indistinguishable from {baseline}."
+
+
+def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
+    for variant in decision.having("faster"):
+        if variant in measured.failing:
+            yield f"But {variant} fails the bounds of quality."
+
+
+def _open(decision: Decision) -> Iterator[str]:
+    outcomes = decision.having(NOT_SHOWN)
+    few = [variant for variant, outcome in outcomes.items() if _is_few(outcome)]
+    more = {variant: each for variant, each in outcomes.items() if variant not in few}
+    if few:
+        yield f"One launch, so not shown: {listed(few)}."
+    if more:
+        said = (f"{variant} ({wanting(outcome)})" for variant, outcome in more.items())
+        yield f"Not shown yet: {listed(said)}."
+    if lacking := decision.having(None):
+        yield f"There is no ok measurement of {listed(lacking)}."
+
+
+def _changed(outcomes: dict[str, Outcome]) -> str:
+    return listed(f"{variant} ({change(each.ratio)})" for variant, each in outcomes.items())
+
+
+def _are(those: Iterable[str]) -> str:
+    return "is" if len(list(those)) == 1 else "are"
+
+
+def _is_few(outcome: Outcome) -> bool:
+    """Tell whether there are too few launches for an interval."""
+    return outcome.low is None
+
+
+def wanting(outcome: Outcome) -> str:
+    """Say how many launches would show what is not shown."""
+    more = outcome.further_launches
+    if not _is_few(outcome) or math.isinf(more):
+        return further(more)
+    launches = outcome.launches + more
+    return (
+        f"takes {FEWEST} or more" if launches <= FEWEST else f"takes about {launches:.0f} launches"
+    )
+
+
+def grid(measured: Measured) -> Grid | None:
+    """Make the answer's table: what decides, capacities, quality and cost; None without any."""
+    columns = [
+        *(_decided(measured, decision) for decision in measured.decisions),
+        *_capacities(measured),
+        *_quality(measured),
+        *_cost(measured),
+    ]
+    if not columns:
         return None
-    pick = min if metric.better == "lower" else max
-    best = pick(measured, key=lambda row: row[metric.name])
-    times = known(best[f"{metric.name}_ratio"])
-    against = "" if times is None else f", {ratio(times)} that of {plan.baseline}"
-    name = best["variant"]
-    if name == plan.baseline:
-        name, against = f"the baseline {name}", ""
-    absent = [row["variant"] for row in rows if not row["ok"]]
-    without = f" (no ok measurement of {listed(absent)})" if absent else ""
-    alone = " (the only one measured)" if len(measured) == 1 and not absent else ""
-    value = f"{number(best[metric.name])} {metric.unit}"
-    poor = f", but {why}" if (why := failing.get(best["variant"])) else ""
-    sentence = f"{name} has the {words}, {value}{against}{alone}{without}{poor}."
-    return f"{best['workload']}, {load_of(best)}{at_front_end(best, behind_front_end)}", sentence
+    heads = [head for head, _ in columns]
+    return Grid(heads, {v: [of.get(v, Cell()) for _, of in columns] for v in measured.variants})
 
 
-def by_variant(plan: Plan, comparison: pd.DataFrame) -> list[tuple[str, str]]:
-    """Say for each variant but the baseline the range of its ratios over the load points.
-
-    Empty if there is no ratio at all.
-    """
-    others = comparison[comparison["variant"] != plan.baseline]
-    if numbers(others["output_throughput_tok_s_ratio"]).isna().all():
-        return []
-    rows = grouped(records_of(others), lambda row: row["variant"])
-    return [(variant, _ranges(rows[variant])) for variant in plan.variants if variant in rows]
+Column = tuple[str, dict[str, Cell]]
+"""A head, and a cell a variant."""
 
 
-def _ranges(rows: list[dict[str, Any]]) -> str:
-    parts = []
-    for metric in JUDGED:
-        values = [v for row in rows if (v := known(row[f"{metric}_ratio"])) is not None]
-        if values:
-            parts.append(f"{inside(METRIC[metric].title)} {span(values)}")
-    if not parts:
-        key = "no_ratio" if any(row["ok"] for row in rows) else "reason"
-        why = dict.fromkeys(first_sentence(text) for row in rows if (text := text_of(row[key])))
-        return f"no ratio: {'; '.join(why) or 'nothing to divide'}."
-    missing = sum(bool(text_of(row["no_ratio"])) for row in rows)
-    left = f"; {missing} of {plural(len(rows), 'load point')} without a ratio" if missing else ""
-    return f"{', '.join(parts)} over {plural(len(rows) - missing, 'load point')}{left}."
+def _decided(measured: Measured, decision: Decision) -> Column:
+    metric = decision.metric
+    head = f"{_place(measured, decision)}: {inside(metric.title)} {ARROWS[metric.better or '']}"
+    return head, {
+        variant: _outcome(decision, variant, outcome)
+        for variant, outcome in decision.outcomes.items()
+    }
+
+
+def _outcome(decision: Decision, variant: str, outcome: Outcome) -> Cell:
+    value = f"{number(outcome.value)} {decision.metric.unit}"
+    if outcome.value is None:
+        return Cell("no ok measurement")
+    if variant == decision.baseline:
+        return Cell(figure=value)
+    if outcome.verdict is None:
+        return Cell(figure=value, remark=f"no ok measurement of {decision.baseline}")
+    shown = interval_of(outcome.ratio, outcome.low, outcome.high)
+    if outcome.verdict != NOT_SHOWN:
+        return Cell(outcome.verdict, shown)
+    launch = "one launch: " if _is_few(outcome) else ""
+    return Cell(f"{launch}{NOT_SHOWN}", shown, wanting(outcome))
+
+
+def _capacities(measured: Measured) -> Iterator[Column]:
+    for place, here in grouped(measured.found, lambda each: each.place).items():
+        found = grouped(here, lambda each: str(each.row["variant"]))
+        head = f"Capacity, {place}, {here[0].unit} {ARROWS['higher']}"
+        yield head, {variant: _capacity(repeats) for variant, repeats in found.items()}
+
+
+def _capacity(repeats: list[Found]) -> Cell:
+    """Write the capacity of a variant; over several searches its range."""
+    answered = [each for each in repeats if not each.has_no_answer]
+    if not answered:
+        return Cell("no answer")
+    first = answered[0]
+    gained = f"{first.gained}, one launch" if first.gain else ""
+    if len(repeats) == 1:
+        ends = "" if first.is_lower_bound else f" [{first.interval.replace(' to ', ', ')}]"
+        return Cell(figure=f"{first.capacity}{ends}", remark=gained)
+    values = [float(each.row["capacity"]) for each in answered]
+    least = "at least " if any(each.is_lower_bound for each in answered) else ""
+    return Cell(figure=f"{least}{span(values, number)}", remark=f"{len(answered)} searches")
+
+
+def _quality(measured: Measured) -> Iterator[Column]:
+    if measured.answers is None or measured.plan.quality is None:
+        return
+    yield (
+        "Perplexity, \N{MULTIPLICATION SIGN} baseline",
+        {
+            row["variant"]: Cell("no answers")
+            if absent(row)
+            else Cell(text_of(row["verdict"]), estimate(row, "perplexity_ratio"))
+            for row in records_of(measured.answers)
+            if row["variant"] != measured.plan.baseline
+        },
+    )
+
+
+def _cost(measured: Measured) -> Iterator[Column]:
+    """Give the first cost that is known, at the first load that decides."""
+    name = next((cost.name for cost in COSTS if cost.name in measured.costs), None)
+    if name is None or not measured.decisions:
+        return
+    decision = measured.decisions[0]
+    here = [row for row in measured.compared if place_of(row) == place_of(decision.row)]
+    yield (
+        f"{measured.costs[name]}, {decision.place}",
+        {row["variant"]: Cell(figure=number(row[name])) for row in here},
+    )

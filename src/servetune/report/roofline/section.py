@@ -4,8 +4,9 @@ import math
 
 import altair as alt
 
+from servetune.analysis.findings.bounds import FAR, NEAR, load_bound, step_bound
 from servetune.analysis.findings.gather import Case
-from servetune.analysis.wording import number, share, where_of
+from servetune.analysis.wording import NONE, number, percent, share, where_of
 from servetune.records.sessions import Ceilings
 from servetune.report.grammar import Spec, data, layered, points, says, short, shown, spec
 from servetune.report.lacks import drawing
@@ -19,7 +20,9 @@ def section(measured: Measured) -> Section | None:
     if not placed:
         return None
     words = {
-        "placed": placed,
+        "placed": [(case, step_bound(case) or NONE, load_bound(case) or NONE) for case in placed],
+        "near": percent(NEAR),
+        "far": percent(FAR),
         "ceilings": _ceilings(measured.loaded),
         "impossible": [
             f"{case.row['variant']} at {where_of(case.row)}"

@@ -1,28 +1,23 @@
 """Rules about what a decode step costs."""
 
-from servetune.analysis.findings.busy import DISTURBING, front_end_limit
+from servetune.analysis.findings.bounds import Bound, load_bound, prefill_share, step_bound
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.roofline.speculation import speculate
 from servetune.analysis.wording import TIMES, ms, proportion
 
-NEAR = 0.6
-FAR = 0.3
-MUCH_PREFILL = 0.3
 FEW_ACCEPTED = 0.3
 
 
 @rule
 def decode_at_the_bandwidth_ceiling(case: Case) -> Finding | None:
-    """Decode moves memory about as fast as the device can: no server argument makes it faster."""
+    """Decode moves memory about as fast as the device can: only fewer bytes a token help."""
     attained, engine = case.attained, case.engine
-    if attained is None or engine is None or not attained.is_possible:
-        return None
-    if attained.decode.bound != "bandwidth" or attained.decode.mbu < NEAR:
+    if attained is None or engine is None or step_bound(case) is not Bound.BANDWIDTH:
         return None
     total, weights = attained.work.bytes, engine.model.linear_bytes
     is_wide = engine.model.compute == "bf16"
     return Finding(
-        title="Decode is bound by memory bandwidth; no server argument will help.",
+        title="Decode is bound by memory bandwidth: a step reads about as fast as the device can.",
         evidence=(
             ("MBU of decode", proportion(attained.decode.mbu)),
             ("median TPOT", ms(case.value("tpot_p50_ms"))),
@@ -44,25 +39,14 @@ def decode_at_the_bandwidth_ceiling(case: Case) -> Finding | None:
 
 @rule
 def decode_far_from_the_ceiling(case: Case) -> Finding | None:
-    """Most of a decode step is neither memory traffic nor arithmetic: the step's own overhead.
-
-    Prompts that share passes share their time, so the share of prefill is at most this. Time that
-    a neighbour or a slow clock took is none of the step's.
-    """
+    """Most of a decode step is neither memory traffic nor arithmetic: the step's own overhead."""
     attained, engine = case.attained, case.engine
-    if attained is None or engine is None or attained.decode.mfu is None:
+    prefill, tpot_ms = prefill_share(case), case.value("tpot_p50_ms")
+    if attained is None or engine is None or prefill is None or not tpot_ms:
         return None
-    if front_end_limit(case) or case.broken & DISTURBING:
+    if step_bound(case) is not Bound.STEP:
         return None
-    prefill_ms, duration_s = case.value("prefill_time_mean_ms"), case.value("duration_s")
-    requests, tpot_ms = case.value("completed_requests"), case.value("tpot_p50_ms")
-    if prefill_ms is None or not duration_s or not requests or not tpot_ms:
-        return None
-    prefill = requests * prefill_ms / 1e3 / duration_s
-    if prefill >= MUCH_PREFILL:
-        return None
-    if max(attained.decode.mbu, attained.decode.mfu) / (1 - prefill) >= FAR:
-        return None
+    has_room = load_bound(case) is not Bound.KV_CACHE
     is_eager = "--enforce-eager" in case.arguments
     overhead = 1 - attained.least_tpot_ms / tpot_ms - prefill
     return Finding(
@@ -77,7 +61,7 @@ def decode_far_from_the_ceiling(case: Case) -> Finding | None:
         attempts=(
             *(["turn enforce_eager off: compiled graphs take fewer launches"] if is_eager else []),
             *([] if engine.draft_tokens else ["speculate: fewer steps for the same tokens"]),
-            "run more requests at once: a step of many takes little longer",
+            *(["run more requests at once: a step takes little longer"] if has_room else []),
             "not fewer bits: reading the weights is not what takes the time",
         ),
         # As if half of the overhead went away.

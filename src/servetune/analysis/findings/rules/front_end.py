@@ -6,6 +6,7 @@ and the client's clock.
 
 import re
 
+from servetune.analysis.findings.bounds import Bound, load_bound
 from servetune.analysis.findings.busy import front_end_limit, in_flight, is_in_lockstep
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.wording import TIMES, ms, proportion, short, whole
@@ -17,7 +18,7 @@ _API_SERVERS = re.compile(r"--api-server-count[= ](\d+)")
 def front_end_is_the_limit(case: Case) -> Finding | None:
     """Requests and tokens wait in the API server while the engine has room for more."""
     parts = front_end_limit(case)
-    if parts is None:
+    if parts is None or load_bound(case) is not Bound.FRONT_END:
         return None
     engine_ms, decode_ms = parts.e2e_ms - parts.front_end_ms, parts.decode_ms
     client_ms = decode_ms + parts.front_end_later_ms

@@ -3,14 +3,14 @@
 import math
 import re
 
-from servetune.analysis.findings.busy import front_end_limit
+from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
+from servetune.analysis.findings.busy import waits
 from servetune.analysis.findings.gather import Case, Finding, rule
-from servetune.analysis.findings.rules.queue import queue_evidence, waits
+from servetune.analysis.findings.rules.queue import queue_evidence
 from servetune.analysis.roofline.attained import least_step_s
 from servetune.analysis.wording import proportion, whole
 from servetune.tables.frames import known
 
-FULL = 0.95
 SHORT = 0.9
 MOSTLY_EMPTY = 0.5
 WORTH = 1.2
@@ -24,27 +24,10 @@ _CAPACITY = re.compile(
 
 @rule
 def kv_bound(case: Case) -> Finding | None:
-    """The KV cache is full: requests are preempted, or wait for blocks.
-
-    Where the server told nothing at all, requests that wait although `max_num_seqs` would admit
-    them all are taken to wait for the KV cache, unless drafts fill the tokens of a step.
-    """
-    if not case.has_numbers:
+    """The KV cache is full: requests are preempted, or wait for blocks."""
+    if load_bound(case) is not Bound.KV_CACHE:
         return None
     usage, preemptions = case.value("kv_cache_usage_max_ratio"), case.value("preemptions")
-    is_full = usage is not None and usage >= FULL and waits(case)
-    limit, concurrency = case.value("max_num_seqs"), case.value("concurrency")
-    is_left = (
-        usage is None
-        and case.value("queue_time_mean_ms") is None
-        and limit is not None
-        and concurrency is not None
-        and concurrency <= limit
-        and waits(case)
-        and not case.value("num_speculative_tokens")
-    )
-    if not preemptions and not is_full and not is_left:
-        return None
     tokens, longest = case.value("kv_cache_tokens"), case.value("context_max_tokens")
     attempts = [
         "store the KV cache in 8 bits (kv_cache_dtype: fp8), which holds twice the tokens",
@@ -54,7 +37,7 @@ def kv_bound(case: Case) -> Finding | None:
     if tokens and longest and mean:
         fits = max(1, int(tokens // longest))
         attempts.append(f"or admit fewer requests at once: max_num_seqs {fits} never preempts")
-    wanted = concurrency or case.value("running_max") or 1
+    wanted = case.value("concurrency") or case.value("running_max") or 1
     running = case.value("running_mean")
     gain = min(2.0, wanted / running) if running else 1.5
     return Finding(
@@ -83,7 +66,7 @@ def kv_under_used(case: Case) -> Finding | None:
         return None
     if case.lighter is None or case.value("rate_rps") is not None or not case.is_heaviest:
         return None
-    if front_end_limit(case):
+    if load_bound(case) in BEFORE_ENGINE:
         return None
     before, lower = (
         known(case.lighter.get(name)) for name in ("output_throughput_tok_s", "concurrency")

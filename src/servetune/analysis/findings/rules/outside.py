@@ -1,6 +1,6 @@
 """Rules about what is not the engine's steps: the load client, and the start of the server."""
 
-from servetune.analysis.findings.busy import CLIENT_RULES
+from servetune.analysis.findings.bounds import Bound, load_bound
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.wording import ms, proportion, seconds
 
@@ -11,7 +11,7 @@ LEAST_COMPILING_S = 10.0
 @rule
 def client_bound(case: Case) -> Finding | None:
     """The load client had no time to spare: the numbers are its own as much as the server's."""
-    if not case.has_numbers or not case.broken & CLIENT_RULES:
+    if load_bound(case) is not Bound.CLIENT:
         return None
     busy, starved = case.card("client_cpu_ratio"), case.card("client_wait_ratio")
     late_ms = case.card("send_delay_p99_ms")

@@ -1,4 +1,4 @@
-"""Ratios to the baseline, with their intervals where there are some."""
+"""Charts of ratios to the baseline, with their intervals where there are some."""
 
 from typing import Any
 
@@ -6,9 +6,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.answer import Decision, Outcome
+from servetune.analysis.capacities import Gain
 from servetune.analysis.judgement import Judgement
-from servetune.analysis.wording import TIMES, number, ratio, where_of
+from servetune.analysis.wording import TIMES, inside, number, ratio, where_of
 from servetune.metrics import METRIC
+from servetune.report.capacity.words import Found
 from servetune.report.grammar import (
     Spec,
     data,
@@ -24,8 +27,70 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.lacks import drawing
-from servetune.report.verdicts import interval
+from servetune.report.verdicts import interval, interval_of
 from servetune.tables.frames import known, records_of
+
+
+@drawing
+def gains(decisions: list[Decision], found: list[Found], variants: list[str]) -> Spec | None:
+    """Draw what each variant gains at the loads that decide, and in capacity; None if nothing.
+
+    More is better in every row: the gain is the ratio of a throughput or a capacity, and of a
+    latency its inverse. What has no interval is faint.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "variant": variant,
+            "where": f"{where_of(decision.row)}, {inside(metric.head or metric.title)}",
+            **_gain(outcome, is_inverse=metric.better == "lower"),
+            "shown": f"{interval_of(outcome.ratio, outcome.low, outcome.high)}, {outcome.verdict}",
+        }
+        for decision in decisions
+        for metric in [decision.metric]
+        for variant, outcome in decision.outcomes.items()
+        if outcome.ratio is not None
+    ] + [
+        {
+            "variant": each.row["variant"],
+            "where": f"{each.place}, capacity",
+            **_gain(each.gain),
+            "shown": each.gained,
+        }
+        for each in found
+        if each.gain and each.gain.ratio is not None
+    ]
+    if not rows:
+        return None
+    places, lanes = distinct(rows, "where"), variants[1:]
+    values = [row["value"] for row in rows]
+    low, high = _limits(values)
+    ends = [float(np.clip(row[end], low, high)) for row in rows for end in ("low", "high")]
+    x = _axis([*values, *ends], f"gain over {variants[0]}, better \N{RIGHTWARDS ARROW}")
+    colour, shape = look(variants)
+    one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
+    bands = _bands("rows", places, lanes, "Ratio").encode(colour)
+    spans = bands.mark_rule(strokeWidth=2, clip=True).encode(
+        alt.X("low:Q", scale=x["scale"], axis=x["axis"]), alt.X2("high:Q")
+    )
+    strength = alt.condition("datum.low < datum.high", alt.value(1), alt.value(0.4))
+    points = bands.mark_point(filled=True, size=80).encode(x, shape, opacity=strength)
+    facts = [f"{row['variant']} at {row['where']} {row['shown']}" for row in rows]
+    return spec(
+        shown(layered(one, spans, points)),
+        f"Gain over {variants[0]} where the study is decided, ratios in words. {says(facts)}",
+        len(places) * max(34, 15 * len(lanes) + 14),
+        rows=rows,
+        baseline=[{"value": 1}],
+    )
+
+
+def _gain(of: Outcome | Gain, *, is_inverse: bool = False) -> dict[str, float]:
+    """Return the gain with the ends of its interval; without one all three are the same."""
+    ratio = of.ratio or 1.0
+    values = [ratio if value is None else value for value in (of.low, ratio, of.high)]
+    if is_inverse:
+        values = [1 / value for value in reversed(values)]
+    return dict(zip(("low", "value", "high"), values, strict=True))
 
 
 @drawing
@@ -46,7 +111,7 @@ def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: st
     places = [at for at in places_of(comparison) if at in distinct(rows, "where")]
     lanes = variants[1:]
     one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
-    x = ratio_axis([row["value"] for row in rows], metric)
+    x = _ratio_axis([row["value"] for row in rows], metric)
     bands = _bands("rows", places, lanes, title)
     points = bands.mark_point(filled=True, opacity=1, size=90).encode(x, *look(variants))
     facts = [f"{row['variant']} at {row['where']} {ratio(row['value'])}" for row in rows]
@@ -85,10 +150,9 @@ def forest(judgement: Judgement, variants: list[str], metric: str, title: str) -
     every = _run_ratios(judgement.launches, metric, variants[0])
     runs = [run for run in every if run["where"] in places]
     values = [row["value"] for row in [*rows, *runs]]
-    # An interval of two launches may be so wide that it would press all else together.
-    limit = max(2.0, *values, *(1 / value for value in values)) ** 1.5
-    ends = [float(np.clip(row[end], 1 / limit, limit)) for row in rows for end in ("low", "high")]
-    x = ratio_axis([*values, *ends], metric)
+    low, high = _limits(values)
+    ends = [float(np.clip(row[end], low, high)) for row in rows for end in ("low", "high")]
+    x = _ratio_axis([*values, *ends], metric)
     colour, shape = look(variants)
     one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
     dots = (
@@ -119,8 +183,21 @@ def _bands(name: str, places: list[str], lanes: list[str], title: str) -> alt.Ch
     return alt.Chart(data(name)).encode(place_axis(places), offset, tooltip=tips)
 
 
-def ratio_axis(values: list[float], metric: str) -> alt.X:
-    """Make the axis of ratios to the baseline, with room for all values; 1 is always on it."""
+def _limits(values: list[float]) -> tuple[float, float]:
+    """Return what of an interval is drawn: that of two launches would press all else together."""
+    limit = max(2.0, *values, *(1 / value for value in values)) ** 1.5
+    return 1 / limit, limit
+
+
+def _ratio_axis(values: list[float], metric: str) -> alt.X:
+    """Make the axis of the ratios of a metric."""
+    is_lower_better = METRIC[metric].better == "lower"
+    better = "\N{LEFTWARDS ARROW} better" if is_lower_better else "better \N{RIGHTWARDS ARROW}"
+    return _axis(values, f"{TIMES} baseline, {better}")
+
+
+def _axis(values: list[float], title: str) -> alt.X:
+    """Make an axis of ratios, with room for all values; 1 is always on it."""
     low, high = min(0.9, *values), max(1.1, *values)
     # A ratio far from 1 would press all others together on a linear axis.
     wide = high / low > 8
@@ -128,13 +205,11 @@ def ratio_axis(values: list[float], metric: str) -> alt.X:
     low, high = (low / room, high * room) if wide else (low - room, high + room)
     kind: dict[str, Any] = {"type": "log"} if wide else {"zero": False}
     ticks: dict[str, Any] = {"values": log_ticks(low, high)} if wide else {"tickCount": 5}
-    is_lower_better = METRIC[metric].better == "lower"
-    better = "\N{LEFTWARDS ARROW} better" if is_lower_better else "better \N{RIGHTWARDS ARROW}"
     return alt.X(
         "value:Q",
         scale=alt.Scale(domain=[low, high], nice=False, **kind),
         axis=alt.Axis(
-            title=f"{TIMES} baseline, {better}",
+            title=title,
             labelExpr=f"format(datum.value, '.2~f') + '{TIMES}'",
             **ticks,
         ),

@@ -1,0 +1,207 @@
+"""The answer of a study: the loads that decide it, by which metric, and what is proven there.
+
+A closed loop is decided by throughput at its heaviest load, as more load shows more of what a
+variant can do. Where a rate or a trace sets the pace, throughput is the pace: latency decides, at
+the fastest pace. A load that the client or the front end bounds compares those, not the engines,
+so the heaviest load below it decides instead.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from servetune.analysis.differences import CONFIDENCE
+from servetune.analysis.judgement import Judgement
+from servetune.analysis.verdicts import judge
+from servetune.analysis.wording import (
+    inside,
+    is_batch,
+    is_paced,
+    listed,
+    load_of,
+    place_of,
+    where_of,
+)
+from servetune.metrics import METRICS, Metric
+from servetune.plan.planned import Plan
+from servetune.tables.frames import grouped, known, records_of
+
+NOT_SHOWN = "not shown"
+
+Row = dict[str, Any]
+Place = tuple[str, str]
+"""Workload and load point."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A variant at a load that decides, beside the baseline.
+
+    `verdict` is `faster`, `slower`, `indistinguishable` or NOT_SHOWN; None of the baseline itself,
+    and where either has no ok measurement. `launches` are the fewer of the two, and
+    `further_launches` of each would show a difference; infinite where no reasonable number does.
+    """
+
+    value: float | None
+    verdict: str | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    launches: int = 0
+    further_launches: float = math.nan
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is shown at a load that decides a workload, by one metric.
+
+    `row` is of the comparison at that load. `outcomes` are of the variants that were to be measured
+    there, the baseline first. `fastest` is the variant that is proven to be, if one is.
+    """
+
+    row: Row
+    metric: Metric
+    baseline: str
+    reason: str
+    outcomes: dict[str, Outcome]
+    fastest: str | None
+
+    @property
+    def place(self) -> str:
+        """Its workload and load in words."""
+        return f"{self.row['workload']}, {load_of(self.row)}"
+
+    def having(self, verdict: str | None) -> dict[str, Outcome]:
+        """Return the outcomes with a verdict, the baseline left out."""
+        return {
+            variant: outcome
+            for variant, outcome in self.outcomes.items()
+            if outcome.verdict == verdict and variant != self.baseline
+        }
+
+
+def decisions(
+    plan: Plan, comparison: pd.DataFrame, judgement: Judgement, limits: Mapping[Place, str]
+) -> list[Decision]:
+    """Return the decisions of a study, by workload and kind of load; none where nothing is ok.
+
+    Args:
+        plan: of the study.
+        comparison: as `servetune.analysis.comparison.compare` makes it.
+        judgement: all that the repeats prove.
+        limits: what bounds a load point before the engine, where something does.
+    """
+    kinds = grouped(records_of(comparison), lambda row: (row["workload"], _kind(row)))
+    judged = {
+        (row["variant"], *place_of(row), row["metric"]): row
+        for row in records_of(judgement.verdicts)
+    }
+    variants = sorted(plan.variants, key=lambda variant: variant != plan.baseline)
+    made = []
+    for (_, kind), rows in kinds.items():
+        here, reason = _deciding(rows, plan.baseline, limits)
+        metrics = [m for m in METRICS if m.judged and m.better == _BETTER[kind]] if here else []
+        for metric in metrics:
+            measured = {row["variant"]: row for row in here}
+            outcomes = {
+                variant: _outcome(
+                    known(measured[variant][metric.name]),
+                    judged.get((variant, *place_of(here[0]), metric.name)),
+                )
+                for variant in variants
+                if variant in measured
+            }
+            fastest = _fastest(plan, judgement.launches, here[0], metric, outcomes)
+            why = f"{_WHY[kind].format(metric=inside(metric.title))}{reason}"
+            made.append(Decision(here[0], metric, plan.baseline, why, outcomes, fastest))
+    return made
+
+
+_BETTER = {"closed": "higher", "batch": "higher", "paced": "lower"}
+_WHY = {
+    "closed": "in a closed loop {metric}, with the most clients",
+    "batch": "in a batch {metric}",
+    "paced": "at a rate or in a trace latency, at the fastest pace, as throughput is the pace",
+}
+
+
+def _kind(row: Row) -> str:
+    return "batch" if is_batch(row) else "paced" if is_paced(row) else "closed"
+
+
+def _pace(row: Row) -> float:
+    """Order the loads of a kind: by clients, by rate, or by how fast a trace is sent."""
+    scale = re.search(r"(?:^|-)t([\d.e+-]+)$", row["load_point"])
+    rate = known(row["rate_rps"])
+    if rate is not None:
+        return rate
+    return 1 / float(scale[1]) if scale else known(row["concurrency"]) or 0.0
+
+
+def _deciding(rows: list[Row], baseline: str, limits: Mapping[Place, str]) -> tuple[list[Row], str]:
+    """Return the rows of the load that decides, and why a heavier one does not."""
+    loads = sorted(grouped(rows, place_of).values(), key=lambda here: _pace(here[0]))
+    measured = [here for here in loads if any(row["ok"] for row in here)]
+    compared = [
+        here for here in measured if any(row["ok"] for row in here if row["variant"] == baseline)
+    ]
+    candidates = compared or measured
+    free = [here for here in candidates if place_of(here[0]) not in limits]
+    if not candidates:
+        return [], ""
+    chosen = (free or candidates)[-1]
+    passed = candidates[candidates.index(chosen) + 1 :]
+    if not passed:
+        return chosen, ""
+    bounds = listed(dict.fromkeys(limits[place_of(here[0])] for here in passed))
+    where = listed(where_of(here[0]) for here in passed)
+    return chosen, f" that the engine bounds (at {where} {bounds} does)"
+
+
+def _outcome(value: float | None, row: Row | None) -> Outcome:
+    if row is None or not row["baseline_launches"]:
+        return Outcome(value)
+    ratio, low, high = (known(row[name]) for name in ("ratio", "ratio_low", "ratio_high"))
+    return Outcome(
+        value,
+        verdict=NOT_SHOWN if row["verdict"] in ("none", "undecided") else row["verdict"],
+        ratio=ratio,
+        low=low,
+        high=high,
+        launches=min(row["launches"], row["baseline_launches"]),
+        further_launches=row["further_repeats"],
+    )
+
+
+def _fastest(
+    plan: Plan, launches: pd.DataFrame, row: Row, metric: Metric, outcomes: dict[str, Outcome]
+) -> str | None:
+    """Return the variant that is proven faster than every other; None where none is.
+
+    One that alone is faster than the baseline is faster than those that are not. Several are judged
+    against the best of them; as that was chosen by its numbers, each of those comparisons is held
+    to the level over the number of variants (Hsu, Multiple Comparisons, 1996, ch. 4).
+    """
+    others = {name: each for name, each in outcomes.items() if name != plan.baseline}
+    if not others or any(each.verdict in (None, NOT_SHOWN) for each in others.values()):
+        return None
+    faster = {name: each for name, each in others.items() if each.verdict == "faster"}
+    if not faster:
+        return plan.baseline if all(o.verdict == "slower" for o in others.values()) else None
+    sign = 1 if metric.better == "higher" else -1
+    best = max(faster, key=lambda name: sign * (faster[name].ratio or 0.0))
+    if len(faster) == 1:
+        return best
+    against = [
+        each
+        for each in records_of(judge(launches, best, plan.equivalence))
+        if (*place_of(each), each["metric"]) == (*place_of(row), metric.name)
+        and each["variant"] in faster
+    ]
+    level = (1 - CONFIDENCE) / len(others)
+    is_proven = all(each["verdict"] == "slower" and each["p_value"] <= level for each in against)
+    return best if is_proven else None

@@ -1,0 +1,78 @@
+"""A winner is named where it is proven, by the metric and at the load that decide."""
+
+from servetune.analysis.answer import Decision, decisions
+from servetune.analysis.comparison import compare
+from servetune.analysis.judgement import judge_study
+from servetune.metrics import METRIC
+from servetune.report.answer.words import grid, sentences
+from servetune.report.measured import read_measured
+from tests.recorded import ROOT, plan_of
+from tests.report_data import ReportData, make_all_kinds, make_data, make_quickstart_plan
+
+
+def places(data: ReportData) -> list[tuple[str, str, str]]:
+    return [(d.row["workload"], d.row["load_point"], d.metric.name) for d in data.decisions]
+
+
+def test_a_rate_is_decided_by_latency_and_a_closed_loop_by_throughput_at_its_heaviest() -> None:
+    assert places(make_data(make_all_kinds())) == [
+        ("text", "c8", "output_throughput_tok_s"),
+        ("open", "r8", "ttft_p50_ms"),
+        ("open", "r8", "tpot_p50_ms"),
+        ("guidellm", "r8", "ttft_p50_ms"),
+        ("guidellm", "r8", "tpot_p50_ms"),
+        ("chat", "c8", "output_throughput_tok_s"),
+        ("open", "rinf", "output_throughput_tok_s"),
+        ("replay", "t1", "ttft_p50_ms"),
+        ("replay", "t1", "tpot_p50_ms"),
+    ]
+
+
+def test_one_repeat_names_no_winner_and_tells_how_many_launches_it_takes() -> None:
+    data = make_data()
+    ((_, said),) = sentences(data)
+    assert "No winner" in said and "3 or more" in said
+    table = grid(data)
+    assert table is not None
+    cells = [cell for variant in ("w8a8", "fp8-kv", "eagle3") for cell in table.rows[variant]]
+    assert {cell.verdict for cell in cells} == {"one launch: not shown"}
+    assert {cell.remark for cell in cells} == {"takes 3 or more"}
+
+
+def test_throughput_at_a_rate_has_no_verdict() -> None:
+    verdicts = make_data(make_quickstart_plan(repeats=3)).judgement.verdicts
+    judged = verdicts[verdicts["metric"] == "output_throughput_tok_s"]
+    assert set(judged["workload"]) == {"text"}
+
+
+def scaled(data: ReportData, factors: dict[str, float]) -> list[Decision]:
+    """Decide a study whose variants have these throughputs, with launches that vary by 0.1 %."""
+    table = data.table[data.table["workload"] == "text"].copy()
+    noise = 1 + 0.001 * (table["repeat"] % 3 - 1)
+    table["output_throughput_tok_s"] = 100 * table["variant"].map(factors) * noise
+    judgement = judge_study(data.plan, table, data.quantiles)
+    return decisions(data.plan, compare(table, data.plan.baseline), judgement, {})
+
+
+def test_the_fastest_is_named_only_where_it_is_proven_against_every_other() -> None:
+    data = make_data(make_quickstart_plan(repeats=5))
+    for factors, fastest in (
+        ((1.0, 1.3, 1.0, 0.9), "w8a8"),
+        ((1.0, 1.3, 1.0, 1.1), "w8a8"),
+        ((1.0, 1.3, 1.0, 1.301), None),
+        ((1.0, 0.8, 0.7, 0.9), "bf16"),
+        ((1.0, 1.0, 1.0, 1.0), None),
+    ):
+        by_variant = dict(zip(("bf16", "w8a8", "fp8-kv", "eagle3"), factors, strict=True))
+        (decision,) = scaled(data, by_variant)
+        assert decision.fastest == fastest, factors
+
+
+def test_a_load_that_the_front_end_bounds_does_not_decide_and_the_answer_says_why() -> None:
+    recorded = read_measured(plan_of("h200-llama8b"), ROOT)
+    (decision,) = recorded.decisions
+    assert decision.row["load_point"] == "c128" and "c256" in decision.reason
+    assert set(decision.having("faster")) == {"w8a8", "fp8"}
+    assert decision.fastest is None, "w8a8 and fp8 are alike"
+    assert decision.metric is METRIC["output_throughput_tok_s"]
+    assert decision.outcomes["fp8-kv"].launches == 1
