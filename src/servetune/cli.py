@@ -203,8 +203,7 @@ def show(plan: PlanFile = None) -> None:
     tables = ROOT / "results" / the_plan.study / STAMP
     is_whole = stands(tables, tables_digest(the_plan, ROOT))
     measured = (read_measured if is_whole else read_partial)(the_plan, ROOT)
-    shown = render_terminal(the_plan, measured.table, measured.searched, measured.answers)
-    Console().print(shown)
+    Console().print(render_terminal(measured))
     if measured.pending:
         print(f"Not measured yet: {', '.join(counted(measured.pending))}")
     if stands(ROOT / "reports" / "summary.sha256", report_digest(the_plan, ROOT)):

@@ -48,7 +48,7 @@ def test_the_metric_is_reviewed_judged_drawn_and_shown(data: ReportData) -> None
     assert page.count(f'data-chart="ratio-{name}"') == 1
     assert f"{title}, ms" in page and f"{title}, ms" in markdown
     console = Console(width=200, record=True)
-    console.print(render_terminal(data.plan, data.table))
+    console.print(render_terminal(data))
     assert title in console.export_text()
 
 

@@ -14,11 +14,13 @@ from servetune.analysis.wording import TIMES, inside, number, ratio, where_of
 from servetune.errors import reason_of
 from servetune.metrics import METRICS
 from servetune.plan.planned import Plan
+from servetune.report.answer import words as answers
 from servetune.report.capacity import words as slo
 from servetune.report.lacks import lack
-from servetune.report.marks import DUMMY, dummies, marked
+from servetune.report.marks import DUMMY, marked
+from servetune.report.measured import Measured
 from servetune.report.quality import words as quality
-from servetune.tables.frames import PENDING, declared, grouped, records_of
+from servetune.tables.frames import PENDING, grouped, records_of
 
 STATUS_STYLE = {
     "ok": "green",
@@ -32,30 +34,28 @@ NAME_WIDTH = 22
 """Characters of a name in a line: the numbers beside it fit 80 columns."""
 
 
-def render_terminal(
-    plan: Plan,
-    table: pd.DataFrame,
-    searched: slo.Searched | None = None,
-    answers: pd.DataFrame | None = None,
-) -> Group:
-    """Make tables for `rich`: of load points, and of capacities where there was a search.
+def render_terminal(measured: Measured) -> Group:
+    """Make text and tables for `rich`: the answer, load points, and capacities where searched.
 
     Below them stands why a search failed, and what is wrong with the quality of a variant.
     """
-    points, dummy = declared(table), dummies(table)
-
-    def found() -> list[slo.Found]:
-        return slo.found(plan, searched) if searched else []
-
+    plan, points, dummy, found = (
+        measured.plan,
+        measured.points,
+        measured.dummies,
+        measured.found,
+    )
     parts: dict[str, Callable[[], list[Table] | list[str]]] = {
+        "The answer": lambda: [f"{at}: {said}" for at, said in answers.sentences(measured)],
+        "The table of the answer": lambda: [_answer(measured)] if measured.decisions else [],
         "The table of load points": lambda: (
             [_load_points(plan, points, dummy)] if len(points) else []
         ),
-        "The table of capacities": lambda: [_capacities(of, dummy)] if (of := found()) else [],
+        "The table of capacities": lambda: [_capacities(found, dummy)] if found else [],
         "The notes": lambda: [
             *([DUMMY] if dummy else []),
-            *slo.failures(found()),
-            *quality.warnings(plan, answers),
+            *slo.failures(found),
+            *quality.warnings(plan, measured.answers),
         ],
     }
     shown: list[Table | Text] = [Text(f"{plan.study}: {plan.question}", style="italic")]
@@ -65,6 +65,22 @@ def render_terminal(
         except Exception as error:
             shown.append(Text(lack(name, reason_of(error))))
     return Group(*shown)
+
+
+def _answer(measured: Measured) -> Table:
+    """Make a row a variant, below a row that names the load that decides."""
+    rendered = _table(["verdict", "ratio"], ())
+    for head, cells in answers.decided(measured):
+        rendered.add_row(_name(head, "bold"))
+        for variant, cell in cells.items():
+            baseline = "baseline" if variant == measured.plan.baseline else ""
+            rendered.add_row(
+                _name(marked(variant, measured.dummies)),
+                Text(cell.verdict or baseline),
+                Text(f"{cell.figure} {cell.remark}".strip()),
+                end_section=variant == next(reversed(cells)),
+            )
+    return rendered
 
 
 def _table(texts: Iterable[str], numbers: Iterable[str]) -> Table:

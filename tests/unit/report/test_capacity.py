@@ -97,7 +97,7 @@ def test_every_end_of_a_search_has_its_row_in_the_markdown(data: SearchData) -> 
 
 def _terminal(data: SearchData) -> str:
     printed = io.StringIO()
-    report = render_terminal(data.report.plan, data.report.table, data.searched)
+    report = render_terminal(data.measured)
     Console(width=80, file=printed).print(report)
     return printed.getvalue()
 

@@ -139,7 +139,7 @@ def test_a_part_of_the_terminals_tables_that_raises_costs_its_own_place(
 ) -> None:
     monkeypatch.setattr("servetune.report.terminal.compare", raising)
     out = io.StringIO()
-    Console(file=out, width=200).print(render_terminal(data.plan, data.table))
+    Console(file=out, width=200).print(render_terminal(data))
     assert "The table of load points could not be made: ZeroDivisionError" in out.getvalue()
 
 

@@ -36,7 +36,7 @@ def take_away(results: Path, *patterns: str) -> None:
 
 def shown(measured: Measured) -> str:
     printed = StringIO()
-    table = render_terminal(measured.plan, measured.table, measured.searched, measured.answers)
+    table = render_terminal(measured)
     Console(file=printed, width=200).print(table)
     return printed.getvalue()
 

@@ -472,11 +472,11 @@ def test_every_table_and_chart_marks_what_has_dummy_weights(repeats: int) -> Non
     assert named and all(f"w8a8 {dagger}" in line for line in named)
     assert not any(f"bf16 {dagger}" in line for line in tables)
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(render_terminal(data.plan, table))
+    console.print(render_terminal(marked))
     text = console.export_text()
     assert f"w8a8 {dagger}" in text and "Weights are dummy" in text
     plain = Console(width=200, record=True, file=io.StringIO())
-    plain.print(render_terminal(data.plan, data.table))
+    plain.print(render_terminal(data))
     assert dagger not in plain.export_text() + render_html(data)
 
 
@@ -543,7 +543,7 @@ def test_the_terminal_reads_no_markup_in_names() -> None:
 def _terminal(data: ReportData, width: int = 80) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as captured:
-        console.print(render_terminal(data.plan, data.table))
+        console.print(render_terminal(data))
     return captured.get()
 
 

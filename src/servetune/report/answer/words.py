@@ -35,6 +35,10 @@ class Cell:
         return self.verdict.endswith((NOT_SHOWN, "undecided", "no ok measurement"))
 
 
+Column = tuple[str, dict[str, Cell]]
+"""A head, and a cell a variant."""
+
+
 @dataclass(frozen=True)
 class Grid:
     """The answer as a table: heads, and the cells of each variant, the baseline first."""
@@ -150,7 +154,7 @@ def wanting(outcome: Outcome) -> str:
 def grid(measured: Measured) -> Grid | None:
     """Make the answer's table: what decides, capacities, quality and cost; None without any."""
     columns = [
-        *(_decided(measured, decision) for decision in measured.decisions),
+        *decided(measured),
         *_capacities(measured),
         *_quality(measured),
         *_cost(measured),
@@ -161,17 +165,19 @@ def grid(measured: Measured) -> Grid | None:
     return Grid(heads, {v: [of.get(v, Cell()) for _, of in columns] for v in measured.variants})
 
 
-Column = tuple[str, dict[str, Cell]]
-"""A head, and a cell a variant."""
-
-
-def _decided(measured: Measured, decision: Decision) -> Column:
-    metric = decision.metric
-    head = f"{_place(measured, decision)}: {inside(metric.title)} {ARROWS[metric.better or '']}"
-    return head, {
-        variant: _outcome(decision, variant, outcome)
-        for variant, outcome in decision.outcomes.items()
-    }
+def decided(measured: Measured) -> list[Column]:
+    """Make a column a decision."""
+    return [
+        (
+            f"{_place(measured, decision)}: {inside(decision.metric.title)}"
+            f" {ARROWS[decision.metric.better or '']}",
+            {
+                variant: _outcome(decision, variant, outcome)
+                for variant, outcome in decision.outcomes.items()
+            },
+        )
+        for decision in measured.decisions
+    ]
 
 
 def _outcome(decision: Decision, variant: str, outcome: Outcome) -> Cell:
