@@ -77,7 +77,7 @@ def _answer(measured: Measured) -> Table:
             rendered.add_row(
                 _name(marked(variant, measured.dummies)),
                 Text(cell.verdict or baseline),
-                Text(f"{cell.figure} {cell.remark}".strip()),
+                Text("\n".join(filter(None, (cell.figure, cell.remark)))),
                 end_section=variant == next(reversed(cells)),
             )
     return rendered
