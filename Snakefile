@@ -7,6 +7,16 @@ include: "workflow/rules/sessions.smk"
 include: "workflow/rules/report.smk"
 
 
+# What a cluster gets are sessions: the rest is short, or needs a network.
+localrules:
+    all,
+    build_engine,
+    make_model,
+    make_workload,
+    collect_tables,
+    render_report,
+
+
 rule all:
     default_target: True
     input:

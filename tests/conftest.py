@@ -5,7 +5,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).parent
-FOLDERS = ("e2e", "workflow", "browser", "unit")
+FOLDERS = ("e2e", "workflow", "browser", "unit", "slurm")
 """The longest first, so that the short ones fill up the end."""
 
 SERVED_ONCE = ("test_quickstart.py", "test_unfit_servers.py")

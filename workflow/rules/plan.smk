@@ -21,8 +21,15 @@ define_ours(Path())
 # Each step takes its shell's place; a Ctrl-C that it is not ready for yet is left to Snakemake.
 shell.prefix("set -euo pipefail; trap '' INT; exec ")
 stop_in_order(lambda: "servetune: stopped before the first step")
-PLAN, PLAN_FILE = plan_for_workflow(config, workflow.overwrite_configfiles)
-if not (workflow.output_settings.verbose or workflow.output_settings.dryrun):
+PLAN, PLAN_FILE = plan_for_workflow(
+    config, workflow.overwrite_configfiles, is_job=workflow.remote_exec
+)
+if not (
+    workflow.output_settings.verbose
+    or workflow.output_settings.dryrun
+    or workflow.remote_exec
+    or not workflow.local_exec
+):
     keep_to_log()
 RESULTS = f"results/{PLAN.study}"
 SESSIONS = {session.id: session for session in PLAN.sessions}
@@ -31,4 +38,4 @@ BEFORE_SESSIONS = len(SESSIONS) + 1
 
 def all_cores(wildcards):
     """For preparation, so that none runs beside a session."""
-    return workflow.cores or 1
+    return workflow.resource_settings.cores or 1

@@ -8,9 +8,8 @@ if MOST_GPUS and workflow.local_exec and "gpu" not in workflow.global_resources:
 
 def need(name):
     """What a session asks of the host: a number by its wildcards."""
-    return lambda wildcards: needs(
-        SESSIONS[wildcards.session], workflow.cores, MOST_GPUS
-    )[name]
+    cores = workflow.resource_settings.cores
+    return lambda wildcards: needs(SESSIONS[wildcards.session], cores, MOST_GPUS)[name]
 
 
 def needs_of(wildcards):

@@ -1,5 +1,6 @@
 """The plan as a file that every step of a run reads."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -37,13 +38,22 @@ def keep_plan(plan: Plan, root: Path) -> Path:
     return path
 
 
-def plan_for_workflow(config: dict[str, Any], files: Iterable[Path]) -> tuple[Plan, Path]:
+OF_JOB = "SERVETUNE_PLAN"
+"""The variable that tells a job of a cluster which plan it belongs to."""
+
+
+def plan_for_workflow(
+    config: dict[str, Any], files: Iterable[Path], *, is_job: bool = False
+) -> tuple[Plan, Path]:
     """Return the plan and the file of it; exits with one line if the declarations are wrong.
 
     `config` is what the command line sets beside params.yaml, which Snakemake never reads: its
-    reader runs what a file asks it to. `files` are those that it was given as --configfile.
+    reader runs what a file asks it to. `files` are those that it was given as --configfile. A job
+    of a cluster reads the plan that its run made: studies may have been edited since.
     """
     with one_line():
+        if is_job and (planned := os.environ.get(OF_JOB)):
+            return read_plan(Path(planned), Path()), Path(planned)
         for file in files:
             # Read by Snakemake already; what it would have run is refused all the same.
             if "__use_yte__" in read_yaml(file, file):
@@ -56,7 +66,9 @@ def plan_for_workflow(config: dict[str, Any], files: Iterable[Path]) -> tuple[Pl
         makers = {model.source.made_by for model in plan.models.values()} - {None}
         for id in {*plan.engines, *tools, *(engine_id(name, Path()) for name in makers if name)}:
             forget_if_gone(id)
-        return plan, keep_plan(plan, Path())
+        path = keep_plan(plan, Path())
+        os.environ[OF_JOB] = str(path)
+        return plan, path
 
 
 @contextmanager

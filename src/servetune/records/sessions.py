@@ -96,6 +96,7 @@ class Slot(Record):
     `host` identifies the machine by its processor and GPUs, whatever its name (`node`). `gpus` are
     UUIDs, `indices` their places on the PCI bus; both are empty without a GPU. `cores` is a list
     as `taskset -c` takes it. `together` is what was known of sessions beside each other there.
+    `job` and `partition` are Slurm's, of a session that it scheduled.
     """
 
     node: str
@@ -105,6 +106,8 @@ class Slot(Record):
     cores: str | None = None
     numa_nodes: list[int] | None = None
     together: Together | None = None
+    job: str | None = None
+    partition: str | None = None
 
     @property
     def device(self) -> str | None:

@@ -1,6 +1,7 @@
 """What a session has of this host while it runs: its GPUs, its cores, and who is beside it."""
 
 import contextlib
+import os
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -96,13 +97,16 @@ def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator
 def _slot(gpus: list[Gpu], cores: Iterable[int], together: Together | None = None) -> Slot:
     used = allowed(cores)
     return Slot(
-        node=platform.node(),
+        # Slurm's name for it, where it is one of a cluster.
+        node=os.environ.get("SLURMD_NODENAME") or platform.node(),
         host=host_id(),
         gpus=[gpu.uuid for gpu in gpus],
         indices=[gpu.index for gpu in gpus],
         cores=format_cores(used),
         numa_nodes=numa_nodes(used),
         together=together,
+        job=os.environ.get("SLURM_JOB_ID"),
+        partition=os.environ.get("SLURM_JOB_PARTITION"),
     )
 
 
