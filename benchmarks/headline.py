@@ -6,6 +6,7 @@ It prints Markdown. The numbers are of `results/h200-llama8b` and `results/h200-
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +25,12 @@ from servetune.records.sessions import SessionRecord, read_session
 from servetune.report.capacity.words import Found, found, read_searched
 from servetune.report.verdicts import interval
 from servetune.tables.frames import known, records_of
-from tests.recorded import results_of
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.recorded import results_of  # noqa: E402
+
 LOADS, CAPACITY = "h200-llama8b", "h200-capacity"
 REPEATS = 3
 LOW, HIGH = "c1", "c256"

@@ -32,7 +32,8 @@ def launch_values(
     """
     ok = table[table["status"] == "ok"]
     ok = ok.assign(device=ok.get("device"))
-    is_paced = [wording.is_paced(row) for row in records_of(ok[["load_point", *_PACE]])]
+    paced = ["load_point", *_PACE]
+    is_paced = [wording.is_paced(row) for row in records_of(ok.reindex(columns=paced))]
     judged = {"lower": ok.index, "higher": ok.index[~np.array(is_paced, dtype=bool)]}
     about = ["variant", "repeat", "order", "started_at", "session", "device", "measurement"]
     kept = ok[[*about, *PLACE[:2], "completed_requests"]]

@@ -1,5 +1,6 @@
 """Whether a command is given where the project is."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -21,4 +22,4 @@ def check_project(root: Path) -> None:
 
 def _is_project(folder: Path) -> bool:
     # One of the two may be lost: that is another mistake than to be elsewhere.
-    return (folder / "params.yaml").is_file() or (folder / "Snakefile").is_file()
+    return os.path.lexists(folder / "params.yaml") or (folder / "Snakefile").is_file()

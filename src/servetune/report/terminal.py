@@ -47,7 +47,9 @@ def render_terminal(measured: Measured) -> Group:
     )
     parts: dict[str, Callable[[], list[Table] | list[str]]] = {
         "The answer": lambda: [f"{at}: {said}" for at, said in answers.sentences(measured)],
-        "The table of the answer": lambda: [_answer(measured)] if measured.decisions else [],
+        "The table of the answer": lambda: (
+            [_answer(measured, of)] if (of := _proven(measured)) else []
+        ),
         "The table of load points": lambda: (
             [_load_points(plan, points, dummy)] if len(points) else []
         ),
@@ -67,10 +69,19 @@ def render_terminal(measured: Measured) -> Group:
     return Group(*shown)
 
 
-def _answer(measured: Measured) -> Table:
+def _proven(measured: Measured) -> list[answers.Column]:
+    """Return the loads that decide at which something is proven: the sentences tell the others."""
+    return [
+        (head, cells)
+        for head, cells in answers.decided(measured)
+        if any(cell.verdict and not cell.is_open for cell in cells.values())
+    ]
+
+
+def _answer(measured: Measured, proven: list[answers.Column]) -> Table:
     """Make a row a variant, below a row that names the load that decides."""
     rendered = _table(["verdict", "ratio"], ())
-    for head, cells in answers.decided(measured):
+    for head, cells in proven:
         rendered.add_row(_name(head, "bold"))
         for variant, cell in cells.items():
             baseline = "baseline" if variant == measured.plan.baseline else ""

@@ -23,7 +23,10 @@ _Place = tuple[str, str, str]
 Reader = Callable[[list[str]], list[bytes | None]]
 
 TEXTS = (*PLACE, "status", "measurement", "started_at", "session", "vllm_version")
-NUMBERS = ("repeat", "order", "probe", "completed_requests", *METRIC)
+NUMBERS = (
+    *("repeat", "order", "probe", "concurrency", "rate_rps", "completed_requests"),
+    *METRIC,
+)
 
 
 @dataclass(frozen=True, eq=False)

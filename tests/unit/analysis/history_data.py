@@ -34,7 +34,7 @@ class Measured:
             {
                 **{"variant": variant, "workload": "text", "load_point": "c8", "repeat": repeat},
                 **{"measurement": f"{variant}-text-c8-r{repeat}", "status": "ok", "order": repeat},
-                **{"session": f"{variant}-r{repeat}", "completed_requests": 64},
+                **{"session": f"{variant}-r{repeat}", "completed_requests": 64, "concurrency": 8},
                 "started_at": f"2026-11-{self.day:02}T00:00:00+00:00",
                 "vllm_version": version,
                 METRIC: speed * self.random.normal(1, 0.002),
