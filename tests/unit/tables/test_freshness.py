@@ -82,6 +82,6 @@ def test_an_edit_of_any_module_or_template_of_the_report_makes_it_stale(package:
 
 def test_an_edit_of_how_a_server_is_started_leaves_tables_and_report_current(package: Path) -> None:
     plan = make_quickstart_plan()
-    files = {Path("sessions/launch.py"), Path("bundle/start.py"), Path("cli.py")}
+    files = {Path("sessions/launch.py"), Path("bundle/start.py"), Path("cli/app.py")}
     stale = unchanged(files, package, lambda: report_digest(plan, package))
     assert set(stale) == set(map(str, files))

@@ -1,0 +1,71 @@
+"""The `servetune` command itself: what its subcommands share, and how it ends."""
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from servetune.errors import UserError, line_of
+from servetune.lifetime.owners import end_with_owners, ignore_stops
+from servetune.progress import copy_to
+
+ROOT = Path()
+PlanFile = Annotated[
+    Path | None,
+    typer.Option("--plan", help="A plan file of the workflow; by default params.yaml decides."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="For scripts: the same as JSON.")]
+
+
+def studies() -> list[str]:
+    """List the studies of the project."""
+    return sorted(path.stem for path in ROOT.glob("studies/*.yaml"))
+
+
+class _OneLineErrors(TyperGroup):
+    def invoke(self, context: Any) -> Any:
+        try:
+            return super().invoke(context)
+        except UserError as error:
+            line: str | None = str(error)
+        except OSError as error:
+            if not (line := line_of(error)):
+                raise
+        print(f"servetune: {line}", file=sys.stderr)
+        raise SystemExit(2)
+
+
+app = typer.Typer(
+    cls=_OneLineErrors,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"servetune {version_of('servetune')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+    log: Annotated[
+        Path | None, typer.Option(help="A file that holds what is printed on standard error, too.")
+    ] = None,
+) -> None:
+    """Tune and benchmark vLLM as params.yaml and its study declare."""
+    end_with_owners()
+    context.call_on_close(ignore_stops)
+    if log is not None:
+        copy_to(log)

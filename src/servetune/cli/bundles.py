@@ -1,0 +1,74 @@
+"""Bundles: what is still to measure as one file, and its results."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from servetune.cli.app import ROOT, app, studies
+from servetune.errors import UserError
+from servetune.plan.make import make_plan, read_params
+
+bundle = typer.Typer(
+    no_args_is_help=True, help="Measure on a host without network and without this project."
+)
+app.add_typer(bundle, name="bundle")
+
+
+@bundle.command("export")
+def export_command(
+    out: Annotated[Path | None, typer.Option(help="By default bundles/<study>.pyz.")] = None,
+    config: Annotated[
+        list[str] | None, typer.Option(help="key=value to override params.yaml; may be repeated.")
+    ] = None,
+    kubernetes: Annotated[
+        bool, typer.Option("--kubernetes", help="Print a Job that runs it, as YAML.")
+    ] = False,
+) -> None:
+    """Pack the sessions that are still to measure into one file that Python runs."""
+    from servetune.bundle.export import export_bundle
+    from servetune.sessions.owed import count_owed
+
+    plan = make_plan({**read_params(ROOT), **_values(config or [])}, ROOT)
+    path = out or Path("bundles", f"{plan.study}.pyz")
+    manifest = export_bundle(plan, path, ROOT)
+    owed = sum(count_owed(session, ROOT) for session in manifest.sessions)
+    size_mb = path.stat().st_size / 1e6
+    lines = [f"{path}: {len(manifest.sessions)} sessions, {owed} load points, {size_mb:.1f} MB"]
+    names = [model.rsplit("-", 1)[0] for model in manifest.elsewhere]
+    if kubernetes:
+        from servetune.deploy.formats import as_yaml
+        from servetune.deploy.job import job
+
+        lines += [f"copy it to the volume claim bundles, as {plan.study}.pyz"]
+        lines += [f"put {name} into the folder {name} of the claim models" for name in names]
+        print("".join(f"# {line}\n" for line in lines) + as_yaml(job(manifest)), end="")
+        return
+    lines += [f"  on the host: --model {name}=PATH" for name in names]
+    print("\n".join(lines))
+
+
+@bundle.command("import")
+def import_command(results: list[Path]) -> None:
+    """Import a bundle's results, as if they had been measured here."""
+    from servetune.bundle.results import take_results
+
+    for path in results:
+        taken = take_results(path, ROOT, studies())
+        print(
+            f"{path}: {taken['measurements']} load points imported, {taken['already']} were here,"
+            f" {taken['sessions']} sessions complete, {taken['owed']} load points still missing"
+        )
+
+
+def _values(pairs: list[str]) -> dict[str, Any]:
+    """Read key=value pairs, the values as YAML."""
+    from servetune.study.yaml import parse_yaml
+
+    values = {}
+    for pair in pairs:
+        key, is_pair, value = pair.partition("=")
+        if not is_pair:
+            raise UserError(f"--config {pair}: expected key=value, such as study=mine")
+        values[key] = parse_yaml(value, f"--config {key}")
+    return values

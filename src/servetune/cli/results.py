@@ -1,0 +1,160 @@
+"""What is to be measured, what is, and what follows from it."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servetune.cli.app import ROOT, AsJson, PlanFile, app, studies
+from servetune.errors import UserError
+from servetune.files import write_text
+from servetune.metrics import METRIC
+from servetune.plan.file import read_plan
+from servetune.plan.make import make_plan, read_params
+from servetune.progress import counted
+from servetune.records.paths import recorded
+
+
+@app.command("plan")
+def plan_command(as_json: AsJson = False) -> None:
+    """Check params.yaml and its study, and list what a run would measure and how long it takes."""
+    from servetune.plan.estimate import estimate
+    from servetune.plan.listing import lines
+    from servetune.plan.times import recorded_times
+
+    plan = make_plan(read_params(ROOT), ROOT)
+    estimated = estimate(
+        plan, recorded_times(plan.study, plan.hardware, ROOT), recorded(plan.study, ROOT)
+    )
+    print(estimated.model_dump_json(indent=1) if as_json else "\n".join(lines(estimated)))
+
+
+@app.command()
+def show(plan: PlanFile = None) -> None:
+    """Print the plan's results so far as a short table, and where the report is."""
+    from rich.console import Console
+
+    from servetune.analysis.wording import plural
+    from servetune.report.measured import read_measured, read_partial
+    from servetune.report.terminal import render_terminal
+    from servetune.tables.freshness import STAMP, notes_of, report_digest, stands, tables_digest
+
+    the_plan = read_plan(plan, ROOT)
+    if not recorded(the_plan.study, ROOT):
+        print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
+        return
+    tables = ROOT / "results" / the_plan.study / STAMP
+    is_whole = stands(tables, tables_digest(the_plan, ROOT))
+    measured = (read_measured if is_whole else read_partial)(the_plan, ROOT)
+    Console().print(render_terminal(measured))
+    if measured.pending:
+        print(f"Not measured yet: {', '.join(counted(measured.pending))}")
+    if stands(ROOT / "reports" / "summary.sha256", report_digest(the_plan, ROOT)):
+        lacks = notes_of(ROOT / "reports" / "summary.sha256")
+        but = f", but {plural(len(lacks), 'part')} could not be made, marked there" if lacks else ""
+        print(f"The report: reports/summary.html{but}")
+    else:
+        print("No report of these yet; run: servetune report --partial")
+
+
+@app.command()
+def status(plan: PlanFile = None, as_json: AsJson = False) -> None:
+    """Say what is measured, what runs since when, what waits, and about when it ends."""
+    from rich.console import Console
+
+    from servetune.plan.times import recorded_times
+    from servetune.running import read_running
+    from servetune.status.state import state_of
+    from servetune.status.words import render_state
+
+    # A load may run beside this.
+    os.nice(19)
+    now = read_running(ROOT)
+    runs = [Path(step.plan) for step in now[0] if step.plan]
+    the_plan = read_plan(plan or next(reversed(runs), None), ROOT)
+    times = recorded_times(the_plan.study, the_plan.hardware, ROOT)
+    state = state_of(the_plan, times, now, ROOT)
+    if as_json:
+        print(state.model_dump_json(indent=1))
+    else:
+        Console().print(render_state(state))
+
+
+@app.command()
+def compare(
+    revision: Annotated[str, typer.Argument(help="A Git branch, tag or commit.")],
+    out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    fail_on: Annotated[
+        str | None, typer.Option(help="slower: exit with 1 if a regression is proven.")
+    ] = None,
+) -> None:
+    """Compare the results of params.yaml with those of a Git revision, as Markdown."""
+    from servetune.compare.comparison import compare_sides
+    from servetune.compare.markdown import render_comparison
+    from servetune.compare.sides import RUN, revision_side, workspace_side
+
+    if fail_on not in (None, "slower"):
+        raise UserError(f"--fail-on: {fail_on}: expected slower")
+    plan = make_plan(read_params(ROOT), ROOT)
+    base, here = revision_side(revision, ROOT), workspace_side(ROOT)
+    if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:
+        raise UserError(f"results/{plan.study}: the tables do not belong to params.yaml; {RUN}")
+    found = compare_sides(base, here, plan.equivalence)
+    markdown = render_comparison(found)
+    if out is None:
+        print(markdown, end="")
+    else:
+        write_text(out, markdown)
+    if fail_on and found.count("slower"):
+        raise SystemExit(1)
+
+
+@app.command("alone-or-together")
+def alone_or_together(study: str) -> None:
+    """Find out by a study whether sessions on one host disturb each other, and keep the answer."""
+    from servetune.report.together import find_out
+
+    print(find_out(make_plan({**read_params(ROOT), "study": study}, ROOT), ROOT))
+
+
+@app.command()
+def history(
+    metric: Annotated[
+        str, typer.Argument(help="Such as ttft_p50_ms.", autocompletion=lambda: list(METRIC))
+    ],
+    study: Annotated[
+        str | None, typer.Option(help="By default that of params.yaml.", autocompletion=studies)
+    ] = None,
+    variant: Annotated[str | None, typer.Option(help="This variant only.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a list of rows.")] = False,
+) -> None:
+    """Show a metric over the commits that measured it, and where it moved."""
+    from rich.console import Console
+
+    from servetune.report.history.terminal import render_history, rows_of
+
+    name = study or read_params(ROOT)["study"]
+    rows = rows_of(name, metric, variant, ROOT)
+    if as_json:
+        print(rows.to_json(orient="records", indent=1))
+    else:
+        Console().print(render_history(name, metric, rows))
+
+
+@app.command()
+def deploy(
+    variant: str,
+    form: Annotated[
+        str,
+        typer.Option("--as", help="compose, systemd, deployment, kserve, llm-inference-service."),
+    ] = "command",
+    plan: PlanFile = None,
+) -> None:
+    """Print a variant as something to run, with what was measured of it."""
+    from servetune.deploy.formats import FORMS
+    from servetune.deploy.served import served
+
+    if form not in FORMS:
+        raise UserError(f"--as {form}: expected one of {', '.join(FORMS)}")
+    print(FORMS[form](served(read_plan(plan, ROOT), variant, ROOT)), end="")

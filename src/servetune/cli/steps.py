@@ -1,0 +1,116 @@
+"""The steps of the workflow, each to be run by hand."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from servetune.cli.app import ROOT, PlanFile, app
+from servetune.errors import UserError
+from servetune.files import write_text
+from servetune.lifetime.owners import end_left_behind
+from servetune.plan.file import read_plan
+from servetune.progress import counted, say
+from servetune.running import running
+
+
+@app.command()
+def engine(
+    name: Annotated[
+        str, typer.Argument(help="An environment of workflow/envs, a Python, or vllm==VERSION.")
+    ],
+    python: Annotated[
+        Path | None, typer.Option(help="The Python on this host that has vllm==VERSION.")
+    ] = None,
+) -> None:
+    """Install a pinned environment by name, or describe a Python on this host by its path."""
+    from servetune.engines.environments import make_ready
+
+    with running("engine", name.replace("/", "-"), ROOT, doing="installing"):
+        print(make_ready(name, python, ROOT))
+
+
+@app.command()
+def model(id: str, plan: PlanFile = None) -> None:
+    """Fetch, make or quantize one model of the plan into data/models."""
+    from servetune.models.make import make_model
+
+    with running("model", id, ROOT, doing="making"):
+        make_model(_known(read_plan(plan, ROOT).models, id, "model"), ROOT)
+
+
+@app.command()
+def workload(id: str, plan: PlanFile = None) -> None:
+    """Write one request dataset of the plan to data/workloads."""
+    from servetune.workloads.datasets import write_dataset
+
+    dataset = _known(read_plan(plan, ROOT).datasets, id, "dataset")
+    write_dataset(dataset, ROOT / "data" / "workloads" / f"{id}.jsonl", ROOT)
+
+
+@app.command()
+def session(id: str, plan: PlanFile = None) -> None:
+    """Serve one variant and measure every load point that is still missing."""
+    from servetune.sessions.session import run_session
+
+    end_left_behind()
+    sessions = {session.id: session for session in read_plan(plan, ROOT).sessions}
+    chosen = _known(sessions, id, "session")
+    say(f"session {chosen.order + 1} of {len(sessions)}: {id}")
+    run_session(chosen, ROOT, sessions=[*sessions.values()])
+
+
+@app.command()
+def tables(plan: PlanFile = None) -> None:
+    """Turn the plan's records into tables and metrics.json."""
+    from servetune.tables.freshness import STAMP, tables_digest, write_stamp
+    from servetune.tables.write import write_tables
+
+    the_plan = read_plan(plan, ROOT)
+    results = ROOT / "results" / the_plan.study
+    say(f"tables: {results}")
+    write_tables(the_plan, results)
+    write_stamp(results / STAMP, tables_digest(the_plan, ROOT))
+
+
+@app.command()
+def report(
+    plan: PlanFile = None,
+    out: Path = Path("reports"),
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Of what is measured so far; the rest is pending.")
+    ] = False,
+) -> None:
+    """Render summary.html and summary.md from the plan's tables, or from what there is so far.
+
+    A part that cannot be made is marked in its place, and told; the exit code stays 0.
+    """
+    from servetune.report.html import render_html
+    from servetune.report.markdown import render_markdown
+    from servetune.report.measured import read_measured, read_partial
+    from servetune.tables.freshness import check_tables, report_digest, write_stamp
+
+    the_plan = read_plan(plan, ROOT)
+    if not partial:
+        check_tables(the_plan, ROOT)
+    measured = (read_partial if partial else read_measured)(the_plan, ROOT)
+    stamp = out / "summary.sha256"
+    # Until the end, so that a report is never taken for that of another plan.
+    stamp.unlink(missing_ok=True)
+    say(f"report: {out / 'summary.html'}")
+    write_text(out / "summary.html", render_html(measured))
+    write_text(out / "summary.md", render_markdown(measured))
+    for line in measured.lacks:
+        print(f"servetune: {line}", file=sys.stderr)
+    if partial:
+        missing = ", ".join(counted(measured.pending))
+        print(f"{out / 'summary.html'}: {f'without {missing}' if missing else 'complete'}")
+    else:
+        write_stamp(stamp, report_digest(the_plan, ROOT), measured.lacks)
+
+
+def _known(content: dict[str, Any], id: str, what: str) -> Any:
+    if id not in content:
+        raise UserError(f"{id}: no such {what} in the plan; expected one of {', '.join(content)}")
+    return content[id]

@@ -1,0 +1,65 @@
+"""Keeping a project in order: what to measure again, what is broken, what nobody needs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servetune.cli.app import ROOT, app, studies
+from servetune.plan.make import read_params
+from servetune.plan.project import check_project
+
+
+@app.command()
+def retry(
+    study: Annotated[
+        str | None,
+        typer.Argument(help="By default that of params.yaml.", autocompletion=studies),
+    ] = None,
+) -> None:
+    """Forget a study's failed and invalid records, so that the next run measures them again."""
+    from servetune.sessions.retry import forget
+
+    counts = forget(study or read_params(ROOT)["study"], ROOT)
+    print(
+        f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten;"
+        " run: snakemake --cores 1 reports/summary.html"
+    )
+
+
+@app.command()
+def doctor(
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Set broken files aside and remove what is half-written.")
+    ] = False,
+) -> None:
+    """Check every file that the project wrote: results, models, datasets, cache."""
+    from servetune.doctor import examine
+
+    check_project(ROOT)
+    if not examine(ROOT, fix):
+        raise SystemExit(1)
+
+
+@app.command()
+def clean(
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it. Git keeps what it had.")] = False,
+) -> None:
+    """List what no study of any branch names any more: results, raw data, models, datasets."""
+    from servetune.clean import remove, size_of, unnamed
+    from servetune.files import size
+
+    lost, unread = unnamed(ROOT)
+    for study, why in unread.items():
+        print(f"{study}: kept, as what it names is not known: {why}")
+    folders: dict[Path, list[Path]] = {}
+    for path in lost:
+        folders.setdefault(path.parent, []).append(path)
+    for folder, paths in folders.items():
+        print(f"{folder}: {len(paths)}, {size(sum(map(size_of, paths)))}")
+    freed = size(sum(map(size_of, lost)))
+    if yes:
+        remove(lost)
+        print(f"{freed} freed; DVC's cache keeps its copies until: dvc gc --all-commits")
+    else:
+        print(f"{freed} to free; run: servetune clean --yes" if lost else "nothing to remove")
