@@ -11,6 +11,7 @@ from servetune.models.make import MANIFEST, ModelManifest
 from servetune.plan.file import keep_plan
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Ceilings, read_session
+from servetune.tables.freshness import tables_digest, write_stamp
 from tests.recorded import plan_of, results_of
 
 STUDY = "h200-capacity"
@@ -24,6 +25,7 @@ def write_project(folder: Path) -> Path:
     """
     root, cache = folder / "project", folder / "cache"
     shutil.copytree(results_of(STUDY), root / "results" / STUDY)
+    write_stamp(root / "results" / STUDY / "tables.sha256", tables_digest(plan_of(STUDY), root))
     keep_plan(plan_of(STUDY), root)
     (root / "data" / "workloads").mkdir(parents=True)
     (root / "data" / "workloads" / "text-0.jsonl").write_text('{"prompt": "a"}\n' * 9)

@@ -80,7 +80,7 @@ def test_the_charts_by_turn_are_drawn_and_follow_the_load_point(
 def test_every_chart_of_every_kind_of_load_is_drawn(browser: Browser, all_kinds: Path) -> None:
     with opened(browser, all_kinds) as page:
         charts = page.locator(SHOWN).all()
-        assert len(charts) == 19, "bf16 drafts nothing"
+        assert len(charts) == 20, "bf16 drafts nothing"
         for workload in ("open", "replay", "chat"):
             page.select_option("#tradeoff select[data-param='workload']", workload)
             points = page.locator("[data-chart='tradeoff-ttft'] .role-mark.mark-symbol path")

@@ -57,7 +57,7 @@ def test_on_a_phone_the_answer_comes_before_the_links_and_tables_say_that_they_s
         links = [box_of(link) for link in page.locator("nav a").all()]
         assert len({link["y"] for link in links if link["y"] < answer["y"]}) == 1, "one line"
         assert (
-            page.locator(".verdicts td").first.evaluate(
+            page.locator("#load-points .verdicts td").first.evaluate(
                 "(cell) => getComputedStyle(cell, '::before').content"
             )
             == '"Load point"'

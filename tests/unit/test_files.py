@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from servetune.cli import app
 from servetune.errors import UserError
 from servetune.files import whole_file
-from tests.paths import ROOT
 from tests.project import Project
+from tests.recorded import results_of
 
 STUDY = "h200-granite"
 
@@ -67,11 +67,12 @@ def test_tables_metrics_reports_and_stamps_are_replaced_and_never_written_into(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.root)
-    shutil.copytree(ROOT / "results" / STUDY, project.root / "results" / STUDY)
+    shutil.copytree(results_of(STUDY), project.root / "results" / STUDY)
     plan = project.root / "params.yaml"
     plan.write_text(f"study: {STUDY}\nvariants: all\nseed: 0\n")
     results, reports = Path("results", STUDY), Path("reports")
     outputs = [path for path in results.iterdir() if path.is_file()]
+    outputs += [results / "tables.sha256"]
     outputs += [reports / f"summary.{suffix}" for suffix in ("html", "md", "sha256")]
     reports.mkdir()
     for path in outputs:

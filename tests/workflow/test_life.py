@@ -17,8 +17,8 @@ def test_a_renamed_variant_and_workload_are_shown_and_rendered_and_not_measured_
     rename(study, "variants", "fp8-kv", "small-cache")
     rename(study, "workloads", "random", "short")
     measured.write_study(study)
-    told = measured.run("servetune", "show")
-    assert (told.returncode, told.stderr.count("\n")) == (2, 1), told.stderr
+    shown = measured.check("servetune", "show")
+    assert "small-cache" in shown and "short" in shown and "fp8-kv" not in shown
     assert "to measure" not in measured.check("servetune", "plan")
     assert "measure_session" not in measured.measure()
     assert measured.launches() == 2

@@ -6,7 +6,7 @@ from servetune.analysis.judgement import judge_study
 from servetune.metrics import METRIC
 from servetune.report.answer.words import grid, sentences
 from servetune.report.measured import read_measured
-from tests.recorded import ROOT, plan_of
+from tests.recorded import plan_of
 from tests.report_data import ReportData, make_all_kinds, make_data, make_quickstart_plan
 
 
@@ -69,7 +69,7 @@ def test_the_fastest_is_named_only_where_it_is_proven_against_every_other() -> N
 
 
 def test_a_load_that_the_front_end_bounds_does_not_decide_and_the_answer_says_why() -> None:
-    recorded = read_measured(plan_of("h200-llama8b"), ROOT)
+    recorded = read_measured(plan_of("h200-llama8b"), results_of("h200-llama8b").parents[1])
     (decision,) = recorded.decisions
     assert decision.row["load_point"] == "c128" and "c256" in decision.reason
     assert set(decision.having("faster")) == {"w8a8", "fp8"}
