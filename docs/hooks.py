@@ -23,7 +23,7 @@ from servetune.files import write_text
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.report.html import render_html
-from servetune.report.measured import read_measured
+from servetune.report.measured import read_partial
 from servetune.tables.freshness import report_digest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,5 +100,5 @@ def rendered(plan: Plan) -> Path:
     """Render the report of a recorded study, unless the cache has it."""
     page = cache_root() / "reports" / f"{report_digest(plan, ROOT)}.html"
     if not page.is_file():
-        write_text(page, render_html(read_measured(plan, ROOT)))
+        write_text(page, render_html(read_partial(plan, ROOT)))
     return page

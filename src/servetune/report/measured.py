@@ -225,6 +225,7 @@ def read_partial(plan: Plan, root: Path) -> Measured:
         published=read_published(plan.published, root) if plan.published else None,
         searched=capacity.Searched(tables.capacities, tables.probes),
         answers=tables.quality,
+        history=read_history(plan.study, root),
     )
 
 
