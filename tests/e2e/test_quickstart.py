@@ -113,8 +113,9 @@ def test_the_report_says_why_with_findings_a_timeline_and_rooflines(quickstart: 
         assert f'<section id="{section}">' in page
     assert "The KV cache is under-used: the server has room for more requests." in page
     assert "Decode is bound by neither memory nor arithmetic, but by what each step costs." in page
-    assert "eagle3 against bf16, text: " in page
     assert "not possible" not in page
+    summary = (quickstart.root / "reports/summary.md").read_text()
+    assert "| eagle3 | bf16 | text | " in summary
 
 
 def test_telemetry_is_sampled_four_times_a_second_with_the_clients_load(quickstart: Clone) -> None:

@@ -28,9 +28,8 @@ if not (
     workflow.output_settings.verbose
     or workflow.output_settings.dryrun
     or workflow.remote_exec
-    or not workflow.local_exec
 ):
-    keep_to_log()
+    keep_to_log(lambda: workflow.local_exec)
 RESULTS = f"results/{PLAN.study}"
 SESSIONS = {session.id: session for session in PLAN.sessions}
 BEFORE_SESSIONS = len(SESSIONS) + 1

@@ -7,6 +7,7 @@ pipe, `SERVETUNE_SCREEN`, and are printed above the table; elsewhere steps print
 import logging
 import os
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -70,14 +71,15 @@ def _show(plan: Plan, root: Path, console: Console, stack: ExitStack) -> None:
         thread.start()
 
 
-def keep_to_log() -> None:
+def keep_to_log(is_local: Callable[[], bool]) -> None:
     """Keep Snakemake's own lines off the terminal; its log in .snakemake/log has them all.
 
-    Warnings and errors stay, but for what a failed step prints of itself anyway.
+    Warnings and errors stay, but for what a failed step prints of itself anyway. Where jobs are
+    a cluster's, which is known only later, all stays: they print nothing here.
     """
     for handler in logging.getLogger("snakemake.logging").handlers:
         if handler.name == "DefaultStreamHandler":
-            handler.addFilter(_is_for_the_user)
+            handler.addFilter(lambda record: _is_for_the_user(record) or not is_local())
 
 
 def _is_for_the_user(record: logging.LogRecord) -> bool:
