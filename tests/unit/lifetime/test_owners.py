@@ -8,12 +8,16 @@ import sys
 
 import pytest
 
+from servetune.lifetime import owners
 from servetune.lifetime.owners import OWNERS, end_left_behind, mark, owned_by
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
-STEP = """\
+HOST = "a-host-of-this-test:pid-1"
+STEP = f"""\
 import sys, time
+from servetune.lifetime import owners
 from servetune.lifetime.owners import end_with_owners
+owners._host = lambda: "{HOST}"
 end_with_owners()
 try:
     print("began", flush=True)
@@ -32,6 +36,12 @@ for number in both:
     os.kill(os.getpid(), number)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
 """
+
+
+@pytest.fixture(autouse=True)
+def _own_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be on a host of its own: pipelines beside this one end all that is left behind on theirs."""
+    monkeypatch.setattr(owners, "_host", lambda: HOST)
 
 
 def ended_owner() -> str:
@@ -76,7 +86,7 @@ def test_what_a_killed_run_left_behind_is_told_and_ended(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     environment = owned_by(dict(os.environ), os.getpid())
-    elsewhere = f"{ended_owner()[:-1]}x".replace(mark(1).split(":")[0], "another-boot")
+    elsewhere = ended_owner().replace(HOST, "another-boot:pid-1")
     kept = [
         subprocess.Popen(SLEEP, env=environment),
         subprocess.Popen(SLEEP, env={**os.environ, OWNERS: elsewhere}),
