@@ -4,7 +4,6 @@ A branch names what its studies plan, with the parameters of its params.yaml and
 all variants and as many repeats as were measured. By digest, as names may have changed since.
 """
 
-import io
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from servetune.errors import UserError
-from servetune.git import git
+from servetune.git import git, open_tree
 from servetune.plan.identity import digest_of
 from servetune.plan.make import make_plan, read_params
 from servetune.records.measurements import read_measurement, read_search
@@ -47,10 +46,8 @@ def unnamed(root: Path) -> tuple[list[Path], dict[str, str]]:
     named = Named()
     _add(named, "the working tree", root, repeats)
     for commit, name in _commits(root).items():
-        with TemporaryDirectory() as folder:
-            tree = git(root, "archive", "--format=tar", f"{commit}:{_prefix(root)}") or b""
-            with tarfile.open(fileobj=io.BytesIO(tree), mode="r:") as archive:
-                archive.extractall(folder, filter="data", members=_declarations(archive))
+        with TemporaryDirectory() as folder, open_tree(commit, root) as tree:
+            tree.extractall(folder, filter="data", members=_declarations(tree))
             _add(named, name, Path(folder), repeats)
     lost = [
         path for study in studies if study not in named.unread for path in _of(study, named, root)
@@ -82,10 +79,6 @@ def _repeats(study: str, root: Path) -> int:
     """Return how many repeats of a study were measured."""
     records = (root / "results" / study / "records").glob("*.json")
     return max((read_measurement(path).repeat for path in records), default=1)
-
-
-def _prefix(root: Path) -> str:
-    return (git(root, "rev-parse", "--show-prefix") or b"").decode().strip()
 
 
 def _commits(root: Path) -> dict[str, str]:

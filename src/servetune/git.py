@@ -1,6 +1,10 @@
 """What Git is asked, and told, of the project's repository."""
 
+import io
 import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -35,6 +39,15 @@ def read_files(names: list[str], root: Path) -> list[bytes | None]:
         else:
             files.append(None)
     return files
+
+
+@contextmanager
+def open_tree(commit: str, root: Path) -> Iterator[tarfile.TarFile]:
+    """Open the project as it is in a commit, without a checkout: its folder of the repository."""
+    prefix = (git(root, "rev-parse", "--show-prefix") or b"").decode().strip()
+    packed = git(root, "archive", "--format=tar", f"{commit}:{prefix}") or b""
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tree:
+        yield tree
 
 
 def define_ours(root: Path) -> None:

@@ -1,8 +1,6 @@
 """Writing a bundle: code, checkpoints, datasets and sessions in one file that Python runs."""
 
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +8,6 @@ from pathlib import Path
 from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
 from servetune.engines.environments import cache_root, vllm_version
-from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file, write_json
 from servetune.load.registry import GENERATORS
@@ -18,6 +15,7 @@ from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import ModelManifest, checkpoint, model_folder
 from servetune.plan.identity import digest
 from servetune.plan.planned import Plan, Session
+from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.owed import count_owed
 from servetune.sessions.provenance import EXPORTED, git_state
@@ -139,14 +137,5 @@ def _make_missing(plan: Plan, sessions: list[Session], root: Path) -> None:
         return
     params = Path(".servetune", f"params-{digest(plan.params.model_dump())}.json")
     write_json(root / params, plan.params)
-    words = ["--cores", "1", *missing, "--configfile", str(params)]
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", *words],
-        cwd=root,
-        env=environment_with_source(),
-        # What the workflow prints when it succeeds is about results.
-        stdout=subprocess.DEVNULL,
-        check=False,
-    )
-    if done.returncode:
+    if not run_workflow(missing, ["--configfile", str(params)], root):
         raise UserError(f"{plan.study}: could not make its models or datasets; see above")

@@ -1,7 +1,6 @@
 """The two sides of a comparison: what a revision declared, and what was measured with it."""
 
 import io
-import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from servetune.errors import UserError
-from servetune.git import git
+from servetune.git import git, open_tree
 from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord, SearchRecord
 from servetune.records.sessions import SessionRecord
@@ -65,15 +64,11 @@ def revision_side(revision: str, root: Path) -> Side:
     commit = git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit is None:
         raise UserError(f"{revision}: no such Git revision; expected a branch, tag or commit")
-    # Files of the project stand below the folder that the repository has for it.
-    prefix = (git(root, "rev-parse", "--show-prefix") or b"").decode().strip()
-    sha = commit.decode().strip()
-    packed = git(root, "archive", "--format=tar", f"{sha}:{prefix}")
-    files = {}
-    with tarfile.open(fileobj=io.BytesIO(packed or b""), mode="r:") as archive:
-        for member in archive:
+    sha, files = commit.decode().strip(), {}
+    with open_tree(sha, root) as tree:
+        for member in tree:
             if member.name.startswith(("params.yaml", "studies/", "results/")) and (
-                content := archive.extractfile(member)
+                content := tree.extractfile(member)
             ):
                 files[member.name] = content.read()
     name = sha[:12] if sha.startswith(revision) else f"{revision} ({sha[:12]})"

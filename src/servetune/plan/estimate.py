@@ -146,20 +146,12 @@ def _of_session(session: Session, times: Times, measured: Collection[str]) -> Se
         variant=session.variant,
         repeat=session.repeat,
         order=session.order,
-        gpus=gpus_of(session),
+        gpus=session.gpus,
         launch_s=launch_s,
         is_assumed=is_assumed,
         seconds=launch_s + sum(owed) if owed else 0.0,
         items=items,
     )
-
-
-def gpus_of(session: Session) -> int:
-    """Return how many GPUs a session's server takes; none on a CPU."""
-    if session.hardware == "cpu":
-        return 0
-    sizes = [session.server.get(f"{what}_parallel_size") for what in ("tensor", "pipeline", "data")]
-    return math.prod([size for size in sizes if isinstance(size, int)])
 
 
 def _launch_s(variant: str, times: Times) -> tuple[float, bool]:

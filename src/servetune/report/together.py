@@ -1,15 +1,13 @@
 """Whether sessions may run beside each other on a host: measured, judged, told, and kept."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from servetune.analysis.launches import launch_values
 from servetune.analysis.together import find_pair, host_of, judge_together
-from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.metrics import METRIC
 from servetune.plan.planned import Plan
+from servetune.plan.workflow import run_workflow
 from servetune.report.measured import read_measured
 from servetune.report.verdicts import interval
 from servetune.sessions.provenance import now
@@ -31,15 +29,7 @@ def find_out(plan: Plan, root: Path) -> str:
     """
     alone, beside = find_pair(plan)
     target = f"results/{plan.study}/metrics.json"
-    words = ["--cores", "1", target, "--config", f"study={plan.study}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", *words],
-        cwd=root,
-        env=environment_with_source(),
-        stdout=subprocess.DEVNULL,
-        check=False,
-    )
-    if done.returncode:
+    if not run_workflow([target], ["--config", f"study={plan.study}"], root):
         raise UserError(f"{plan.study}: could not be measured; see above")
     measured = read_measured(plan, root)
     values = launch_values(measured.table, measured.quantiles)
