@@ -47,6 +47,12 @@ def what_is_kept():
     return kept(PLAN, Path())
 
 
+def watch():
+    from servetune.status.live import watch_run
+
+    SHOWN.push(watch_run(PLAN, PLAN_FILE, Path()))
+
+
 onstart:
     # Jobs of a cluster are not Snakemake's children: it has its own way to end them.
     if workflow.local_exec:
@@ -54,7 +60,7 @@ onstart:
     else:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     end_left_behind()
-    SHOWN.push(watch_run(PLAN, PLAN_FILE, Path()))
+    watch()
 
 
 onsuccess:

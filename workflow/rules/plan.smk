@@ -12,7 +12,7 @@ from servetune.git import define_ours
 from servetune.lifetime.owners import begin_pipeline, end_left_behind
 from servetune.lifetime.stopping import exit_if_stopped, stop_in_order
 from servetune.plan.file import one_line, plan_for_workflow
-from servetune.status.live import keep_to_log, watch_run
+from servetune.status.quiet import keep_to_log
 from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())

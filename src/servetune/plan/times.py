@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias, TypeVar
@@ -55,6 +56,16 @@ def recorded_times(study: str, hardware: str, root: Path) -> Times:
 
     Where the study has no launch yet, those of other studies stand in.
     """
+    return _read(study, hardware, root, _written(study, root))
+
+
+def _written(study: str, root: Path) -> frozenset[Path]:
+    return frozenset((root / "results" / study).absolute().glob("*/*.json"))
+
+
+# Asked again and again while a load runs, and the same until something more is written.
+@lru_cache(maxsize=1)
+def _read(study: str, hardware: str, root: Path, written: frozenset[Path]) -> Times:
     results = root / "results"
     sessions = _whole(results.glob("*/sessions/*.json"), read_session)
     elsewhere = {s.session for s in sessions if s.hardware != hardware}
