@@ -36,17 +36,15 @@ def show(plan: PlanFile = None) -> None:
     from rich.console import Console
 
     from servetune.analysis.wording import plural
-    from servetune.report.measured import read_measured, read_partial
+    from servetune.report.measured import read_so_far
     from servetune.report.terminal import render_terminal
-    from servetune.tables.freshness import STAMP, notes_of, report_digest, stands, tables_digest
+    from servetune.tables.freshness import notes_of, report_digest, stands
 
     the_plan = read_plan(plan, ROOT)
     if not recorded(the_plan.study, ROOT):
         print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
         return
-    tables = ROOT / "results" / the_plan.study / STAMP
-    is_whole = stands(tables, tables_digest(the_plan, ROOT))
-    measured = (read_measured if is_whole else read_partial)(the_plan, ROOT)
+    measured = read_so_far(the_plan, ROOT)
     Console().print(render_terminal(measured))
     if measured.pending:
         print(f"Not measured yet: {', '.join(counted(measured.pending))}")

@@ -10,11 +10,10 @@ import pandas as pd
 from servetune.analysis.wording import number, where_of
 from servetune.engines.arguments import as_argv
 from servetune.engines.environments import description_file, known_parser, read_engine, vllm_version
-from servetune.errors import UserError
+from servetune.errors import DamagedError, UserError
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Plan, Session
-from servetune.report.capacity.words import found
-from servetune.report.measured import Measured, read_measured
+from servetune.report.measured import Measured, read_so_far
 from servetune.report.provenance import launches_of
 from servetune.study.models import HuggingFace
 from servetune.tables.frames import declared, known, records_of
@@ -135,29 +134,27 @@ def _checkpoint(plan: Plan, id: str, root: Path) -> Checkpoint:
 def _notes(plan: Plan, session: Session, root: Path) -> Iterator[str]:
     if any(plan.models[id].source.is_dummy for id in session.models):
         yield "dummy weights: its speed is real, its text is not"
-    if not (root / "results" / plan.study / "load_points.parquet").is_file():
+    try:
+        measured = read_so_far(plan, root)
+    except DamagedError:
+        raise
+    except UserError:
         yield "not measured here"
         return
-    measured = read_measured(plan, root)
-    # Tables of other settings stand in the same folder.
-    own = {each.id for each in plan.sessions if each.variant == session.variant}
-    table = measured.table[measured.table["session"].isin(own)]
-    launches = launches_of(table, measured.sessions)
-    if not launches:
+    table = measured.table[measured.table["variant"] == session.variant]
+    if not (launches := launches_of(table, measured.sessions)):
         yield "not measured here"
         return
     commits = sorted({sha[:12] for launch in launches if (sha := launch.git.get("commit"))})
     yield f"measured on {plan.hardware}, at commit {', '.join(commits) or 'not known'}"
-    yield from _capacities(plan, session.variant, measured)
+    yield from _capacities(session.variant, measured)
     yield from _throughput(declared(table))
 
 
-def _capacities(plan: Plan, variant: str, measured: Measured) -> Iterator[str]:
+def _capacities(variant: str, measured: Measured) -> Iterator[str]:
     """Tell the capacity of each SLO, with its interval."""
-    ids = {search.id for search in plan.searches}
-    results = found(plan, measured.searched) if measured.searched else []
-    for each in results:
-        if each.row["variant"] == variant and each.row["search"] in ids:
+    for each in measured.found:
+        if each.row["variant"] == variant:
             confidence = f"{each.row['confidence']:.0%}"
             answer = f"{each.capacity} {each.unit} ({confidence} interval {each.interval})"
             told = each.ended if each.has_no_answer else answer

@@ -1,7 +1,8 @@
 """What a study measured, as both forms of the report take it, and what both make of it first."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from servetune.report.marks import dummies
 from servetune.report.quality.words import failing
 from servetune.report.turns.words import by_turn
 from servetune.tables.frames import PENDING, declared, grouped, known, numbers, records_of
+from servetune.tables.freshness import STAMP, stands, tables_digest
 from servetune.tables.history import Measuring, read_history
 from servetune.tables.partial import partial_tables, sessions_so_far
 from servetune.tables.published import Published, read_published
@@ -47,7 +49,7 @@ class Measured:
         published: what others measured, to stand beside it.
         searched: what searches for the capacity found.
         answers: a row a variant, as `servetune.tables.quality.qualities` makes it.
-        history: what was measured before, oldest first, and this last.
+        read_past: reads `history`, which not every rendering asks for.
         lacks: what could not be made of it so far, a line each, as the renderings find out.
     """
 
@@ -60,8 +62,13 @@ class Measured:
     published: Published | None = None
     searched: capacity.Searched | None = None
     answers: pd.DataFrame | None = None
-    history: list[Measuring] = field(default_factory=list)
+    read_past: Callable[[], list[Measuring]] = list
     lacks: list[str] = field(default_factory=list)
+
+    @cached_property
+    def history(self) -> list[Measuring]:
+        """What was measured before, oldest first, and this last."""
+        return self.read_past()
 
     @cached_property
     def followed(self) -> pd.DataFrame:
@@ -208,6 +215,17 @@ class Measured:
         return rows[rows["measurement"].isin(self.points["measurement"])]
 
 
+def read_so_far(plan: Plan, root: Path) -> Measured:
+    """Read the tables if they are of this plan and its records, and else make them from those.
+
+    Raises:
+        UserError: nothing is measured yet.
+    """
+    stamp = root / "results" / plan.study / STAMP
+    is_whole = stands(stamp, tables_digest(plan, root))
+    return (read_measured if is_whole else read_partial)(plan, root)
+
+
 def read_partial(plan: Plan, root: Path) -> Measured:
     """Make what there is of a plan from its records, what is missing pending.
 
@@ -225,7 +243,7 @@ def read_partial(plan: Plan, root: Path) -> Measured:
         published=read_published(plan.published, root) if plan.published else None,
         searched=capacity.Searched(tables.capacities, tables.probes),
         answers=tables.quality,
-        history=read_history(plan.study, root),
+        read_past=partial(read_history, plan.study, root),
     )
 
 
@@ -255,7 +273,7 @@ def read_measured(plan: Plan, root: Path) -> Measured:
         published=read_published(plan.published, root) if plan.published else None,
         searched=capacity.read_searched(results),
         answers=read_table(results / "quality.parquet"),
-        history=read_history(plan.study, root),
+        read_past=partial(read_history, plan.study, root),
     )
 
 

@@ -3,7 +3,9 @@
 import json
 import re
 import shlex
+import shutil
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -135,9 +137,13 @@ def test_kserves_template_gets_the_words_that_it_does_not_know_itself(project: P
     assert spec["model"]["uri"].startswith("pvc://models/tiny-")
 
 
-def test_what_was_measured_stands_above_it() -> None:
+@pytest.mark.parametrize("where", ["with its tables", "in a clone, which has none"])
+def test_what_was_measured_stands_above_it(where: str, tmp_path: Path) -> None:
     params = {"study": "h200-capacity", "variants": "all", "seed": 0}
     root = results_of("h200-capacity").parents[1]
+    if where != "with its tables":
+        clone, tables = tmp_path / "clone", shutil.ignore_patterns("*.parquet")
+        root = shutil.copytree(root, clone, symlinks=True, ignore=tables)
     of = served(make_plan(params, ROOT), "bf16", root)
     told = "\n".join(of.notes)
     assert "dummy weights" in told

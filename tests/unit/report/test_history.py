@@ -31,7 +31,7 @@ def measure_again(measured: Measured) -> str:
 
 
 def report(measured: Measured) -> ReportData:
-    return replace(make_data(), history=read_history("mine", measured.root))
+    return replace(make_data(), read_past=lambda: read_history("mine", measured.root))
 
 
 def test_the_command_tells_where_a_metric_moved_in_80_columns(
