@@ -12,12 +12,13 @@ from servetune.lifetime import owners
 from servetune.lifetime.owners import OWNERS, end_left_behind, mark, owned_by
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
-HOST = "a-host-of-this-test:pid-1"
+HOST = f"a-host-of-this-test-{os.getpid()}:pid-1"
 STEP = f"""\
 import sys, time
 from servetune.lifetime import owners
 from servetune.lifetime.owners import end_with_owners
 owners._host = lambda: "{HOST}"
+owners.STOP_WITHIN_S = 600
 end_with_owners()
 try:
     print("began", flush=True)
