@@ -14,7 +14,16 @@ import httpx
 import pytest
 
 from tests.paths import ROOT
-from tests.standin.serving import KEY, PROMPT, PYTHON, Server, launch, serving, write_model
+from tests.standin.serving import (
+    KEY,
+    PATIENCE_S,
+    PROMPT,
+    PYTHON,
+    Server,
+    launch,
+    serving,
+    write_model,
+)
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +45,7 @@ def chat(server: Server, messages: list[dict[str, str]]) -> list[dict[str, Any]]
 def refusal(model: Path, tmp_path: Path, *arguments: str) -> str:
     log = tmp_path / "refused.log"
     process = launch(model, 1, log, arguments)
-    assert process.wait(10) == 1
+    assert process.wait(PATIENCE_S) == 1
     return log.read_text()
 
 
@@ -143,26 +152,28 @@ def test_requests_beyond_max_num_seqs_wait_for_their_first_token(
     model: Path, tmp_path: Path
 ) -> None:
     with serving(model, tmp_path, "--max-num-seqs", "2") as server:
-        alone = bench(server, tmp_path, "--max-concurrency", "2")
-        crowded = bench(server, tmp_path, "--max-concurrency", "8")
-        assert crowded["median_ttft_ms"] > 2 * alone["median_ttft_ms"]
+        assert server.complete(prompt=6 * [PROMPT], max_tokens=20).status_code == 200
+        # Two of the six after twenty steps of 2 ms, and two after forty.
         assert server.counter("vllm:request_queue_time_seconds_sum") > 0.1
 
-        with ThreadPoolExecutor(6) as clients:
-            answers = [clients.submit(server.complete, max_tokens=200) for _ in range(6)]
-            time.sleep(0.2)
-            assert server.counter("vllm:num_requests_running") == 2
-            assert server.counter("vllm:num_requests_waiting") == 4
-            assert all(answer.result().status_code == 200 for answer in answers)
+    endless = ("--max-num-seqs", "2", "--standin-step-ms", "1e9")
+    with ThreadPoolExecutor() as client, serving(model, tmp_path, *endless) as server:
+        answer = client.submit(server.complete, prompt=6 * [PROMPT])
+        while not server.counter("vllm:num_requests_running"):
+            time.sleep(0.02)
+        assert server.counter("vllm:num_requests_running") == 2
+        assert server.counter("vllm:num_requests_waiting") == 4
+        server.process.kill()
+        assert isinstance(answer.exception(), httpx.TransportError)
 
 
 def test_requests_that_outgrow_the_kv_cache_are_preempted_and_still_answered(
     model: Path, tmp_path: Path
 ) -> None:
     small = ("--num-gpu-blocks-override", "32", "--max-model-len", "400")
-    with serving(model, tmp_path, *small) as server, ThreadPoolExecutor(4) as clients:
-        answers = list(clients.map(lambda _: server.complete(max_tokens=100).json(), range(4)))
-        assert [answer["usage"]["completion_tokens"] for answer in answers] == [100] * 4
+    with serving(model, tmp_path, *small) as server:
+        answer = server.complete(prompt=4 * [PROMPT], max_tokens=100).json()
+        assert answer["usage"]["completion_tokens"] == 4 * 100
         assert server.counter("vllm:num_preemptions_total") > 0
 
 
@@ -228,10 +239,10 @@ def test_faults_under_load_begin_after_as_many_requests_as_asked(
         assert [server.complete().status_code for _ in range(2)] == [200, 200]
         with pytest.raises(httpx.TransportError):
             server.complete()
-        assert server.process.wait(5) == 1
+        assert server.process.wait(PATIENCE_S) == 1
     with serving(model, tmp_path, "--standin-fault", "hang-under-load", *after) as server:
         assert [server.complete().status_code for _ in range(2)] == [200, 200]
-        server.http.timeout = httpx.Timeout(0.3)
+        server.http.timeout = httpx.Timeout(PATIENCE_S, read=0.3)
         with pytest.raises(httpx.ReadTimeout):
             server.complete()
         with pytest.raises(httpx.ReadTimeout):

@@ -18,7 +18,7 @@ from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.load.vllm_bench.generator import VLLM_BENCH
 from tests.loads import load, refusal
-from tests.standin.serving import KEY, PYTHON, Server, serving, write_model
+from tests.standin.serving import KEY, PATIENCE_S, PYTHON, Server, serving, write_model
 
 LATE_S = 0.1
 """How late a request may be sent on a machine that has other things to do."""
@@ -61,7 +61,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
     )
     try:
         with serving(write_model(folder), folder, "--enable-prompt-tokens-details") as server:
-            client.wait_ready(20)
+            client.wait_ready(PATIENCE_S)
             yield server, client
     finally:
         client.stop()
@@ -76,7 +76,7 @@ def run(running: tuple[Server, LoadClient], tmp_path: Path) -> Run:
         told = load(**values)
         write_schedule(make_schedule(rows, told), where.schedule)
         argv = VLLM_BENCH.arguments(told, where)
-        client.run(Job(argv=argv, schedule=where.schedule, load=told), 30, lambda: None)
+        client.run(Job(argv=argv, schedule=where.schedule, load=told), PATIENCE_S, lambda: None)
         return sorted(VLLM_BENCH.read(where.raw), key=lambda reply: reply.scheduled)
 
     return run
