@@ -23,6 +23,9 @@ COPIED = (
 
 TABLES = "results/standin/metrics.json"
 
+PATIENCE_S = 3600.0
+"""For a command, also on a machine that has much else to do."""
+
 QUIET = dict.fromkeys(
     (
         *("other_cpu_ratio", "send_delay_p99_ms", "rate_error_ratio"),
@@ -85,7 +88,7 @@ class Workspace:
         path = os.pathsep.join([str(commands()), self.cold["PATH"]])
         self.environment = {**self.cold, "PATH": path}
 
-    def run(self, *command: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=self.root,
@@ -96,7 +99,7 @@ class Workspace:
             check=False,
         )
 
-    def check(self, *command: str, timeout_s: float = 600) -> str:
+    def check(self, *command: str, timeout_s: float = PATIENCE_S) -> str:
         """Run a command that must succeed; returns what it printed."""
         done = self.run(*command, timeout_s=timeout_s)
         output = done.stdout + done.stderr

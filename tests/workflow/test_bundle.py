@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.paths import ROOT
-from tests.workspace import Workspace
+from tests.workspace import PATIENCE_S, Workspace
 
 PROSE = {"kind": "text", "requests": 4, "input_words": 40, "output_tokens": 4}
 LOOPBACK_ALONE = (
@@ -67,7 +67,7 @@ class Host:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=PATIENCE_S,
             check=False,
         )
 

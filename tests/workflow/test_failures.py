@@ -7,10 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.workspace import Workspace, make_workspace
-
-PATIENCE_S = 600
-"""For what takes a moment, also on a machine that has much else to do."""
+from servetune.sessions.pool import hold
+from tests.workspace import PATIENCE_S, Workspace, make_workspace
 
 TOO_LONG = {"max_model_len": 10_000_000}
 
@@ -128,27 +126,35 @@ def test_retrying_a_study_that_was_never_measured_is_one_line(measured: Workspac
     assert done.stderr == ("servetune: standim: nothing was measured; expected one of standin\n")
 
 
-def test_two_runs_at_once_take_turns_on_the_machine(workspace: Workspace) -> None:
-    """Two sessions by hand, as two experiments would start them."""
+def test_two_runs_at_once_take_turns_on_the_machine(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sessions by hand, as two experiments would start them, while a third one measures."""
+    monkeypatch.setenv("SERVETUNE_LOCKS", workspace.cold["SERVETUNE_LOCKS"])
     workspace.collect("--until", "make_model", "make_workload", "build_engine")
     ids = [
         line.split()[1]
         for line in workspace.check("servetune", "plan").splitlines()
         if "session " in line
     ]
-    running = [
-        subprocess.Popen(
-            ["servetune", "session", id],
-            cwd=workspace.root,
-            env=workspace.cold,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for id in ids
-    ]
-    told = [process.communicate(timeout=PATIENCE_S)[1] for process in running]
+    with hold(["cpu"], 1):
+        running = [
+            subprocess.Popen(
+                ["servetune", "session", id],
+                cwd=workspace.root,
+                env=workspace.cold,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for id in ids
+        ]
+        for process in running:
+            assert process.stderr is not None
+            waits = "waiting for another session on this host"
+            assert any(waits in line for line in process.stderr)
+    for process in running:
+        process.communicate(timeout=PATIENCE_S)
     assert [process.returncode for process in running] == [0, 0]
-    assert sum("waiting for another session on this host" in text for text in told) == 1
     assert {record["status"] for record in workspace.records().values()} == {"ok"}
     times = sorted(
         (launch["started_at"], launch["stopped_at"])
