@@ -13,20 +13,20 @@ import pandas as pd
 import psutil
 import pytest
 
-from tests.workspace import TABLES, Workspace
-
-PATIENCE_S = 600
-"""For what takes a moment, also on a machine that has much else to do."""
+from tests.workspace import PATIENCE_S, TABLES, Workspace
 
 
 def slow_load(workspace: Workspace) -> None:
-    """Make the second load point last for some seconds, to be killed in its middle."""
+    """Make the second load point of the first launch last until it is ended from outside."""
     study = workspace.study
-    study["server"]["standin_step_ms"] = 100
+    # A load of a second or so has samples.
+    study["server"]["standin_step_ms"] = 150
+    # Each load point sends one warm-up request: the eleventh request is in the second one.
+    study["server"] |= {"standin_fault": "stall-under-load", "standin_fault_after": 10}
     study["variants"].pop("fp8-kv")
     study["workloads"]["random"]["load_points"] = [
         {"concurrency": 8, "requests": 8},
-        {"concurrency": 1, "requests": 8},
+        {"concurrency": 1, "requests": 2},
     ]
     workspace.write_study(study)
 
@@ -130,11 +130,15 @@ def test_a_stop_keeps_what_is_measured_in_one_line_and_the_next_run_goes_on(
 ) -> None:
     slow_load(workspace)
     snakemake = start_and_wait_for_second_load_point(workspace)
-    before = len((workspace.root / "snakemake.log").read_text())
+    told = workspace.root / "snakemake.log"
+    wait_for(lambda: "load point 2 of 2" in told.read_text())
+    before = len(told.read_text())
     to(snakemake.pid, sign)
     assert snakemake.wait(PATIENCE_S) == 128 + sign
     assert processes(workspace) == []
-    (line,) = (workspace.root / "snakemake.log").read_text()[before:].splitlines()
+    lines = told.read_text()[before:].splitlines()
+    # A step may have warned meanwhile of a load that stands still, on a line of its progress.
+    (line,) = [line for line in lines if not re.match(r"\[ *\d+:\d\d\] ", line)]
     assert "1 of 2 load points" in line
     check_that_it_goes_on(workspace)
 

@@ -35,12 +35,12 @@ def stop_in_order(outcome: Callable[[], str]) -> None:
         stop_once()
         logging.disable()
         _received.append(number)
-        # Snakemake waits for a step that it was just about to start, which is told nothing.
-        cut = threading.Timer(STEPS_END_WITHIN_S + 2, os._exit, [128 + number])
-        cut.daemon = True
-        cut.start()
         _end_steps()
         print(outcome(), file=sys.stderr, flush=True)
+        # Snakemake waits for a step that it was just about to start, which is told nothing.
+        cut = threading.Timer(2, os._exit, [128 + number])
+        cut.daemon = True
+        cut.start()
         sys.exit(128 + number)
 
     for number in STOPS:
@@ -65,9 +65,12 @@ def _end_steps() -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             step.terminate()
     deadline = time.monotonic() + STEPS_END_WITHIN_S
+    # Not by waiting for them, as Snakemake does that.
     while left and (remaining_s := deadline - time.monotonic()) > 0:
-        # Not by waiting for them, as Snakemake does that.
         ended = select.select(left, [], [], remaining_s)[0]
         left = [handle for handle in left if handle not in ended]
     for handle in left:
-        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    for handle in left:
+        select.select([handle], [], [], 2)

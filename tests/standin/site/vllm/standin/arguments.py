@@ -48,6 +48,7 @@ FAULTS = {
     "wrong-name": "serve another model than was asked for",
     "die-under-load": "exit 1 after --standin-fault-after requests",
     "hang-under-load": "answer nothing, /health neither, after --standin-fault-after requests",
+    "stall-under-load": "answer no more requests after --standin-fault-after, /health alone",
     "fail-requests": "answer 500 to every --standin-fault-after-th request",
     "ignore-sigterm": "go on after SIGTERM",
     "short-answers": "end every --standin-fault-after-th answer one token early",

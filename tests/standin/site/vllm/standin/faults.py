@@ -1,5 +1,6 @@
 """Misbehaviour on purpose, as `--standin-fault` asks for."""
 
+import asyncio
 import os
 import subprocess
 import time
@@ -44,6 +45,8 @@ class Fault:
             log("EngineCore encountered a fatal error.", level="ERROR")
             log("vllm.v1.engine.exceptions.EngineDeadError: EngineCore died.", level="ERROR")
             os._exit(1)
+        if self.kind == "stall-under-load":
+            await asyncio.Event().wait()
         if self.kind == "hang-under-load":
             self.hung = True
             engine.hang()
