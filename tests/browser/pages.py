@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Browser, FloatRect, Locator, Page
+from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
 
 from servetune.report.html import render_html
 from tests.report_data import ReportData
@@ -14,6 +14,11 @@ Scheme = Literal["light", "dark"]
 
 MARKS = ".role-mark:is(.mark-symbol, .mark-line, .mark-rect) path"
 SHOWN = "figure:not([hidden]) [data-chart]"
+
+PATIENCE_MS = 300_000
+"""For what takes a moment, also on a machine that has much else to do."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def write(data: ReportData, folder: Path) -> Path:
@@ -34,6 +39,7 @@ def opened(
         offline=True,
         permissions=["clipboard-read", "clipboard-write"],
     )
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     requests: list[str] = []
     complaints: list[str] = []
@@ -62,8 +68,19 @@ def box_of(element: Locator) -> FloatRect:
 
 
 def unfold(page: Page) -> None:
-    """Open all that is folded."""
-    page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+    """Open all that is folded, and wait until the page has made room for it."""
+    page.evaluate(UNFOLD)
+
+
+UNFOLD = """async () => {
+  const folded = [...document.querySelectorAll("details:not([open])")];
+  const toggled = folded.map(
+    (fold) => new Promise((resolve) => fold.addEventListener("toggle", resolve, { once: true })),
+  );
+  for (const fold of folded) fold.open = true;
+  await Promise.all(toggled);
+  for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
+}"""
 
 
 # Text of a chart that meets other text, or leaves its chart.
