@@ -50,7 +50,8 @@ def test_one_session_on_four_gpus_and_four_on_one_run_beside_each_other(
     assert len({slot["host"] for slot in slots}) == 1
     records = list(workspace.records().values())
     assert {record["device"] for record in records} == {"+".join(s["gpus"]) for s in slots}
-    assert all(record["card"]["other_gpus_in_use"] > 0 for record in records)
+    # No GPU is given back before the first of the loads has ended, and all may be before the last.
+    assert any(record["card"]["other_gpus_in_use"] > 0 for record in records)
 
 
 def test_a_bundle_measures_sessions_together(workspace: Workspace, tmp_path: Path) -> None:
