@@ -15,7 +15,7 @@ TOO_LONG = {"max_model_len": 10_000_000}
 FAULTS: dict[str, dict[str, Any]] = {
     "cannot-start": TOO_LONG,
     # Each load point sends one warm-up request: the fourteenth request is in the second one.
-    "dies-late": {"standin_fault": "die-under-load", "standin_fault_after": 13},
+    "dies-late": {"standin_fault": "die-slowly", "standin_fault_after": 13},
     "dies-early": {"standin_fault": "die-under-load", "standin_fault_after": 2},
     "hangs": {"standin_fault": "hang-under-load", "standin_fault_after": 3},
     "ignores-sigterm": {"standin_fault": "ignore-sigterm"},

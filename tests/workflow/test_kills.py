@@ -23,6 +23,7 @@ def slow_load(workspace: Workspace) -> None:
     study["server"]["standin_step_ms"] = 150
     # Each load point sends one warm-up request: the eleventh request is in the second one.
     study["server"] |= {"standin_fault": "stall-under-load", "standin_fault_after": 10}
+    study["environment"] = {"STANDIN_GATE": "never"}
     study["variants"].pop("fp8-kv")
     study["workloads"]["random"]["load_points"] = [
         {"concurrency": 8, "requests": 8},

@@ -118,7 +118,7 @@ class Server:
         while (elapsed := time.monotonic() - self._started) < timeout_s:
             if not self.is_running():
                 raise ServerError(explain(self.log_tail(400)) or "ended while it started")
-            if self._is_healthy(2.0) and self._names_itself():
+            if self.is_healthy(2.0) and self._names_itself():
                 self._startup_s = round(time.monotonic() - self._started, 2)
                 return
             if elapsed - last_s >= 10:
@@ -132,7 +132,7 @@ class Server:
         if not self.is_running():
             why = explain(self.log_tail(400))
             raise ServerError(f"died under load{f': {why}' if why else ''}")
-        self._failures = 0 if self._is_healthy(HEALTH_TIMEOUT_S) else self._failures + 1
+        self._failures = 0 if self.is_healthy() else self._failures + 1
         if self._failures >= HUNG_AFTER_FAILURES:
             waited = HUNG_AFTER_FAILURES * HEALTH_TIMEOUT_S
             raise ServerError(f"hangs: /health has not answered for {waited:.0f} s")
@@ -144,10 +144,17 @@ class Server:
             time.sleep(1.0)
             if not self.is_running():
                 break
-            if self._is_healthy(2.0):
+            if self.is_healthy(2.0):
                 return
         self.check()
         raise ServerError(f"has not answered /health for {HEALTH_TIMEOUT_S:.0f} s")
+
+    def is_healthy(self, timeout_s: float = HEALTH_TIMEOUT_S) -> bool:
+        """Tell whether /health answers."""
+        try:
+            return self.get("/health", timeout_s).is_success
+        except httpx.HTTPError:
+            return False
 
     def is_running(self) -> bool:
         """Tell whether the process lives."""
@@ -225,12 +232,6 @@ class Server:
             return []
         text = self.log.read_text(errors="replace").replace(self.api_key, "***")
         return [line for line in text.splitlines() if " Route: " not in line][-lines:]
-
-    def _is_healthy(self, timeout_s: float) -> bool:
-        try:
-            return self.get("/health", timeout_s).is_success
-        except httpx.HTTPError:
-            return False
 
     def _names_itself(self) -> bool:
         try:

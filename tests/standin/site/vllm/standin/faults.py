@@ -41,12 +41,15 @@ class Fault:
             return self._requests % self.after == 0
         if self._requests <= self.after:
             return False
-        if self.kind == "die-under-load":
+        if self.kind in ("die-under-load", "die-slowly"):
+            if self.kind == "die-slowly":
+                subprocess.Popen(["sleep", "600"], start_new_session=True)
             log("EngineCore encountered a fatal error.", level="ERROR")
             log("vllm.v1.engine.exceptions.EngineDeadError: EngineCore died.", level="ERROR")
             os._exit(1)
         if self.kind == "stall-under-load":
-            await asyncio.Event().wait()
+            while not Path(os.environ["STANDIN_GATE"]).exists():
+                await asyncio.sleep(0.05)
         if self.kind == "hang-under-load":
             self.hung = True
             engine.hang()
