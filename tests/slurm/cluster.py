@@ -43,7 +43,9 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory,CR_LLN
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
-SlurmdTimeout=10
+SlurmdTimeout=600
+MessageTimeout=100
+BatchStartTimeout=600
 ReturnToService=2
 MinJobAge=3600
 TaskProlog={folder}/prolog
@@ -110,6 +112,8 @@ class Cluster:
         for process in [self._daemons.pop(node).pid, *_of_node(node)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
+        # Slurm finds out by itself, after a time in which a busy node may not answer either.
+        self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed")
 
     def run(self, *words: str) -> str:
         """Run a command of Slurm; returns what it prints."""

@@ -72,9 +72,11 @@ def test_a_node_that_dies_loses_nothing_and_measures_nothing_twice(
     nodes: Cluster, on_cluster: Workspace
 ) -> None:
     study = on_cluster.study
-    points = [{"concurrency": 1, "requests": 4}, {"concurrency": 2, "requests": 600}]
+    points = [{"concurrency": 1, "requests": 4}, {"concurrency": 2, "requests": 4}]
     study["workloads"]["random"]["load_points"] = points
-    study["datasets"]["random"]["requests"] = 600
+    # Each load point sends one warm-up request: no second one ends before the gate is there.
+    study["server"] |= {"standin_fault": "stall-under-load", "standin_fault_after": 6}
+    study["environment"] = {"STANDIN_GATE": str(on_cluster.root / "gate")}
     on_cluster.write_study(study)
     with subprocess.Popen(
         [*SUBMIT, *REPORT],
@@ -88,6 +90,7 @@ def test_a_node_that_dies_loses_nothing_and_measures_nothing_twice(
         (job,) = nodes.run("squeue", "-h", "-w", "n2", "-o", "%i").split()
         nodes.kill_node("n2")
         _until(lambda: nodes.run("squeue", "-h", "-j", job, "-o", "%t").strip() == "PD", run)
+        (on_cluster.root / "gate").touch()
         # Slurm would wait for two minutes.
         nodes.run("scontrol", "update", f"JobId={job}", "StartTime=now")
         assert run.wait() == 0
