@@ -1,5 +1,6 @@
 """The lock that no test installs, as it needs a GPU, can be installed all the same."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,9 @@ def test_the_lock_of_vllm_cuda_resolves_and_each_package_has_a_hash(tmp_path: Pa
     lock = ROOT / "workflow" / "envs" / "vllm-cuda.txt"
     words = ["uv", "pip", "install", "--dry-run", "--require-hashes", "-r", str(lock)]
     words += ["--target", str(tmp_path), "--python-platform", "x86_64-manylinux_2_28"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    # A registry may be slow.
+    patient = {**os.environ, "UV_HTTP_TIMEOUT": "300", "UV_HTTP_RETRIES": "10"}
+    done = subprocess.run(words, env=patient, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     pinned = {line.split()[0] for line in lock.read_text().splitlines() if "==" in line}
     planned = {line.removeprefix(" + ") for line in done.stderr.splitlines() if "==" in line}
