@@ -1,6 +1,6 @@
 """Main effects and interactions, where the variants of a study form a factorial."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -46,15 +46,33 @@ def find_factorial(settings: dict[str, dict[str, Any]], baseline: str) -> Factor
     def cell(chosen: Iterable[str]) -> frozenset[tuple[str, str]]:
         return frozenset[tuple[str, str]]().union(*(changes[name] for name in chosen))
 
-    alone = [name for change, name in variants.items() if change]
-    sizes = range(min(len(alone), MOST_FACTORS), 1, -1)
-    for factors in chain.from_iterable(combinations(alone, size) for size in sizes):
+    def is_factorial(factors: Sequence[str]) -> bool:
         # Two values of one key are levels of a factor, and not two factors.
         keys = [key for name in factors for key, _ in changes[name]]
-        cells = [c for size in range(len(factors) + 1) for c in combinations(factors, size)]
-        if len(set(keys)) == len(keys) and all(cell(chosen) in variants for chosen in cells):
-            return Factorial(list(factors), {frozenset(c): variants[cell(c)] for c in cells})
-    return None
+        return len(set(keys)) == len(keys) and all(cell(c) in variants for c in _cells(factors))
+
+    alone = [name for change, name in variants.items() if change]
+    # Each part of a factorial is one, so that larger ones grow from smaller ones.
+    largest: list[tuple[str, ...]] = []
+    grown = [(name,) for name in alone]
+    for _ in range(1, MOST_FACTORS):
+        grown = [
+            larger
+            for factors in grown
+            for name in alone[alone.index(factors[-1]) + 1 :]
+            if is_factorial(larger := (*factors, name))
+        ]
+        largest = grown or largest
+    if not largest:
+        return None
+    return Factorial(
+        list(largest[0]), {frozenset(c): variants[cell(c)] for c in _cells(largest[0])}
+    )
+
+
+def _cells(factors: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """List all combinations of factors, from none of them to all."""
+    return chain.from_iterable(combinations(factors, size) for size in range(len(factors) + 1))
 
 
 def effects(values: pd.DataFrame, factorial: Factorial) -> pd.DataFrame:

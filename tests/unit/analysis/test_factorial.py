@@ -40,6 +40,15 @@ def test_three_factors_are_found_when_every_combination_is_there() -> None:
     assert found is not None and len(found.factors) == 2
 
 
+def test_a_factorial_is_found_among_hundreds_of_variants() -> None:
+    settings: dict[str, dict[str, Any]] = {"base": {}}
+    settings |= {f"v{n}": {f"key{n}": n} for n in range(120)}
+    assert find_factorial(settings, "base") is None
+    settings["both"] = settings["v7"] | settings["v110"]
+    found = find_factorial(settings, "base")
+    assert found is not None and found.factors == ["v7", "v110"]
+
+
 def test_effects_that_multiply_have_no_interaction() -> None:
     factorial = find_factorial(SETTINGS, "bf16")
     assert factorial is not None
