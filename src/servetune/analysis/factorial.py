@@ -54,7 +54,7 @@ def find_factorial(settings: dict[str, dict[str, Any]], baseline: str) -> Factor
     alone = [name for change, name in variants.items() if change]
     # Each part of a factorial is one, so that larger ones grow from smaller ones.
     largest: list[tuple[str, ...]] = []
-    grown = [(name,) for name in alone]
+    grown: list[tuple[str, ...]] = [(name,) for name in alone]
     for _ in range(1, MOST_FACTORS):
         grown = [
             larger

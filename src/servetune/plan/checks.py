@@ -16,7 +16,7 @@ from servetune.study.workloads import LoadPoint, Workload
 
 _TOKEN_IDS = re.compile(rb'"prompt"\s*:\s*\[')
 
-MOST_LOAD_POINTS = 5_000
+MOST_LOAD_POINTS = 15_000
 """Of a study, over all launches: a minute each is three days and a half."""
 
 

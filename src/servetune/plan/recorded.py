@@ -7,24 +7,11 @@ records have, so that whatever asks for a file by its id finds it.
 from collections.abc import Collection
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from servetune.files import read_model
 from servetune.plan.identity import digest, digest_of
 from servetune.plan.planned import Session
+from servetune.records.excerpts import Excerpt
 from servetune.records.paths import launch_files
-from servetune.study.base import Id
-
-
-class _ProbeOf(BaseModel):
-    search: Id
-
-
-class _Owner(BaseModel):
-    """What of any record says whose it is. To read all of it would take an import of NumPy."""
-
-    variant: Id
-    probe: _ProbeOf | None = None
 
 
 def with_recorded_ids(
@@ -65,7 +52,7 @@ def _searches(planned: list[str], results: Path) -> dict[str, Path]:
     files = _in(results / "searches")
     if not set(planned) <= set(files):
         for file in sorted((results / "records").glob("*-capacity-r*-0-*.json")):
-            if probe := read_model(file, _Owner).probe:
+            if probe := read_model(file, Excerpt).probe:
                 files.setdefault(probe.search, file)
     return files
 
@@ -80,7 +67,7 @@ def _recorded(
     found = {}
     for id in planned:
         same = sorted(free.get(digest_of(id), [])) if id not in files else []
-        mine = (s for s in same if read_model(files[s], _Owner).variant not in absent)
+        mine = (s for s in same if read_model(files[s], Excerpt).variant not in absent)
         if name := next(mine, None):
             free[digest_of(id)].remove(name)
             found[id] = name

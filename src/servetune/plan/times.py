@@ -2,21 +2,25 @@
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias, TypeVar
 
 from servetune.errors import UserError
-from servetune.records.base import Record
-from servetune.records.measurements import MeasurementRecord, read_measurement
-from servetune.records.quality import QualityRecord, read_quality
-from servetune.records.sessions import Launch, SessionRecord, read_session
+from servetune.files import read_model
+from servetune.records.excerpts import (
+    Excerpt,
+    LaunchExcerpt,
+    LoadExcerpt,
+    SessionExcerpt,
+    TimedExcerpt,
+)
 
-R = TypeVar("R", bound=Record)
+E = TypeVar("E", bound=Excerpt)
 Key: TypeAlias = tuple[str, ...]
 
 
@@ -67,12 +71,12 @@ def _written(study: str, root: Path) -> frozenset[Path]:
 @lru_cache(maxsize=1)
 def _read(study: str, hardware: str, root: Path, written: frozenset[Path]) -> Times:
     results = root / "results"
-    sessions = _whole(results.glob("*/sessions/*.json"), read_session)
+    sessions = _whole(results.glob("*/sessions/*.json"), SessionExcerpt)
     elsewhere = {s.session for s in sessions if s.hardware != hardware}
     here = [session for session in sessions if session.session not in elsewhere]
     folder = results / study
-    loads = _whole((folder / "records").glob("*.json"), read_measurement)
-    qualities = _whole((folder / "quality").glob("*.json"), read_quality)
+    loads = _whole((folder / "records").glob("*.json"), LoadExcerpt)
+    qualities = _whole((folder / "quality").glob("*.json"), TimedExcerpt)
     return times_of(
         [session for session in here if session.study == study] or here,
         [load for load in loads if load.session not in elsewhere],
@@ -80,19 +84,24 @@ def _read(study: str, hardware: str, root: Path, written: frozenset[Path]) -> Ti
     )
 
 
-def _whole(paths: Iterable[Path], read: Callable[[Path], R]) -> list[R]:
+def _whole(paths: Iterable[Path], kind: type[E]) -> list[E]:
     """Read records; a damaged one tells no time, and is for the step that needs it to refuse."""
-    records = []
-    for path in sorted(paths):
-        with contextlib.suppress(UserError):
-            records.append(read(path))
-    return records
+    records = (_excerpt(path.absolute(), kind) for path in sorted(paths))
+    return [record for record in records if record]
+
+
+# A record is written once: while a load runs, only those that came since are read.
+@cache
+def _excerpt(path: Path, kind: type[E]) -> E | None:
+    with contextlib.suppress(UserError):
+        return read_model(path, kind)
+    return None
 
 
 def times_of(
-    sessions: list[SessionRecord],
-    loads: list[MeasurementRecord],
-    qualities: list[QualityRecord],
+    sessions: list[SessionExcerpt],
+    loads: list[LoadExcerpt],
+    qualities: list[TimedExcerpt],
 ) -> Times:
     """Take the times from records; failed ones tell none."""
     times = Times()
@@ -127,7 +136,7 @@ def times_of(
     return times
 
 
-def _without_loads(launch: Launch, loads_s: float | None) -> float | None:
+def _without_loads(launch: LaunchExcerpt, loads_s: float | None) -> float | None:
     """Return what a launch took beside its loads; its start alone where they are not known."""
     wall_s = seconds_between(launch.started_at, launch.stopped_at)
     start_s = launch.server.startup_s

@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from servetune.files import read_model
 from servetune.plan.estimate import SessionEstimate, estimate
 from servetune.plan.planned import Plan, Session
 from servetune.plan.times import Times
-from servetune.records.measurements import read_measurement
+from servetune.records.excerpts import TimedExcerpt
 from servetune.records.paths import record_path, recorded, session_path
 from servetune.running import Running, since
 from servetune.study.base import Frozen
@@ -138,4 +139,4 @@ def _left_s(estimated: SessionEstimate, running: Running | None) -> float:
 
 @cache
 def _status(path: Path) -> str:
-    return read_measurement(path).status
+    return read_model(path, TimedExcerpt).status

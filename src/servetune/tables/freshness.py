@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from servetune.errors import UserError, printable
 from servetune.files import read_model, write_text
 from servetune.plan.planned import Plan
+from servetune.records.excerpts import Excerpt
 from servetune.records.measurements import read_search
 from servetune.records.paths import (
     published_files,
@@ -25,7 +24,6 @@ from servetune.records.paths import (
     session_path,
     timeline_path,
 )
-from servetune.study.base import Id
 
 STAMP = "tables.sha256"
 
@@ -53,12 +51,6 @@ def check_tables(plan: Plan, root: Path) -> None:
             f"{stamp.parent}: the tables are not those of params.yaml and its records;"
             " run: snakemake --cores 1 reports/summary.html"
         )
-
-
-class _OfSession(BaseModel):
-    """What every record tells."""
-
-    session: Id
 
 
 def report_digest(plan: Plan, root: Path) -> str:
@@ -124,7 +116,7 @@ def _records(plan: Plan, root: Path) -> list[Path]:
 def _sessions(records: list[Path]) -> list[str]:
     """Name the sessions of records: others in the same folder are no reason to render again."""
     here = (path for path in records if path.is_file())
-    return sorted({read_model(path, _OfSession).session for path in here})
+    return sorted({read_model(path, Excerpt).session for path in here})
 
 
 def _code(*packages: str) -> list[Path]:

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from servetune.files import read_model
 from servetune.plan.estimate import Estimate, estimate
 from servetune.plan.listing import lines
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.plan.times import Times, recorded_times, seconds_between, times_of
-from servetune.records.measurements import read_measurement
+from servetune.records.excerpts import LoadExcerpt, SessionExcerpt
 from servetune.records.paths import recorded
-from servetune.records.sessions import read_session
 from tests.paths import ROOT
 from tests.project import Project
 
@@ -28,8 +28,8 @@ def seconds(estimated: Estimate, id: str) -> float:
 
 def test_a_third_launch_is_estimated_from_the_first_two() -> None:
     folder = ROOT / "results/h200-llama8b"
-    sessions = [read_session(path) for path in folder.glob("sessions/*.json")]
-    loads = [read_measurement(path) for path in folder.glob("records/*.json")]
+    sessions = [read_model(path, SessionExcerpt) for path in folder.glob("sessions/*.json")]
+    loads = [read_model(path, LoadExcerpt) for path in folder.glob("records/*.json")]
     times = times_of(
         [session for session in sessions if session.repeat < 3],
         [load for load in loads if load.repeat < 3],

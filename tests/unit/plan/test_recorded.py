@@ -17,7 +17,7 @@ def plan(project: Project, **params: Any) -> Plan:
 
 def record(session: Session, project: Project, *, count: int | None = None) -> None:
     """Leave the records of a session: of all that it owes, or of its first load points alone."""
-    told = {"variant": session.variant}
+    told = {"variant": session.variant, "session": session.id}
     for measurement in session.measurements[:count]:
         write_json(record_path(session.study, measurement.id, project.root), told)
     write_json(raw_folder(session.study, session.id, project.root) / "launch-1.json", {})
