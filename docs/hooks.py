@@ -12,7 +12,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pandas as pd
 import pygraphviz
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -86,14 +85,10 @@ def draw_dag() -> str:
 
 @cache
 def recorded_plans() -> list[Plan]:
-    """Plan each recorded study with as many repeats as were measured."""
-    tables = sorted(ROOT.glob("results/*/load_points.csv"))
-    repeats = {table.parent.name: int(pd.read_csv(table)["repeat"].max()) for table in tables}
+    """Plan each recorded study."""
     params = {**read_params(ROOT), "variants": "all"}
-    return [
-        make_plan({**params, "study": study, "repeats": count if count > 1 else None}, ROOT)
-        for study, count in repeats.items()
-    ]
+    tables = sorted(ROOT.glob("results/*/load_points.csv"))
+    return [make_plan({**params, "study": table.parent.name}, ROOT) for table in tables]
 
 
 def rendered(plan: Plan) -> Path:

@@ -20,11 +20,8 @@ _MADE = TemporaryDirectory(prefix="servetune-recorded-")
 
 
 def plan_of(study: str, params: dict[str, Any] | None = None) -> Plan:
-    """Plan a recorded study with as many repeats as were measured."""
-    sessions = (ROOT / "results" / study / "sessions").glob("*.json")
-    repeats = max(int(path.stem.rsplit("-", 2)[1][1:]) for path in sessions)
-    params = {**(params or {}), "study": study, "variants": "all", "seed": 0}
-    return make_plan({**params, **({"repeats": repeats} if repeats > 1 else {})}, ROOT)
+    """Plan a recorded study."""
+    return make_plan({**(params or {}), "study": study, "variants": "all", "seed": 0}, ROOT)
 
 
 @cache

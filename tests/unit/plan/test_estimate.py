@@ -36,7 +36,7 @@ def test_a_third_launch_is_estimated_from_the_first_two() -> None:
         [],
     )
     third = {session.session: session for session in sessions if session.repeat == 3}
-    plan = plan_of("h200-llama8b", repeats=3)
+    plan = plan_of("h200-llama8b")
     errors = [
         session.seconds / took_s - 1
         for session in estimate(plan, times, ()).sessions
