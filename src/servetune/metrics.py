@@ -31,6 +31,8 @@ class Metric:
         judged: gets a verdict. Metrics that move together would only cost power.
         drawn: as a chart of ratios to the baseline.
         is_cost: shown beside the others where a price is declared or a GPU tells its power.
+        needs_slo: only of loads whose workload has an SLO, and judged where a rate or a trace sets
+            the pace.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Metric:
     judged: bool = False
     drawn: bool = False
     is_cost: bool = False
+    needs_slo: bool = False
 
     @property
     def column(self) -> str:
@@ -72,6 +75,12 @@ METRICS = (
         drawn=True,
     ),
     Metric("total_throughput_tok_s", "Total throughput", "tok/s", "higher"),
+    Metric(
+        *("slo_attainment_percent", "SLO attainment", "%", "higher"),
+        reviewed=True,
+        judged=True,
+        needs_slo=True,
+    ),
     Metric("acceptance_length", "Acceptance length", reviewed=True),
     Metric("acceptance_ratio", "Acceptance ratio"),
     Metric("duration_s", "Duration", "s"),

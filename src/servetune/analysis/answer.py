@@ -2,8 +2,8 @@
 
 A closed loop is decided by throughput at its heaviest load, as more load shows more of what a
 variant can do. Where a rate or a trace sets the pace, throughput is the pace: latency decides, at
-the fastest pace. A load that the client or the front end bounds compares those, not the engines,
-so the heaviest load below it decides instead.
+the fastest pace, and with a declared SLO the share of requests within it. A load that the client or
+the front end bounds compares those, not the engines, so the heaviest load below it decides instead.
 """
 
 import math
@@ -104,7 +104,15 @@ def decisions(
     made = []
     for (_, kind), rows in kinds.items():
         here, reason = _deciding(rows, plan.baseline, limits)
-        metrics = [m for m in METRICS if m.judged and m.better == _BETTER[kind]] if here else []
+        metrics = [
+            metric
+            for metric in METRICS
+            if metric.judged
+            and (metric.better == "lower" or metric.needs_slo) == (kind == "paced")
+            and any(known(row[metric.name]) is not None for row in here)
+        ]
+        titles = (inside(m.title) if m.better == "higher" else "latency" for m in metrics)
+        deciding = listed(dict.fromkeys(titles)) if metrics else ""
         for metric in metrics:
             measured = {row["variant"]: row for row in here}
             outcomes = {
@@ -116,16 +124,15 @@ def decisions(
                 if variant in measured
             }
             fastest = _fastest(plan, judgement.launches, here[0], metric, outcomes)
-            why = f"{_WHY[kind].format(metric=inside(metric.title))}{reason}"
+            why = f"{_WHY[kind].format(metric=deciding)}{reason}"
             made.append(Decision(here[0], metric, plan.baseline, why, outcomes, fastest))
     return made
 
 
-_BETTER = {"closed": "higher", "batch": "higher", "paced": "lower"}
 _WHY = {
     "closed": "in a closed loop {metric}, with the most clients",
     "batch": "in a batch {metric}",
-    "paced": "at a rate or in a trace latency, at the fastest pace, as throughput is the pace",
+    "paced": "at a rate or in a trace {metric}, at the fastest pace, as throughput is the pace",
 }
 
 

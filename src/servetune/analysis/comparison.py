@@ -29,7 +29,8 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     statuses = {
         status: table["status"] == status for status in ("ok", "failed", "invalid", PENDING)
     }
-    values = table[names].astype(float).where(statuses["ok"])
+    # A table of an older version lacks a metric that came later.
+    values = table.reindex(columns=names).astype(float).where(statuses["ok"])
     with np.errstate(divide="ignore"):
         values[with_ratio] = np.log(values[with_ratio])
     about = table[[*KEY, "concurrency", "rate_rps"]].assign(measurements=1, **statuses)

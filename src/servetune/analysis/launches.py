@@ -1,5 +1,7 @@
 """What each launch says of a metric: the values that all comparisons start from."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from scipy import special
@@ -7,12 +9,16 @@ from scipy import special
 from servetune.analysis import wording
 from servetune.analysis.differences import CONFIDENCE, Floats, Group, t_quantile
 from servetune.analysis.spread import spread
-from servetune.metrics import JUDGED, METRIC
+from servetune.metrics import JUDGED, METRIC, METRICS, Metric
 from servetune.tables.frames import numbers, records_of
 
 PLACE = ["workload", "load_point", "metric"]
 
 INTERVALS = tuple(f"{latency}_p{p}_ms" for latency in ("ttft", "tpot", "e2e") for p in (50, 99))
+
+SHARES = [metric.name for metric in METRICS if metric.needs_slo]
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 _PACE = ["concurrency", "rate_rps"]
 
@@ -28,25 +34,41 @@ def launch_values(
     tables), measurement, workload, load_point, metric, value, log_value and request_variance: of
     the log value, from the requests of this launch alone; NaN where it is not known, as of a
     throughput. A throughput has no row where a rate or a trace sets the pace: it is the pace, and
-    says nothing of the server.
+    says nothing of the server. SLO attainment has one only there. Its log value counts half a
+    request more, so that there is one where none is within (Walter, Biometrika 62, 1975).
     """
     ok = table[table["status"] == "ok"]
     ok = ok.assign(device=ok.get("device"))
     paced = ["load_point", *_PACE]
-    is_paced = [wording.is_paced(row) for row in records_of(ok.reindex(columns=paced))]
-    judged = {"lower": ok.index, "higher": ok.index[~np.array(is_paced, dtype=bool)]}
+    rows = records_of(ok.reindex(columns=paced))
+    is_paced = np.array([wording.is_paced(row) for row in rows], dtype=bool)
     about = ["variant", "repeat", "order", "started_at", "session", "device", "measurement"]
     kept = ok[[*about, *PLACE[:2], "completed_requests"]]
     parts = [
-        kept.loc[at].assign(metric=name, value=numbers(ok.loc[at, name]))
+        kept[at].assign(metric=name, value=numbers(ok.loc[at, name]))
         for name in metrics
-        for at in [judged[METRIC[name].better or "lower"]]
+        if name in ok
+        for at in [_judged_at(METRIC[name], is_paced)]
     ]
     long = pd.concat(parts, ignore_index=True)
-    long = long[long["value"].between(0, np.inf, inclusive="neither")].reset_index(drop=True)
-    long["log_value"] = np.log(long["value"])
+    is_share = long["metric"].isin(SHARES)
+    is_number = long["value"].between(0, np.inf, inclusive="neither")
+    long = long[is_number | (is_share & (long["value"] == 0))].reset_index(drop=True)
+    long["log_value"] = np.log(long["value"].where(long["value"] > 0))
     long["request_variance"] = _request_variances(long, quantiles)
+    shares = long[long["metric"].isin(SHARES)]
+    requests = shares["completed_requests"].astype(float)
+    within = shares["value"] / 100 * requests + 0.5
+    long.loc[shares.index, "log_value"] = np.log(100 * within / (requests + 0.5))
+    # One request more keeps the variance above 0 where all are within.
+    long.loc[shares.index, "request_variance"] = 1 / within - 1 / (requests + 1)
     return long.drop(columns="completed_requests")
+
+
+def _judged_at(metric: Metric, is_paced: Flags) -> Flags:
+    if metric.needs_slo:
+        return is_paced
+    return ~is_paced if metric.better == "higher" else np.ones_like(is_paced)
 
 
 def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:

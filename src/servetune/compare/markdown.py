@@ -118,11 +118,12 @@ def _is_configured(side: Side) -> bool:
 
 
 def _metrics(comparison: Comparison) -> str:
+    judged = [name for name in JUDGED if not METRIC[name].needs_slo or _has(comparison, name)]
     cells = [
-        [text(row.variant), text(f"{row.workload} · {row.load_point}"), *_row_cells(row)]
+        [text(row.variant), text(f"{row.workload} · {row.load_point}"), *_row_cells(row, judged)]
         for row in comparison.rows[:MOST_ROWS]
     ]
-    heads = ["Variant", "Load point", *(METRIC[metric].title for metric in JUDGED)]
+    heads = ["Variant", "Load point", *(METRIC[metric].title for metric in judged)]
     shown = pipe_table(heads, cells, numeric_from=len(heads))
     left = len(comparison.rows) - len(cells)
     shown += f"\n\n{wording.plural(left, 'more row')} not shown." if left else ""
@@ -139,11 +140,19 @@ def _plain(table: Table) -> str:
     return pipe_table(list(table.heads), cells, numeric_from=len(table.texts))
 
 
-def _row_cells(row: Row) -> list[str]:
+def _has(comparison: Comparison, metric: str) -> bool:
+    return any(
+        side and known(side[metric]) is not None
+        for row in comparison.rows
+        for side in (row.base, row.here)
+    )
+
+
+def _row_cells(row: Row, metrics: list[str]) -> list[str]:
     if row.note is not None and not row.verdicts:
-        values = [_values(row, metric) for metric in JUDGED]
+        values = [_values(row, metric) for metric in metrics]
         return [f"{value}; {text(row.note)}" if value else text(row.note) for value in values]
-    return [f"{_values(row, metric)}: {verdict_cell(row.verdicts, metric)}" for metric in JUDGED]
+    return [f"{_values(row, metric)}: {verdict_cell(row.verdicts, metric)}" for metric in metrics]
 
 
 def _values(row: Row, metric: str) -> str:

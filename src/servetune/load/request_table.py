@@ -30,7 +30,7 @@ from servetune.load.schedule import ScheduledRequest
 from servetune.load.throughput import ends_s, throughput
 from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
 from servetune.records.loads import Load
-from servetune.records.measurements import Metrics, TurnMetrics
+from servetune.records.measurements import Attained, Metrics, TurnMetrics
 from servetune.telemetry.sampler import AT_POSITION, Counters
 
 
@@ -258,6 +258,24 @@ def by_turn(requests: pd.DataFrame) -> list[TurnMetrics]:
             )
         )
     return turns
+
+
+def attained(requests: pd.DataFrame, limits_ms: dict[str, float]) -> Attained | None:
+    """Return the share of the counted requests that are ok and within all limits; None without any.
+
+    A limit of the ITL is of a request's longest gap. A request without a latency, as the TPOT of
+    one token, keeps to its limit.
+    """
+    counted = requests[requests["is_counted"]]
+    if not limits_ms or counted.empty:
+        return None
+    is_within = counted["is_ok"].copy()
+    for latency, limit_ms in limits_ms.items():
+        values_ms = counted[f"{latency}_ms"]
+        if latency == "itl":
+            values_ms = values_ms.map(lambda gaps: max(gaps, default=0.0))
+        is_within &= ~(values_ms > limit_ms)
+    return Attained(limits_ms=limits_ms, ratio=float(is_within.mean()))
 
 
 def quantiles(requests: pd.DataFrame) -> dict[str, list[float]]:

@@ -56,11 +56,15 @@ class PlannedProbe(Frozen):
 
 
 class Measurement(_Planned):
-    """One load point to measure once; one of a search for the capacity has its place there."""
+    """One load point to measure once; one of a search for the capacity has its place there.
+
+    `limits_ms` are the SLO's, by latency: they decide no number, and are in no identity.
+    """
 
     workload: Id
     load_point: Id
     load: Load
+    limits_ms: dict[str, float] = {}
     probe: PlannedProbe | None = None
 
 
@@ -182,6 +186,11 @@ class Plan(Frozen):
     def measurements(self) -> list[Measurement]:
         """All measurements, in the order of their sessions."""
         return [m for session in self.sessions for m in session.measurements]
+
+    @property
+    def has_slo(self) -> bool:
+        """Whether any load point has an SLO."""
+        return any(measurement.limits_ms for measurement in self.measurements)
 
     @property
     def searches(self) -> list[PlannedSearch]:

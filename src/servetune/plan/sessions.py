@@ -126,10 +126,12 @@ def _plan_loads(
         tool = GENERATORS[workload.generator].environment
         tool_digest = digest_of(engine_id(tool, declared.root)) if tool else None
         identity = loads_of(serving, traffic, tool_digest)
+        limits_ms = workload.slo.limits_ms if workload.slo else {}
         for point in workload.load_points:
             load = traffic.at(point)
             id = f"{name}-{key}-{point.name}-{launch}-{digest(identity.content(load))}"
-            measurements.append(Measurement(id=id, workload=key, load_point=point.name, load=load))
+            at = {"workload": key, "load_point": point.name, "load": load}
+            measurements.append(Measurement(id=id, **at, limits_ms=limits_ms))
         if settings := workload.capacity:
             content = digest({**identity.model_dump(), "search": settings.model_dump(mode="json")})
             searches.append(

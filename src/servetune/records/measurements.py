@@ -78,6 +78,13 @@ class Metrics(Record):
     answered_e2e_mean_ms: float | None = None
 
 
+class Attained(Record):
+    """The share of the counted requests that kept to all of some limits, failed ones included."""
+
+    limits_ms: dict[str, float]
+    ratio: float
+
+
 class TurnMetrics(Record):
     """Aggregates over the requests of one turn of a conversation, counted from 1."""
 
@@ -230,7 +237,8 @@ class MeasurementRecord(Record):
     named in `rule`), by the limits of the study when it was measured. `log_tail` is the end of the
     server's log. `device` names the GPUs of its launch (`Slot.device`); None: not known, or none.
     `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values at
-    QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps).
+    QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps). `attained` is by the
+    SLO of the study when it was measured; None: it had none, or the record is older.
     """
 
     schema_version: Version = SCHEMA_VERSION
@@ -255,6 +263,7 @@ class MeasurementRecord(Record):
     server: ServerFacts = ServerFacts()
     metrics: Metrics | None = None
     quantiles: dict[str, list[float]] = {}
+    attained: Attained | None = None
     card: Card = Card()
     signals: Signals = Signals()
     turns: list[TurnMetrics] = []

@@ -106,6 +106,7 @@ def _environment() -> Environment:
         "text": wording.text_of,
         "where": wording.where_of,
         "interval": verdicts.interval,
+        "verdict": verdicts.word_of,
         "wanting": verdicts.wanting,
     }
     return environment

@@ -19,7 +19,7 @@ from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.analysis.wording import place_of
 from servetune.errors import UserError
 from servetune.files import read_table
-from servetune.metrics import COSTS
+from servetune.metrics import COMPARED, COSTS, Metric
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
@@ -99,6 +99,11 @@ class Measured:
         return [
             row for same in by_place for row in sorted(same, key=lambda r: r["variant"] != first)
         ]
+
+    @cached_property
+    def metrics(self) -> list[Metric]:
+        """What a comparison of variants shows: SLO attainment only with an SLO."""
+        return [metric for metric in COMPARED if self.plan.has_slo or not metric.needs_slo]
 
     @cached_property
     def costs(self) -> dict[str, str]:

@@ -22,7 +22,7 @@ from servetune.analysis.wording import (
     share,
     where_of,
 )
-from servetune.metrics import JUDGED, METRIC
+from servetune.metrics import JUDGED, METRIC, Metric
 from servetune.plan.planned import Plan
 from servetune.report.gfm import escaped
 from servetune.report.table import Table
@@ -41,6 +41,20 @@ def rows(judgement: Judgement) -> list[dict[str, Any]]:
         {**dict(zip(names, key, strict=True)), "cells": {row["metric"]: row for row in same}}
         for key, same in every.items()
     ]
+
+
+_OF_A_SHARE = {"faster": "better", "slower": "worse", "fastest": "best"}
+
+
+def worded(verdict: str, metric: Metric) -> str:
+    """Write a verdict on a metric: a share is better or worse, but not fast."""
+    word = _OF_A_SHARE.get(verdict, verdict) if metric.needs_slo else verdict
+    return "no verdict" if word == "none" else word
+
+
+def word_of(row: dict[str, Any]) -> str:
+    """Write the verdict of a row."""
+    return worded(row["verdict"], METRIC[row["metric"]])
 
 
 def interval(row: dict[str, Any]) -> str:
@@ -230,7 +244,7 @@ def verdict_cell(cells: Mapping[str, dict[str, Any]], metric: str) -> str:
     row = cells.get(metric)
     if row is None:
         return absent(cells)
-    word = "no verdict" if row["verdict"] == "none" else f"**{row['verdict']}**"
+    word = word_of(row) if row["verdict"] == "none" else f"**{word_of(row)}**"
     more = f"; {told}" if (told := wanting(row)) else ""
     return f"{word} {escaped(interval(row))}{more}"
 

@@ -13,7 +13,7 @@ from servetune.load.generator import Job, Target
 from servetune.load.inside.judge import ended_by
 from servetune.load.prepare import Prepared, warm_up
 from servetune.load.registry import GENERATORS
-from servetune.load.request_table import aggregate, by_turn, quantiles, request_table
+from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.plan.planned import Measurement, Session
 from servetune.records.measurements import Card, MeasurementRecord
@@ -161,6 +161,7 @@ def measure(
         measured |= {
             "metrics": metrics,
             "quantiles": quantiles(requests),
+            "attained": attained(requests, measurement.limits_ms),
             "turns": by_turn(requests),
         }
     return record.model_copy(update=measured)

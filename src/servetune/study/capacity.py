@@ -113,6 +113,14 @@ class Slo(Declared):
             objectives.append(Objective(key, 1 - float(percentile) / 100, {metric: limit}, True))
         return tuple(o for o in objectives if not any(_implies(other, o) for other in objectives))
 
+    @property
+    def limits_ms(self) -> dict[str, float]:
+        """What a request keeps to: by latency, the limit of the highest percentile, or its own."""
+        limits: dict[str, float] = {}
+        for objective in sorted(self.objectives, key=lambda each: -each.allowed_ratio):
+            limits |= objective.limits_ms
+        return limits
+
 
 def _implies(other: Objective, one: Objective) -> bool:
     """Whether keeping to `other` keeps to `one`: a share no larger, above a limit no higher."""
@@ -145,8 +153,8 @@ def _preset(given: Any) -> Any:
 
 
 _Preset = Annotated[str, Field(json_schema_extra={"enum": list(PRESETS)})]
-_SloOrPreset = Annotated[Slo, BeforeValidator(_preset, json_schema_input_type=Slo | _Preset)]
-Tiers = Annotated[dict[Name, _SloOrPreset], Field(min_length=1)]
+SloOrPreset = Annotated[Slo, BeforeValidator(_preset, json_schema_input_type=Slo | _Preset)]
+Tiers = Annotated[dict[Name, SloOrPreset], Field(min_length=1)]
 """SLOs by name, each with its objectives or as the name of a preset."""
 
 

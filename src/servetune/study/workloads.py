@@ -17,7 +17,7 @@ from servetune.study.base import (
     SomeSeconds,
     Tokens,
 )
-from servetune.study.capacity import Search
+from servetune.study.capacity import Search, SloOrPreset
 
 Arrivals = Literal["constant", "poisson", "gamma", "trace"]
 
@@ -171,6 +171,9 @@ class Workload(Traffic):
     load_points: list[LoadPoint] = Field(
         [], description="the loads to send; give these or `capacity`"
     )
+    slo: SloOrPreset | None = Field(
+        None, description="of the load points: which share of the requests keeps to its limits"
+    )
     capacity: Search | None = Field(None, description="search for the highest load within an SLO")
 
     @model_validator(mode="after")
@@ -179,6 +182,8 @@ class Workload(Traffic):
             raise ValueError("burstiness and arrivals: gamma need each other")
         if bool(self.load_points) == (self.capacity is not None):
             raise ValueError("give either load_points or capacity")
+        if self.capacity and self.slo:
+            raise ValueError("slo is of load_points; a search has its own in capacity.slo")
         if self.capacity and (problem := self._no_search()):
             raise ValueError(f"capacity: {problem}")
         for index, point in enumerate(self.load_points):

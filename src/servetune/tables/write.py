@@ -21,6 +21,7 @@ from servetune.records.quality import QualityRecord
 from servetune.records.validity import checks, limits_of, verdict
 from servetune.sessions.owed import ended_of, probes_of
 from servetune.tables import capacity, quality
+from servetune.tables.attainment import attainment
 from servetune.tables.capacity import PLACE
 from servetune.tables.frames import declared, grouped
 from servetune.tables.timeline import timeline
@@ -89,13 +90,15 @@ def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFra
     probes = grouped((r for r in records.values() if r.probe), lambda r: r.probe and r.probe.search)
     rows = []
     for session in plan.sessions:
-        of_session = [records[measurement.id] for measurement in session.measurements]
-        of_session += [probe for search in session.searches for probe in probes.get(search.id, [])]
-        rows += [_row(plan, session, record) for record in of_session]
+        rows += [_row(plan, session, records[m.id], m.limits_ms) for m in session.measurements]
+        of_searches = (probe for search in session.searches for probe in probes.get(search.id, []))
+        rows += [_row(plan, session, probe, {}) for probe in of_searches]
     return pd.DataFrame(rows)
 
 
-def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, Any]:
+def _row(
+    plan: Plan, session: Session, record: MeasurementRecord, limits_ms: dict[str, float]
+) -> dict[str, Any]:
     empty = dict.fromkeys(Metrics.model_fields)
     status, rule, reason = verdict(record, plan.validity)
     limits, load = limits_of(plan.validity, record.probe), record.load
@@ -117,6 +120,7 @@ def _row(plan: Plan, session: Session, record: MeasurementRecord) -> dict[str, A
         "tokens_confirmed_by": ", ".join(token_sources(record.card)) or None,
         **(record.metrics.model_dump() if record.metrics else empty),
         "throughput_window": _throughput_window(record.metrics),
+        "slo_attainment_percent": attainment(record, limits_ms),
         **_costs(record, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),

@@ -15,7 +15,7 @@ from servetune.report.capacity.words import Found
 from servetune.report.marks import at_front_end
 from servetune.report.measured import Measured
 from servetune.report.quality.words import absent, estimate
-from servetune.report.verdicts import further, interval_of
+from servetune.report.verdicts import further, interval_of, worded
 from servetune.tables.frames import grouped, records_of
 
 ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
@@ -93,17 +93,20 @@ def _said(measured: Measured, decision: Decision) -> str:
 
 def _proven(decision: Decision) -> Iterator[str]:
     baseline, fastest = decision.baseline, decision.fastest
+    better, worse, best = (
+        worded(word, decision.metric) for word in ("faster", "slower", "fastest")
+    )
     faster, slower, same = map(decision.having, ("faster", "slower", "indistinguishable"))
     if fastest == baseline:
-        yield f"{baseline}, the baseline, is the fastest."
+        yield f"{baseline}, the baseline, is the {best}."
     elif fastest:
-        yield f"{_changed({fastest: faster.pop(fastest)})} is the fastest, against {baseline}."
+        yield f"{_changed({fastest: faster.pop(fastest)})} is the {best}, against {baseline}."
     if faster:
         too = " too" if fastest else ""
-        which = "; which of them is the fastest is not shown" if len(faster) > 1 and not too else ""
-        yield f"{_changed(faster)} {_are(faster)} faster than {baseline}{too}{which}."
+        which = f"; which of them is the {best} is not shown" if len(faster) > 1 and not too else ""
+        yield f"{_changed(faster)} {_are(faster)} {better} than {baseline}{too}{which}."
     if slower:
-        yield f"{_changed(slower)} {_are(slower)} slower than {baseline}."
+        yield f"{_changed(slower)} {_are(slower)} {worse} than {baseline}."
     if same:
         yield f"{listed(same)} {_are(same)} indistinguishable from {baseline}."
 
@@ -190,7 +193,7 @@ def _outcome(decision: Decision, variant: str, outcome: Outcome) -> Cell:
         return Cell(figure=value, remark=f"no ok measurement of {decision.baseline}")
     shown = interval_of(outcome.ratio, outcome.low, outcome.high)
     if outcome.verdict != NOT_SHOWN:
-        return Cell(outcome.verdict, shown)
+        return Cell(worded(outcome.verdict, decision.metric), shown)
     launch = "one launch: " if _is_few(outcome) else ""
     return Cell(f"{launch}{NOT_SHOWN}", shown, wanting(outcome))
 

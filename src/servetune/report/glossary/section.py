@@ -25,6 +25,7 @@ TERMS = {
         "share of the prompt tokens whose KV cache was there already, so that prefill skipped them"
     ),
     "capacity": "the highest load that meets an SLO, by a search; a probe is one load of it",
+    "SLO attainment": "share of the requests, failed ones included, within all limits of an SLO",
     "turn": "a prompt and its answer in a conversation; each prompt repeats the turns before it",
     "perplexity": (
         "how unsure a model is of a text: that of a uniform guess among so many tokens; 1 is never"

@@ -52,12 +52,13 @@ def section(measured: Measured) -> Section | None:
     rows = [{**row, "label": named[row["commit"]]} for row in records_of(several)]
     moves = [row for row in rows if has_moved(row)]
     place = heaviest(several)
+    judged = [name for name in JUDGED if measured.plan.has_slo or not METRIC[name].needs_slo]
     charts = {
         f"history-{name}": over_commits(
             [row for row in rows if row["metric"] == name],
             *(labels, METRIC[name], measured.variants, place),
         )
-        for name in JUDGED
+        for name in judged
     }
     heads = ("Variant", "Load point", "Metric", "Commit", "Measured", "vLLM", "Value", "Change")
     cells = [
@@ -74,7 +75,7 @@ def section(measured: Measured) -> Section | None:
     )
     words = History(
         said,
-        {f"history-{name}": METRIC[name].title for name in JUDGED},
+        {f"history-{name}": METRIC[name].title for name in judged},
         places_of(several),
         place,
         table,

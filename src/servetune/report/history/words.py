@@ -6,7 +6,7 @@ import pandas as pd
 
 from servetune.analysis.history import KEY, MOVED
 from servetune.analysis.wording import NONE, number
-from servetune.report.verdicts import interval
+from servetune.report.verdicts import interval, word_of
 from servetune.tables.frames import known
 
 NOT_COMMITTED = "uncommitted"
@@ -44,8 +44,7 @@ def change_of(row: dict[str, Any]) -> str:
     """Write a row's verdict with its ratio; empty where nothing is compared."""
     if not isinstance(row["verdict"], str):
         return ""
-    word = "no verdict" if row["verdict"] == "none" else row["verdict"]
-    return f"{word} {interval(row)}"
+    return f"{word_of(row)} {interval(row)}"
 
 
 def over_time(rows: pd.DataFrame) -> pd.DataFrame:

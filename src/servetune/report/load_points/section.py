@@ -3,7 +3,7 @@
 from typing import Any
 
 from servetune.analysis.wording import NONE, load_of, number, place_of, valued, where_of
-from servetune.metrics import COMPARED, DRAWN, Metric
+from servetune.metrics import DRAWN, Metric
 from servetune.report import verdicts
 from servetune.report.gfm import bullets, left, pipe_table, table_of, text
 from servetune.report.grammar import Spec
@@ -29,12 +29,14 @@ class LoadPoints:
     load, by variant.
     """
 
-    heads, columns, explained = verdicts.HEADS, COMPARED, EXPLAINED
+    explained = EXPLAINED
 
     def __init__(self, measured: Measured) -> None:
         plan, judgement = measured.plan, measured.judgement
         drawn = sorted(DRAWN, key=lambda metric: metric.better != "higher")
         groups = grouped(measured.compared, place_of)
+        self.columns = measured.metrics
+        self.heads = {m.name: m.title for m in measured.metrics if m.judged}
         self.judged = verdicts.rows(judgement) if judgement.has_intervals else []
         self.method = verdicts.method(plan, judgement)
         self.power = verdicts.power_table(judgement.resolution)
@@ -131,11 +133,11 @@ def _comparison(measured: Measured) -> Table:
                 f"{name} (baseline)" if row["variant"] == baseline else name,
                 row["status"] + several,
                 f"{row['requests']:,}" if row["ok"] else NONE,
-                *(valued(row, metric.name, baseline) for metric in COMPARED),
+                *(valued(row, metric.name, baseline) for metric in measured.metrics),
                 *(number(row[column]) for column in more),
             ]
         )
-    columns = [*heads, *(metric.column for metric in COMPARED), *more.values()]
+    columns = [*heads, *(metric.column for metric in measured.metrics), *more.values()]
     return Table("Comparison of variants", columns, cells, texts=heads[:4])
 
 
@@ -143,7 +145,7 @@ def _note(measured: Measured) -> str:
     """Explain the ratios and the costs of the comparison."""
     note = (
         f"In brackets: ratio to {text(measured.plan.baseline)} at the same load point"
-        " (of a latency lower is better, of a throughput higher)."
+        " (of a latency lower is better, of all else higher)."
     )
     price = measured.plan.price_usd_per_hour
     costs = f" {EXPLAINED} {number(price)} USD an hour." if measured.costs and price else ""
