@@ -50,12 +50,12 @@ def look(variants: list[str]) -> tuple[alt.Color, alt.Shape]:
 
 
 def place_axis(places: list[str]) -> alt.Y:
-    """Make the axis of load points, a band each."""
+    """Make the axis of load points, a band each; a name may have several lines."""
     return alt.Y(
         "where:N",
         sort=places,
         scale=alt.Scale(paddingInner=0.45, paddingOuter=0.25),
-        axis=alt.Axis(title=None, ticks=False, domain=False),
+        axis=alt.Axis(title=None, ticks=False, domain=False, labelExpr="split(datum.label, '\\n')"),
     )
 
 

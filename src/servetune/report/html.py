@@ -8,6 +8,7 @@ of the charts as JSON whose `<`, `>` and `&` are escaped.
 import base64
 import contextlib
 import hashlib
+import re
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +30,7 @@ from servetune.report.section import Section, sections, unmade
 from servetune.tables.frames import grouped
 
 HERE = Path(__file__).parent
+LONGEST_UNBROKEN = 24
 CHARTS_VEGA_LITE = "6.4"
 CHARTS_SHA256 = "373b1f84072b31010f15ceb787be6b415c53936411aae267c8c2b2b6ccde46e7"
 """Of the program that vl-convert 1.9.0.post1 bundles."""
@@ -99,6 +101,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "number": wording.number,
         "ratio": wording.ratio,
+        "unbroken": unbroken,
         "percent": wording.percent,
         "share": wording.share,
         "whole": wording.whole,
@@ -110,6 +113,16 @@ def _environment() -> Environment:
         "wanting": verdicts.wanting,
     }
     return environment
+
+
+def unbroken(text: str) -> Markup:
+    """Keep a short word on one line, such as EAGLE-3 or fp8-kv: a browser breaks at hyphens."""
+    kept = Markup('<span class="nowrap">{}</span>')
+    words = re.split(r"(\s+)", text)
+    return Markup("").join(
+        kept.format(word) if "-" in word and len(word) <= LONGEST_UNBROKEN else word
+        for word in words
+    )
 
 
 def bundle() -> str:

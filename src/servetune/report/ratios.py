@@ -41,7 +41,7 @@ def gains(decisions: list[Decision], found: list[Found], variants: list[str]) ->
     rows: list[dict[str, Any]] = [
         {
             "variant": variant,
-            "where": f"{where_of(decision.row)}, {inside(metric.head or metric.title)}",
+            "where": f"{where_of(decision.row)}\n{inside(metric.title)}",
             **_gain(outcome, is_inverse=metric.better == "lower"),
             "shown": f"{interval_of(outcome.ratio, outcome.low, outcome.high)}, {outcome.verdict}",
         }
@@ -52,7 +52,7 @@ def gains(decisions: list[Decision], found: list[Found], variants: list[str]) ->
     ] + [
         {
             "variant": each.row["variant"],
-            "where": f"{each.place}, capacity",
+            "where": f"{each.place}\ncapacity",
             **_gain(each.gain),
             "shown": each.gained,
         }
@@ -74,7 +74,9 @@ def gains(decisions: list[Decision], found: list[Found], variants: list[str]) ->
     )
     strength = alt.condition("datum.low < datum.high", alt.value(1), alt.value(0.4))
     points = bands.mark_point(filled=True, size=80).encode(x, shape, opacity=strength)
-    facts = [f"{row['variant']} at {row['where']} {row['shown']}" for row in rows]
+    facts = [
+        f"{row['variant']} at {row['where'].replace(chr(10), ', ')} {row['shown']}" for row in rows
+    ]
     return spec(
         shown(layered(one, spans, points)),
         f"Gain over {variants[0]} where the study is decided, ratios in words. {says(facts)}",
