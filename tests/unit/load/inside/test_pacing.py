@@ -109,7 +109,12 @@ def test_the_slots_of_a_ramp_open_one_after_another() -> None:
 
 
 def test_a_rate_with_a_full_concurrency_waits_for_a_slot() -> None:
-    full = {"rate_rps": 1000, "concurrency": 2, "requests": 6, "arrivals": "constant"}
+    full: dict[str, Any] = {
+        "rate_rps": 1000,
+        "concurrency": 2,
+        "requests": 6,
+        "arrivals": "constant",
+    }
     times_s, _ = given_out(prompts(6), **full)
     assert [*times_s.values()] == pytest.approx(
         [0.001, 0.002, 0.011, 0.012, 0.021, 0.022], abs=1e-5
