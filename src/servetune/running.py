@@ -64,8 +64,8 @@ def running(step: Step, name: str, root: Path, **more: Any) -> Iterator[None]:
     )
     path = root / ".servetune" / "running" / f"{step}-{name}.json"
     _current.append((path, told))
-    write_json(path, told)
     try:
+        write_json(path, told)
         yield
     finally:
         _current.pop()

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from servetune.running import read_running, running, tell, update
+import pytest
+
+import servetune.running
+from servetune.files import write_json
+from servetune.running import Running, read_running, running, tell, update
 
 KILLED = """
 import os, signal, sys
@@ -28,6 +32,19 @@ def test_a_step_is_seen_from_elsewhere_while_it_runs_and_not_after(tmp_path: Pat
         assert step.item is None and step.requests is None
     tell("nothing that anyone sees")
     assert read_running(tmp_path) == ([], []) and gone == []
+
+
+def test_a_step_that_is_stopped_as_it_begins_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_and_stop(path: Path, told: Running) -> None:
+        write_json(path, told)
+        sys.exit(143)
+
+    monkeypatch.setattr(servetune.running, "write_json", write_and_stop)
+    with pytest.raises(SystemExit), running("session", "bf16-r1", tmp_path):
+        pass
+    assert read_running(tmp_path) == ([], [])
 
 
 def test_a_killed_step_is_told_from_one_that_runs_and_from_one_on_another_host(
