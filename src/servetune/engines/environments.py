@@ -30,7 +30,7 @@ from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYTHON_VERSION = "3.11"
-_LONGEST_ASKED_S = 10
+_LONGEST_ASKED_S = 60
 
 
 class BuiltEngine(Frozen):
