@@ -61,7 +61,6 @@ STUDY: dict[str, Any] = {
             ],
         }
     },
-    "startup_timeout_s": 300,
     "validity": QUIET,
 }
 
