@@ -25,7 +25,8 @@ class Running(BaseModel):
 
     `doing` is what it does now, since `doing_since`. Of a load, `item` is the id of what is
     measured, `position` its place among the `of` load points of this launch, from 1; a search knows
-    no `of`. `requests_done` of `requests` have finished; tokens are output tokens.
+    no `of`. `requests_done` of `requests` have finished; tokens are output tokens. `node` is that of
+    a cluster; None elsewhere.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -33,6 +34,7 @@ class Running(BaseModel):
     step: Step
     name: str
     process: str
+    node: str | None = None
     began_at: str
     told_at: str
     plan: str | None = None
@@ -57,6 +59,7 @@ def running(step: Step, name: str, root: Path, **more: Any) -> Iterator[None]:
         step=step,
         name=name,
         process=mark(os.getpid()),
+        node=os.environ.get("SLURMD_NODENAME"),
         began_at=at,
         told_at=at,
         doing_since=at,

@@ -3,6 +3,7 @@
 Skipped where Slurm is not installed; docs/slurm.md says how.
 """
 
+import json
 import os
 import subprocess
 import time
@@ -66,6 +67,47 @@ def test_a_study_is_measured_on_both_nodes_at_once(nodes: Cluster, on_cluster: W
     assert (on_cluster.root / "reports/summary.html").is_file()
     assert "Finished jobid" in output
     assert nodes.run("squeue", "-h") == ""
+
+
+def test_state_and_report_in_the_middle_tell_of_both_nodes(
+    nodes: Cluster, on_cluster: Workspace
+) -> None:
+    study = on_cluster.study
+    # Two servers wait for a third one, which is this test.
+    meeting = on_cluster.root / "meeting"
+    meeting.mkdir()
+    waits = {"standin_fault": "meet", "standin_fault_after": 3}
+    study["environment"] = {"STANDIN_MEETING": str(meeting)}
+    study["variants"] = {
+        "done": {"model": "standin"},
+        "left": {"model": "standin", "server": {"kv_cache_dtype": "fp8", **waits}},
+        "right": {"model": "standin", "server": waits},
+    }
+    study["baseline"] = "done"
+    on_cluster.write_study(study)
+    with subprocess.Popen(
+        [*SUBMIT, *REPORT],
+        cwd=on_cluster.root,
+        env=on_cluster.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    ) as run:
+        try:
+            _until(lambda: len(on_cluster.sessions()) == len([*meeting.iterdir()]) - 1 == 1, run)
+            told = on_cluster.check("servetune", "status")
+            state = json.loads(on_cluster.check("servetune", "status", "--json"))
+            partial = on_cluster.check("servetune", "report", "--partial")
+        finally:
+            (meeting / "test").touch()
+        assert run.wait() == 0
+    sessions = {session["variant"]: session for session in state["sessions"]}
+    assert {name: session["status"] for name, session in sessions.items()} == {
+        **{"done": "done", "left": "running", "right": "running"}
+    }
+    assert {sessions[name]["running"]["node"] for name in ("left", "right")} == {"n1", "n2"}
+    assert "on n1" in told and "on n2" in told
+    assert "without 4 load points" in partial
+    assert len(on_cluster.records()) == 6
 
 
 def test_a_node_that_dies_loses_nothing_and_measures_nothing_twice(

@@ -85,7 +85,8 @@ def doing(step: Running) -> str:
         parts.append(f"{step.requests_done or 0} of {step.requests} {what}")
     if step.tokens_per_s:
         parts.append(f"{step.tokens_per_s:,.0f} tok/s")
-    return ", ".join([*parts, str(timedelta(seconds=int(since(step.doing_since))))])
+    parts.append(str(timedelta(seconds=int(since(step.doing_since)))))
+    return ", ".join([*parts, *([f"on {step.node}"] if step.node else [])])
 
 
 def _now(session: SessionState) -> str:
