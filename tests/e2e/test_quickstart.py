@@ -111,8 +111,8 @@ def test_the_report_says_why_with_findings_a_timeline_and_rooflines(quickstart: 
     page = (quickstart.root / "reports/summary.html").read_text()
     for section in ("findings", "timeline", "roofline", "speculation", "startup"):
         assert f'<section id="{section}">' in page
-    assert "The KV cache is under-used: the server has room for more requests." in page
-    assert "Decode is bound by neither memory nor arithmetic, but by what each step costs." in page
+    assert "<code>kv-under-used</code>" in page
+    assert "<code>decode-far-from-the-ceiling</code>" in page
     assert "not possible" not in page
     summary = (quickstart.root / "reports/summary.md").read_text()
     assert "| eagle3 | bf16 | text | " in summary

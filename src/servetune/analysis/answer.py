@@ -130,9 +130,9 @@ def decisions(
 
 
 _WHY = {
-    "closed": "in a closed loop {metric}, with the most clients",
-    "batch": "in a batch {metric}",
-    "paced": "at a rate or in a trace {metric}, at the fastest pace, as throughput is the pace",
+    "closed": "{metric} with the most clients",
+    "batch": "{metric} of a batch",
+    "paced": "{metric} at the fastest pace, where a rate or a trace sets the throughput",
 }
 
 
@@ -166,7 +166,7 @@ def _deciding(rows: list[Row], baseline: str, limits: Mapping[Place, str]) -> tu
         return chosen, ""
     bounds = listed(dict.fromkeys(limits[place_of(here[0])] for here in passed))
     where = listed(where_of(here[0]) for here in passed)
-    return chosen, f" that the engine bounds (at {where} {bounds} does)"
+    return chosen, f" that the engine limits (at {where} it is {bounds})"
 
 
 def _outcome(value: float | None, row: Row | None) -> Outcome:

@@ -40,7 +40,7 @@ def _of_front_ends(measured: Measured) -> Iterator[str]:
     for place, variants in measured.behind_front_end.items():
         yield (
             f"{FRONT_END} At {' · '.join(place)} the front end limits {listed(variants)}, not the"
-            " engine: ratios there compare front ends as much as variants (see the findings)."
+            " engine: ratios there compare front ends as much as variants."
         )
 
 
@@ -53,4 +53,4 @@ def _of_missing_ratios(measured: Measured) -> Iterator[str]:
 def _partial(measured: Measured) -> list[str]:
     if not (missing := counted(measured.pending)):
         return []
-    return [f"This report is partial. Pending, as not measured yet: {listed(missing)}."]
+    return [f"This report is partial. Not measured yet: {listed(missing)}."]

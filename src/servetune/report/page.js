@@ -67,6 +67,7 @@ function show(element) {
 
 // Labels of points keep clear of points, of other text and of the edge: one that does not is left
 // out. The first comes first, so a chart's rows begin with those whose labels matter most.
+const GAP = 4; // pixels between labels, so that they do not read as one
 function declutter(element) {
   const labels = [...element.querySelectorAll(".role-mark.mark-text text")];
   const frame = element.getBoundingClientRect();
@@ -78,7 +79,7 @@ function declutter(element) {
     const fits =
       box.left >= frame.left && box.right <= frame.right && !taken.some((other) => meet(box, other));
     label.style.visibility = fits ? "" : "hidden";
-    if (fits) taken.push(box);
+    if (fits) taken.push({ left: box.left - GAP, right: box.right + GAP, top: box.top, bottom: box.bottom });
   }
 }
 

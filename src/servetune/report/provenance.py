@@ -24,7 +24,7 @@ def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[st
         # They are blocks in the verdicts, which say more.
         del kinds["GPUs"]
     notes = [
-        f"These rows were measured on {count} different {name}: compare across them with care."
+        f"The measurements come from {count} different {name}: compare across them with care."
         for name, read in kinds.items()
         if (count := len(distinct(map(read, launches)))) > 1
     ]
@@ -32,8 +32,8 @@ def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[st
     beside = table["card"].map(lambda text: json.loads(text).get("other_gpus_in_use") or 0)
     if beside.max() > 0 and any(launch.slot and not launch.slot.together for launch in launches):
         notes.append(
-            "Sessions ran beside others on one host, and nobody has measured whether they disturb"
-            " each other there: servetune alone-or-together does."
+            "Sessions ran side by side on one host. Whether they disturb each other there is not"
+            " known; servetune alone-or-together measures it."
         )
     if absent := sorted(set(table[table["status"] != PENDING]["session"]) - set(sessions)):
         notes.append(f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}.")

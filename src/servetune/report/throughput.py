@@ -21,12 +21,12 @@ def cautions(table: pd.DataFrame) -> list[str]:
         (
             uncertain,
             "is uncertain: too few answers came while all clients were busy. Five requests a"
-            " client are mostly enough, ten where lengths vary widely",
+            " client are usually enough, ten where lengths vary widely",
         ),
         (
             with_ends(table),
-            "covers the end of the load, where fewer requests are in flight: it is too low where"
-            " lengths vary, the more so the fewer requests a client sent",
+            "includes the end of the load, when fewer requests are in flight: where lengths vary"
+            " it is too low, the more so with few requests a client",
         ),
     )
     return [

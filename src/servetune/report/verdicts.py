@@ -85,23 +85,23 @@ def method(plan: Plan, judgement: Judgement) -> str:
     """Say what a verdict here can carry, in a few sentences."""
     if plan.repeats == 1:
         return (
-            "One repeat gives no verdict: a launch does not tell how much launches vary, so that a"
-            " difference of a few percent may be noise. Set repeats to 3 or more."
+            "One launch gives no verdict: it does not show how much launches vary, and a difference"
+            " of a few percent may be noise. Set repeats to 3 or more."
         )
     count = int(judgement.verdicts["p_value"].count())
     few = (
-        f" With fewer than {FEWEST} repeats there is a verdict only where the other variants tell"
+        f" With fewer than {FEWEST} repeats, there is a verdict only where the other variants show"
         " well how much launches vary."
         if plan.repeats < FEWEST
         else ""
     )
     return (
-        f"Faster and slower are proven beyond a difference of {share(plan.equivalence)},"
-        f" indistinguishable within it: at the 95{NBSP}% level, over"
-        f" {plural(count, 'comparison')} together. Beside each is the ratio of geometric means with"
-        f" its own 95{NBSP}% interval, over launches and their requests. All variants together tell"
-        f" how much launches vary, unless one varies more.{few} Throughput at a rate or in a trace"
-        " is the pace, and has no verdict."
+        "Faster and slower: the difference is proven to be more than"
+        f" {share(plan.equivalence)}. Indistinguishable: it is proven to be less. All"
+        f" {plural(count, 'verdict')} hold together at the 95{NBSP}% level. Each ratio is of"
+        f" geometric means over launches, with its own 95{NBSP}% interval. How much launches vary"
+        f" is estimated from all variants, but for one that varies more.{few} At a rate or in a"
+        " trace, throughput is the pace and has no verdict."
         f"{_blocks(judgement)}"
     )
 
@@ -120,20 +120,20 @@ def cautions(plan: Plan, judgement: Judgement) -> list[str]:
     if plan.repeats == 1:
         return []
     notes = [
-        f"The machine changed under the experiment: {HEADS[row['metric']]} is"
-        f" {ratio(row['change_ratio'])} what it was from {row['changed_at']} on, over all"
+        f"The machine changed while it measured: from {row['changed_at']} on,"
+        f" {HEADS[row['metric']]} is {ratio(row['change_ratio'])} what it was before, over all"
         f" variants. {_under_drift(judgement, row['metric'])}"
         for row in records_of(judgement.drift)
         if row["has_drifted"]
     ]
     if not judgement.order_was_kept:
         notes.append(
-            "Sessions were not measured in the interleaved order of the plan, so a drift of the"
-            " machine can look like a difference between variants."
+            "Sessions did not run in the interleaved order of the plan, so a drift of the machine"
+            " can look like a difference between variants."
         )
     notes += [
-        f"All launches of {variant} ran on one GPU ({device}), so that a difference from variants"
-        " on others may be that of the GPUs."
+        f"All launches of {variant} ran on one GPU ({device}): its difference from variants on"
+        " other GPUs may be that of the GPUs."
         for variant, device in judgement.on_one_device.items()
     ]
     return notes
@@ -143,7 +143,7 @@ def _under_drift(judgement: Judgement, metric: str) -> str:
     verdicts = judgement.verdicts
     if verdicts.loc[verdicts["metric"] == metric, "is_blocked"].any():
         return "Its verdicts compare launches of the same round."
-    return "Its verdicts are of both conditions together."
+    return "Its verdicts mix both conditions."
 
 
 def checked(judgement: Judgement) -> str:
@@ -179,8 +179,8 @@ def power_table(resolution: pd.DataFrame) -> Table | None:
 
 
 POWERED = (
-    "Launches vary by a standard deviation. Detectable is the smallest true difference that gets a"
-    f" verdict with a probability of {share(POWER)}, and the last column how many launches of each"
+    "How much launches vary is a standard deviation. Detectable is the smallest true difference"
+    f" that gets a verdict in {share(POWER)} of cases; the last column is how many launches of each"
     f" variant a true difference of {share(DIFFERENCE)} takes."
 )
 """What the columns of the table mean."""
@@ -193,9 +193,9 @@ def unseen(verdicts: pd.DataFrame) -> str:
         return ""
     count = int(launches.to_numpy().min())
     return (
-        f"If one launch in ten is slow, {count} launches all miss it with a probability of"
-        f" {percent(0.9**count)}; if {count} are alike, up to {percent(unseen_share(count))} of"
-        f" launches may still differ (95{NBSP}% confidence)."
+        f"If one launch in ten is slow, {count} launches all miss it in {percent(0.9**count)} of"
+        f" cases. If {count} launches agree, up to {percent(unseen_share(count))} of all launches"
+        f" may still differ (95{NBSP}% confidence)."
     )
 
 
@@ -217,14 +217,14 @@ def without(judgement: Judgement) -> list[str]:
         where = dict.fromkeys(where_of(row) for row in absent)
         if len(every) > 1 and where.keys() == every:
             return "every load point"
-        return _few(where)
+        return few(where)
 
     reasons = grouped(
         (row for row in rows if row["verdict"] == "none"),
         lambda row: row["reason"].replace(f" of {row['metric']}", ""),
     )
     return [
-        f"No verdict on {_few(variant for variant, _ in of)} at {at}: {why}."
+        f"No verdict on {few(variant for variant, _ in of)} at {at}: {why}."
         for why, absent in reasons.items()
         for at, of in grouped(
             grouped(absent, lambda row: row["variant"]).items(), lambda pair: places(pair[1])
@@ -232,11 +232,11 @@ def without(judgement: Judgement) -> list[str]:
     ]
 
 
-def _few(names: Iterable[str]) -> str:
-    """List at most six names, each once."""
+def few(names: Iterable[str], most: int = 6) -> str:
+    """List at most so many names, each once, and how many more there are."""
     different = list(dict.fromkeys(names))
-    more = [f"{len(different) - 6} more"] if len(different) > 6 else []
-    return listed([*different[:6], *more])
+    more = [f"{len(different) - most} more"] if len(different) > most else []
+    return listed([*different[:most], *more])
 
 
 def verdict_cell(cells: Mapping[str, dict[str, Any]], metric: str) -> str:

@@ -65,7 +65,7 @@ def test_ratios_at_a_load_point_that_the_front_end_limits_are_marked(data: Repor
     assert LIMITED in note and "text · c8" in note
     for rendered in (render_markdown(data), render_html(data)):
         assert f"text · c8 {FRONT_END}" in rendered, "verdicts"
-        assert "at text · c8 the front end does" in rendered, "the answer"
+        assert "at text · c8 it is the front end" in rendered, "the answer"
         assert f"concurrency 1 {FRONT_END}" not in rendered
 
 

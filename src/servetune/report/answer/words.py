@@ -15,8 +15,11 @@ from servetune.report.capacity.words import Found
 from servetune.report.marks import at_front_end
 from servetune.report.measured import Measured
 from servetune.report.quality.words import absent, estimate
-from servetune.report.verdicts import further, interval_of, worded
+from servetune.report.verdicts import few, further, interval_of, worded
 from servetune.tables.frames import grouped, records_of
+
+MOST_NAMED = 4
+"""Variants in a sentence: the table names them all."""
 
 ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
 
@@ -66,10 +69,10 @@ def _places(measured: Measured, decisions: list[Decision]) -> str:
 def reasons(measured: Measured) -> str:
     """Say why these loads decide, and by these metrics."""
     whys = list(dict.fromkeys(decision.reason for decision in measured.decisions))
-    decided = f"What decides: {'; '.join(whys)}." if whys else ""
+    decided = f"Decided by {'; '.join(whys)}." if whys else ""
     if not measured.found or measured.plan.repeats > 1:
         return decided
-    return f"{decided} A capacity is of one launch, and its interval of that launch alone.".lstrip()
+    return f"{decided} Each capacity and its interval are of one launch.".lstrip()
 
 
 def _place(measured: Measured, decision: Decision) -> str:
@@ -82,10 +85,10 @@ def _said(measured: Measured, decision: Decision) -> str:
         return f"{decision.baseline} alone was measured, so nothing is compared."
     if base is None or base.value is None:
         return f"The baseline {decision.baseline} has no ok measurement, so nothing is compared."
-    few = [each for each in decision.having(NOT_SHOWN).values() if _is_few(each)]
-    if len(few) == others:
+    once = [each for each in decision.having(NOT_SHOWN).values() if _is_few(each)]
+    if len(once) == others:
         return (
-            "No winner is shown: one launch of each does not tell how much launches vary. A verdict"
+            "No winner is shown: one launch of each does not show how much launches vary. A verdict"
             f" takes {FEWEST} or more (repeats: {FEWEST})."
         )
     return " ".join([*_proven(decision), *_poor(measured, decision), *_open(decision)])
@@ -108,7 +111,7 @@ def _proven(decision: Decision) -> Iterator[str]:
     if slower:
         yield f"{_changed(slower)} {_are(slower)} {worse} than {baseline}."
     if same:
-        yield f"{listed(same)} {_are(same)} indistinguishable from {baseline}."
+        yield f"{few(same, MOST_NAMED)} {_are(same)} indistinguishable from {baseline}."
 
 
 def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
@@ -119,19 +122,22 @@ def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
 
 def _open(decision: Decision) -> Iterator[str]:
     outcomes = decision.having(NOT_SHOWN)
-    few = [variant for variant, outcome in outcomes.items() if _is_few(outcome)]
-    more = {variant: each for variant, each in outcomes.items() if variant not in few}
-    if few:
-        yield f"One launch, so not shown: {listed(few)}."
+    once = [variant for variant, outcome in outcomes.items() if _is_few(outcome)]
+    more = {variant: each for variant, each in outcomes.items() if variant not in once}
+    if once:
+        yield f"Launched once, so not shown: {few(once, MOST_NAMED + 1)}."
     if more:
         said = (f"{variant} ({wanting(outcome)})" for variant, outcome in more.items())
-        yield f"Not shown yet: {listed(said)}."
+        yield f"Not shown yet: {few(said, MOST_NAMED)}."
     if lacking := decision.having(None):
-        yield f"There is no ok measurement of {listed(lacking)}."
+        yield f"There is no ok measurement of {few(lacking)}."
 
 
 def _changed(outcomes: dict[str, Outcome]) -> str:
-    return listed(f"{variant} ({change(each.ratio)})" for variant, each in outcomes.items())
+    """Name variants with their changes; of many, those that changed most."""
+    most = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
+    names = list(outcomes) if len(outcomes) <= MOST_NAMED else most
+    return few((f"{name} ({change(outcomes[name].ratio)})" for name in names), MOST_NAMED)
 
 
 def _are(those: Iterable[str]) -> str:
@@ -150,7 +156,9 @@ def wanting(outcome: Outcome) -> str:
         return further(more)
     launches = outcome.launches + more
     return (
-        f"takes {FEWEST} or more" if launches <= FEWEST else f"takes about {launches:.0f} launches"
+        f"takes {FEWEST} or more launches"
+        if launches <= FEWEST
+        else f"takes about {launches:.0f} launches"
     )
 
 

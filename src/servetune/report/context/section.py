@@ -13,7 +13,7 @@ from servetune.report.table import Cell, Name, Table
 
 EXPLAINED = (
     "A least-squares line through each variant's median TPOT over its mean input length, one point"
-    " a measurement. TPOT and not ITL, as ITL counts chunks, and a chunk may hold several tokens."
+    " a measurement. TPOT, not ITL: a chunk may hold several tokens."
     " Intervals are at 95\N{NO-BREAK SPACE}%, Fieller's for ratio and break-even."
     " Break-even is the context from which on a variant is faster than the baseline."
 )

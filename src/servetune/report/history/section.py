@@ -96,5 +96,5 @@ def _said(labels: list[str], engines: list[str], moves: int) -> str:
     engine = f", with vLLM {listed(engines)}" if engines else ""
     return (
         f"{plural(len(labels), 'commit')} measured these load points{engine}; a metric {what}."
-        f" {METHOD} An interval is at 95\N{NO-BREAK SPACE}%; a ring marks where a metric moved."
+        f" {METHOD} Intervals are at 95\N{NO-BREAK SPACE}%; a ring marks where a metric moved."
     )

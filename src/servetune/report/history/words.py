@@ -12,8 +12,8 @@ from servetune.tables.frames import known
 NOT_COMMITTED = "uncommitted"
 
 METHOD = (
-    "Each commit is judged against the one where the metric moved last, or the first, as"
-    " servetune compare would."
+    "Each commit is compared with the one where the metric moved last, or the first, as"
+    " servetune compare does."
 )
 
 

@@ -80,14 +80,14 @@ def method(plan: Plan) -> str:
     """Say what was asked, and what the bounds are."""
     asked = [ASKED[name].format(bound) for name, bound in bounds(plan).items()]
     bounded = (
-        f"Bounds, against {plan.baseline}: {listed(asked)}. A bound is kept or failed where the"
-        f" whole 95{NBSP}% interval is on that side of it; else it is undecided."
+        f"Bounds, against {plan.baseline}: {listed(asked)}. A bound is kept or failed if the whole"
+        f" 95{NBSP}% interval is on that side of it; otherwise it is undecided."
         if asked
         else "The study declares no bound, so there is no verdict."
     )
     return (
-        "Each variant scored the same documents, every token given those before it, and continued"
-        f" each greedily. Lower perplexity is better. {bounded}"
+        "Each variant scored the same documents token by token, and continued each greedily."
+        f" Lower perplexity is better. {bounded}"
     )
 
 

@@ -27,7 +27,7 @@ def _cells(payoff: Payoff) -> list[Cell]:
 def unsure(payoffs: list[Payoff]) -> str:
     """Say which speed-ups are of a single launch; empty if none is."""
     alone = dict.fromkeys(each.variant for each in payoffs if not each.has_intervals)
-    return f"No interval of a single launch: {listed(alone)}." if alone else ""
+    return f"Launched once, so without an interval: {listed(alone)}." if alone else ""
 
 
 def _at(point: tuple[float, Speedup]) -> str:
@@ -48,7 +48,7 @@ def synthetic(plan: Plan) -> str:
     if not named:
         return ""
     return (
-        f"Synthetic acceptance: of {listed(list(named))} the study sets how many draft tokens are"
-        " accepted (rejection_sample_method: synthetic). Times are those of a draft that is"
-        " accepted so often; how often one would be is not measured."
+        f"Synthetic acceptance: for {listed(list(named))} the study sets how many draft tokens are"
+        " accepted (rejection_sample_method: synthetic). Times are those of a draft accepted so"
+        " often; how often a real one would be is not measured."
     )

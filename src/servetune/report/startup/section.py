@@ -25,8 +25,8 @@ PHASES = {
 """The parts of a start, with their names for readers."""
 
 SAID = (
-    "Where the time from launch to ready went, and what the server then has room for. Weights are"
-    " memory on one device, or the size of the checkpoint where the server does not tell."
+    "The time from launch to ready by phase, and what the server then has room for. Weights are"
+    " memory on one device, or the checkpoint's size where the server does not tell."
 )
 
 

@@ -74,8 +74,8 @@ def warnings(table: pd.DataFrame) -> list[str]:
     if not alone:
         return []
     return [
-        f"The output tokens of {plural(alone, 'measurement')} are the server's word alone: nothing"
-        " that the client counted confirms them."
+        f"The output tokens of {plural(alone, 'measurement')} are as the server counted them: the"
+        " client could not confirm them."
     ]
 
 

@@ -23,14 +23,18 @@ def decode_at_the_bandwidth_ceiling(case: Case) -> Finding | None:
             ("median TPOT", ms(case.value("tpot_p50_ms"))),
             ("least possible here", ms(attained.least_tpot_ms)),
             (
-                "read a step",
+                "read per step",
                 f"{total / 1e9:.3g} GB, {proportion(weights / total)} of it weights",
             ),
         ),
         attempts=(
             f"quantize the weights to {8 if is_wide else 4} bits",
-            *([] if engine.draft_tokens else ["speculate: several tokens for one reading"]),
-            "shard over more devices (tensor_parallel_size), which adds bandwidth",
+            *(
+                []
+                if engine.draft_tokens
+                else ["speculate: several tokens per pass over the weights"]
+            ),
+            "shard over more devices (tensor_parallel_size), for their bandwidth",
         ),
         gain=total / (total - min(weights, total) / 2),
         chart="roofline",
@@ -50,7 +54,7 @@ def decode_far_from_the_ceiling(case: Case) -> Finding | None:
     is_eager = "--enforce-eager" in case.arguments
     overhead = 1 - attained.least_tpot_ms / tpot_ms - prefill
     return Finding(
-        title="Decode is bound by neither memory nor arithmetic, but by what each step costs.",
+        title="Decode is bound by the overhead of each step, not by memory or arithmetic.",
         evidence=(
             ("MBU of decode", proportion(attained.decode.mbu)),
             ("MFU of decode", proportion(attained.decode.mfu)),
@@ -59,10 +63,10 @@ def decode_far_from_the_ceiling(case: Case) -> Finding | None:
             ("time in prefill, at most", proportion(prefill)),
         ),
         attempts=(
-            *(["turn enforce_eager off: compiled graphs take fewer launches"] if is_eager else []),
+            *(["turn enforce_eager off: compiled graphs launch fewer kernels"] if is_eager else []),
             *([] if engine.draft_tokens else ["speculate: fewer steps for the same tokens"]),
-            *(["run more requests at once: a step takes little longer"] if has_room else []),
-            "not fewer bits: reading the weights is not what takes the time",
+            *(["run more requests at once: a step takes hardly longer"] if has_room else []),
+            "do not quantize for speed: reading the weights is not the limit",
         ),
         # As if half of the overhead went away.
         gain=1 / (1 - max(0.0, overhead) / 2),
@@ -86,7 +90,7 @@ def drafts_rejected(case: Case) -> Finding | None:
             *([("predicted speed-up", f"{predicted:.2f}{TIMES}")] if predicted else []),
         ),
         attempts=(
-            "use a draft that was trained for this model and this text",
+            "use a draft trained for this model and this kind of text",
             "draft fewer tokens (num_speculative_tokens), or serve without speculation",
         ),
         gain=max(1.05, 1 / predicted) if predicted else 1.05,

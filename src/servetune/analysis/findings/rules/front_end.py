@@ -28,7 +28,7 @@ def front_end_is_the_limit(case: Case) -> Finding | None:
     shares = (
         ("front end, of one core", case.card("front_end_cpu_ratio")),
         ("client, of one core", case.card("client_cpu_ratio")),
-        ("others on the cores", case.card("other_cpu_ratio")),
+        ("other processes, of all cores", case.card("other_cpu_ratio")),
     )
     count = _API_SERVERS.search(" ".join(case.arguments))
     return Finding(
@@ -39,12 +39,12 @@ def front_end_is_the_limit(case: Case) -> Finding | None:
                 f"{ms(parts.front_end_ms)} of {ms(parts.e2e_ms)} a request,"
                 f" {proportion(parts.front_end_ratio)}",
             ),
-            *([("of it by the API server's clock", in_server)] if in_server else []),
+            *([("of that, in the API server", in_server)] if in_server else []),
             (
                 "TTFT beyond queue and prefill",
                 f"{ms(parts.front_end_ttft_ms)} of {ms(parts.ttft_ms)}",
             ),
-            ("decode, client and engine", f"{ms(client_ms)} and {ms(decode_ms)}{stretch}"),
+            ("decode, by client and engine", f"{ms(client_ms)} and {ms(decode_ms)}{stretch}"),
             (
                 "running, on average",
                 f"{whole(case.value('running_mean'))} of {whole(in_flight(case))} in flight",
@@ -72,16 +72,16 @@ def lockstep(case: Case) -> Finding | None:
         ("prefill", case.value("prefill_time_mean_ms")),
     )
     return Finding(
-        title="Clients run in lockstep: prompts arrive in waves, and TTFT is that of a wave.",
+        title="Clients run in lockstep: prompts arrive in waves, so TTFT is the time of a wave.",
         evidence=(
             ("sends close together", f"{short(crowding)}{TIMES} as often as by chance"),
             ("clients", whole(case.value("concurrency"))),
             *((name, ms(value)) for name, value in waits if value is not None),
         ),
         attempts=(
-            "ask for lengths that vary, as those of users do",
-            "or send by rate, with arrivals at random",
-            "until then take no conclusion from TTFT",
+            "vary the output lengths, as users do",
+            "or send at a rate, with random arrivals",
+            "until then, conclude nothing from TTFT",
         ),
         # It makes no request faster, but says what TTFT is worth.
         gain=1.05,

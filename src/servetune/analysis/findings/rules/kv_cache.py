@@ -30,8 +30,8 @@ def kv_bound(case: Case) -> Finding | None:
     usage, preemptions = case.value("kv_cache_usage_max_ratio"), case.value("preemptions")
     tokens, longest = case.value("kv_cache_tokens"), case.value("context_max_tokens")
     attempts = [
-        "store the KV cache in 8 bits (kv_cache_dtype: fp8), which holds twice the tokens",
-        "give it more memory (gpu_memory_utilization, or weights in 8 bits)",
+        "store the KV cache in 8 bits (kv_cache_dtype: fp8): twice the tokens",
+        "give it more memory (gpu_memory_utilization, or 8-bit weights)",
     ]
     mean = case.value("context_mean_tokens")
     if tokens and longest and mean:
@@ -94,7 +94,7 @@ def kv_under_used(case: Case) -> Finding | None:
                 f"{whole(before)} to {whole(output)} tok/s",
             ),
         ),
-        attempts=(f"raise the concurrency{also}, within your limit of TPOT",),
+        attempts=(f"raise the concurrency{also}, as far as TPOT allows",),
         gain=gain,
         chart="timeline",
     )
@@ -128,7 +128,7 @@ def context_longer_than_needed(case: Case) -> Finding | None:
     if case.value("kv_cache_gib") is None or (batched and batched <= longest):
         return None
     return Finding(
-        title="The context is longer than this load needs.",
+        title="max_model_len is longer than this load needs.",
         evidence=(
             ("max_model_len", whole(declared)),
             ("longest request", f"{whole(longest)} tokens"),
@@ -136,7 +136,7 @@ def context_longer_than_needed(case: Case) -> Finding | None:
             ("in flight", whole(wanted)),
         ),
         attempts=(
-            f"set max_model_len to {longest:.0f} or a little more: the engine sets memory aside"
+            f"set max_model_len to {longest:.0f} or a little more: the engine reserves memory"
             " for activations of that length",
         ),
         gain=1.05,
@@ -155,7 +155,7 @@ def _failed(reason: str) -> Finding | None:
     if declared is None or "KV cache" not in reason:
         return None
     return Finding(
-        title="The context is longer than the KV cache: the server could not start.",
+        title="max_model_len exceeds the KV cache: the server could not start.",
         evidence=(
             ("max_model_len", declared),
             *([("KV cache", f"{fits} tokens")] if fits else []),

@@ -19,12 +19,16 @@ def client_bound(case: Case) -> Finding | None:
         title="The client is the bottleneck.",
         evidence=(
             *([("client, of one core", proportion(busy))] if busy is not None else []),
-            *([("waiting for a core", proportion(starved))] if starved is not None else []),
-            *([("sent late, p99", ms(late_ms))] if late_ms is not None else []),
+            *(
+                [("waiting for a core, of the time", proportion(starved))]
+                if starved is not None
+                else []
+            ),
+            *([("send delay, p99", ms(late_ms))] if late_ms is not None else []),
         ),
         attempts=(
-            "leave the client cores of its own, or run it on another machine",
-            "send less at once: measure several load points below this one",
+            "give the client its own cores, or run it on another machine",
+            "send less: measure load points below this one",
         ),
         # It decides whether the other findings hold at all.
         gain=2.0,
@@ -50,7 +54,7 @@ def startup_dominated_by_compilation(case: Case) -> Finding | None:
         attempts=(
             "keep the compile cache (VLLM_CACHE_ROOT) between starts, on a disk that outlives them",
             "capture fewer batch sizes (cudagraph_capture_sizes)",
-            "or skip both where a start matters more than speed (enforce_eager)",
+            "or skip both (enforce_eager) where a quick start matters more than speed",
         ),
         # It makes no request faster, so it comes last.
         gain=1.0,

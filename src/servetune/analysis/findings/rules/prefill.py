@@ -31,16 +31,16 @@ def prefill_bound_ttft(case: Case) -> Finding | None:
         return None
     read, requests = case.value("input_tokens"), case.value("completed_requests")
     return Finding(
-        title="TTFT is bound by prefill, the reading of prompts.",
+        title="TTFT is bound by prefill.",
         evidence=(
             ("prefill", f"{ms(prefill_ms)}, {proportion(prefill_ms / ttft_ms)} of TTFT"),
             ("TTFT", f"{ms(ttft_ms)}, {proportion(ttft_ms / e2e_ms)} of E2E latency"),
             *([("prompt", f"{whole(read / requests)} tokens")] if read and requests else []),
-            ("device in prefill, at least", proportion(attained.prefill_utilization)),
+            ("device utilization in prefill, at least", proportion(attained.prefill_utilization)),
         ),
         attempts=(
-            "share prefixes, so that the prefix cache spares reading them",
-            "multiply in 8 bits (w8a8, fp8), or shard over more devices",
+            "share prefixes, which the prefix cache then skips",
+            "compute in 8 bits (w8a8, fp8), or shard over more devices",
             "or shorten the prompts: fewer passages, a shorter system prompt",
         ),
         gain=case.gain_without(min(prefill_ms, 0.9 * e2e_ms) / 2),
@@ -61,7 +61,7 @@ def prefix_cache_not_working(case: Case) -> Finding | None:
         return None
     prefill_ms = case.value("prefill_time_mean_ms")
     return Finding(
-        title="The prefix cache does not work for this load.",
+        title="The prefix cache hits far less than the shared prefixes allow.",
         evidence=(
             (
                 "hits",
@@ -74,7 +74,7 @@ def prefix_cache_not_working(case: Case) -> Finding | None:
         attempts=(
             "turn it on (enable_prefix_caching)",
             "give the KV cache more room, so that prefixes are not evicted",
-            "put what is shared first: a date or an id at the front breaks every prefix",
+            "put the shared part first: a date or an id at the front breaks every prefix",
         ),
         gain=case.gain_without(missed * (prefill_ms or 0.0)),
         chart="measurements",

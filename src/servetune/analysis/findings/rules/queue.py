@@ -34,8 +34,8 @@ def queueing_dominates_ttft(case: Case) -> Finding | None:
             busy,
         ),
         attempts=(
-            "remove what keeps requests waiting (see the other findings of this load point)",
-            "or send less to this server: a lower rate, or one more server",
+            "remove what makes requests wait (see the other findings of this load point)",
+            "or send this server less: a lower rate, or one more server",
         ),
         gain=case.gain_without(queue_ms),
         chart="timeline",
@@ -56,7 +56,7 @@ def throttled_by_max_num_seqs(case: Case) -> Finding | None:
         title=f"The server is throttled: max_num_seqs {limit:g} keeps requests waiting.",
         evidence=(
             ("max_num_seqs", whole(limit)),
-            ("running, at most", whole(running)),
+            ("running, peak", whole(running)),
             *queue_evidence(case),
             *([("KV-cache usage, at most", proportion(usage))] if usage is not None else []),
         ),
@@ -99,7 +99,7 @@ def queue_evidence(case: Case) -> list[tuple[str, str]]:
     """Say how many waited, and how long."""
     telemetry = (
         ("waiting, on average", case.value("waiting_mean"), short),
-        ("waiting, at most", case.value("waiting_max"), whole),
+        ("waiting, peak", case.value("waiting_max"), whole),
         ("queue time, all requests", case.value("queue_time_s"), seconds),
         ("queue time, mean", case.value("queue_time_mean_ms"), ms),
     )
