@@ -119,7 +119,11 @@ def alone_or_together(study: str) -> None:
 @app.command()
 def history(
     metric: Annotated[
-        str, typer.Argument(help="Such as ttft_p50_ms.", autocompletion=lambda: list(METRIC))
+        str,
+        typer.Argument(
+            help="Such as ttft_p50_ms, capacity_rps or perplexity.",
+            autocompletion=lambda: list(METRIC),
+        ),
     ],
     study: Annotated[
         str | None, typer.Option(help="By default that of params.yaml.", autocompletion=studies)
@@ -127,17 +131,19 @@ def history(
     variant: Annotated[str | None, typer.Option(help="This variant only.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of rows.")] = False,
 ) -> None:
-    """Show a metric over the commits that measured it, and where it moved."""
+    """Show a metric, a capacity or quality over the commits that measured it."""
     from rich.console import Console
 
-    from servetune.report.history.terminal import render_history, rows_of
+    from servetune.report.history import terminal
 
     name = study or read_params(ROOT)["study"]
-    rows = rows_of(name, metric, variant, ROOT)
+    of_loads = metric in METRIC
+    rows = (terminal.rows_of if of_loads else terminal.reviewed_of)(name, metric, variant, ROOT)
+    render = terminal.render_history if of_loads else terminal.render_reviewed
     if as_json:
         print(rows.to_json(orient="records", indent=1))
     else:
-        Console().print(render_history(name, metric, rows))
+        Console().print(render(name, metric, rows))
 
 
 @app.command()

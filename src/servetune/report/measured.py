@@ -32,6 +32,7 @@ from servetune.tables.freshness import STAMP, stands, tables_digest
 from servetune.tables.history import Measuring, read_history
 from servetune.tables.partial import partial_tables, sessions_so_far
 from servetune.tables.published import Published, read_published
+from servetune.tables.reviewed import no_changes, read_reviewed
 from servetune.tables.timeline import COLUMNS
 
 
@@ -50,6 +51,7 @@ class Measured:
         searched: what searches for the capacity found.
         answers: a row a variant, as `servetune.tables.quality.qualities` makes it.
         read_past: reads `history`, which not every rendering asks for.
+        read_changes: reads how capacities and quality changed (`servetune.tables.reviewed`).
         lacks: what could not be made of it so far, a line each, as the renderings find out.
     """
 
@@ -63,6 +65,7 @@ class Measured:
     searched: capacity.Searched | None = None
     answers: pd.DataFrame | None = None
     read_past: Callable[[], list[Measuring]] = list
+    read_changes: Callable[[], pd.DataFrame] = no_changes
     lacks: list[str] = field(default_factory=list)
 
     @cached_property
@@ -249,6 +252,7 @@ def read_partial(plan: Plan, root: Path) -> Measured:
         searched=capacity.Searched(tables.capacities, tables.probes),
         answers=tables.quality,
         read_past=partial(read_history, plan.study, root),
+        read_changes=partial(read_reviewed, plan.study, root),
     )
 
 
@@ -279,6 +283,7 @@ def read_measured(plan: Plan, root: Path) -> Measured:
         searched=capacity.read_searched(results),
         answers=read_table(results / "quality.parquet"),
         read_past=partial(read_history, plan.study, root),
+        read_changes=partial(read_reviewed, plan.study, root),
     )
 
 

@@ -63,11 +63,6 @@ def read_history(study: str, root: Path) -> list[Measuring]:
     The commits are those of HEAD's first parents: a merge measured what it brings.
     """
     folder = f"results/{study}"
-    listed = git(
-        root, "log", "--first-parent", "--reverse", "--format=%H", "--", f"{folder}/{TABLE}"
-    )
-    commits = (listed or b"").decode().split()
-    files = read_files([f"{commit}:./{folder}/{TABLE}" for commit in commits], root)
     here = root / folder
 
     def read_here(paths: list[str]) -> list[bytes | None]:
@@ -76,12 +71,10 @@ def read_history(study: str, root: Path) -> list[Measuring]:
     def read_commit(commit: str, paths: list[str]) -> list[bytes | None]:
         return read_files([f"{commit}:./{folder}/{path}" for path in paths], root)
 
-    sources: list[tuple[str, bytes | None, Reader]] = [
-        *((c, file, partial(read_commit, c)) for c, file in zip(commits, files, strict=True)),
-        ("", read_here([TABLE])[0], read_here),
-    ]
-    read = [
-        (c, table, reader) for c, file, reader in sources if (table := _table(file)) is not None
+    read: list[tuple[str, pd.DataFrame, Reader]] = [
+        (commit, table, partial(read_commit, commit) if commit else read_here)
+        for commit, file in versions_of(f"{folder}/{TABLE}", root)
+        if (table := _table(file)) is not None
     ]
     _name_alike([table for _, table, _ in read])
     behind: dict[_Place, frozenset[str]] = {}
@@ -94,6 +87,19 @@ def read_history(study: str, root: Path) -> list[Measuring]:
             is_changed = pd.MultiIndex.from_frame(table[PLACE]).isin(changed)
             history.append(Measuring(commit, table[is_changed], reader))
     return history
+
+
+def versions_of(path: str, root: Path) -> list[tuple[str, bytes | None]]:
+    """Return a file by the commits of HEAD's first parents that changed it, oldest first.
+
+    The working tree's is the last, under an empty name.
+    """
+    listed = git(root, "log", "--first-parent", "--reverse", "--format=%H", "--", path)
+    commits = (listed or b"").decode().split()
+    files = read_files([f"{commit}:./{path}" for commit in commits], root)
+    here = root / path
+    last = here.read_bytes() if here.is_file() else None
+    return [*zip(commits, files, strict=True), ("", last)]
 
 
 def _table(content: bytes | None) -> pd.DataFrame | None:

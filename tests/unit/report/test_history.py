@@ -12,6 +12,7 @@ from servetune.report.history.section import section
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.tables.history import read_history
+from servetune.tables.reviewed import read_reviewed
 from tests.project import Project
 from tests.report_data import ReportData, make_data
 from tests.unit.analysis.history_data import METRIC, Measured
@@ -87,3 +88,31 @@ def test_the_chart_rings_what_moved_and_shades_versions(measured: Measured) -> N
     assert [(row["variant"], row["moved"]) for row in rows if row["moved"]] == [("bf16", True)]
     assert [band["name"] for band in bands] == ["vLLM 0.31.0", "vLLM 0.32.0"]
     assert [band["is_odd"] for band in bands] == [False, True]
+
+
+def test_capacity_and_quality_have_a_history_too(
+    measured: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(capacity: float, perplexity: float) -> str:
+        ends = {"capacity_rps_lower": 0.9 * capacity, "capacity_rps_upper": 1.1 * capacity}
+        of = {"live": {"capacity_rps": capacity, **ends, "c8": {"ok": 1}}}
+        nested = {"bf16": {**of, "quality": {"perplexity": perplexity, "verdict": "passes"}}}
+        (measured.root / "results/mine/metrics.json").write_text(json.dumps(nested))
+        return measured.commit()
+
+    found(40, 12.5)
+    assert section(report(measured)) is None
+    found(41, 12.5)
+    last = found(60, 12.5)
+    project = Project(measured.root)
+    project.write_study(project.study(), "mine")
+    monkeypatch.chdir(measured.root)
+    words = ("history", "capacity_rps", "--study", "mine")
+    told = CliRunner().invoke(app, words).stdout.splitlines()
+    assert [line.split()[-1][:-1] for line in told[3:]] == ["1.02", "1.46"]
+    assert "moved" in told[-1] and last[:9] in told[-1]
+    changed = replace(report(measured), read_changes=lambda: read_reviewed("mine", measured.root))
+    made = section(changed)
+    assert made is not None
+    rows = [line for line in render_markdown(changed).splitlines() if "capacity rps" in line]
+    assert len(rows) == 3 and "perplexity" not in "".join(rows)

@@ -14,14 +14,21 @@ from servetune.report.history.words import (
     has_moved,
     name_of,
     over_time,
+    reviewed_changes,
     value_of,
 )
 from servetune.report.measured import Measured
-from servetune.report.section import Section
+from servetune.report.section import Plain, Section
 from servetune.report.table import Name, Table
 from servetune.tables.frames import records_of
+from servetune.tables.reviewed import KEY as BY
 
 TITLE = "History"
+
+REVIEWED = (
+    "Capacities and quality over the commits that changed them. A capacity moved where its interval"
+    " and the one before do not overlap."
+)
 
 HERE = "this report"
 """The last commit: a report is rendered before what it shows is committed, and again after."""
@@ -36,13 +43,14 @@ class History:
     places: list[str]
     place: str
     moved: Table
+    reviewed: Table
 
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where nothing was measured in two commits."""
-    several = over_time(measured.followed)
+    several, reviewed = over_time(measured.followed), _reviewed(measured)
     if several.empty:
-        return None
+        return _of_reviewed(measured, reviewed) if reviewed.rows else None
     commits = list(dict.fromkeys(several["commit"]))
     named = {
         commit: HERE if commit == measured.history[-1].commit else name_of(commit)
@@ -79,6 +87,7 @@ def section(measured: Measured) -> Section | None:
         places_of(several),
         place,
         table,
+        reviewed,
     )
     return Section(
         "history",
@@ -86,9 +95,41 @@ def section(measured: Measured) -> Section | None:
         words,
         charts,
         lambda fit: details(
-            TITLE, text(said) + ("\n\n" + table_of(measured, table, fit.rows) if moves else "")
+            TITLE,
+            "\n\n".join(
+                [text(said)]
+                + [table_of(measured, of, fit.rows) for of in (table, reviewed) if of.rows]
+            ),
         ),
     )
+
+
+def _of_reviewed(measured: Measured, table: Table) -> Section:
+    """Make the section of a study without load points of several commits."""
+    return Section(
+        *("history", TITLE, Plain(REVIEWED, table)),
+        markdown=lambda fit: details(
+            TITLE, f"{text(REVIEWED)}\n\n{table_of(measured, table, fit.rows)}"
+        ),
+    )
+
+
+def _reviewed(measured: Measured) -> Table:
+    """Make a row a commit of each capacity and number of quality that several commits have."""
+    rows = measured.read_changes()
+    several = rows[rows.groupby(BY)["commit"].transform("size") > 1]
+    last = rows["commit"].iloc[-1] if len(rows) else ""
+    heads = ("Variant", "Of", "Number", "Commit", "Value", "Change")
+    cells = [
+        [
+            *(Name(row["variant"]), row["workload"], row["metric"].replace("_", " ")),
+            HERE if row["commit"] == last else name_of(row["commit"]),
+            *(value_of(row), row["change"]),
+        ]
+        for row in reviewed_changes(several.sort_values(BY, kind="stable"))
+        if row["variant"] in measured.variants
+    ]
+    return Table("Capacity and quality over commits", heads, cells, texts=heads, css=("tall", ""))
 
 
 def _said(labels: list[str], engines: list[str], moves: int) -> str:

@@ -20,24 +20,23 @@ from servetune.report.history.words import (
     has_moved,
     name_of,
     over_time,
+    reviewed_changes,
     value_of,
 )
 from servetune.study.study import read_study
 from servetune.tables.frames import grouped, records_of
 from servetune.tables.history import PLACE, read_history
+from servetune.tables.reviewed import read_reviewed
 
 VALUE, LAUNCHES = "mean [95 % interval]", "n: launches that are ok."
 
 
 def rows_of(study: str, name: str, variant: str | None, root: Path) -> pd.DataFrame:
-    """Follow a metric of a study, or of one variant of it.
+    """Follow a metric of the load points of a study, or of one variant of it.
 
     Raises:
-        UserError: no such metric, study or variant, or nothing was measured.
+        UserError: no such study or variant, or nothing was measured.
     """
-    if name not in METRIC:
-        hint = nearest(name, METRIC) or f"; expected one of {', '.join(METRIC)}"
-        raise UserError(f"{name}: no such metric{hint}")
     equivalence = read_study(study, root).equivalence
     # A judged metric is corrected together with the others, as in the report.
     metrics = JUDGED if name in JUDGED else (name,)
@@ -53,6 +52,35 @@ def rows_of(study: str, name: str, variant: str | None, root: Path) -> pd.DataFr
     if variant not in (None, *variants):
         raise UserError(f"{study}: no variant {variant}; expected one of {', '.join(variants)}")
     return rows if variant is None else rows[rows["variant"] == variant]
+
+
+def reviewed_of(study: str, name: str, variant: str | None, root: Path) -> pd.DataFrame:
+    """Follow a capacity, such as `capacity_rps`, or a number of quality, such as `perplexity`.
+
+    Raises:
+        UserError: no such number or variant.
+    """
+    every = read_reviewed(study, root)
+    names = [*METRIC, *dict.fromkeys(every["metric"])]
+    if name not in names:
+        hint = nearest(name, names) or f"; expected one of {', '.join(names)}"
+        raise UserError(f"{name}: no such metric of {study}{hint}")
+    rows = every[every["metric"] == name]
+    variants = list(dict.fromkeys(rows["variant"]))
+    if variant not in (None, *variants):
+        raise UserError(f"{study}: no variant {variant}; expected one of {', '.join(variants)}")
+    return rows if variant is None else rows[rows["variant"] == variant]
+
+
+def render_reviewed(study: str, name: str, rows: pd.DataFrame) -> Group:
+    """Make a line a commit, by variant and workload."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in ("variant", "of", "commit", "value [interval]", "change"):
+        table.add_column(head, no_wrap=head in ("commit", "value [interval]"))
+    for row in reviewed_changes(rows.sort_values(["variant", "workload"], kind="stable")):
+        names = (row["variant"], row["workload"], name_of(row["commit"]))
+        table.add_row(*names, Text(value_of(row)), row["change"])
+    return Group(Text(f"{study}: {name}", style="italic"), table)
 
 
 def render_history(study: str, name: str, rows: pd.DataFrame) -> Group:

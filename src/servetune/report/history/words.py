@@ -5,9 +5,9 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.history import KEY, MOVED
-from servetune.analysis.wording import NONE, number
+from servetune.analysis.wording import NONE, number, ratio
 from servetune.report.verdicts import interval, word_of
-from servetune.tables.frames import known
+from servetune.tables.frames import known, records_of
 
 NOT_COMMITTED = "uncommitted"
 
@@ -45,6 +45,27 @@ def change_of(row: dict[str, Any]) -> str:
     if not isinstance(row["verdict"], str):
         return ""
     return f"{word_of(row)} {interval(row)}"
+
+
+def reviewed_changes(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of capacities and quality, each with its `change` from the one before.
+
+    A capacity moved where the two intervals do not overlap.
+    """
+    before: dict[tuple[str, ...], dict[str, Any]] = {}
+    said = []
+    for row in records_of(rows):
+        key = (row["variant"], row["workload"], row["metric"])
+        last = before.get(key)
+        before[key] = row
+        said.append({**row, "change": _since(last, row) if last else ""})
+    return said
+
+
+def _since(last: dict[str, Any], row: dict[str, Any]) -> str:
+    ratio_of = ratio(row["value"] / last["value"]) if last["value"] else NONE
+    is_apart = row["low"] > last["high"] or row["high"] < last["low"]
+    return f"moved {ratio_of}" if is_apart else ratio_of
 
 
 def over_time(rows: pd.DataFrame) -> pd.DataFrame:
