@@ -439,6 +439,21 @@ def _session(session: Session, records: dict[str, MeasurementRecord], host: str)
     )
 
 
+def make_twelve_variants(plan: Plan) -> Plan:
+    """Plan the four variants three times, under other names."""
+    plans = [plan]
+    for model in ("-small", "-large"):
+        renamed = rename_variants(plan, {name: name + model for name in plan.variants})
+        sessions = [s.model_copy(update={"id": s.id + model}) for s in renamed.sessions]
+        plans.append(renamed.model_copy(update={"sessions": sessions}))
+    return plan.model_copy(
+        update={
+            "variants": [name for each in plans for name in each.variants],
+            "sessions": [session for each in plans for session in each.sessions],
+        }
+    )
+
+
 HOSTILE = (
     "</script><script>window.broken = 1</script>",
     "<!-- <img src=x onerror='window.broken = 1'> & \"quoted\" 'single'",

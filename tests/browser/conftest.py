@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from tests.browser.pages import write
 from tests.report_data import ReportData, make_all_kinds, make_data, make_quickstart_plan
@@ -25,12 +25,16 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
+def launch(playwright: Playwright) -> Browser:
     executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
     assert executable, "no chromium on PATH: apt-get install chromium, or set CHROMIUM"
+    return playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+        launched = launch(playwright)
         yield launched
         launched.close()
 

@@ -233,10 +233,11 @@ def without(judgement: Judgement) -> list[str]:
 
 
 def few(names: Iterable[str], most: int = 6) -> str:
-    """List at most so many names, each once, and how many more there are."""
+    """List about so many names, each once, and how many more there are: never one alone."""
     different = list(dict.fromkeys(names))
-    more = [f"{len(different) - most} more"] if len(different) > most else []
-    return listed([*different[:most], *more])
+    if len(different) <= most + 1:
+        return listed(different)
+    return listed([*different[:most], f"{len(different) - most} more"])
 
 
 def verdict_cell(cells: Mapping[str, dict[str, Any]], metric: str) -> str:

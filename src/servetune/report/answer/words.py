@@ -125,7 +125,7 @@ def _open(decision: Decision) -> Iterator[str]:
     once = [variant for variant, outcome in outcomes.items() if _is_few(outcome)]
     more = {variant: each for variant, each in outcomes.items() if variant not in once}
     if once:
-        yield f"Launched once, so not shown: {few(once, MOST_NAMED + 1)}."
+        yield f"Launched once, so not shown: {few(once, MOST_NAMED)}."
     if more:
         said = (f"{variant} ({wanting(outcome)})" for variant, outcome in more.items())
         yield f"Not shown yet: {few(said, MOST_NAMED)}."
@@ -136,7 +136,7 @@ def _open(decision: Decision) -> Iterator[str]:
 def _changed(outcomes: dict[str, Outcome]) -> str:
     """Name variants with their changes; of many, those that changed most."""
     most = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
-    names = list(outcomes) if len(outcomes) <= MOST_NAMED else most
+    names = list(outcomes) if len(outcomes) <= MOST_NAMED + 1 else most
     return few((f"{name} ({change(outcomes[name].ratio)})" for name in names), MOST_NAMED)
 
 
