@@ -17,7 +17,7 @@ from servetune.study.workloads import LoadPoint, Workload
 _TOKEN_IDS = re.compile(rb'"prompt"\s*:\s*\[')
 
 MOST_LOAD_POINTS = 15_000
-"""Of a study, over all launches: a minute each is three days and a half."""
+"""Of a study, over all launches: a minute each is ten days."""
 
 
 def engine_of(study: Study, variant: Variant) -> Engine:
