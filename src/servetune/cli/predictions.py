@@ -1,0 +1,181 @@
+"""What a server would do at loads and settings that were not measured."""
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from servetune.cli.app import ROOT, app, studies
+from servetune.errors import UserError, nearest
+from servetune.plan.make import read_params
+
+if TYPE_CHECKING:
+    from servetune.predict.judged import Judged
+    from servetune.predict.loads import Predicting
+    from servetune.study.capacity import Slo
+    from servetune.study.study import Study
+
+
+@app.command()
+def predict(
+    study: Annotated[
+        str | None,
+        typer.Argument(help="By default that of params.yaml.", autocompletion=studies),
+    ] = None,
+    variant: Annotated[str | None, typer.Option(help="By default the baseline.")] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(help="Clients of closed loops, such as 32,64.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Requests per second of open loops, such as 5,10.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Such as max_num_seqs=64.")
+    ] = None,
+    slo: Annotated[
+        str | None,
+        typer.Option(help="A preset, a tier of the study, or ttft_p99_ms=500,tpot_p99_ms=30."),
+    ] = None,
+    users: Annotated[int | None, typer.Option(min=1, help="How many GPUs serve so many.")] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(help="Seconds between a user's requests; else each follows an answer."),
+    ] = None,
+) -> None:
+    """Predict loads, settings, the capacity and GPUs for users, from two recorded loads."""
+    from rich.console import Console
+
+    from servetune.predict.judged import judge
+    from servetune.predict.loads import Predicting
+    from servetune.predict.recorded import read_loads
+    from servetune.study.study import read_study
+
+    name = study or read_params(ROOT)["study"]
+    declared = read_study(name, ROOT)
+    chosen = variant or declared.baseline
+    if chosen not in declared.variants:
+        raise UserError(f"--variant {chosen}: no such variant{nearest(chosen, declared.variants)}")
+    if users and not slo:
+        raise UserError("--users: expected --slo, too, such as ttft_p99_ms=500,tpot_p99_ms=30")
+    loads = read_loads(declared, name, ROOT).get(chosen, [])
+    if len(loads) < 2:
+        raise UserError(
+            f"{name}: {chosen}: {len(loads)} recorded loads tell step times; expected two or more"
+            " of one launch, of which the checkpoint and the device's ceilings are known"
+        )
+    asked = _settings(settings or [])
+    limits = _slo(slo, declared) if slo else None
+    rates, clients = _numbers(rate, "--rate"), _numbers(concurrency, "--concurrency")
+    judged = judge(loads)
+    pattern = loads[-1][1]
+    predicting = Predicting(judged.fitted, pattern).with_settings(asked)
+    print(f"Predicted, not measured: {name}, {chosen}, fitted to {' and '.join(judged.of)}")
+    try:
+        if rates or clients:
+            Console().print(_table(predicting, [int(n) for n in clients], rates))
+        if limits and not users:
+            highest = 4 * pattern.figures["output_throughput_tok_s"]
+            highest /= float(pattern.requests.output_tokens.mean())
+            capacity = predicting.capacity_rps(limits, highest)
+            print(f"Capacity within {slo}: {capacity:.3g} requests/s (predicted)")
+        if limits and users:
+            print(_gpus(predicting, limits, users, every))
+    except ValueError as error:
+        raise UserError(f"{name}: {chosen}: {error}") from None
+    print(_errors(judged))
+
+
+def _settings(given: list[str]) -> dict[str, int]:
+    from servetune.predict.loads import SETTINGS
+
+    settings = {}
+    for word in given:
+        key, _, value = word.partition("=")
+        if key not in SETTINGS:
+            hint = nearest(key, SETTINGS)
+            raise UserError(f"--set {word}: expected one of {', '.join(SETTINGS)}{hint}")
+        if not value.isdecimal() or not int(value):
+            raise UserError(f"--set {word}: expected a whole number above 0, such as {key}=64")
+        settings[key] = int(value)
+    return settings
+
+
+def _slo(given: str, study: "Study") -> "Slo":
+    from pathlib import Path
+
+    from servetune.study.capacity import PRESETS, Slo
+    from servetune.study.reading import validate
+
+    searched = [workload.capacity for workload in study.workloads.values() if workload.capacity]
+    tiers = {tier: slo for capacity in searched for tier, slo in capacity.slo.items()}
+    if given in tiers:
+        return tiers[given]
+    if given in PRESETS:
+        return Slo(**PRESETS[given])
+    limits = {}
+    for word in given.split(","):
+        key, _, value = word.partition("=")
+        try:
+            limits[key] = float(value)
+        except ValueError:
+            known = ", ".join([*tiers, *PRESETS])
+            raise UserError(
+                f"--slo {given}: expected {known}, or limits such as ttft_p99_ms=500"
+                f"{nearest(given, [*tiers, *PRESETS])}"
+            ) from None
+    return validate(Slo, limits, Path("--slo"))
+
+
+def _numbers(given: str | None, option: str) -> list[float]:
+    try:
+        numbers = [float(word) for word in given.split(",")] if given else []
+    except ValueError:
+        numbers = [math.nan]
+    if not all(number > 0 and math.isfinite(number) for number in numbers):
+        raise UserError(f"{option} {given}: expected numbers above 0, such as 8,32")
+    if option == "--concurrency" and any(number % 1 for number in numbers):
+        raise UserError(f"{option} {given}: expected whole numbers")
+    return numbers
+
+
+def _table(predicting: "Predicting", clients: list[int], rates: list[float]) -> object:
+    from rich.table import Table
+
+    columns = (
+        "output_throughput_tok_s",
+        "ttft_p50_ms",
+        "ttft_p99_ms",
+        "tpot_p50_ms",
+        "tpot_p99_ms",
+    )
+    table = Table("load (predicted)", *columns)
+    rows = [(f"{number} clients", predicting.closed(number)) for number in clients]
+    rows += [(f"{number:g} requests/s", predicting.open(number)) for number in rates]
+    for load, figures in rows:
+        table.add_row(load, *(f"{figures[column]:.4g}" for column in columns))
+    return table
+
+
+def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None) -> str:
+    devices = predicting.pattern.devices
+    if every:
+        rate = users / every
+        served = predicting.capacity_rps(slo, rate)
+        need, each = rate / served if served else None, f"{served:.3g} requests/s"
+    else:
+        most = predicting.most_users(slo, users)
+        need, each = users / most if most else None, f"{most} users"
+    if need is None:
+        return "No number of GPUs serves one user within the SLO (predicted)"
+    gpus = math.ceil(need - 1e-9) * devices
+    return f"{gpus} GPUs for {users} users (predicted): {each} on each server of {devices}"
+
+
+def _errors(judged: "Judged") -> str:
+    from servetune.predict.judged import JUDGED
+
+    errors = {figure: judged.median_error(figure) for figure in JUDGED}
+    told = [f"{name} {100 * error:.1f} %" for name, error in errors.items() if error is not None]
+    if not told:
+        return "Error not known: nothing else was measured of this variant"
+    return f"Median error at {len(judged.errors)} loads that were not fitted: {', '.join(told)}"

@@ -1,0 +1,182 @@
+"""Fitting a server's step time and front end to what was recorded of a few of its loads.
+
+What a step reads and computes is known (`Bounds`); not known are the overhead of a step, how much
+of the device's arithmetic prefill attains, the host's time for each sequence and for a step
+in no CUDA graph, and the front end.
+These seven are found by non-linear least squares in their logarithms, so that none is negative:
+simulated figures against recorded ones, each relative to the error that it may have. A prior holds
+those of which two loads say nothing.
+
+The prior and the errors allowed were chosen on bf16, fp8 and eagle3-2.5 of h200-llama8b.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from servetune.predict.batching import simulate
+from servetune.predict.server import (
+    Floats,
+    FrontEnd,
+    Requests,
+    Scheduler,
+    Served,
+    Server,
+    StepTime,
+)
+
+ALLOWED = {
+    "output_throughput_tok_s": 0.04,
+    "itl_p50_ms": 0.04,
+    "server_tpot_mean_ms": 0.04,
+    "tpot_p50_ms": 0.06,
+    "tpot_mean_ms": 0.06,
+    "ttft_mean_ms": 0.08,
+    "front_end_mean_ms": 0.10,
+    "ttft_p50_ms": 0.13,
+    "prefill_time_mean_ms": 0.13,
+}
+"""Relative errors of a fit's figures that count as one standard deviation."""
+
+ATTAINED = 1.5
+"""Prior: prefill takes so many times as long as the device's arithmetic would."""
+
+SEQUENCE_S = 8e-6
+
+STEP = 0.06
+"""Of finite differences: steps are whole, so that what is smaller changes nothing or jumps."""
+
+EVALUATIONS = 25
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The least seconds that parts of a step take: what `StepTime` has of these names."""
+
+    weights_s: float
+    token_s: float
+    context_s: float
+    attention_s: float
+    graph_tokens: int
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One recorded load: what was sent to which scheduler, and `figures`, named as in ALLOWED.
+
+    `counted` is how many requests the figures are of: the first ones. `in_flight` were so on
+    average, on a server of `devices`.
+    """
+
+    requests: Requests
+    counted: int
+    in_flight: float
+    devices: int
+    scheduler: Scheduler
+    processes: int
+    bounds: Bounds
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was found, in seconds; `slowness` is how many times as long prefill takes as bound."""
+
+    overhead_s: float
+    slowness: float
+    sequence_s: float
+    request_s: float
+    latency_s: float
+    chunk_s: float
+    eager_s: float
+
+    def server(self, scheduler: Scheduler, processes: int, bounds: Bounds) -> Server:
+        """Return such a server with these settings."""
+        step = StepTime(
+            overhead_s=self.overhead_s,
+            weights_s=bounds.weights_s,
+            token_s=self.slowness * bounds.token_s,
+            sequence_s=self.sequence_s,
+            context_s=bounds.context_s,
+            attention_s=bounds.attention_s,
+            eager_s=self.eager_s,
+            graph_tokens=bounds.graph_tokens,
+        )
+        front_end = FrontEnd(self.request_s, self.latency_s, self.chunk_s, processes)
+        return Server(step, front_end, scheduler)
+
+    def predict(self, observed: Observed) -> dict[str, float]:
+        """Return the figures of a load as this server would have them."""
+        server = self.server(observed.scheduler, observed.processes, observed.bounds)
+        return figures_of(simulate(server, observed.requests), observed.counted)
+
+
+def fit(loads: Sequence[Observed]) -> Fitted:
+    """Fit a server to loads of it; two that differ much, such as the lowest and the highest."""
+    overhead_s = _overhead_s(min(loads, key=lambda load: load.figures["itl_p50_ms"]))
+    prior = np.array([overhead_s, ATTAINED, SEQUENCE_S, 2e-3, 2.2e-3, 50e-6, 13e-3])
+    spread = np.array([0.5, 0.3, 1.0, 0.5, 0.5, 0.5, 0.3])
+
+    def fitted(at: Floats) -> Fitted:
+        return Fitted(*(prior * np.exp(spread * (at - 1))).tolist())
+
+    def residuals(at: Floats) -> Floats:
+        found = fitted(at)
+        errors = [
+            np.log(max(predicted[name], 1e-3) / load.figures[name]) / allowed
+            for load in loads
+            for predicted in [found.predict(load)]
+            for name, allowed in ALLOWED.items()
+            if load.figures.get(name)
+        ]
+        return np.array([*errors, *(at - 1)])
+
+    found = least_squares(
+        residuals,
+        np.ones(len(prior)),  # finite differences are relative
+        loss="soft_l1",
+        diff_step=[STEP] * len(prior),
+        max_nfev=EVALUATIONS,
+    )
+    return fitted(found.x)
+
+
+def _overhead_s(load: Observed) -> float:
+    """Return what a typical step of a load takes beyond weights, contexts and sequences."""
+    step_s, sent = load.figures["itl_p50_ms"] / 1e3, load.requests
+    context = float(sent.input_tokens.mean() + sent.output_tokens.mean() / 2)
+    sequences_s = load.in_flight * (SEQUENCE_S + load.bounds.context_s * context)
+    return max(step_s - load.bounds.weights_s - sequences_s, 0.1 * step_s)
+
+
+def figures_of(served: Served, counted: int) -> dict[str, float]:
+    """Return the figures of the first requests of a simulated load, named as recorded ones are."""
+    ttft_ms, tpot_ms = served.ttft_ms[:counted], served.tpot_ms[:counted]
+    emitted = np.maximum(served.output_tokens - 1, 1)
+    engine_ms = 1e3 * (served.engine_finish_s - served.engine_first_s) / emitted
+    queue_ms = 1e3 * (served.scheduled_s - served.reached_s)[:counted]
+    prefill_ms = 1e3 * (served.engine_first_s - served.scheduled_s)[:counted]
+    duration_s = served.finish_s[:counted].max() - served.sent_s[:counted].min()
+    return {
+        "output_throughput_tok_s": float(served.output_tokens[:counted].sum() / duration_s),
+        "itl_p50_ms": 1e3 * _weighted_median(served.gaps_s, served.gap_weights),
+        "server_tpot_mean_ms": float(engine_ms[:counted].mean()),
+        "tpot_p50_ms": float(np.median(tpot_ms)),
+        "tpot_p99_ms": float(np.quantile(tpot_ms, 0.99)),
+        "tpot_mean_ms": float(tpot_ms.mean()),
+        "ttft_mean_ms": float(ttft_ms.mean()),
+        "ttft_p50_ms": float(np.median(ttft_ms)),
+        "ttft_p99_ms": float(np.quantile(ttft_ms, 0.99)),
+        "front_end_mean_ms": float((ttft_ms - queue_ms - prefill_ms).mean()),
+        "prefill_time_mean_ms": float(prefill_ms.mean()),
+    }
+
+
+def _weighted_median(values: Floats, weights: Floats) -> float:
+    if not len(values):
+        return 0.0
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])

@@ -1,0 +1,62 @@
+"""Fit a variant on two of its recorded loads, and hold the prediction against all others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from servetune.predict.fit import Fitted, fit
+from servetune.predict.recorded import Recorded
+
+JUDGED = ("output_throughput_tok_s", "ttft_p50_ms", "tpot_p50_ms")
+"""Figures whose errors are told."""
+
+
+@dataclass(frozen=True)
+class Error:
+    """Predicted over measured, less 1, of the figures of one load that was not fitted."""
+
+    load_point: str
+    by_figure: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A fit, the load points that it is of, and its errors at the others."""
+
+    fitted: Fitted
+    of: tuple[str, ...]
+    errors: tuple[Error, ...]
+
+    def median_error(self, figure: str) -> float | None:
+        """Return the median of a figure's absolute errors; None where nothing was left to ask."""
+        return median_error(self.errors, figure)
+
+
+def median_error(errors: Sequence[Error], figure: str) -> float | None:
+    """Return the median of a figure's absolute errors; None without any."""
+    found = [abs(error.by_figure[figure]) for error in errors if figure in error.by_figure]
+    return float(np.median(found)) if found else None
+
+
+def judge(loads: Sequence[Recorded]) -> Judged:
+    """Fit the lightest and the heaviest load, and predict those between."""
+    fitted_to = [loads[0], *loads[1:][-1:]]
+    fitted = fit([observed for _, observed in fitted_to])
+    asked = loads[1:-1]
+    return Judged(
+        fitted=fitted,
+        of=tuple(record.load_point for record, _ in fitted_to),
+        errors=tuple(error_of(fitted, load) for load in asked),
+    )
+
+
+def error_of(fitted: Fitted, load: Recorded) -> Error:
+    """Return the errors at a load."""
+    record, observed = load
+    predicted = fitted.predict(observed)
+    figures = observed.figures
+    return Error(
+        record.load_point,
+        {name: predicted[name] / figures[name] - 1 for name in JUDGED if figures.get(name)},
+    )

@@ -1,0 +1,156 @@
+"""From a study's records to what a prediction is fitted to, and held against."""
+
+import math
+import sys
+from collections import defaultdict
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from servetune.analysis.roofline.work import head, kv_cache_bytes, passes
+from servetune.load.arrivals import arrival_times
+from servetune.predict.fit import ALLOWED, Bounds, Observed
+from servetune.predict.server import Counts, Floats, Requests, Scheduler
+from servetune.records.loads import Load
+from servetune.records.measurements import MeasurementRecord, Metrics, read_measurement
+from servetune.records.paths import session_path
+from servetune.records.sessions import Launch, read_session
+from servetune.study.datasets import RandomDataset
+from servetune.study.study import Study
+from servetune.workloads.draws import draw_length
+
+Recorded = tuple[MeasurementRecord, Observed]
+"""A record, and its load as a prediction takes it."""
+
+
+def read_loads(study: Study, name: str, root: Path) -> dict[str, list[Recorded]]:
+    """Read what a study recorded of each variant's first launches, by variant, light loads first.
+
+    Left out are loads that failed or are invalid, conversations, and launches of which the
+    checkpoint's or the device's figures are not known.
+    """
+    launches: dict[tuple[str, int], Launch] = {}
+    found: dict[str, list[Recorded]] = defaultdict(list)
+    for path in sorted((root / "results" / name / "records").glob("*.json")):
+        record = read_measurement(path)
+        if record.repeat != 1 or record.status != "ok" or record.metrics is None or record.turns:
+            continue
+        at = (record.session, record.launch)
+        if at not in launches:
+            session = read_session(session_path(name, record.session, root))
+            launches |= {(record.session, launch.launch): launch for launch in session.launches}
+        if observed := observe(record, launches[at], study):
+            found[record.variant].append((record, observed))
+    return {
+        name: sorted(loads, key=lambda load: (load[1].in_flight, load[0].measurement))
+        for name, loads in found.items()
+    }
+
+
+def observe(record: MeasurementRecord, launch: Launch, study: Study) -> Observed | None:
+    """Return a recorded load as a prediction takes it; None if too little is known of it."""
+    metrics, bounds = record.metrics, bounds_of(launch)
+    if not (metrics and bounds and metrics.itl_p50_ms and metrics.e2e_mean_ms):
+        return None
+    due_s = _due(record.load)
+    count = len(due_s) if due_s is not None else record.load.requests or metrics.requests
+    inputs, outputs = lengths(record, study, count)
+    return Observed(
+        requests=Requests(inputs, outputs, record.load.concurrency, due_s),
+        counted=metrics.requests,
+        in_flight=metrics.request_throughput_rps * metrics.e2e_mean_ms / 1e3,  # Little 1961
+        devices=launch.server.tensor_parallel_size or 1,
+        scheduler=scheduler_of(launch, metrics),
+        processes=_section(launch, "parallel_config").get("_api_process_count") or 1,
+        bounds=bounds,
+        figures=recorded_figures(metrics),
+    )
+
+
+def recorded_figures(metrics: Metrics) -> dict[str, float]:
+    """Return those figures of a load that a fit takes, as far as they are known."""
+    names = (*ALLOWED, "ttft_p99_ms", "tpot_p99_ms")
+    values = {name: getattr(metrics, name, None) for name in names}
+    known = {name: value for name, value in values.items() if value is not None}
+    match (metrics.ttft_mean_ms, metrics.queue_time_mean_ms, metrics.prefill_time_mean_ms):
+        case (float(ttft_ms), float(queue_ms), float(prefill_ms)):
+            known["front_end_mean_ms"] = ttft_ms - queue_ms - prefill_ms
+    return known
+
+
+def bounds_of(launch: Launch) -> Bounds | None:
+    """Return the least that parts of a step take; None where checkpoint or device is not known."""
+    model, ceilings = launch.model, launch.ceilings
+    if model is None or ceilings is None:
+        return None
+    ceilings = ceilings.of(launch.server.tensor_parallel_size or 1)
+    flop_s, plain_flop_s = ceilings.flop_s(model.compute), ceilings.flop_s("bf16")
+    if not flop_s or not plain_flop_s:
+        return None
+    kv_bytes = model.kv_values_per_token * kv_cache_bytes(launch.server.kv_cache_dtype)
+    return Bounds(
+        weights_s=(passes(model, 1) + head(model, 1)).bytes / ceilings.bandwidth_byte_s,
+        token_s=passes(model, 1).flops / flop_s,
+        context_s=kv_bytes / ceilings.bandwidth_byte_s,
+        attention_s=4 * model.layers * model.attention_width / plain_flop_s,
+        graph_tokens=_graph_tokens(launch),
+    )
+
+
+def _graph_tokens(launch: Launch) -> int:
+    """Return the most tokens of a step in a CUDA graph; without graphs, all steps are alike."""
+    settings = _section(launch, "compilation_config")
+    return settings.get("max_cudagraph_capture_size") or sys.maxsize
+
+
+def scheduler_of(launch: Launch, metrics: Metrics) -> Scheduler:
+    """Return the settings that a launch resolved, and what was seen of drafts and prefixes."""
+    settings, cache = _section(launch, "scheduler_config"), _section(launch, "cache_config")
+    default = Scheduler()
+    return Scheduler(
+        max_num_seqs=launch.server.max_num_seqs or default.max_num_seqs,
+        max_num_batched_tokens=launch.server.max_num_batched_tokens
+        or default.max_num_batched_tokens,
+        kv_blocks=cache.get("num_gpu_blocks"),
+        block_tokens=cache.get("block_size") or default.block_tokens,
+        is_chunked=settings.get("enable_chunked_prefill", True),
+        is_async=bool(settings.get("async_scheduling")),
+        accepted=tuple(metrics.acceptance_by_position or ()),
+        hit_ratio=metrics.prefix_cache_hit_ratio or 0.0,
+    )
+
+
+def _section(launch: Launch, name: str) -> dict[str, Any]:
+    section = launch.server_info.get("vllm_config", {}).get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def lengths(record: MeasurementRecord, study: Study, count: int) -> tuple[Counts, Counts]:
+    """Return lengths of so many requests: as their dataset draws them, or else their means."""
+    dataset = study.datasets.get(record.load.dataset.rpartition("-")[0])
+    if isinstance(dataset, RandomDataset) and dataset.shared_prefix is None:
+        random = Random(record.load.seed)
+        drawn = [
+            (draw_length(random, dataset.input_tokens), draw_length(random, dataset.output_tokens))
+            for _ in range(count)
+        ]
+        inputs, outputs = np.array(drawn).T
+        return inputs, outputs
+    metrics = record.metrics
+    assert metrics is not None
+    means = (metrics.input_tokens, metrics.output_tokens)
+    inputs, outputs = (np.full(count, max(1, round(tokens / metrics.requests))) for tokens in means)
+    return inputs, outputs
+
+
+def _due(load: Load) -> Floats | None:
+    """Return when the requests of an open loop were due, as `load.schedule` has them."""
+    if load.rate_rps is None:
+        return None
+    count = load.requests
+    if count is None:
+        count = math.ceil(load.rate_rps * (load.duration_s or 0))
+    due_s = arrival_times(load, count)
+    return due_s if load.duration_s is None else due_s[due_s <= load.duration_s]
