@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from servetune.study.capacity import Slo
     from servetune.study.study import Study
 
+_COLUMNS = ("output_throughput_tok_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms")
+
 
 @app.command()
 def predict(
@@ -43,8 +45,6 @@ def predict(
     ] = None,
 ) -> None:
     """Predict loads, settings, the capacity and GPUs for users, from two recorded loads."""
-    from rich.console import Console
-
     from servetune.predict.judged import judge
     from servetune.predict.loads import Predicting
     from servetune.predict.recorded import read_loads
@@ -72,7 +72,7 @@ def predict(
     print(f"Predicted, not measured: {name}, {chosen}, fitted to {' and '.join(judged.of)}")
     try:
         if rates or clients:
-            Console().print(_table(predicting, [int(n) for n in clients], rates))
+            print(_table(predicting, [int(n) for n in clients], rates))
         if limits and not users:
             highest = 4 * pattern.figures["output_throughput_tok_s"]
             highest /= float(pattern.requests.output_tokens.mean())
@@ -138,22 +138,16 @@ def _numbers(given: str | None, option: str) -> list[float]:
     return numbers
 
 
-def _table(predicting: "Predicting", clients: list[int], rates: list[float]) -> object:
-    from rich.table import Table
+def _table(predicting: "Predicting", clients: list[int], rates: list[float]) -> str:
+    from servetune.metrics import METRIC
 
-    columns = (
-        "output_throughput_tok_s",
-        "ttft_p50_ms",
-        "ttft_p99_ms",
-        "tpot_p50_ms",
-        "tpot_p99_ms",
-    )
-    table = Table("load (predicted)", *columns)
+    heads = "".join(f"{METRIC[name].column:>16}" for name in _COLUMNS)
+    lines = [f"{'predicted':<18}{heads}"]
     rows = [(f"{number} clients", predicting.closed(number)) for number in clients]
     rows += [(f"{number:g} requests/s", predicting.open(number)) for number in rates]
     for load, figures in rows:
-        table.add_row(load, *(f"{figures[column]:.4g}" for column in columns))
-    return table
+        lines.append(f"{load:<18}" + "".join(f"{figures[name]:>16.4g}" for name in _COLUMNS))
+    return "\n".join(lines)
 
 
 def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None) -> str:
@@ -172,10 +166,15 @@ def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None)
 
 
 def _errors(judged: "Judged") -> str:
+    from servetune.metrics import METRIC
     from servetune.predict.judged import JUDGED
 
     errors = {figure: judged.median_error(figure) for figure in JUDGED}
-    told = [f"{name} {100 * error:.1f} %" for name, error in errors.items() if error is not None]
+    told = [
+        f"{METRIC[name].title} {100 * error:.1f} %"
+        for name, error in errors.items()
+        if error is not None
+    ]
     if not told:
         return "Error not known: nothing else was measured of this variant"
     return f"Median error at {len(judged.errors)} loads that were not fitted: {', '.join(told)}"

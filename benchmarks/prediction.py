@@ -1,0 +1,195 @@
+"""What a prediction is worth: recorded loads that it was not fitted to, and recorded searches.
+
+Run: uv run python benchmarks/prediction.py
+
+It prints Markdown, in about five minutes on one core. Each variant is fitted to its lightest and
+its heaviest recorded load; the others are asked. CHOSEN_ON names the variants on which the model,
+its prior and its allowed errors were chosen: their errors are no test. phi4-shape has one load a
+variant: there two variants are fitted, and others of the same kind asked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from servetune.predict.batching import simulate
+from servetune.predict.fit import Fitted, fit
+from servetune.predict.judged import Error, error_of, judge, median_error
+from servetune.predict.loads import Predicting
+from servetune.predict.recorded import Recorded, read_loads
+from servetune.records.measurements import SearchRecord, read_search
+from servetune.study.capacity import Slo
+from servetune.study.study import Study, read_study
+
+ROOT = Path(__file__).parents[1]
+
+CHOSEN_ON = {"h200-llama8b": ("bf16", "fp8", "eagle3-2.5"), "h200-capacity": ("bf16", "fp8")}
+SEARCHED = ("h200-capacity", "h200-capacity-slow-cpu")
+STUDIES = ("h200-llama8b", "h200-granite", *SEARCHED)
+SETTINGS_ASKED = (
+    ("h200-granite", ("start",), "throttled"),
+    ("phi4-shape", ("expt-1", "expt-4"), "expt-2"),
+    ("phi4-shape", ("expt-1", "expt-4"), "expt-3"),
+    ("phi4-shape", ("expt-5", "expt-8"), "expt-6"),
+    ("phi4-shape", ("expt-5", "expt-8"), "expt-7"),
+)
+"""Study, variants that are fitted, and the variant with other settings that is asked."""
+
+FIGURES = {"tpot_p50_ms": 0.05, "output_throughput_tok_s": 0.05, "ttft_p50_ms": 0.15}
+HIGHEST_RPS = 200.0
+SEEDS = 8
+
+Loads = dict[str, list[Recorded]]
+
+
+def main() -> None:
+    """Print the tables."""
+    studies = {name: read_study(name, ROOT) for name in (*STUDIES, "phi4-shape")}
+    loads = {name: read_loads(study, name, ROOT) for name, study in studies.items()}
+    fits = print_loads(loads)
+    print_settings(loads)
+    print_capacities(studies, loads, fits)
+    print_arrivals(loads, fits)
+
+
+def print_loads(loads: dict[str, Loads]) -> dict[tuple[str, str], Fitted]:
+    head("Loads that were not fitted", "study", "variant", "fitted to", "asked", *FIGURES)
+    fits: dict[tuple[str, str], Fitted] = {}
+    judged: dict[str, list[Error]] = {}
+    for name in STUDIES:
+        for variant, recorded in loads[name].items():
+            if len(recorded) < 3:
+                continue
+            found = judge(recorded)
+            fits[name, variant] = found.fitted
+            is_chosen_on = variant in CHOSEN_ON.get(name, ())
+            if not is_chosen_on:
+                judged.setdefault(name, []).extend(found.errors)
+            mark = "*" if is_chosen_on else ""
+            row(
+                name, variant + mark, ", ".join(found.of), len(found.errors), *medians(found.errors)
+            )
+    for name, errors in judged.items():
+        row(f"**{name}**", "median", "without *", len(errors), *medians(errors))
+    row("bar", "", "", "", *(f"{100 * bar:g} %" for bar in FIGURES.values()))
+    return fits
+
+
+def print_settings(loads: dict[str, Loads]) -> None:
+    head("Settings that were not fitted", "study", "fitted to", "asked", *FIGURES)
+    errors = []
+    for name, fitted_to, asked in SETTINGS_ASKED:
+        known = [load for variant in fitted_to for load in loads[name][variant]]
+        fitted = fit([observed for _, observed in (known[0], known[-1])])
+        errors.append(error_of(fitted, loads[name][asked][0]))
+        row(name, ", ".join(fitted_to), asked, *signed(errors[-1]))
+    row("median", "", len(errors), *medians(errors))
+
+
+def print_capacities(
+    studies: dict[str, Study], loads: dict[str, Loads], fits: dict[tuple[str, str], Fitted]
+) -> None:
+    """Hold what is predicted against what searches found, and against their first probes."""
+    head(
+        "Capacity, requests/s",
+        *("study", "variant", "tier", "found", "interval", "two loads", "error"),
+        *("closed loops of h200-llama8b", "first closed loop alone", "first probe as searched"),
+    )
+    errors = []
+    for name in SEARCHED:
+        for path in sorted((ROOT / "results" / name / "searches").glob("*.json")):
+            search = read_search(path)
+            recorded = loads[name][search.variant]
+            scout = next(o for r, o in recorded if r.measurement == search.measurements[0])
+            of_loads = {
+                "two": Predicting(fits[name, search.variant], scout),
+                "closed": Predicting(fits["h200-llama8b", search.variant], scout),
+                "scout": Predicting(fit([scout]), scout),
+            }
+            for tier, found in search.tiers.items():
+                slo = slo_of(studies[name], search, tier)
+                said = {of: p.capacity_rps(slo, HIGHEST_RPS) for of, p in of_loads.items()}
+                is_known = found.upper is not None and found.capacity
+                error = said["two"] / found.capacity - 1 if is_known and found.capacity else None
+                if error is not None:
+                    errors.append(abs(error))
+                bounds = f"{found.lower:.1f} to {found.upper:.1f}" if found.upper else "or more"
+                row(
+                    *(name, search.variant, tier, f"{found.capacity:.1f}", bounds),
+                    f"{said['two']:.1f}",
+                    "" if error is None else f"{100 * error:+.0f} %",
+                    *(f"{said['closed']:.1f}", f"{said['scout']:.1f}"),
+                    f"{search.predicted[tier]:.1f}",
+                )
+    print(f"\nMedian error: {100 * float(np.median(errors)):.0f} % of {len(errors)} (bar 15 %)")
+
+
+def slo_of(study: Study, search: SearchRecord, tier: str) -> Slo:
+    capacity = study.workloads[search.workload].capacity
+    assert capacity is not None
+    return capacity.slo[tier]
+
+
+def print_arrivals(loads: dict[str, Loads], fits: dict[tuple[str, str], Fitted]) -> None:
+    """Print what a probe's own arrivals, replayed, explain of its tail.
+
+    A probe's surprise is the logarithm of its p99 over the mean of SEEDS other draws of arrivals,
+    recorded or replayed. A launch's error of the model is the mean of its surprises, and left out.
+    """
+    head("What a probe's arrivals explain", "study", "figure", "probes", "share of variance")
+    for name in SEARCHED:
+        for figure in ("ttft_p99_ms", "tpot_p99_ms"):
+            pairs: list[tuple[float, float]] = []
+            for variant, recorded in loads[name].items():
+                probes = [load for load in recorded if load[1].requests.due_s is not None]
+                found = [surprises(fits[name, variant], load, figure) for load in probes]
+                centre = np.mean(found, axis=0)
+                pairs += [(a - centre[0], b - centre[1]) for a, b in found]
+            seen, replayed = np.array(pairs).T
+            explained = float(np.corrcoef(seen, replayed)[0, 1])
+            row(name, figure, len(pairs), f"{explained**2:.2f} (correlation {explained:+.2f})")
+
+
+def surprises(fitted: Fitted, load: Recorded, figure: str) -> tuple[float, float]:
+    observed = load[1]
+    sent = observed.requests
+    assert sent.due_s is not None
+    server = fitted.server(observed.scheduler, observed.processes, observed.bounds)
+    rate = len(sent.due_s) / sent.due_s[-1]
+    others = []
+    for seed in range(SEEDS):
+        gaps = np.random.default_rng([1, seed]).exponential(1 / rate, len(sent.due_s))
+        served = simulate(server, replace(sent, due_s=np.cumsum(gaps)))
+        others.append(p99(served.ttft_ms if "ttft" in figure else served.tpot_ms, observed.counted))
+    own = fitted.predict(observed)[figure]
+    expected = float(np.mean(np.log(others)))
+    return float(np.log(observed.figures[figure]) - expected), float(np.log(own) - expected)
+
+
+def p99(latencies_ms: np.ndarray, counted: int) -> float:
+    return float(np.quantile(latencies_ms[:counted], 0.99))
+
+
+def medians(errors: Sequence[Error]) -> list[str]:
+    found = [median_error(errors, figure) for figure in FIGURES]
+    return ["" if error is None else f"{100 * error:.1f} %" for error in found]
+
+
+def signed(error: Error) -> list[str]:
+    return [f"{100 * error.by_figure[figure]:+.1f} %" for figure in FIGURES]
+
+
+def head(title: str, *cells: str) -> None:
+    print(f"\n### {title}\n")
+    row(*cells)
+    row(*("---" for _ in cells))
+
+
+def row(*cells: object) -> None:
+    print("|", " | ".join(map(str, cells)), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()

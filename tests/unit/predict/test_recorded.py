@@ -1,0 +1,29 @@
+from pathlib import Path
+
+import pytest
+
+from servetune.predict.recorded import read_loads
+from servetune.study.study import read_study
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_recorded_loads_tell_their_scheduler_lengths_and_arrivals() -> None:
+    loads = read_loads(read_study("phi4-shape", ROOT), "phi4-shape", ROOT)
+    (_, observed), *others = loads["expt-5"]
+    assert not others
+    assert (observed.scheduler.max_num_seqs, observed.scheduler.draft_tokens) == (256, 16)
+    assert observed.scheduler.kv_blocks == 12288
+    assert not observed.scheduler.is_async
+    sent = observed.requests
+    assert (sent.concurrency, len(sent.input_tokens)) == (250, 500)
+    assert 219 <= sent.input_tokens.min() < sent.input_tokens.max() <= 511
+    assert sent.due_s is not None
+    assert len(sent.due_s) / sent.due_s[-1] == pytest.approx(50)
+
+
+def test_light_loads_come_first() -> None:
+    loads = read_loads(read_study("h200-llama8b", ROOT), "h200-llama8b", ROOT)
+    assert [record.load_point for record, _ in loads["w8a8"]] == [
+        *("c1", "c8", "c32", "c64", "c128", "c256")
+    ]
