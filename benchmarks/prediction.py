@@ -13,14 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from capacity_simulation import Spent, probe
+from simulated_server import Twin
 
+from servetune.capacity.search import Probed, next_step
 from servetune.predict.batching import simulate
 from servetune.predict.fit import Fitted, fit
 from servetune.predict.judged import Error, error_of, judge, median_error
 from servetune.predict.loads import Predicting
 from servetune.predict.recorded import Recorded, read_loads
 from servetune.records.measurements import SearchRecord, read_search
-from servetune.study.capacity import Slo
+from servetune.study.capacity import Search, Slo
 from servetune.study.study import Study, read_study
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +43,7 @@ SETTINGS_ASKED = (
 FIGURES = {"tpot_p50_ms": 0.05, "output_throughput_tok_s": 0.05, "ttft_p50_ms": 0.15}
 HIGHEST_RPS = 200.0
 SEEDS = 8
+SEARCHES = 4
 
 Loads = dict[str, list[Recorded]]
 
@@ -52,6 +56,7 @@ def main() -> None:
     print_settings(loads)
     print_capacities(studies, loads, fits)
     print_arrivals(loads, fits)
+    print_first_probes(studies, loads, fits)
 
 
 def print_loads(loads: dict[str, Loads]) -> dict[tuple[str, str], Fitted]:
@@ -170,6 +175,52 @@ def surprises(fitted: Fitted, load: Recorded, figure: str) -> tuple[float, float
 
 def p99(latencies_ms: np.ndarray, counted: int) -> float:
     return float(np.quantile(latencies_ms[:counted], 0.99))
+
+
+def print_first_probes(
+    studies: dict[str, Study], loads: dict[str, Loads], fits: dict[tuple[str, str], Fitted]
+) -> None:
+    """Search servers as fitted, from the first probe of today and from a predicted one.
+
+    What is predicted is too high or too low by as much as it was for the recorded search.
+    """
+    head("First probes", "study", "variant", "first probe", "probes", "requests", "seconds")
+    name, tier = "h200-capacity", "interactive"
+    total: dict[str, list[Spent]] = {"today": [], "predicted": []}
+    for path in sorted((ROOT / "results" / name / "searches").glob("*.json")):
+        search = read_search(path)
+        slo = slo_of(studies[name], search, tier)
+        scout = next(
+            o for r, o in loads[name][search.variant] if r.measurement == search.measurements[0]
+        )
+        truth = Predicting(fits[name, search.variant], scout)
+        server = Twin(truth.server, 512, 128)
+        found = search.tiers[tier].capacity
+        assert found is not None
+        error = Predicting(fit([scout]), scout).capacity_rps(slo, HIGHEST_RPS) / found
+        firsts = {
+            "today": search.predicted[tier],
+            "predicted": error * truth.capacity_rps(slo, HIGHEST_RPS),
+        }
+        for way, first in firsts.items():
+            spent = [search_from(server, slo, first, seed) for seed in range(SEARCHES)]
+            total[way] += spent
+            row(name, search.variant, f"{way}: {first:.1f}", *costs(spent))
+    for way, spent in total.items():
+        row("", "all", way, *costs(spent))
+
+
+def search_from(server: Twin, slo: Slo, first_rps: float, seed: int) -> Spent:
+    settings = Search(slo={"tier": slo}, lowest=0.1, highest=1000)
+    spent, history = Spent(), list[Probed]()
+    while not isinstance(step := next_step(settings, {"tier": first_rps}, history), dict):
+        history.append(probe(server, slo, step.load, settings, 1000 * seed + len(history), spent))
+    return spent
+
+
+def costs(spent: Sequence[Spent]) -> list[str]:
+    sums = [(each.probes, each.requests, each.seconds) for each in spent]
+    return [f"{mean:,.1f}" if mean < 100 else f"{mean:,.0f}" for mean in np.mean(sums, axis=0)]
 
 
 def medians(errors: Sequence[Error]) -> list[str]:

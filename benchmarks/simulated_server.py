@@ -14,6 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from server_speed import Speed
 
+from servetune.predict.batching import simulate as simulate_fitted
+from servetune.predict.server import Requests
+from servetune.predict.server import Server as Fitted
+
 Floats = NDArray[np.float64]
 
 
@@ -100,14 +104,25 @@ class Changing:
         return self.server.slots
 
 
+@dataclass(frozen=True)
+class Twin:
+    """A server as `servetune.predict` has fitted it; all requests have the same lengths."""
+
+    server: Fitted
+    prompt: int
+    output: int
+
+
 Steady = Queue | Batching | Paged
-Server = Steady | Changing
+Server = Steady | Changing | Twin
 
 
 def simulate(server: Server, rate: float, requests: int, seed: int, begins_s: float = 0.0) -> Run:
     """Send `requests` at `rate` requests a second to a server that is empty at `begins_s`."""
     gaps, work = (np.random.default_rng([seed, stream]) for stream in range(2))
     arrivals = np.cumsum(gaps.exponential(1 / rate, requests))
+    if isinstance(server, Twin):
+        return _twin(server, arrivals)
     if not isinstance(server, Changing):
         return _serve(server, arrivals, work)
     speed, began = server.speed, server.speed.work(np.array([begins_s]))
@@ -125,6 +140,12 @@ def _serve(server: Steady, arrivals: Floats, rng: np.random.Generator) -> Run:
     if isinstance(server, Batching):
         return _batching(server, arrivals, rng)
     return _paged(server, arrivals, rng)
+
+
+def _twin(server: Twin, arrivals: Floats) -> Run:
+    prompts, outputs = (np.full(len(arrivals), n) for n in (server.prompt, server.output))
+    served = simulate_fitted(server.server, Requests(prompts, outputs, due_s=arrivals))
+    return Run(arrivals, served.finish_s, served.ttft_ms, served.tpot_ms)
 
 
 def _queue(server: Queue, arrivals: Floats, rng: np.random.Generator) -> Run:

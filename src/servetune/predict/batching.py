@@ -46,7 +46,7 @@ class _Simulation:
         self.places = requests.concurrency or n
         self.process_free_s = [0.0] * self.front_end.processes
         self.in_flight: deque[Step] = deque()
-        self.device_free_s = self.answered_s = 0.0
+        self.host_free_s = self.device_free_s = self.answered_s = 0.0
         self.times = {name: [math.nan] * n for name in _TIMES}
         self.gaps: list[tuple[float, int]] = []
 
@@ -101,7 +101,9 @@ class _Simulation:
             for request in step.admitted:
                 if math.isnan(self.times["scheduled_s"][request]):
                     self.times["scheduled_s"][request] = now
-            self.device_free_s = max(now, self.device_free_s) + step.seconds
+            self.host_free_s = max(now, self.host_free_s) + step.launch_s
+            done_s = max(now, self.device_free_s) + step.seconds
+            self.device_free_s = max(done_s, self.host_free_s)
             self.in_flight.append(step)
             heapq.heappush(self.events, (self.device_free_s, _STEP, 0))
 

@@ -116,7 +116,7 @@ class Fitted:
 def fit(loads: Sequence[Observed]) -> Fitted:
     """Fit a server to loads of it; two that differ much, such as the lowest and the highest."""
     overhead_s = _overhead_s(min(loads, key=lambda load: load.figures["itl_p50_ms"]))
-    prior = np.array([overhead_s, ATTAINED, SEQUENCE_S, 2e-3, 2.2e-3, 50e-6, 13e-3])
+    prior = np.array([overhead_s, ATTAINED, SEQUENCE_S, 2e-3, 2.2e-3, 50e-6, 18e-3])
     spread = np.array([0.5, 0.3, 1.0, 0.5, 0.5, 0.5, 0.3])
 
     def fitted(at: Floats) -> Fitted:

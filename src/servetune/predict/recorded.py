@@ -86,7 +86,10 @@ def bounds_of(launch: Launch) -> Bounds | None:
     if model is None or ceilings is None:
         return None
     ceilings = ceilings.of(launch.server.tensor_parallel_size or 1)
-    flop_s, plain_flop_s = ceilings.flop_s(model.compute), ceilings.flop_s("bf16")
+    # Tensor cores multiply fp8 as fast as int8: what was measured of either is a lower bound.
+    types = ("bf16",) if model.compute == "bf16" else ("int8", "fp8")
+    flop_s = max(ceilings.flop_s(compute) or 0.0 for compute in types)
+    plain_flop_s = ceilings.flop_s("bf16")
     if not flop_s or not plain_flop_s:
         return None
     kv_bytes = model.kv_values_per_token * kv_cache_bytes(launch.server.kv_cache_dtype)

@@ -43,7 +43,7 @@ class _Sequence:
 class Step:
     """How many sequences decode in a step; who is admitted to it, and who emits what last or first.
 
-    `seconds` is how long it takes.
+    `seconds` is how long the device works on it, `launch_s` the host before that.
     """
 
     decoding: int
@@ -51,6 +51,7 @@ class Step:
     first: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     seconds: float = 0.0
+    launch_s: float = 0.0
 
 
 _Planned = defaultdict[int, list[tuple[int, int]]]
@@ -120,6 +121,7 @@ class Scheduling:
         step.seconds = self.step_time.of(
             step.decoding, settings.draft_tokens, self.context, whole - budget, pairs
         )
+        step.launch_s = self.step_time.launch_s(taken + whole - budget)
         step.ended += self._planned(self.ends)
         for request in step.ended:
             self._stop_decoding(request)

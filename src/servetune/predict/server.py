@@ -17,8 +17,8 @@ class StepTime:
     `token_s` for each token, prompts and drafts included: the longer of the two counts. Added are
     `sequence_s` for each sequence that decodes, `context_s` for each token that these read from
     the KV cache, and `attention_s` for each pair of a prompt token and one before it. A step of
-    more than `graph_tokens` is in no CUDA graph: the host launches it kernel by kernel, in no less
-    than `eager_s`.
+    more than `graph_tokens` is in no CUDA graph: the host launches it kernel by kernel in
+    `eager_s`, while the device may still work on the step before.
     """
 
     overhead_s: float
@@ -33,11 +33,17 @@ class StepTime:
     def of(self, decoding: int, drafts: int, context: float, prompt: int, pairs: float) -> float:
         """Return the time of a step in which `decoding` sequences verify `drafts` tokens each."""
         tokens = decoding * (1 + drafts) + prompt
-        matrices_s = self.overhead_s + max(self.weights_s, self.token_s * tokens)
-        if tokens > self.graph_tokens:
-            matrices_s = max(matrices_s, self.eager_s)
-        attention_s = self.context_s * context + self.attention_s * pairs
-        return matrices_s + self.sequence_s * decoding + attention_s
+        return (
+            self.overhead_s
+            + max(self.weights_s, self.token_s * tokens)
+            + self.sequence_s * decoding
+            + self.context_s * context
+            + self.attention_s * pairs
+        )
+
+    def launch_s(self, tokens: int) -> float:
+        """Return how long the host needs to launch a step that is in no CUDA graph."""
+        return self.eager_s if tokens > self.graph_tokens else 0.0
 
 
 @dataclass(frozen=True)

@@ -117,3 +117,14 @@ def test_one_place_and_equal_requests_wait_as_m_d_1_does() -> None:
     served = simulate(server, alike(count, 1, 1, due_s=due_s))
     wait_s = (served.scheduled_s - served.sent_s).mean()
     assert wait_s == pytest.approx(load / (2 * (1 - load)), rel=0.05)  # Pollaczek 1930
+
+
+def test_the_host_launches_a_step_in_no_cuda_graph_while_the_device_works() -> None:
+    step = StepTime(overhead_s=3.0, eager_s=5.0, graph_tokens=4)
+    alone = simulate(Server(step), alike(1, 10, 2))
+    assert (alone.first_s[0], alone.finish_s[0]) == (5, 8)
+    chunked = Scheduler(max_num_batched_tokens=5)
+    assert simulate(Server(step, scheduler=chunked), alike(1, 10, 1)).first_s[0] == 10
+    beside = Requests(np.array([1, 10]), np.array([50, 1]), due_s=np.array([0.0, 5.5]))
+    # Composed at 6 and launched by 11, while the device works on the step before until 9.
+    assert simulate(Server(step), beside).first_s[1] == 12
