@@ -2,12 +2,13 @@
 
 Run: uv run python benchmarks/prediction.py
 
-It prints Markdown, in about five minutes on one core. Each variant is fitted to its lightest and
+It prints Markdown, in about ten minutes on one core. Each variant is fitted to its lightest and
 its heaviest recorded load; the others are asked. CHOSEN_ON names the variants on which the model,
 its prior and its allowed errors were chosen: their errors are no test. phi4-shape has one load a
 variant: there two variants are fitted, and others of the same kind asked.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from servetune.predict.fit import Fitted, fit
 from servetune.predict.judged import Error, error_of, judge, median_error
 from servetune.predict.loads import Predicting
 from servetune.predict.recorded import Recorded, read_loads
+from servetune.predict.server import Floats
 from servetune.records.measurements import SearchRecord, read_search
 from servetune.study.capacity import Search, Slo
 from servetune.study.study import Study, read_study
@@ -84,13 +86,15 @@ def print_loads(loads: dict[str, Loads]) -> dict[tuple[str, str], Fitted]:
 
 def print_settings(loads: dict[str, Loads]) -> None:
     head("Settings that were not fitted", "study", "fitted to", "asked", *FIGURES)
-    errors = []
+    errors: dict[str, list[Error]] = {}
     for name, fitted_to, asked in SETTINGS_ASKED:
         known = [load for variant in fitted_to for load in loads[name][variant]]
         fitted = fit([observed for _, observed in (known[0], known[-1])])
-        errors.append(error_of(fitted, loads[name][asked][0]))
-        row(name, ", ".join(fitted_to), asked, *signed(errors[-1]))
-    row("median", "", len(errors), *medians(errors))
+        error = error_of(fitted, loads[name][asked][0])
+        errors.setdefault(name, []).append(error)
+        row(name, ", ".join(fitted_to), asked, *signed(error))
+    for name, found in errors.items():
+        row(f"**{name}**", "median", len(found), *medians(found))
 
 
 def print_capacities(
@@ -153,8 +157,15 @@ def print_arrivals(loads: dict[str, Loads], fits: dict[tuple[str, str], Fitted])
                 centre = np.mean(found, axis=0)
                 pairs += [(a - centre[0], b - centre[1]) for a, b in found]
             seen, replayed = np.array(pairs).T
-            explained = float(np.corrcoef(seen, replayed)[0, 1])
-            row(name, figure, len(pairs), f"{explained**2:.2f} (correlation {explained:+.2f})")
+            row(name, figure, len(pairs), explained(seen, replayed, len(pairs) - len(loads[name])))
+
+
+def explained(seen: Floats, replayed: Floats, free: int) -> str:
+    """Return the squared correlation with its 95 % interval (Fisher 1921)."""
+    found = float(np.corrcoef(seen, replayed)[0, 1])
+    half = 1.96 / math.sqrt(free - 2)
+    low, high = (math.tanh(math.atanh(found) + side * half) for side in (-1, 1))
+    return f"{found**2:.2f} ({max(low, 0) ** 2:.2f} to {high**2:.2f})"
 
 
 def surprises(fitted: Fitted, load: Recorded, figure: str) -> tuple[float, float]:
@@ -173,7 +184,7 @@ def surprises(fitted: Fitted, load: Recorded, figure: str) -> tuple[float, float
     return float(np.log(observed.figures[figure]) - expected), float(np.log(own) - expected)
 
 
-def p99(latencies_ms: np.ndarray, counted: int) -> float:
+def p99(latencies_ms: Floats, counted: int) -> float:
     return float(np.quantile(latencies_ms[:counted], 0.99))
 
 

@@ -1,6 +1,7 @@
 """What a server would do at loads and settings that were not measured."""
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -101,8 +102,6 @@ def _settings(given: list[str]) -> dict[str, int]:
 
 
 def _slo(given: str, study: "Study") -> "Slo":
-    from pathlib import Path
-
     from servetune.study.capacity import PRESETS, Slo
     from servetune.study.reading import validate
 

@@ -1,13 +1,13 @@
 """Fitting a server's step time and front end to what was recorded of a few of its loads.
 
 What a step reads and computes is known (`Bounds`); not known are the overhead of a step, how much
-of the device's arithmetic prefill attains, the host's time for each sequence and for a step
-in no CUDA graph, and the front end.
-These seven are found by non-linear least squares in their logarithms, so that none is negative:
-simulated figures against recorded ones, each relative to the error that it may have. A prior holds
-those of which two loads say nothing.
+of the device's arithmetic prefill attains, the host's time for each sequence and for a launch
+without a CUDA graph, and the front end. These seven are found by non-linear least squares in their
+logarithms, so that none is negative: simulated figures against recorded ones, each relative to the
+error that it may have. A prior holds those of which two loads say nothing.
 
-The prior and the errors allowed were chosen on bf16, fp8 and eagle3-2.5 of h200-llama8b.
+The prior and the errors allowed were chosen on recorded variants that benchmarks/prediction.py
+names, where the others are asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,6 +44,7 @@ ATTAINED = 1.5
 """Prior: prefill takes so many times as long as the device's arithmetic would."""
 
 SEQUENCE_S = 8e-6
+"""Prior: the host's time for each sequence that decodes in a step."""
 
 STEP = 0.06
 """Of finite differences: steps are whole, so that what is smaller changes nothing or jumps."""
