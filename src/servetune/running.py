@@ -25,8 +25,8 @@ class Running(BaseModel):
 
     `doing` is what it does now, since `doing_since`. Of a load, `item` is the id of what is
     measured, `position` its place among the `of` load points of this launch, from 1; a search knows
-    no `of`. `requests_done` of `requests` have finished; tokens are output tokens. `node` is that of
-    a cluster; None elsewhere.
+    no `of`. `requests_done` of `requests` have finished; tokens are output tokens. `node` is that
+    of a cluster; None elsewhere.
     """
 
     model_config = ConfigDict(frozen=True)
