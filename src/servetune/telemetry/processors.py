@@ -1,53 +1,29 @@
-"""Who used this machine's processors during one load, as far as Linux tells in /proc.
-
-Read here and not through psutil, which takes two to three times the CPU time for each process
-(`benchmarks/telemetry_cost.py`) and does not know how long one waited for a core.
-"""
+"""Who used this machine's processors during one load."""
 
 import os
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from servetune.records.measurements import Card
+from servetune.telemetry.proc import Machine, Stat, list_pids, read_machine, read_stat, read_wait_s
 
 SAMPLE_EVERY_S = 0.5
 WINDOW_S = 3.0
 """What others use is judged over so long: the times of processes are rounded to ticks of 10 ms,
 and a second of one core, such as a cron job takes, is no neighbour."""
 
-_PROC = Path("/proc")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
 _ENGINE = ("::Engine", "::Worker")
 """In the names of vLLM's processes that run the model; all others of a server are its front end."""
-
-# user, nice, system, irq, softirq and steal in the cpu line of /proc/stat; guest is in user.
-_BUSY_FIELDS = (0, 1, 2, 5, 6, 7)
-_ALL_FIELDS = range(8)
-
-
-@dataclass(frozen=True)
-class _Stat:
-    """What a process used so far; `family_cpu_s` with the children that it waited for."""
-
-    name: str
-    started: int
-    parent: int
-    cpu_s: float
-    family_cpu_s: float
-    resident_bytes: int
 
 
 @dataclass
 class _Process:
     """A process of the session as it was last seen, and the times that it began the watch with."""
 
-    stat: _Stat
+    stat: Stat
     is_client: bool
     wait_s: float | None = None
     first_cpu_s: float = 0.0
@@ -55,18 +31,11 @@ class _Process:
 
 
 @dataclass(frozen=True)
-class _Machine:
-    cores: int
-    busy_s: float
-    all_s: float
-
-
-@dataclass(frozen=True)
 class _Use:
     """The machine's times at one moment, and the session's own among them."""
 
     at_s: float
-    machine: _Machine
+    machine: Machine
     own_s: float
 
     @property
@@ -161,11 +130,11 @@ class UsageWatch:
 
     def _sample(self) -> None:
         self._look_again()
-        listed = _list_pids()
+        listed = list_pids()
         # Only an unknown process needs a look at its parent: one that is not ours never becomes
         # ours, and one of ours stays so when its parent ends.
         self._foreign &= listed
-        stats = {pid: _read_stat(pid) for pid in listed - self._foreign - self._ours.keys()}
+        stats = {pid: read_stat(pid) for pid in listed - self._foreign - self._ours.keys()}
         unknown = {pid: stat for pid, stat in stats.items() if stat is not None}
         roots = (self._root_pid, self._client_pid)
         while ours := [p for p in unknown if p in roots or unknown[p].parent in self._ours]:
@@ -174,7 +143,7 @@ class UsageWatch:
         self._foreign |= unknown.keys()
         resident = sum(p.stat.resident_bytes for p in self._ours.values() if p.is_client)
         self._memory_bytes = max(self._memory_bytes, resident)
-        if (machine := _read_machine()) is not None:
+        if (machine := read_machine()) is not None:
             self._uses.append(_Use(time.monotonic(), machine, self._family_cpu_s()))
 
     def _look_again(self) -> None:
@@ -184,7 +153,7 @@ class UsageWatch:
         while has_ended:
             has_ended = False
             for pid, process in list(self._ours.items()):
-                stat = _read_stat(pid)
+                stat = read_stat(pid)
                 if stat is not None and stat.started == process.stat.started:
                     self._update(pid, process, stat)
                     continue
@@ -194,7 +163,7 @@ class UsageWatch:
                 if process.stat.parent not in known:
                     self._lost_s += process.stat.family_cpu_s
 
-    def _adopt(self, pid: int, stat: _Stat) -> None:
+    def _adopt(self, pid: int, stat: Stat) -> None:
         parent = self._ours.get(stat.parent)
         is_client = pid == self._client_pid or (parent is not None and parent.is_client)
         process = self._ours[pid] = _Process(stat, is_client)
@@ -206,9 +175,9 @@ class UsageWatch:
             process.first_cpu_s = stat.cpu_s
             process.first_wait_s = process.wait_s or 0.0
 
-    def _update(self, pid: int, process: _Process, stat: _Stat) -> None:
+    def _update(self, pid: int, process: _Process, stat: Stat) -> None:
         process.stat = stat
-        if process.is_client and (wait_s := _read_wait_s(pid)) is not None:
+        if process.is_client and (wait_s := read_wait_s(pid)) is not None:
             process.wait_s = wait_s
 
     def _family_cpu_s(self) -> float:
@@ -236,66 +205,3 @@ def _other_ratios(uses: list[_Use]) -> tuple[float | None, float | None]:
     mean = (last.other_s - first.other_s) / capacity_s
     p95 = float(np.quantile(used_s, 0.95)) / (window_s * last.machine.cores)
     return min(1.0, max(0.0, mean)), min(1.0, max(0.0, p95))
-
-
-def _list_pids() -> set[int]:
-    try:
-        return {int(name) for name in os.listdir(_PROC) if name.isdigit()}  # noqa: PTH208
-    except OSError:
-        return set()
-
-
-def _read_machine() -> _Machine | None:
-    """Read the times of the cores that this process may run on; all of a machine in one line."""
-    try:
-        total, *cores = [
-            line.split()
-            for line in (_PROC / "stat").read_text().splitlines()
-            if line.startswith("cpu")
-        ]
-        allowed = os.sched_getaffinity(0)
-        own = [core for core in cores if int(core[0][3:]) in allowed]
-        lines = own if 0 < len(own) < len(cores) else [total]
-        busy, everything = (
-            sum(int(line[1 + i]) for line in lines for i in fields)
-            for fields in (_BUSY_FIELDS, _ALL_FIELDS)
-        )
-    except (OSError, ValueError, IndexError):
-        return None
-    count = len(own) or len(cores)
-    if count < 1:
-        return None
-    return _Machine(count, busy / _TICKS_PER_S, everything / _TICKS_PER_S)
-
-
-def _read_stat(pid: int) -> _Stat | None:
-    """Read what a process used so far; None where it has ended."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name in parentheses may hold spaces and parentheses; fields from 3 (state) on follow it.
-    fields = text[text.rindex(")") + 2 :].split()
-    user, system, children_user, children_system = (int(word) for word in fields[11:15])
-    return _Stat(
-        name=text[text.index("(") + 1 : text.rindex(")")],
-        started=int(fields[19]),
-        parent=int(fields[1]),
-        cpu_s=(user + system) / _TICKS_PER_S,
-        family_cpu_s=(user + system + children_user + children_system) / _TICKS_PER_S,
-        resident_bytes=int(fields[21]) * _PAGE_BYTES,
-    )
-
-
-def _read_wait_s(pid: int) -> float | None:
-    """Return how long a process's main thread was ready to run and got no core.
-
-    The main thread alone, since there the event loops of load clients run: a late token is one
-    that the event loop took late. The waits of pool threads would add up to more than the time
-    that passed, without making any token late.
-    """
-    try:
-        words = (_PROC / str(pid) / "task" / str(pid) / "schedstat").read_text().split()
-        return int(words[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return None

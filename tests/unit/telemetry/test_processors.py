@@ -14,7 +14,7 @@ import pytest
 from servetune.records.measurements import Card
 from servetune.records.validity import judge
 from servetune.study.validity import Limits
-from servetune.telemetry import processors
+from servetune.telemetry import proc, processors
 from servetune.telemetry.processors import UsageWatch
 from tests.unit.records.test_validity import metrics
 
@@ -140,7 +140,7 @@ def test_a_client_that_shares_its_core_waits(start: Start) -> None:
 def test_without_schedstat_the_wait_is_not_known(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processors, "_read_wait_s", lambda pid: None)
+    monkeypatch.setattr(processors, "read_wait_s", lambda pid: None)
     client = start(SPIN)
     seen = Watched(UsageWatch(client.pid), client).usage
     assert seen.client_wait_ratio is None
@@ -200,7 +200,7 @@ def test_a_machine_that_does_not_tell_its_use_has_no_known_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
     (tmp_path / "stat").write_text(content)
-    monkeypatch.setattr(processors, "_PROC", tmp_path)
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
     watcher = UsageWatch(os.getpid())
     watcher.start()
     assert watcher.stop() == Card()
@@ -220,7 +220,7 @@ def test_only_cores_that_the_session_may_run_on_count(
 
 
 def test_without_proc_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processors, "_PROC", tmp_path / "missing")
+    monkeypatch.setattr(proc, "_PROC", tmp_path / "missing")
     watcher = UsageWatch(os.getpid())
     watcher.start()
     assert watcher.stop() == Card()
@@ -274,8 +274,8 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Two cores and a clock that `watch_change` moves on by ten seconds."""
-    monkeypatch.setattr(processors, "_PROC", tmp_path)
-    monkeypatch.setattr(processors, "_TICKS_PER_S", 100)
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
+    monkeypatch.setattr(proc, "_TICKS_PER_S", 100)
     monkeypatch.setattr(processors, "SAMPLE_EVERY_S", 3600.0)
     made = Machine(tmp_path)
     made.total(100, 100)
