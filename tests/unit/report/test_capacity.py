@@ -10,7 +10,7 @@ from rich.console import Console
 from servetune.analysis.capacities import gain
 from servetune.capacity.search import Capacity
 from servetune.capacity.steadiness import Change
-from servetune.report.capacity import charts, words
+from servetune.report.capacity import charts, probes, words
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
@@ -136,7 +136,7 @@ def test_the_charts_show_every_probe_and_limit_and_say_so(
 
 
 def test_the_table_of_probes_tells_loads_verdicts_and_why_they_stopped(data: SearchData) -> None:
-    told = words.sent(data.report.table, data.searched)
+    told = probes.sent(data.report.table, data.searched)
     mine = [each for each in told if each.row["variant"] == "bf16"]
     assert [each.load for each in mine] == [4, 20, 50, 80]
     assert mine[0].verdicts == []

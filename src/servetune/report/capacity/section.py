@@ -3,7 +3,8 @@
 from servetune.analysis.wording import number, percent, share, whole
 from servetune.plan.planned import Plan
 from servetune.report.capacity.charts import drawn, observations
-from servetune.report.capacity.words import METHOD, Found, sent
+from servetune.report.capacity.probes import sent
+from servetune.report.capacity.words import METHOD, Found
 from servetune.report.gfm import table_of
 from servetune.report.grammar import distinct
 from servetune.report.measured import Measured
