@@ -433,7 +433,7 @@ def test_rows_from_different_gpus_of_one_host_are_pointed_out() -> None:
         )
     }
     text = Page(render_html(replace(data, sessions=sessions))).text
-    assert "measured on 2 different GPUs" in text
+    assert "2 different GPUs" in text
     assert "different hosts" not in text
     assert "GPU-a" in text and "GPU-b" in text
 
@@ -444,7 +444,7 @@ def test_rows_from_different_hosts_are_pointed_out() -> None:
     first = data.plan.sessions[0].id
     sessions = {**data.sessions, first: other[first]}
     text = Page(render_html(replace(data, sessions=sessions))).text
-    assert "measured on 2 different hosts" in text
+    assert "2 different hosts" in text
 
 
 def test_dummy_weights_are_said_plainly() -> None:
@@ -570,7 +570,7 @@ def test_what_is_beyond_the_ceiling_is_told_as_a_measurement_error() -> None:
 def test_ceilings_that_the_study_declares_come_before_those_that_were_measured() -> None:
     ceilings = Ceilings(memory_bandwidth_gb_s=4321)
     data = make_data(make_quickstart_plan().model_copy(update={"ceilings": ceilings}))
-    assert "Held against 4,321 GB/s (declared)." in _page(data).text
+    assert "4,321 GB/s (declared)" in _page(data).text
 
 
 def test_a_page_without_telemetry_architectures_or_starts_has_none_of_their_sections() -> None:
