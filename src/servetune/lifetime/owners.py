@@ -71,7 +71,7 @@ def end_left_behind() -> None:
     if not (left := _left_behind()):
         return
     names = ", ".join(f"{name} ({pid})" for pid, name in left.items())
-    say(f"ending {len(left)} processes that a killed run left behind: {names}")
+    say(f"ending what a killed run left behind: {names}")
     _send(left, signal.SIGTERM)
     deadline = time.monotonic() + STOP_WITHIN_S
     while (left := _left_behind()) and time.monotonic() < deadline:
