@@ -3,6 +3,7 @@
 A mistake raises a `UserError` of one line: file, key path, what was expected, what to try.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -12,6 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from servetune.errors import UserError, nearest
 from servetune.study.base import AtMost, Declared, Name, Neighbours, Repeats, Seconds, Seed
+from servetune.study.conditions import names_in
 from servetune.study.datasets import Dataset
 from servetune.study.engines import (
     Engine,
@@ -22,6 +24,7 @@ from servetune.study.engines import (
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.reading import validate
+from servetune.study.tune import Tune
 from servetune.study.validity import Limits
 from servetune.study.workloads import Workload
 from servetune.study.yaml import read_yaml
@@ -101,6 +104,7 @@ class Study(Declared):
         {}, description="environment of every server; recorded, so no secrets"
     )
     variants: dict[Name, Variant] = Field(min_length=1, description="ways to serve, by name")
+    tune: Tune | None = Field(None, description="find the best way to serve, within a budget")
     datasets: dict[Name, Dataset] = Field(min_length=1, description="what is sent, by name")
     workloads: dict[Name, Workload] = Field(
         min_length=1, description="who sends it, when and how, by name"
@@ -120,6 +124,14 @@ class Study(Declared):
     startup_timeout_s: Seconds = Field(900, description="time for a server to get ready")
     load_timeout_s: Seconds = Field(3600, description="longest time of a load point")
     stall_timeout_s: Seconds = Field(300, description="longest time without a token")
+
+    @property
+    def tuned_at(self) -> tuple[str, str]:
+        """What a tuning is judged on: a workload, and the SLO or the load point there."""
+        assert self.tune is not None
+        workload = self.tune.workload or next(iter(self.workloads))
+        search = self.workloads[workload].capacity
+        return workload, self.tune.at or self.tune.slo or next(iter(search.slo if search else ()))
 
 
 class Params(Declared):
@@ -203,3 +215,39 @@ def _check_references(study: Study, file: Path) -> None:
         raise UserError(f"{file}: models.{name}: is made from itself; name another base") from None
     if study.quality:
         refer("quality.corpus", study.quality.corpus, study.datasets, "dataset")
+    if study.tune:
+        _check_tune(study.tune, study, file, refer)
+
+
+def _check_tune(tune: Tune, study: Study, file: Path, refer: Callable[..., None]) -> None:
+    refer("tune.base", tune.base, study.variants, "variant")
+    refer("tune.workload", tune.workload, study.workloads, "workload")
+    known = {"model": study.models, "speculative": {"none": None, **tune.speculative}}
+    for name in known.keys() & tune.space.keys():
+        for value in tune.values_of(name):
+            refer(f"tune.space.{name}", str(value), known[name], name)
+    for name, speculative in tune.speculative.items():
+        refer(f"tune.speculative.{name}.model", speculative.model, study.models, "model")
+    base = study.variants[tune.base]
+    settings = {*known, *tune.space, *study.server, *base.server}
+    settings |= {f"environment.{name}" for name in (*study.environment, *base.environment)}
+    for condition in tune.forbid:
+        for name in names_in(condition):
+            refer(f"tune.forbid: {condition}", name, dict.fromkeys(settings), "setting")
+    if tune.quality and not study.quality:
+        raise UserError(f"{file}: tune.quality: needs a corpus; declare quality as well")
+    if tune.workload is None and len(study.workloads) > 1:
+        raise UserError(
+            f"{file}: tune.workload: missing; expected one of {', '.join(study.workloads)}"
+        )
+    workload = study.workloads[tune.workload or next(iter(study.workloads))]
+    if tune.objective != "capacity":
+        refer("tune.at", tune.at, {p.name: None for p in workload.load_points}, "load point")
+    elif workload.capacity is None:
+        raise UserError(f"{file}: tune.workload: has load points, and no capacity to search for")
+    elif tune.slo is None and len(workload.capacity.slo) > 1:
+        raise UserError(
+            f"{file}: tune.slo: missing; expected one of {', '.join(workload.capacity.slo)}"
+        )
+    else:
+        refer("tune.slo", tune.slo, workload.capacity.slo, "SLO")
