@@ -15,7 +15,7 @@ tune:
 import math
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from servetune.errors import nearest
 from servetune.metrics import METRIC, METRICS
@@ -87,6 +87,12 @@ class Span(Declared):
         return [_whole(self.low + self.step * i) for i in steps]
 
 
+_Range = Annotated[
+    Annotated[_Values, Tag("list")] | Annotated[Span, Tag("span")],
+    Discriminator(lambda given: "list" if isinstance(given, list) else "span"),
+]
+
+
 def _whole(value: float) -> Value:
     value = float(f"{value:.12g}")
     return int(value) if value.is_integer() else value
@@ -115,7 +121,7 @@ class Budget(Declared):
     server_minutes: float = Field(
         gt=0, le=1_000_000, description="of all servers together, from launch to end"
     )
-    launches: Annotated[int, Field(ge=1), AtMost(100_000, "each is minutes")] = Field(
+    launches: Annotated[int, Field(ge=8), AtMost(100_000, "each is minutes")] = Field(
         description="servers started"
     )
 
@@ -131,7 +137,7 @@ class Tune(Declared):
     """Find the best way to serve within a budget, and prove that it is better than the base."""
 
     base: Name = Field(description="the variant to start from, and to beat")
-    space: dict[_Setting, _Values | Span] = Field(
+    space: dict[_Setting, _Range] = Field(
         min_length=1,
         description="values to try, by setting: a server argument, `model`, `speculative` or"
         " `environment.NAME`",
@@ -176,12 +182,6 @@ class Tune(Declared):
             raise ValueError("at: a capacity is no load point's; leave it out")
         if metric and (self.slo or not self.at):
             raise ValueError(f"{self.objective} is of a load point: expected at, and no slo")
-        least = (self.confirm.best + 1) * self.confirm.repeats + 1
-        if self.budget.launches < least:
-            raise ValueError(
-                f"budget.launches {self.budget.launches}: confirming takes {least - 1} of them;"
-                f" expected at least {least}, or a smaller confirm"
-            )
         for name, values in self.space.items():
             if isinstance(values, list) and len({(type(v), v) for v in values}) < len(values):
                 raise ValueError(f"space.{name}: a value is given twice")

@@ -3,36 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servetune.study.tune import Tune, Value
-from servetune.tune.race import Leaving, Round, Seen
+from servetune.metrics import METRIC
+from servetune.study.tune import Tune
+from servetune.tune.effects import Effect, effects
 from servetune.tune.space import Candidate
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A ratio to the base with its interval at 95 %, by so many launches of each."""
-
-    value: float
-    lower: float
-    upper: float
-    launches: int
-
-
-@dataclass(frozen=True)
-class Effect:
-    """Ratio of the objective at a value of a setting to that at the base's; None: not known."""
-
-    setting: str
-    value: Value
-    ratio: Ratio | None
+from servetune.tune.standing import LAUNCH_SPREAD
+from servetune.tune.trials import Leaving, Round, Seen
+from servetune.tune.verdict import Ratio, judged
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tuning found.
+    """What a tuning found, so far or in the end.
 
     `winner` is None while the race runs and where none was proven better; `ratio` is then that of
-    the best. `left` says when each candidate left the race, and by what.
+    the best that was confirmed, if any was. `tried` counts candidates that were launched beside
+    the base. `left` says when each candidate left the race, and by what.
     """
 
     sentence: str
@@ -44,9 +30,65 @@ class Answer:
 
 
 def answer(
-    tune: Tune, candidates: Sequence[Candidate], seen: Sequence[Seen], rounds: Sequence[Round]
+    tune: Tune,
+    candidates: Sequence[Candidate],
+    seen: Sequence[Seen],
+    rounds: Sequence[Round],
+    launch_spread: float = LAUNCH_SPREAD,
 ) -> Answer:
     """Return the answer of the rounds so far, the last of which may have ended the race."""
-    tried = len({each.trial.candidate for each in seen if each.server_s})
-    left = tuple(leaving for each in rounds for leaving in each.left)
-    return Answer("The race is not over.", None, None, tried, left, ())
+    base = candidates[0]
+    tried = {each.trial.candidate for each in seen if each.server_s} - {base.name}
+    first: dict[str, Leaving] = {}
+    for leaving in (leaving for each in rounds for leaving in each.left):
+        first.setdefault(leaving.candidate, leaving)
+    last = rounds[-1] if rounds else None
+    ratios = judged(tune, candidates, seen, launch_spread)
+    best = ratios[0] if ratios else None
+    winner = best.candidate if best and best.is_better and last and last.ended else None
+    return Answer(
+        sentence=_sentence(tune, candidates, len(tried), last, best),
+        winner=winner,
+        ratio=best,
+        tried=len(tried),
+        left=tuple(first.values()),
+        effects=tuple(effects(tune, candidates, seen, launch_spread)),
+    )
+
+
+def _sentence(
+    tune: Tune, candidates: Sequence[Candidate], tried: int, last: Round | None, best: Ratio | None
+) -> str:
+    if last is None or last.ended is None:
+        leader = f"; {last.incumbent} is ahead" if last else ""
+        return f"The race is not over: {tried} of {len(candidates) - 1} candidates tried{leader}."
+    if last.ended == "budget" or best is None:
+        return (
+            f"The budget ended before anything was confirmed: of {tried} candidates tried,"
+            f" {last.incumbent} is ahead, and by how much is not known."
+        )
+    metric = METRIC.get(tune.objective)
+    what = metric.title if metric else "the capacity within the SLO"
+    word = "more" if tune.is_higher_better else "less"
+    sign = 1 if tune.is_higher_better else -1
+    gain, *ends = (100 * sign * (each - 1) for each in (best.value, best.lower, best.upper))
+    low, high = sorted(ends)
+    if best.is_better:
+        return (
+            f"{described(candidates, best.candidate)}: {what} is {gain:.0f} % {word} than the"
+            f" base's (95 %: {low:.0f} to {high:.0f} %), confirmed on {best.launches} fresh"
+            " launches."
+        )
+    # Rounded up, so that the sentence holds.
+    most = max(0, -int(-high // 1))
+    return (
+        f"None of {tried} candidates tried was proven better than the base; the best,"
+        f" {described(candidates, best.candidate)}, is at most {most} % better (95 %)."
+    )
+
+
+def described(candidates: Sequence[Candidate], name: str) -> str:
+    """Name the settings of a candidate that differ from the base's, as `max_num_seqs 256`."""
+    base, one = candidates[0].values, next(each for each in candidates if each.name == name).values
+    changed = [f"{setting} {value}" for setting, value in one.items() if value != base[setting]]
+    return ", ".join(changed) or name

@@ -1,77 +1,49 @@
 """The race of a tuning: a pure function of what was seen so far.
 
-`next_round` gives the trials to run next, or the answer. It keeps nothing, so that a tuning goes on
-from its records wherever it stopped.
+`next_round` gives the trials to run next, or how the race ended. It keeps nothing, so that a
+tuning goes on from its records wherever it stopped.
+
+Candidates are screened by few probes, those that may be best are searched, and the best of these
+are confirmed, with the base, on fresh launches. What chose them is no part of the verdict.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from servetune.study.tune import Tune
+from servetune.tune.propose import Outlook, Proposer, look, propose
 from servetune.tune.space import Candidate
+from servetune.tune.standing import (
+    LAUNCH_SPREAD,
+    TWO_SIDED,
+    Estimate,
+    ended_regions,
+    estimates,
+    failures,
+)
+from servetune.tune.trials import Ended, Failure, Leaving, Level, Round, Seen, Trial
+from servetune.tune.verdict import judged
 
-Level = Literal["screen", "search", "confirm"]
-"""How well a trial is measured: few probes, the whole search, or that on further launches."""
-
-Failure = Literal["does not fit", "refused", "SLO unreachable", "quality", "invalid"]
-"""Why a trial has no value; the first two also without a launch."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One launch of a candidate. Launches of a candidate at a level count from 1."""
-
-    candidate: str
-    level: Level
-    repeat: int = 1
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a trial found: the objective with its interval, or why there is none.
-
-    `server_s` is what the launch took, from its start to its end.
-    """
-
-    trial: Trial
-    server_s: float
-    value: float | None = None
-    lower: float = 0.0
-    upper: float = float("inf")
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True)
-class Leaving:
-    """A candidate that left the race in a round, and the sentence that says by what."""
-
-    candidate: str
-    round: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Round:
-    """The trials to run next, of which none is left once the race is over.
-
-    `beaten_below` is what a search may end at: no trial of this round whose upper end is below it
-    can win.
-    """
-
-    number: int
-    trials: tuple[Trial, ...]
-    incumbent: str
-    beaten_below: float | None = None
-    left: tuple[Leaving, ...] = field(default=())
-    ended: Literal["confirmed", "none better", "budget"] | None = None
-
-
-LAUNCH_SPREAD = 0.02
-"""Standard deviation of a launch's logarithm about its variant's, where none is known."""
+__all__ = ["Failure", "Leaving", "Level", "Round", "Seen", "Trial", "next_round"]
 
 WIDTH = 6
 """Trials a round, so that several GPUs are busy."""
+
+CONFIRMING = 0.5
+"""Share of the budget that is kept back for confirming, at most."""
+
+ASSUMED_S = {"screen": 120.0, "search": 240.0, "confirm": 240.0}
+"""Seconds of a launch, before any was seen."""
+
+SEARCH_OVER_SCREEN = 1.3
+"""What a search takes over a screen, before any was seen."""
+
+MARGIN = 1.15
+"""What is kept back for launches over what those before took."""
+
+LEAST_GAIN = 0.01
+"""Screening ends once the best is not expected to be better than the incumbent by this share."""
 
 
 def next_round(
@@ -80,6 +52,8 @@ def next_round(
     seen: Sequence[Seen],
     seed: int,
     launch_spread: float = LAUNCH_SPREAD,
+    proposer: Proposer = propose,
+    at_most: Mapping[str, float] | None = None,
 ) -> Round:
     """Return what to launch next, or how the race ended.
 
@@ -88,33 +62,165 @@ def next_round(
         candidates: the base first, as `servetune.tune.space.candidates` gives them.
         seen: all trials that ended, in any order; what is refused without a launch took 0 s.
         seed: of the order in which candidates are tried.
-        launch_spread: standard deviation of a launch's logarithm about its variant's.
+        launch_spread: standard deviation of a launch's logarithm about its candidate's.
+        proposer: what chooses the candidates to screen.
+        at_most: objectives that no candidate can pass, by name, as far as any are known.
     """
-    searched = {each.trial.candidate for each in seen if each.trial.level != "confirm"}
-    confirmed = {each.trial for each in seen if each.trial.level == "confirm"}
-    best = _best(tune, seen) or candidates[0].name
-    reserve = tune.confirm.repeats * (tune.confirm.best + 1)
-    launched = sum(each.server_s > 0 for each in seen)
-    spent_s = sum(each.server_s for each in seen)
-    number = len({each.trial.level for each in seen}) + launched // WIDTH + 1
-    room = max(0, tune.budget.launches - reserve - launched)
-    pending = [one.name for one in candidates if one.name not in searched][: min(WIDTH, room)]
-    if pending and not confirmed and 2 * spent_s < 60 * tune.budget.server_minutes:
-        trials = tuple(Trial(name, "search") for name in pending)
-        return Round(number, trials, best)
-    finalists = dict.fromkeys((candidates[0].name, best))
-    repeats = range(1, tune.confirm.repeats + 1)
-    owed = [Trial(name, "confirm", repeat) for repeat in repeats for name in finalists]
-    owed = [trial for trial in owed if trial not in confirmed]
-    if owed and best != candidates[0].name:
-        return Round(number, tuple(owed), best)
-    return Round(number, (), best, ended="confirmed" if confirmed else "none better")
+    return _Race(tune, candidates, seen, seed, launch_spread, proposer, at_most or {}).next()
 
 
-def _best(tune: Tune, seen: Sequence[Seen]) -> str | None:
-    values = {
-        each.trial.candidate: each.value * (1 if tune.is_higher_better else -1)
-        for each in seen
-        if each.value is not None and each.trial.level != "confirm"
-    }
-    return max(values, key=lambda name: values[name]) if values else None
+class _Race:
+    """The state that follows from what was seen."""
+
+    def __init__(
+        self,
+        tune: Tune,
+        candidates: Sequence[Candidate],
+        seen: Sequence[Seen],
+        seed: int,
+        launch_spread: float,
+        proposer: Proposer,
+        at_most: Mapping[str, float],
+    ) -> None:
+        self.tune, self.candidates, self.seen = tune, candidates, seen
+        self.launch_spread, self.proposer, self.at_most = launch_spread, proposer, at_most
+        self.base = candidates[0].name
+        self.launched = [each for each in seen if each.server_s > 0]
+        self.at = {
+            level: [each for each in self.launched if each.trial.level == level]
+            for level in ASSUMED_S
+        }
+        self.number = 1 + sum(math.ceil(len(each) / WIDTH) for each in self.at.values())
+        self.seed = (seed, self.number)
+        self.selecting = [each for each in seen if each.trial.level != "confirm"]
+        self.estimates = estimates(tune, self.selecting, launch_spread)
+        self.failures = failures(seen)
+        self.outlook = look(tune, candidates, self.selecting, launch_spread, self.seed)
+        self.ranked = self._ranked(self.outlook)
+        self.incumbent = self.ranked[0] if self.ranked else self.base
+        self.bar = max((each.lower for each in self.estimates.values()), default=-math.inf)
+        self.left = {each.candidate: each for each in self._leaving()}
+
+    def next(self) -> Round:
+        if self.at["confirm"]:
+            return self._end()
+        return self._screens() or self._searches() or self._confirms() or self._end()
+
+    def _ranked(self, outlook: Outlook | None) -> list[str]:
+        """Return the candidates that have a value and no failure, the best first."""
+        if outlook is None:
+            return []
+        good = [name for name in self.estimates if name not in self.failures]
+        return sorted(good, key=outlook.mean_of, reverse=True)
+
+    def _leaving(self) -> list[Leaving]:
+        reasons = {name: f"it failed: {failure}" for name, failure in self.failures.items()}
+        for name, estimate in self.estimates.items():
+            if estimate.upper < self.bar and name != self.base:
+                reasons.setdefault(name, self._beaten(estimate))
+        for name, bound in self.at_most.items():
+            sign = 1 if self.tune.is_higher_better else -1
+            if name not in self.estimates and sign * math.log(bound) < self.bar:
+                reasons.setdefault(name, f"cannot pass {bound:.3g}, what the device allows")
+        for name, reason in ended_regions(self.candidates, self.seen).items():
+            reasons.setdefault(name, reason)
+        return [Leaving(name, self.number, reason) for name, reason in reasons.items()]
+
+    def _beaten(self, estimate: Estimate) -> str:
+        ends = [self._natural(end) for end in (estimate.upper, self.bar)]
+        word = "at most" if self.tune.is_higher_better else "at least"
+        return f"{word} {ends[0]:.3g}, and {self.incumbent} has {ends[1]:.3g} for certain"
+
+    def _natural(self, log: float) -> float:
+        return math.exp(log if self.tune.is_higher_better else -log)
+
+    def _seconds(self, level: Level) -> float:
+        """Return what a launch at a level may take: somewhat more than those so far on average."""
+        same = self.at[level] or (self.at["search"] if level == "confirm" else [])
+        if same:
+            return MARGIN * fmean(each.server_s for each in same)
+        if level != "screen" and self.at["screen"]:
+            return SEARCH_OVER_SCREEN * fmean(each.server_s for each in self.at["screen"])
+        return ASSUMED_S[level]
+
+    def _affordable(self, level: Level, searches: int = 0) -> int:
+        """Return how many launches at a level the budget takes, some searches kept back.
+
+        What confirming takes is kept back too, up to its share of the budget.
+        """
+        budget, seconds = self.tune.budget, 60 * self.tune.budget.server_minutes
+        launches = budget.launches - len(self.launched) - searches
+        left_s = seconds - sum(each.server_s for each in self.launched)
+        left_s -= searches * self._seconds("search")
+        if level != "confirm":
+            confirms = self.tune.confirm.repeats * (self.tune.confirm.best + 1)
+            launches -= min(confirms, int(CONFIRMING * budget.launches))
+            left_s -= min(confirms * self._seconds("confirm"), CONFIRMING * seconds)
+        return max(0, min(launches, int(left_s / self._seconds(level))))
+
+    def _screens(self) -> Round | None:
+        if self.at["search"]:
+            return None
+        best = self.tune.confirm.best
+        room = self._affordable("screen", min(best, self.tune.budget.launches // 8))
+        tried = {each.trial.candidate for each in self.seen}
+        is_open = [
+            each.name
+            for each in self.candidates
+            if each.name not in tried and each.name not in self.left
+        ]
+        width = min(WIDTH, room, len(is_open))
+        if not width:
+            return None
+        if self.outlook and len(tried) > WIDTH and self.outlook.gain(self.incumbent) < LEAST_GAIN:
+            return None
+        first = [self.base] if self.base in is_open else []
+        others = [name for name in is_open if name != self.base]
+        names = first + self.proposer(self.outlook, others, width - len(first), self.seed)
+        return self._round([Trial(name, "screen") for name in names])
+
+    def _searches(self) -> Round | None:
+        searched = {each.trial.candidate for each in self.at["search"]}
+        best = self.tune.confirm.best
+        names = [name for name in self.ranked if name != self.base and name not in self.left]
+        names = [name for name in names[:best] if name not in searched]
+        room = min(self._affordable("search"), best - len(searched))
+        trials = [Trial(name, "search") for name in names[: min(WIDTH, room)]]
+        return self._round(trials) if trials else None
+
+    def _confirms(self) -> Round | None:
+        finalists = [name for name in self.ranked if name != self.base and name not in self.left]
+        finalists = finalists[: self.tune.confirm.best]
+        repeats = self.tune.confirm.repeats
+        room = self._affordable("confirm")
+        while finalists and (len(finalists) + 1) * repeats > room:
+            if len(finalists) > 1:
+                finalists.pop()
+            elif repeats > 2:
+                repeats -= 1
+            else:
+                return None
+        if not finalists:
+            return None
+        names = [self.base, *finalists]
+        # Each repeat begins with another, so that no candidate always follows the same one.
+        turned = [names[i % len(names) :] + names[: i % len(names)] for i in range(repeats)]
+        trials = [Trial(name, "confirm", i + 1) for i, order in enumerate(turned) for name in order]
+        return self._round(trials, is_beatable=False)
+
+    def _round(self, trials: list[Trial], is_beatable: bool = True) -> Round:
+        below = None
+        if is_beatable and self.tune.is_higher_better and math.isfinite(self.bar):
+            below = math.exp(self.bar - TWO_SIDED * self.launch_spread)
+        left, expected = tuple(self.left.values()), {}
+        if self.outlook:
+            names = dict.fromkeys(trial.candidate for trial in trials)
+            expected = {name: self._natural(self.outlook.mean_of(name)) for name in names}
+        return Round(self.number, tuple(trials), self.incumbent, below, left, expected)
+
+    def _end(self) -> Round:
+        verdict = judged(self.tune, self.candidates, self.seen, self.launch_spread)
+        winner = next((each for each in verdict if each.is_better), None)
+        ended: Ended = "confirmed" if winner else "none better" if verdict else "budget"
+        name = winner.candidate if winner else self.incumbent
+        return Round(self.number, (), name, left=tuple(self.left.values()), ended=ended)

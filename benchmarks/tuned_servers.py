@@ -1,0 +1,167 @@
+"""Simulated servers of 240 candidates, whose capacities follow from a formula.
+
+A server that batches continuously at `rate` requests a second, each of `prompt` and `answer`
+tokens, takes `step_s = fixed_s / (1 - rate * (prompt * prefill_s + answer * each_s))` a step, of
+which the requests that run and the prompts that are read have their parts; by Little's law
+`rate * answer * step_s` requests run. The capacity is the highest rate at which as many may run
+(`max_num_seqs`, KV cache), the prompts fit the token budget, a step with a full budget keeps to
+TPOT's limit, and the front end keeps up.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from servetune.study.study import Study
+from servetune.tune.space import Candidate, candidates
+
+SPACE: dict[str, Any] = {
+    "max_num_seqs": {"low": 32, "high": 1024, "step": "power of two"},
+    "max_num_batched_tokens": {"low": 1024, "high": 16384, "step": "power of two"},
+    "kv_cache_dtype": ["auto", "fp8"],
+    "model": ["bf16", "fp8"],
+    "api_server_count": [1, 2],
+}
+
+BASE = {"max_num_seqs": 256, "max_num_batched_tokens": 2048, "kv_cache_dtype": "auto"}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A server as it came out: what decides how fast it is."""
+
+    prompt: float
+    answer: float
+    fixed_s: float
+    each_s: float
+    prefill_s: float
+    cache_tokens: float
+    front_end_rps: float
+    tpot_s: float
+
+    @classmethod
+    def of(cls, seed: int) -> "Made":
+        """Draw an eight-billion-parameter model's on an H200, each within a quarter."""
+        rng = np.random.default_rng([seed, 11])
+
+        def about(value: float) -> float:
+            return float(value * rng.uniform(0.8, 1.25))
+
+        return cls(
+            prompt=about(512),
+            answer=about(200),
+            fixed_s=about(0.0055),
+            each_s=about(3e-5),
+            prefill_s=about(1.3e-5),
+            cache_tokens=about(140_000),
+            front_end_rps=about(60),
+            tpot_s=about(0.05),
+        )
+
+    def capacity(self, values: Mapping[str, Any]) -> float:
+        """Return the highest rate, in requests a second, at which all limits are kept."""
+        low, high = 1e-3, 1e3
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self._keeps(values, middle) else (low, middle)
+        return low
+
+    def running(self, values: Mapping[str, Any], rate: float) -> float:
+        """Return how many requests run at a rate; infinite where it is too high."""
+        fixed, each, prefill = self._costs(values)
+        spare = 1 - rate * (self.prompt * prefill + self.answer * each)
+        return rate * self.answer * fixed / spare if spare > 0 else math.inf
+
+    def fitting(self, values: Mapping[str, Any]) -> float:
+        """Return how many requests the KV cache holds."""
+        bytes_of = 1.9 if values["kv_cache_dtype"] == "fp8" else 1.0
+        return bytes_of * self.cache_tokens / (self.prompt + self.answer / 2)
+
+    def _costs(self, values: Mapping[str, Any]) -> tuple[float, float, float]:
+        is_fp8 = values["model"] == "fp8"
+        kv = 0.75 if values["kv_cache_dtype"] == "fp8" else 1.0
+        fixed, prefill = (0.62, 0.72) if is_fp8 else (1.0, 1.0)
+        return fixed * self.fixed_s, kv * self.each_s, prefill * self.prefill_s
+
+    def _keeps(self, values: Mapping[str, Any], rate: float) -> bool:
+        fixed, each, prefill = self._costs(values)
+        running, budget = self.running(values, rate), values["max_num_batched_tokens"]
+        if running > 0.85 * min(values["max_num_seqs"], self.fitting(values)):
+            return False
+        step_s = running / (rate * self.answer)
+        full_s = fixed + each * running + prefill * min(budget, 4 * self.prompt)
+        return bool(
+            rate * self.prompt * step_s <= 0.7 * budget
+            and full_s <= self.tpot_s
+            and rate <= self.front_end_rps * values["api_server_count"] ** 0.6
+        )
+
+
+Server = Callable[[Mapping[str, Any], int], float | None]
+"""From a candidate's values and the server's seed to its capacity; None: it cannot start."""
+
+
+def batching(values: Mapping[str, Any], seed: int) -> float | None:
+    """A server that batches, whose KV cache limits how many requests run."""
+    return Made.of(seed).capacity(values)
+
+
+def cliff(values: Mapping[str, Any], seed: int) -> float | None:
+    """One that preempts once more may run than the KV cache holds, and whose memory ends."""
+    made = Made.of(seed)
+    if values["max_num_seqs"] * values["max_num_batched_tokens"] > 2**22:
+        return None
+    capacity = made.capacity(values)
+    is_over = values["max_num_seqs"] > 2 * made.fitting(values)
+    return capacity * (0.4 if is_over else 1.0)
+
+
+def flat(values: Mapping[str, Any], seed: int) -> float | None:
+    """One on which nothing matters."""
+    return 25.0
+
+
+SERVERS: dict[str, Server] = {"batching": batching, "cliff": cliff, "nothing matters": flat}
+
+
+def study(launches: int, server_minutes: float) -> Study:
+    """Declare the tuning of any of the servers."""
+    declared = {
+        "question": "Which is best?",
+        "hardware": "nvidia-h200",
+        "engine": "vllm-cuda",
+        "baseline": "base",
+        "models": {name: {"source": "shape", "config": "config.json"} for name in SPACE["model"]},
+        "variants": {"base": {"model": "bf16", "server": {**BASE, "api_server_count": 1}}},
+        "datasets": {
+            "text": {"kind": "text", "requests": 1000, "input_words": 256, "output_tokens": 200}
+        },
+        "workloads": {
+            "chat": {
+                "generator": "guidellm",
+                "dataset": "text",
+                "capacity": {"slo": {"chat": {"tpot_p99_ms": 45}}, "lowest": 1, "highest": 200},
+            }
+        },
+        "tune": {
+            "base": "base",
+            "space": SPACE,
+            "maximize": "capacity",
+            "budget": {"launches": launches, "server_minutes": server_minutes},
+        },
+    }
+    return Study.model_validate(declared)
+
+
+def capacities(server: str, of: list[Candidate], seed: int) -> dict[str, float | None]:
+    """Return the capacity of each candidate, by name."""
+    return {each.name: SERVERS[server](each.values, seed) for each in of}
+
+
+def all_candidates(declared: Study) -> list[Candidate]:
+    """Return the candidates of the declared tuning."""
+    assert declared.tune is not None
+    return candidates(declared.tune, declared)

@@ -1,0 +1,107 @@
+"""Which candidates to try next: those that may be best, given all trials so far."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from servetune.study.tune import Tune
+from servetune.tune.space import Candidate
+from servetune.tune.standing import estimate_of, failures
+from servetune.tune.surrogate import Floats, Observed, Posterior, distances, posterior
+from servetune.tune.trials import Seen
+
+MOST_MODELLED = 600
+"""Candidates that the model looks at: those tried, and a sample of the others."""
+
+DEPTH = 1.0
+"""How far below the best, as a logarithm, all is alike: a candidate that fails, or is far worse."""
+
+FAILURE_ERROR = 0.3
+"""Standard deviation of what a failure says, so that a neighbour may still work."""
+
+DRAWS = 256
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the model says: the candidates it looked at, by name, and functions that may be true."""
+
+    names: Sequence[str]
+    mean: Floats
+    draws: Floats
+
+    def mean_of(self, name: str) -> float:
+        """Return what a candidate is expected to be, as a logarithm of which more is better."""
+        return float(self.mean[self.names.index(name)])
+
+    def gain(self, incumbent: str) -> float:
+        """Return by how much the best is expected to be better than the incumbent, as a log."""
+        at = self.draws[:, self.names.index(incumbent)]
+        return float(np.mean(self.draws.max(axis=1) - at))
+
+
+def look(
+    tune: Tune,
+    candidates: Sequence[Candidate],
+    seen: Sequence[Seen],
+    launch_spread: float,
+    seed: Sequence[int],
+) -> Outlook | None:
+    """Return what the trials say of the candidates; None where none has a value."""
+    tried = {each.trial.candidate for each in seen}
+    others = [each for each in candidates if each.name not in tried]
+    room = max(0, MOST_MODELLED - len(tried))
+    if len(others) > room:
+        chosen = np.random.default_rng([*seed, 1]).choice(len(others), room, replace=False)
+        others = [others[i] for i in sorted(chosen)]
+    modelled = [each for each in candidates if each.name in tried] + others
+    place = {each.name: i for i, each in enumerate(modelled)}
+    told = [
+        (each.trial.candidate, estimate)
+        for each in seen
+        if (estimate := estimate_of(tune, each, launch_spread)) is not None
+    ]
+    if not told:
+        return None
+    floor = max(estimate.value for _, estimate in told) - DEPTH
+    observed = [
+        Observed(place[name], max(estimate.value, floor), estimate.error**2)
+        for name, estimate in told
+    ]
+    observed += [Observed(place[name], floor, FAILURE_ERROR**2) for name in failures(seen)]
+    known: Posterior = posterior(distances(modelled), observed, range(len(modelled)))
+    return Outlook([each.name for each in modelled], known.mean, known.draws(DRAWS, seed))
+
+
+Proposer = Callable[[Outlook | None, Sequence[str], int, Sequence[int]], list[str]]
+"""From what the model says, the candidates that may be tried, how many and a seed to a choice."""
+
+
+def propose(
+    outlook: Outlook | None, names: Sequence[str], width: int, seed: Sequence[int]
+) -> list[str]:
+    """Return at most `width` of the candidates: each the best of a function that may be true.
+
+    Thompson sampling (Thompson, Biometrika 25, 1933), a draw a trial, so that the trials of a
+    round differ by as much as is not known (Kandasamy et al., AISTATS 2018).
+    """
+    if outlook is None:
+        return in_random_order(outlook, names, width, seed)
+    known = set(names)
+    columns = [i for i, name in enumerate(outlook.names) if name in known]
+    chosen: dict[str, None] = {}
+    for draw in outlook.draws[:, columns]:
+        if len(chosen) == min(width, len(columns)):
+            break
+        best_first = (outlook.names[columns[i]] for i in np.argsort(-draw))
+        chosen[next(name for name in best_first if name not in chosen)] = None
+    return list(chosen)
+
+
+def in_random_order(
+    outlook: Outlook | None, names: Sequence[str], width: int, seed: Sequence[int]
+) -> list[str]:
+    """Return at most `width` of the candidates, by chance."""
+    order = np.random.default_rng([*seed, 2]).permutation(len(names))
+    return [names[i] for i in order[:width]]

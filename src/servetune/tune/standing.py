@@ -1,0 +1,132 @@
+"""Where each candidate stands: its value with its error, or why it is out of the race."""
+
+import math
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from servetune.study.tune import Tune, Value
+from servetune.tune.space import Candidate
+from servetune.tune.trials import Failure, Seen
+
+LAUNCH_SPREAD = 0.02
+"""Standard deviation of a launch's logarithm about its candidate's, where none is recorded."""
+
+TWO_SIDED = 1.96
+"""Standard errors on each side of an interval at 95 %."""
+
+UNKNOWN_ERROR, ONE_SIDED_ERROR = 0.05, 0.3
+"""Of a logarithm, where a trial has no interval, and where it has one end of it."""
+
+MOST_FAILURES = 3
+"""So many launches that failed alike end the region that they share."""
+
+_CANNOT_START: tuple[Failure, ...] = ("does not fit", "refused")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A logarithm, of which more is better, and its standard error."""
+
+    value: float
+    error: float
+    is_bounded: bool = True
+
+    @property
+    def lower(self) -> float:
+        """Lower end at 95 %."""
+        return self.value - TWO_SIDED * self.error
+
+    @property
+    def upper(self) -> float:
+        """Upper end at 95 %; infinite where nothing bounds it."""
+        return self.value + TWO_SIDED * self.error if self.is_bounded else math.inf
+
+
+def estimate_of(tune: Tune, seen: Seen, launch_spread: float) -> Estimate | None:
+    """Return what one launch says of its candidate, its launch's own deviation included."""
+    if seen.failure or seen.value is None or seen.value <= 0:
+        return None
+    value = math.log(seen.value)
+    below = value - math.log(seen.lower) if seen.lower > 0 else math.inf
+    above = math.log(seen.upper) - value
+    better, worse = (above, below) if tune.is_higher_better else (below, above)
+    widths = [width for width in (better, worse) if math.isfinite(width)]
+    error = (UNKNOWN_ERROR, ONE_SIDED_ERROR, sum(widths) / 2 / TWO_SIDED)[len(widths)]
+    sign = 1 if tune.is_higher_better else -1
+    # With no interval at all the value is a load point's, which bounds itself.
+    is_bounded = math.isfinite(better) or not widths
+    return Estimate(sign * value, math.hypot(error, launch_spread), is_bounded)
+
+
+def estimates(tune: Tune, seen: Sequence[Seen], launch_spread: float) -> dict[str, Estimate]:
+    """Return each candidate's estimate: the mean of its launches, weighted by their precision."""
+    of = defaultdict(list)
+    for each in seen:
+        if (estimate := estimate_of(tune, each, launch_spread)) is not None:
+            of[each.trial.candidate].append(estimate)
+    return {name: _mean(each) for name, each in of.items()}
+
+
+def _mean(launches: Sequence[Estimate]) -> Estimate:
+    weights = [each.error**-2 for each in launches]
+    value = sum(w * e.value for w, e in zip(weights, launches, strict=True)) / sum(weights)
+    is_bounded = any(each.is_bounded for each in launches)
+    return Estimate(value, sum(weights) ** -0.5, is_bounded)
+
+
+def failures(seen: Sequence[Seen]) -> dict[str, Failure]:
+    """Return why candidates have no value: the kind of their latest failure."""
+    of: dict[str, Failure] = {}
+    for each in seen:
+        if each.failure:
+            of[each.trial.candidate] = each.failure
+        elif each.value is not None and each.value <= 0:
+            of[each.trial.candidate] = "SLO unreachable"
+    return of
+
+
+def ended_regions(candidates: Sequence[Candidate], seen: Sequence[Seen]) -> dict[str, str]:
+    """Return the candidates in regions that are ended, with the reason.
+
+    A region is a value of a setting; of a number, also all values from it on in one direction. It
+    ends once `MOST_FAILURES` candidates in it could not start, and none did.
+    """
+    launched = {each.trial.candidate: each for each in seen if each.server_s > 0}
+    failed = {name for name, each in launched.items() if each.failure in _CANNOT_START}
+    values = {each.name: each.values for each in candidates}
+    ended: dict[str, str] = {}
+    for setting in candidates[0].values if len(failed) >= MOST_FAILURES else ():
+        of_failed = [values[name][setting] for name in failed]
+        of_started = [values[name][setting] for name in launched.keys() - failed]
+        for region, is_in in _regions(setting, of_failed):
+            inside = sum(map(is_in, of_failed))
+            if inside < MOST_FAILURES or any(map(is_in, of_started)):
+                continue
+            reason = f"{inside} candidates with {region} could not start"
+            for name, of in values.items():
+                if name not in launched and is_in(of[setting]):
+                    ended.setdefault(name, reason)
+    return ended
+
+
+def _regions(
+    setting: str, values: Sequence[Value]
+) -> Iterator[tuple[str, Callable[[Value], bool]]]:
+    """Yield the regions around values of a setting: what to call each, and whether it holds one."""
+    for value in dict.fromkeys(values):
+        yield f"{setting} {value}", partial(operator.eq, value)
+        if _is_number(value):
+            yield f"{setting} from {value} on", partial(_is_beyond, operator.ge, value)
+            yield f"{setting} up to {value}", partial(_is_beyond, operator.le, value)
+
+
+def _is_beyond(compare: Callable[[Any, Any], bool], end: Value, value: Value) -> bool:
+    return _is_number(value) and compare(value, end)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,65 @@
+"""The trials of a tuning: what is launched, what it found, and what a round of them asks for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Level = Literal["screen", "search", "confirm"]
+"""How well a trial is measured: few probes, the whole search, or that on further launches."""
+
+Failure = Literal["does not fit", "refused", "SLO unreachable", "quality", "invalid"]
+"""Why a trial has no value; the first two also without a launch."""
+
+Ended = Literal["confirmed", "none better", "budget"]
+"""How a race ended: with a winner, without, or before anything could be confirmed."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One launch of a candidate. Launches of a candidate at a level count from 1."""
+
+    candidate: str
+    level: Level
+    repeat: int = 1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a trial found: the objective with its interval at 95 %, or why there is none.
+
+    `server_s` is what the launch took, from its start to its end; 0 without a launch.
+    """
+
+    trial: Trial
+    server_s: float
+    value: float | None = None
+    lower: float = 0.0
+    upper: float = float("inf")
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """A candidate that is out of the race by a round, and the sentence that says by what."""
+
+    candidate: str
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """The trials to run next, of which none is left once the race is over.
+
+    `beaten_below` is what a search may end at: no trial of this round whose upper end is below it
+    can win. `expected` is what candidates are expected to have, at which a search may begin, where
+    anything tells. `left` are all that are out by now.
+    """
+
+    number: int
+    trials: tuple[Trial, ...]
+    incumbent: str
+    beaten_below: float | None = None
+    left: tuple[Leaving, ...] = ()
+    expected: Mapping[str, float] = field(default_factory=dict)
+    ended: Ended | None = None

@@ -1,0 +1,72 @@
+"""What the confirming launches prove: each finalist's ratio to the base, and no other data."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from servetune.study.tune import Tune
+from servetune.tune.propose import look
+from servetune.tune.space import Candidate
+from servetune.tune.standing import LAUNCH_SPREAD, estimate_of
+from servetune.tune.trials import Seen
+
+CONFIDENCE = 0.95
+"""Of all finalists' intervals together."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A finalist's objective over the base's, with its interval, by so many fresh launches."""
+
+    candidate: str
+    value: float
+    lower: float
+    upper: float
+    launches: int
+    is_better: bool
+
+
+def judged(
+    tune: Tune,
+    candidates: Sequence[Candidate],
+    seen: Sequence[Seen],
+    launch_spread: float = LAUNCH_SPREAD,
+) -> list[Ratio]:
+    """Return the verdicts of the finalists: those that are better than the base first, best first.
+
+    Launches are taken to vary alike: by what all show together, or what their own intervals say
+    if that is more. Of several finalists each interval is wider (Bonferroni), so that they hold
+    together and the best may be picked by them.
+    """
+    values, errors = defaultdict(list), []
+    for each in seen:
+        if each.trial.level != "confirm":
+            continue
+        estimate = estimate_of(tune, each, launch_spread)
+        if estimate is not None:
+            values[each.trial.candidate].append(estimate.value)
+            errors.append(estimate.error)
+    base = values.pop(candidates[0].name, [])
+    finalists = {name: of for name, of in values.items() if len(of) >= 2}
+    if len(base) < 2 or not finalists:
+        return []
+    groups = [base, *finalists.values()]
+    degrees = sum(len(of) - 1 for of in groups)
+    pooled = sum(float(np.var(of)) * len(of) for of in groups) / degrees
+    variance = max(pooled, float(np.mean(np.square(errors))))
+    tail = (1 - CONFIDENCE) / 2 / len(finalists)
+    quantile = float(special.stdtrit(degrees, 1 - tail))
+    verdicts = []
+    for name, of in finalists.items():
+        log = float(np.mean(of) - np.mean(base))
+        half = quantile * math.sqrt(variance * (1 / len(of) + 1 / len(base)))
+        sign = 1 if tune.is_higher_better else -1
+        lower, upper = sorted(math.exp(sign * (log + side * half)) for side in (-1, 1))
+        verdicts.append(Ratio(name, math.exp(sign * log), lower, upper, len(of), log > half))
+    outlook = look(tune, candidates, seen, launch_spread, (0,))
+    assert outlook is not None
+    return sorted(verdicts, key=lambda v: (v.is_better, outlook.mean_of(v.candidate)), reverse=True)

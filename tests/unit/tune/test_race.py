@@ -1,0 +1,100 @@
+import math
+from collections import Counter
+
+import pytest
+
+from servetune.tune.answer import answer
+from servetune.tune.race import next_round
+from servetune.tune.space import candidates
+from servetune.tune.trials import Seen, Trial
+from servetune.tune.verdict import judged
+from tests.unit.tune.tunings import capacity_of, run, study_with
+
+
+def test_the_best_is_found_and_its_gain_is_told_from_fresh_launches() -> None:
+    study = study_with()
+    rounds, seen = run(study)
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    found = answer(study.tune, of, seen, rounds)
+    assert rounds[-1].ended == "confirmed"
+    assert found.winner is not None and found.ratio is not None
+    values = next(each.values for each in of if each.name == found.winner)
+    assert (values["max_num_seqs"], values["model"]) == (8, "small")
+    assert found.ratio.lower < 1.5 < found.ratio.upper
+    assert found.ratio.launches == study.tune.confirm.repeats
+    assert "confirmed on 3 fresh launches" in found.sentence
+    gain = next(each for each in found.effects if each.value == "small")
+    assert gain.lower is not None and gain.upper is not None
+    assert gain.lower < 1.25 < gain.upper
+
+
+def test_what_was_screened_and_searched_is_no_part_of_the_verdict() -> None:
+    study = study_with()
+    _, seen = run(study)
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    confirming = [each for each in seen if each.trial.level == "confirm"]
+    of_all, of_these = ({*judged(study.tune, of, each)} for each in (seen, confirming))
+    assert of_all == of_these
+    assert len(of_all) == study.tune.confirm.best
+
+
+def test_where_nothing_matters_no_winner_is_named() -> None:
+    rounds, _ = run(study_with(), lambda values: 20.0)
+    assert rounds[-1].ended == "none better"
+
+
+@pytest.mark.parametrize("launches", [8, 14, 60])
+def test_the_budget_holds_with_what_confirming_takes(launches: int) -> None:
+    budget = {"server_minutes": 40, "launches": launches}
+    _, seen = run(study_with(budget=budget))
+    assert len(seen) <= launches
+    assert sum(each.server_s for each in seen) <= 40 * 60
+    assert Counter(each.trial.level for each in seen)["confirm"] > 0
+
+
+def test_a_region_in_which_nothing_starts_is_ended() -> None:
+    study = study_with(
+        space={"max_num_seqs": [2, 4, *range(8, 400, 8)], "model": ["tiny", "small"]}
+    )
+    rounds, seen = run(study, lambda v: None if v["max_num_seqs"] > 4 else capacity_of(v))
+    failed = [each for each in seen if each.failure]
+    assert len(failed) <= 12
+    assert any("could not start" in each.reason for each in rounds[-1].left)
+    assert rounds[-1].ended == "confirmed"
+
+
+def test_a_race_goes_on_from_what_was_seen_in_any_order() -> None:
+    study = study_with()
+    rounds, seen = run(study, seed=3)
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    count = len(rounds[0].trials) + len(rounds[1].trials)
+    again = next_round(study.tune, of, seen[:count][::-1], 3)
+    assert again.trials == rounds[2].trials
+    assert again.number == 3
+
+
+def test_what_needs_no_launch_costs_nothing_and_never_starts() -> None:
+    study = study_with()
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    refused = [
+        Seen(Trial(each.name, "screen"), 0.0, failure="does not fit")
+        for each in of
+        if each.values["model"] == "small"
+    ]
+    first = next_round(study.tune, of, refused, 0)
+    assert first.number == 1
+    assert not {trial.candidate for trial in first.trials} & {s.trial.candidate for s in refused}
+
+
+def test_a_candidate_whose_ceiling_is_below_the_incumbent_leaves_untried() -> None:
+    study = study_with()
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    seen = [Seen(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)]
+    step = next_round(study.tune, of, seen, 0, at_most={"max_num_seqs-2": 12.0})
+    assert "max_num_seqs-2" in {each.candidate for each in step.left}
+    assert step.beaten_below is not None and math.isclose(step.beaten_below, 19, rel_tol=0.1)
