@@ -14,7 +14,7 @@ from servetune.tune.trials import Seen
 MOST_MODELLED = 600
 """Candidates that the model looks at: those tried, and a sample of the others."""
 
-DEPTH = 1.0
+DEPTH = 0.5
 """How far below the best, as a logarithm, all is alike: a candidate that fails, or is far worse."""
 
 FAILURE_ERROR = 0.3

@@ -9,7 +9,8 @@ are confirmed, with the base, on fresh launches. What chose them is no part of t
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from dataclasses import astuple
+from statistics import fmean, median
 
 from servetune.study.tune import Tune
 from servetune.tune.propose import Outlook, Proposer, look, propose
@@ -36,11 +37,11 @@ CONFIRMING = 0.5
 ASSUMED_S = {"screen": 120.0, "search": 240.0, "confirm": 240.0}
 """Seconds of a launch, before any was seen."""
 
-SEARCH_OVER_SCREEN = 1.3
-"""What a search takes over a screen, before any was seen."""
+SEARCH_OVER_SCREEN, CONFIRM_OVER_SCREEN = 1.3, 1.8
+"""What a launch takes over a screen, before any was seen."""
 
 MARGIN = 1.15
-"""What is kept back for launches over what those before took."""
+"""What a round may take over its expectation."""
 
 LEAST_GAIN = 0.01
 """Screening ends once the best is not expected to be better than the incumbent by this share."""
@@ -82,6 +83,8 @@ class _Race:
         proposer: Proposer,
         at_most: Mapping[str, float],
     ) -> None:
+        # In any order of what was seen the sums, and so the draws, are the same.
+        seen = sorted(seen, key=lambda each: astuple(each.trial))
         self.tune, self.candidates, self.seen = tune, candidates, seen
         self.launch_spread, self.proposer, self.at_most = launch_spread, proposer, at_most
         self.base = candidates[0].name
@@ -90,7 +93,11 @@ class _Race:
             level: [each for each in self.launched if each.trial.level == level]
             for level in ASSUMED_S
         }
-        self.number = 1 + sum(math.ceil(len(each) / WIDTH) for each in self.at.values())
+        self.confirmed = max((each.trial.repeat for each in self.at["confirm"]), default=0)
+        others = [each for each in self.at["screen"] if each.trial.candidate != self.base]
+        rounds = math.ceil(len(others) / WIDTH) + math.ceil(len(self.at["search"]) / WIDTH)
+        is_begun = len(others) < len(self.at["screen"])
+        self.number = 1 + is_begun + rounds + self.confirmed
         self.seed = (seed, self.number)
         self.selecting = [each for each in seen if each.trial.level != "confirm"]
         self.estimates = estimates(tune, self.selecting, launch_spread)
@@ -102,9 +109,8 @@ class _Race:
         self.left = {each.candidate: each for each in self._leaving()}
 
     def next(self) -> Round:
-        if self.at["confirm"]:
-            return self._end()
-        return self._screens() or self._searches() or self._confirms() or self._end()
+        selecting = None if self.confirmed else self._screens() or self._searches()
+        return selecting or self._confirms() or self._end()
 
     def _ranked(self, outlook: Outlook | None) -> list[str]:
         """Return the candidates that have a value and no failure, the best first."""
@@ -135,13 +141,21 @@ class _Race:
         return math.exp(log if self.tune.is_higher_better else -log)
 
     def _seconds(self, level: Level) -> float:
-        """Return what a launch at a level may take: somewhat more than those so far on average."""
-        same = self.at[level] or (self.at["search"] if level == "confirm" else [])
-        if same:
-            return MARGIN * fmean(each.server_s for each in same)
-        if level != "screen" and self.at["screen"]:
-            return SEARCH_OVER_SCREEN * fmean(each.server_s for each in self.at["screen"])
+        """Return what a launch at a level may take."""
+        if same := [each.server_s for each in self.at[level]]:
+            return median(same) if level == "screen" else fmean(same)
+        if level == "confirm" and (likely := self._likely_s()):
+            # A search may end early, as its candidate is beaten; confirming never does.
+            return max(CONFIRM_OVER_SCREEN * likely, *(e.server_s for e in self.at["search"]), 0.0)
+        if self.at["screen"]:
+            return SEARCH_OVER_SCREEN * median(each.server_s for each in self.at["screen"])
         return ASSUMED_S[level]
+
+    def _likely_s(self) -> float | None:
+        """Return what the screens took of those that are confirmed if the race ends now."""
+        likely = {self.base, *self.ranked[: self.tune.confirm.best]}
+        took = [each.server_s for each in self.at["screen"] if each.trial.candidate in likely]
+        return fmean(took) if took else None
 
     def _affordable(self, level: Level, searches: int = 0) -> int:
         """Return how many launches at a level the budget takes, some searches kept back.
@@ -156,7 +170,7 @@ class _Race:
             confirms = self.tune.confirm.repeats * (self.tune.confirm.best + 1)
             launches -= min(confirms, int(CONFIRMING * budget.launches))
             left_s -= min(confirms * self._seconds("confirm"), CONFIRMING * seconds)
-        return max(0, min(launches, int(left_s / self._seconds(level))))
+        return max(0, min(launches, int(left_s / MARGIN / self._seconds(level))))
 
     def _screens(self) -> Round | None:
         if self.at["search"]:
@@ -169,14 +183,17 @@ class _Race:
             for each in self.candidates
             if each.name not in tried and each.name not in self.left
         ]
-        width = min(WIDTH, room, len(is_open))
-        if not width:
+        if self.base in is_open and room:
+            # What the base does tells where to begin with the others, and when one is beaten.
+            return self._round([Trial(self.base, "screen")])
+        width = min(WIDTH, len(is_open))
+        if room < width and self.number <= 2:
+            width = room
+        if not width or room < width:
             return None
         if self.outlook and len(tried) > WIDTH and self.outlook.gain(self.incumbent) < LEAST_GAIN:
             return None
-        first = [self.base] if self.base in is_open else []
-        others = [name for name in is_open if name != self.base]
-        names = first + self.proposer(self.outlook, others, width - len(first), self.seed)
+        names = self.proposer(self.outlook, is_open, width, self.seed)
         return self._round([Trial(name, "screen") for name in names])
 
     def _searches(self) -> Round | None:
@@ -189,23 +206,24 @@ class _Race:
         return self._round(trials) if trials else None
 
     def _confirms(self) -> Round | None:
-        finalists = [name for name in self.ranked if name != self.base and name not in self.left]
-        finalists = finalists[: self.tune.confirm.best]
-        repeats = self.tune.confirm.repeats
-        room = self._affordable("confirm")
-        while finalists and (len(finalists) + 1) * repeats > room:
-            if len(finalists) > 1:
-                finalists.pop()
-            elif repeats > 2:
-                repeats -= 1
-            else:
-                return None
-        if not finalists:
+        """Return one more launch of the base and of each finalist, side by side."""
+        if self.confirmed == self.tune.confirm.repeats:
             return None
+        room = self._affordable("confirm")
+        finalists = [name for name in self.ranked if name != self.base and name not in self.left]
+        if self.confirmed:
+            started = {each.trial.candidate for each in self.at["confirm"]}
+            finalists = [name for name in finalists if name in started]
+        else:
+            # Two launches of each are the fewest that prove anything.
+            finalists = finalists[: min(self.tune.confirm.best, room // 2 - 1)]
         names = [self.base, *finalists]
+        if not finalists or len(names) > room:
+            return None
         # Each repeat begins with another, so that no candidate always follows the same one.
-        turned = [names[i % len(names) :] + names[: i % len(names)] for i in range(repeats)]
-        trials = [Trial(name, "confirm", i + 1) for i, order in enumerate(turned) for name in order]
+        turn = self.confirmed % len(names)
+        names = names[turn:] + names[:turn]
+        trials = [Trial(name, "confirm", self.confirmed + 1) for name in names]
         return self._round(trials, is_beatable=False)
 
     def _round(self, trials: list[Trial], is_beatable: bool = True) -> Round:

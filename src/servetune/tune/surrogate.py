@@ -1,7 +1,7 @@
 """What the trials so far say of every candidate, tried or not: a Gaussian process.
 
-Its covariance is half a sum over the settings, so that one setting's effect is learnt from all
-candidates, and half a product, so that settings may interact (Duvenaud, Nickisch and Rasmussen,
+Its covariance is in part a sum over the settings, so that one setting's effect is learnt from all
+candidates, and in part a product, so that settings may interact (Duvenaud, Nickisch and Rasmussen,
 Additive Gaussian processes, NeurIPS 2011). How far each setting carries is fitted by the marginal
 likelihood (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, ch. 5), under a
 prior that keeps ten trials from proving that a setting does not matter.
@@ -18,10 +18,10 @@ from servetune.tune.space import Candidate
 
 Floats = NDArray[np.float64]
 
-ADDITIVE = 0.5
+ADDITIVE = 0.2
 """Share of the variance that is a sum of effects of single settings."""
 
-REACH, REACH_SIGMA = 0.0, 1.0
+REACH, PRIOR_SIGMA = 0.0, 1.0
 """Prior of the logarithm of a setting's reach, in units of its whole range."""
 
 FAR = 8.0
@@ -46,10 +46,10 @@ class Posterior:
 
     def draws(self, count: int, seed: Sequence[int]) -> Floats:
         """Return so many of the functions that may be true, [count, candidates]."""
-        jitter = 1e-9 * np.trace(self.covariance) / len(self.mean)
-        values, vectors = linalg.eigh(self.covariance + jitter * np.eye(len(self.mean)))
+        # Rounding leaves no room for Cholesky where much is known.
+        values, vectors = linalg.eigh(self.covariance)
         normal = np.random.default_rng(list(seed)).standard_normal((count, len(self.mean)))
-        drawn: Floats = self.mean + (normal * np.sqrt(np.maximum(values, 0))) @ vectors.T
+        drawn: Floats = self.mean + (normal * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         return drawn
 
 
@@ -90,48 +90,49 @@ def posterior(apart: Floats, observed: Sequence[Observed], places: Sequence[int]
     centre = float(weight @ value / weight.sum())
     left = value - centre
     scale = max(float(left.var()), 1e-4)
-    reach = _fitted(apart[:, at[:, None], at], left, noise, scale)
-    known = scale * reach.scale * _kernel(apart[:, at[:, None], at], reach.reach)
-    cross = scale * reach.scale * _kernel(apart[:, np.array(places)[:, None], at], reach.reach)
-    own = scale * reach.scale * _kernel(apart[:, np.array(places)[:, None], places], reach.reach)
-    factor = linalg.cho_factor(known + np.diag(noise + 1e-6 * scale))
+    noise = noise + 1e-6 * scale
+    among = apart[:, at[:, None], at]
+    reach, scale = _fitted(among, left, noise, scale)
+    factor = linalg.cho_factor(scale * _kernel(among, reach) + np.diag(noise))
+    to = np.asarray(places)
+    cross = scale * _kernel(apart[:, to[:, None], at], reach)
+    own = scale * _kernel(apart[:, to[:, None], to], reach)
     weights = linalg.cho_solve(factor, cross.T)
     return Posterior(centre + weights.T @ left, own - cross @ weights)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    reach: Floats
-    scale: float
+def _matern(apart: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    """Return Matern's correlation with 3/2 in each setting, and its slope by the reach's log."""
+    r = np.sqrt(3) * apart / reach[:, None, None]
+    decay = np.exp(-r)
+    return (1 + r) * decay, r**2 * decay
 
 
 def _kernel(apart: Floats, reach: Floats) -> Floats:
-    """Return the correlation: Matérn's with 3/2 in each setting."""
-    r = np.sqrt(3) * apart / reach[:, None, None]
-    each = (1 + r) * np.exp(-r)
+    """Return the correlation of candidates."""
+    each, _ = _matern(apart, reach)
     of: Floats = ADDITIVE * each.mean(axis=0) + (1 - ADDITIVE) * each.prod(axis=0)
     return of
 
 
-def _fitted(apart: Floats, left: Floats, noise: Floats, scale: float) -> _Fit:
-    settings = len(apart)
+def _fitted(apart: Floats, left: Floats, noise: Floats, scale: float) -> tuple[Floats, float]:
+    """Return each setting's reach and the variance that are most likely, by their prior."""
+    centre = np.array([*[REACH] * len(apart), np.log(scale)])
 
-    def cost(parameters: Floats) -> float:
-        reach, factor = np.exp(parameters[:-1]), np.exp(parameters[-1])
-        covariance = scale * factor * _kernel(apart, reach) + np.diag(noise + 1e-6 * scale)
-        lower = linalg.cholesky(covariance, lower=True, check_finite=False)
-        solved = linalg.solve_triangular(lower, left, lower=True, check_finite=False)
-        prior = ((parameters[:-1] - REACH) / REACH_SIGMA) ** 2
-        return float(
-            0.5 * solved @ solved
-            + np.log(np.diag(lower)).sum()
-            + 0.5 * prior.sum()
-            + 0.5 * parameters[-1] ** 2
-        )
+    def cost(parameters: Floats) -> tuple[float, Floats]:
+        each, slopes = _matern(apart, np.exp(parameters[:-1]))
+        product = each.prod(axis=0)
+        kernel = np.exp(parameters[-1]) * (ADDITIVE * each.mean(axis=0) + (1 - ADDITIVE) * product)
+        by_reach = ADDITIVE / len(each) + (1 - ADDITIVE) * product / each
+        slopes = np.concatenate([np.exp(parameters[-1]) * slopes * by_reach, kernel[None]])
+        lower = linalg.cholesky(kernel + np.diag(noise), lower=True)
+        inverse = linalg.cho_solve((lower, True), np.eye(len(left)))
+        solved = inverse @ left
+        off = (parameters - centre) / PRIOR_SIGMA
+        likelihood = 0.5 * left @ solved + np.log(np.diag(lower)).sum()
+        slope = 0.5 * np.einsum("ij,kij->k", inverse - np.outer(solved, solved), slopes)
+        return float(likelihood + 0.5 * off @ off), slope + off / PRIOR_SIGMA
 
-    start = np.zeros(settings + 1)
-    bounds = [(-3.0, 3.0)] * settings + [(-3.0, 3.0)]
-    found = optimize.minimize(
-        cost, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30}
-    )
-    return _Fit(np.exp(found.x[:-1]), float(np.exp(found.x[-1])))
+    bounds = [(middle - 3.0, middle + 3.0) for middle in centre]
+    found = optimize.minimize(cost, centre, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.exp(found.x[:-1]), float(np.exp(found.x[-1]))
