@@ -69,6 +69,16 @@ class Made:
             low, high = (middle, high) if self._keeps(values, middle) else (low, middle)
         return low
 
+    def throughput(self, values: Mapping[str, Any]) -> float:
+        """Return the rate, in requests a second, of a server that has more than it can run."""
+        fixed, each, prefill = self._costs(values)
+        running = min(float(values["max_num_seqs"]), self.fitting(values))
+        busy_s = self.prompt * prefill + self.answer * each
+        return min(
+            running / (self.answer * fixed + running * busy_s),
+            self.front_end_rps * float(values["api_server_count"] ** 0.6),
+        )
+
     def running(self, values: Mapping[str, Any], rate: float) -> float:
         """Return how many requests run at a rate; infinite where it is too high."""
         fixed, each, prefill = self._costs(values)
@@ -100,29 +110,28 @@ class Made:
         )
 
 
-Server = Callable[[Mapping[str, Any], int], float | None]
-"""From a candidate's values and the server's seed to its capacity; None: it cannot start."""
+Server = Callable[[Made, Mapping[str, Any]], float | None]
+"""From a server and a candidate's values to a factor on its capacity; None: it cannot start."""
 
 
-def batching(values: Mapping[str, Any], seed: int) -> float | None:
+def batching(made: Made, values: Mapping[str, Any]) -> float | None:
     """A server that batches, whose KV cache limits how many requests run."""
-    return Made.of(seed).capacity(values)
+    return 1.0
 
 
-def cliff(values: Mapping[str, Any], seed: int) -> float | None:
+def cliff(made: Made, values: Mapping[str, Any]) -> float | None:
     """One that preempts once more may run than the KV cache holds, and whose memory ends."""
-    made = Made.of(seed)
     if values["max_num_seqs"] * values["max_num_batched_tokens"] > 2**22:
         return None
-    capacity = made.capacity(values)
-    is_over = values["max_num_seqs"] > 2 * made.fitting(values)
-    return capacity * (0.4 if is_over else 1.0)
+    return 0.4 if values["max_num_seqs"] > 2 * made.fitting(values) else 1.0
 
 
-def flat(values: Mapping[str, Any], seed: int) -> float | None:
+def flat(made: Made, values: Mapping[str, Any]) -> float | None:
     """One on which nothing matters."""
-    return 25.0
+    return FLAT_RPS / made.capacity(values)
 
+
+FLAT_RPS = 25.0
 
 SERVERS: dict[str, Server] = {"batching": batching, "cliff": cliff, "nothing matters": flat}
 
@@ -157,8 +166,23 @@ def study(launches: int, server_minutes: float) -> Study:
 
 
 def capacities(server: str, of: list[Candidate], seed: int) -> dict[str, float | None]:
-    """Return the capacity of each candidate, by name."""
-    return {each.name: SERVERS[server](each.values, seed) for each in of}
+    """Return the capacity of each candidate, by name, on the server of a seed."""
+    made = Made.of(seed)
+    factors = {each.name: SERVERS[server](made, each.values) for each in of}
+    return {
+        each.name: None if (by := factors[each.name]) is None else by * made.capacity(each.values)
+        for each in of
+    }
+
+
+def throughputs_of(server: str, of: list[Candidate], seed: int) -> dict[str, float | None]:
+    """Return the throughput of each candidate that has more than it can run, by name."""
+    made = Made.of(seed)
+    factors = {each.name: SERVERS[server](made, each.values) for each in of}
+    return {
+        each.name: None if (by := factors[each.name]) is None else by * made.throughput(each.values)
+        for each in of
+    }
 
 
 def all_candidates(declared: Study) -> list[Candidate]:

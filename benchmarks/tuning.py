@@ -11,19 +11,21 @@ without --fresh, and is judged on those with it.
 import argparse
 import math
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 # Matrices of some hundred rows: threads cost more than they give.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 from search_paths import Known, recorded
-from tuned_servers import SERVERS, all_candidates, capacities, study
+from tuned_servers import SERVERS, all_candidates, capacities, study, throughputs_of
+from tuning_peers import Run, Tpe, descents, optuna_runs
 
 from servetune.study.tune import Tune
-from servetune.tune.propose import Proposer, propose
+from servetune.tune.propose import in_random_order, propose
 from servetune.tune.race import next_round
 from servetune.tune.space import Candidate
 from servetune.tune.trials import Seen, Trial
@@ -31,6 +33,9 @@ from servetune.tune.trials import Seen, Trial
 LAUNCH_S, FAILED_LAUNCH_S = 75.0, 40.0
 BETWEEN_S = 3.0
 """Seconds between probes."""
+
+PROBE_S = 120.0
+"""After so many seconds a probe ends, as `probe_seconds` says in a study."""
 
 SPREAD = 0.02
 SCREEN_PROBES = 6
@@ -68,7 +73,8 @@ class Launches:
             is_known = count == SCREEN_PROBES or known.upper < known.lower * SCREEN_RATIO
             if trial.level == "screen" and is_known:
                 break
-        seconds = LAUNCH_S + known.requests / at + BETWEEN_S * count
+        loads_s = min(known.requests / at, PROBE_S * count)
+        seconds = LAUNCH_S + loads_s + BETWEEN_S * count
         return Seen(trial, seconds, known.median * at, known.lower * at, known.upper * at)
 
     def _path(self, begins: float | None) -> tuple[Known, ...]:
@@ -85,48 +91,114 @@ TOLD = [path for path in PATHS if path.begins is not None]
 ALIKE = 30
 
 
-def tuned(
-    server: str, tune: Tune, of: list[Candidate], seed: int, proposer: Proposer = propose
+def raced(
+    server: str,
+    tune: Tune,
+    of: list[Candidate],
+    seed: int,
+    order: Literal["model", "random", "tpe"],
 ) -> Tuned:
-    """Tune a server once."""
+    """Tune a server once, with what proposes the candidates."""
     truths = capacities(server, of, seed)
-    launches = Launches(truths, seed)
-    seen: list[Seen] = []
-    while (step := next_round(tune, of, seen, seed, SPREAD, proposer)).trials:
+    launches, seen = Launches(truths, seed), list[Seen]()
+    proposers = {"model": propose, "random": in_random_order, "tpe": Tpe(of, seed).proposer(seen)}
+    while (step := next_round(tune, of, seen, seed, SPREAD, proposers[order])).trials:
         seen += [
             launches.launch(trial, step.beaten_below, step.expected.get(trial.candidate))
             for trial in step.trials
         ]
     is_confirmed = step.ended == "confirmed"
     answer = step.incumbent if is_confirmed else tune.base
-    best = max(truth or 0.0 for truth in truths.values())
     minutes = sum(each.server_s for each in seen) / 60
-    return Tuned((truths[answer] or 0.0) / best, is_confirmed, len(seen), minutes)
+    return Tuned((truths[answer] or 0.0) / _best(truths), is_confirmed, len(seen), minutes)
+
+
+def gridded(server: str, of: list[Candidate], seed: int, size: int) -> Tuned:
+    """Launch every candidate once, and take the one of the highest rate that passed."""
+    truths, runs = capacities(server, of, seed), descents(size)
+    rng, told, seconds = np.random.default_rng([seed, 41]), dict[str, float](), 0.0
+    for name, truth in truths.items():
+        run = runs[rng.integers(len(runs))]
+        told[name] = (truth or 0.0) * run.value * math.exp(rng.normal(0, SPREAD))
+        seconds += _launched_s(truth, run)
+    best = truths[max(told, key=lambda name: told[name])] or 0.0
+    return Tuned(best / _best(truths), True, len(of), seconds / 60)
+
+
+def asked(server: str, of: list[Candidate], seed: int, size: int, is_told_capacity: bool) -> Tuned:
+    """Launch as often as there are candidates what Optuna's TPE asks for, one run each."""
+    truths = capacities(server, of, seed)
+    told = truths if is_told_capacity else throughputs_of(server, of, seed)
+    found = optuna_runs(of, told, size, seed)
+    name = max(found, key=lambda each: each[1])[0]
+    seconds = sum(_launched_s(truths[name], run) for name, _, run in found)
+    return Tuned((truths[name] or 0.0) / _best(truths), True, len(found), seconds / 60)
+
+
+def _launched_s(truth: float | None, run: Run) -> float:
+    if truth is None:
+        return FAILED_LAUNCH_S
+    loads_s = min(run.requests / truth, PROBE_S * run.probes)
+    return LAUNCH_S + loads_s + BETWEEN_S * run.probes
+
+
+def _best(truths: Mapping[str, float | None]) -> float:
+    return max(truth or 0.0 for truth in truths.values())
+
+
+METHODS: dict[str, Callable[[str, Tune, list[Candidate], int], Tuned]] = {
+    "race": partial(raced, order="model"),
+    "race, random order": partial(raced, order="random"),
+    "race, Optuna's TPE": partial(raced, order="tpe"),
+    "grid, 100 requests": lambda server, _, of, seed: gridded(server, of, seed, 100),
+    "grid, 1000 requests": lambda server, _, of, seed: gridded(server, of, seed, 1000),
+    "TPE, throughput": lambda server, _, of, seed: asked(server, of, seed, 1000, False),
+    "TPE, told the capacity": lambda server, _, of, seed: asked(server, of, seed, 1000, True),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tunings", type=int, default=100, help="of each server")
-    parser.add_argument("--launches", type=int, default=72)
-    parser.add_argument("--minutes", type=float, default=200)
+    parser.add_argument("--launches", type=int, default=96, help="budget of a tuning")
+    parser.add_argument("--minutes", type=float, default=240, help="budget of a tuning")
     parser.add_argument("--fresh", action="store_true", help="servers that nothing was set on")
+    parser.add_argument("--only", nargs="+", choices=METHODS, default=[*METHODS])
     arguments = parser.parse_args()
     declared = study(arguments.launches, arguments.minutes)
     assert declared.tune is not None
     of = all_candidates(declared)
     seeds = range(1000 * arguments.fresh, 1000 * arguments.fresh + arguments.tunings)
     for server in SERVERS:
-        began = time.monotonic()
-        found = [tuned(server, declared.tune, of, seed, propose) for seed in seeds]
-        close = np.mean([each.over_best >= 1 - CLOSE for each in found])
-        print(
-            f"{server}: within 3 % of the best {close:.2f}, a winner named"
-            f" {np.mean([each.is_confirmed for each in found]):.2f}, launches"
-            f" {np.mean([each.launches for each in found]):.1f}, server minutes"
-            f" {np.mean([each.minutes for each in found]):.0f}, at most"
-            f" {max(each.minutes for each in found):.0f}; {time.monotonic() - began:.0f} s",
-            flush=True,
-        )
+        print(f"{server}, {len(of)} candidates, {len(seeds)} tunings")
+        first: list[float] | None = None
+        for method in arguments.only:
+            found = [METHODS[method](server, declared.tune, of, seed) for seed in seeds]
+            over = [each.over_best for each in found]
+            first = first or over
+            print(f"  {method:24} {_line(found)}{_paired(first, over)}", flush=True)
+
+
+def _line(found: list[Tuned]) -> str:
+    close = np.mean([each.over_best >= 1 - CLOSE for each in found])
+    named, launches, minutes = (
+        [float(getattr(each, name)) for each in found]
+        for name in ("is_confirmed", "launches", "minutes")
+    )
+    return (
+        f"within 3 % {close:.2f}, winner named {np.mean(named):.2f}, launches"
+        f" {np.mean(launches):5.1f}, server minutes {np.mean(minutes):5.0f}"
+        f" (most {max(minutes):.0f})"
+    )
+
+
+def _paired(first: list[float], over: list[float]) -> str:
+    """Say how far answers are above the first method's, seed by seed, in % of the best."""
+    if over is first or len(over) < 2:
+        return ""
+    gained = 100 * (np.array(over) - np.array(first))
+    half = 1.96 * float(np.std(gained, ddof=1)) / math.sqrt(len(gained))
+    return f"; {np.mean(gained):+.1f} +- {half:.1f} % of the best"
 
 
 if __name__ == "__main__":
