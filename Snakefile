@@ -4,6 +4,7 @@ include: "workflow/rules/engines.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/workloads.smk"
 include: "workflow/rules/sessions.smk"
+include: "workflow/rules/tuning.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -13,6 +14,7 @@ localrules:
     build_engine,
     make_model,
     make_workload,
+    choose_round,
     collect_tables,
     render_report,
 
@@ -36,7 +38,7 @@ def unless_missing():
         "render_report",
     }
     with one_line():
-        if asked and (lines := missing(PLAN, Path())):
+        if asked and (lines := missing(plan(), Path())):
             sys.exit("\n".join(lines))
 
 
@@ -44,13 +46,13 @@ def what_is_kept():
     from servetune.tables.missing import kept
 
     SHOWN.close()
-    return kept(PLAN, Path())
+    return kept(plan(), Path())
 
 
 def watch():
     from servetune.status.live import watch_run
 
-    SHOWN.push(watch_run(PLAN, PLAN_FILE, Path()))
+    SHOWN.push(watch_run(plan, PLAN_FILE, Path()))
 
 
 onstart:

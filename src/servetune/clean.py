@@ -88,9 +88,12 @@ def _commits(root: Path) -> dict[str, str]:
 
 
 def _declarations(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield all that a study may name: all that is not made by running it."""
+    """Yield all that a study may name: what is not made by running it, and a tuning's rounds."""
     return (
-        file for file in archive if Path(file.name).parts[0] not in ("results", "reports", "src")
+        file
+        for file in archive
+        if (parts := Path(file.name).parts)[0] not in ("results", "reports", "src")
+        or parts[2:3] == ("tuning",)
     )
 
 

@@ -18,6 +18,7 @@ from servetune.errors import DamagedError, UserError, printable
 from servetune.files import left_by, read_model, read_table, sha256
 from servetune.models.make import MANIFEST, ModelManifest
 from servetune.plan.planned import Plan
+from servetune.plan.rounds import RoundRecord
 from servetune.records.measurements import SearchRecord, read_measurement, read_search
 from servetune.records.quality import read_quality
 from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_session
@@ -95,6 +96,7 @@ IN_PROJECT: dict[str, Callable[[Path], object]] = {
     "results/*/quality/*.json": _record(read_quality, "quality"),
     "results/*/sessions/*.json": _record(read_session, "session"),
     "results/*/timelines/*.json": lambda path: read_model(path, TimelineRecord),
+    "results/*/tuning/*.json": lambda path: read_model(path, RoundRecord),
     "results/*/metrics.json": _json,
     "results/*/*.parquet": read_table,
     "results/*/*.sha256": _stamp,

@@ -78,7 +78,7 @@ def test_numbers_are_in_git_and_bulky_files_in_the_cache(baseline: Workspace) ->
     ids = baseline.records()
     sessions = {record["session"] for record in ids.values()}
     tables = ("metrics.json", "load_points.csv", "quality.csv")
-    kept = (f"{folder}/.keep" for folder in ("searches", "quality", "timelines"))
+    kept = (f"{folder}/.keep" for folder in ("searches", "quality", "timelines", "tuning"))
     assert set(recorded) == {
         *(f"results/standin/records/{id}.json" for id in ids),
         *(f"results/standin/sessions/{id}.json" for id in sessions),

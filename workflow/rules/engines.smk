@@ -12,7 +12,7 @@ def engine_file(name):
 
 def declared_engine(engine):
     """What `servetune engine` takes for an engine of the plan, or for another environment."""
-    return word_of(PLAN.engines.get(engine, engine.rsplit("-", 1)[0]))
+    return word_of(plan().engines.get(engine, engine.rsplit("-", 1)[0]))
 
 
 rule build_engine:

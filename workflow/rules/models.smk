@@ -1,13 +1,10 @@
 # The checkpoints that the servers load.
-MODELS = PLAN.models
-
-
 def model_file(id):
     return f"data/models/{id}/servetune.json"
 
 
 def maker_of(wildcards):
-    maker = MODELS[wildcards.model].source.made_by
+    maker = plan().models[wildcards.model].source.made_by
     return engine_file(maker) if maker else []
 
 
@@ -15,7 +12,8 @@ rule make_model:
     """Fetch, train or quantize a checkpoint."""
     input:
         parents=lambda wildcards: [
-            ancient(model_file(id)) for id in MODELS[wildcards.model].parents.values()
+            ancient(model_file(id))
+            for id in plan().models[wildcards.model].parents.values()
         ],
         maker=lambda wildcards: ancient(maker_of(wildcards)),
     output:

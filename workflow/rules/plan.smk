@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir, "src")))
 from servetune.git import define_ours
 from servetune.lifetime.owners import begin_pipeline, end_left_behind
 from servetune.lifetime.stopping import exit_if_stopped, stop_in_order
-from servetune.plan.file import one_line, plan_for_workflow
+from servetune.plan.file import latest, one_line, plan_for_workflow
 from servetune.status.quiet import keep_to_log
 from servetune.engines.source import environment_with_source
 
@@ -31,8 +31,15 @@ if not (
 ):
     keep_to_log(lambda: workflow.local_exec)
 RESULTS = f"results/{PLAN.study}"
-SESSIONS = {session.id: session for session in PLAN.sessions}
-BEFORE_SESSIONS = len(SESSIONS) + 1
+MOST_SESSIONS = len(PLAN.sessions) + (
+    PLAN.tuning.tune.budget.launches if PLAN.tuning else 0
+)
+BEFORE_SESSIONS = MOST_SESSIONS + 1
+
+
+def plan():
+    """The plan as it is now: a tuning adds sessions to it, a round at a time."""
+    return latest(PLAN, PLAN_FILE)
 
 
 def all_cores(wildcards):

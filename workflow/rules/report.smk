@@ -20,7 +20,7 @@ rule collect_tables:
         unless_current(TABLES_WANTED, TABLES_WANTED.path),
         sessions=unless_current(
             TABLES_WANTED,
-            collect(RESULTS + "/sessions/{session}.json", session=SESSIONS),
+            all_sessions,
         ),
     output:
         f"{RESULTS}/load_points.parquet",

@@ -18,7 +18,7 @@ from servetune.capacity.sequential import OVERLOAD, Judgement
 from servetune.capacity.steadiness import Change, changes_of_pace, disagreement
 from servetune.study.capacity import Search
 
-Ended = Literal["found", "zero", "unbounded", "budget", "unsteady", "failed"]
+Ended = Literal["found", "beaten", "zero", "unbounded", "budget", "unsteady", "failed"]
 
 BEYOND = 2.0
 """The capacity is looked for up to so many times outside the declared range."""
@@ -86,14 +86,20 @@ class Capacity:
 
 
 def next_step(
-    search: Search, predicted: Mapping[str, float], history: Sequence[Probed]
+    search: Search,
+    predicted: Mapping[str, float],
+    history: Sequence[Probed],
+    beaten_below: float | None = None,
 ) -> NextProbe | dict[str, Capacity]:
     """Choose the next probe, for the tier that is least known, or give all results.
 
     Were the tiers searched one after another, the first could spend all probes. `predicted` is a
-    guess of each tier's capacity, for the first probe.
+    guess of each tier's capacity, for the first probe. A capacity whose interval is all below
+    `beaten_below` needs no closer look.
     """
-    answers = [_advance(search, tier, predicted[tier], history) for tier in search.slo]
+    answers = [
+        _advance(search, tier, predicted[tier], history, beaten_below) for tier in search.slo
+    ]
     wanted = [answer for answer in answers if not isinstance(answer, Capacity)]
     if wanted:
         return max(wanted, key=lambda answer: answer[0])[1]
@@ -115,7 +121,7 @@ def _checked(answer: Capacity, confidence: float, history: Sequence[Probed]) -> 
         began_s = [began_s for began_s, _ in timed]
         apart = disagreement(began_s, observations_of(answer.tier, sent), 1 - confidence)
         changes = (apart,) if apart else ()
-    if not changes or answer.ended not in ("found", "budget"):
+    if not changes or answer.ended not in ("found", "beaten", "budget"):
         return replace(answer, changes=changes, preemptions=preemptions)
     return Capacity(
         answer.tier,
@@ -142,7 +148,11 @@ def told(changes: Sequence[Change]) -> str:
 
 
 def _advance(
-    search: Search, tier: str, predicted: float, history: Sequence[Probed]
+    search: Search,
+    tier: str,
+    predicted: float,
+    history: Sequence[Probed],
+    beaten_below: float | None,
 ) -> tuple[float, NextProbe] | Capacity:
     """Return a tier's result, or the ratio of its interval's ends and the next probe."""
     if not history:
@@ -165,6 +175,9 @@ def _advance(
     if is_narrow and len(history) > 1:
         reason = f"between {at.lower:.3g} and {at.upper:.3g} after {_count(history)}"
         return Capacity(tier, "found", at.median, at.lower, at.upper, binding, reason)
+    if beaten_below is not None and at.upper < beaten_below and len(history) > 1:
+        reason = f"at most {at.upper:.3g} after {_count(history)}, below {beaten_below:.3g}"
+        return Capacity(tier, "beaten", at.median, at.lower, at.upper, binding, reason)
     top = max((each.load for each in observations), default=0.0)
     lower = min(at.at_least, top)
     if len(history) >= search.probes:

@@ -62,6 +62,24 @@ def session(id: str, plan: PlanFile = None) -> None:
 
 
 @app.command()
+def tune(
+    number: Annotated[
+        int | None, typer.Argument(help="The round to choose; by default the next.", min=1)
+    ] = None,
+    plan: PlanFile = None,
+) -> None:
+    """Choose the next round of a tuning: what to launch, by what was measured so far."""
+    from servetune.files import write_json
+    from servetune.tables.freshness import wanted_round
+    from servetune.tables.rounds import choose_round
+
+    the_plan = read_plan(plan, ROOT)
+    grown = choose_round(the_plan, number or wanted_round(the_plan, ROOT)[0], ROOT)
+    if plan is not None:
+        write_json(plan, grown)
+
+
+@app.command()
 def tables(plan: PlanFile = None) -> None:
     """Turn the plan's records into tables and metrics.json."""
     from servetune.tables.freshness import STAMP, tables_digest, write_stamp

@@ -47,6 +47,31 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
         check_arguments(variant.server, parser, f"{file}: variants.{name}.server.")
 
 
+def check_tuned(params: Params, study: Study, root: Path) -> None:
+    """Hold the space of a tuning against its engine's parser, and params.yaml against the space.
+
+    Raises:
+        UserError: a setting or a value that the engine refuses, or that params.yaml fixes.
+    """
+    tune, file = study.tune, f"studies/{params.study}.yaml"
+    if tune is None:
+        return
+    if params.variants != "all":
+        raise UserError(
+            f"params.yaml: variants: {file} tunes, and chooses its variants itself; write all"
+        )
+    parser = known_parser(engine_of(study, study.variants[tune.base]), root)
+    for name in tune.space:
+        if name in params.overrides:
+            raise UserError(
+                f"params.yaml: {name}: {file} tries values of it (tune.space); write null"
+            )
+        if name not in ("model", "speculative") and not name.startswith("environment."):
+            for value in tune.values_of(name):
+                if value is not None:
+                    check_arguments({name: value}, parser, f"{file}: tune.space.")
+
+
 def check_extent(params: Params, study: Study, names: list[str]) -> None:
     """Check that a study can be planned, and measured, in a time that somebody waits.
 

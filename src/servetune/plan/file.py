@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,24 @@ def read_plan(path: Path | None, root: Path) -> Plan:
 
 
 def keep_plan(plan: Plan, root: Path) -> Path:
-    """Write a plan under a name of its own content, so that no other run can change it."""
+    """Write a plan under a name of its own content, so that no other run can change it.
+
+    That of a tuning is written again with every round.
+    """
     path = root / ".servetune" / f"plan-{digest(plan.model_dump(mode='json'))}.json"
-    if not path.is_file():
+    if plan.tuning or not path.is_file():
         write_json(path, plan)
     return path
+
+
+@lru_cache(maxsize=1)
+def _read_at(path: Path, _changed_ns: int) -> Plan:
+    return read_plan(path, Path())
+
+
+def latest(plan: Plan, path: Path) -> Plan:
+    """Return a plan as its file has it now, to which a tuning adds a round at a time."""
+    return _read_at(path, path.stat().st_mtime_ns) if plan.tuning else plan
 
 
 OF_JOB = "SERVETUNE_PLAN"

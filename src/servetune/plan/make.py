@@ -13,6 +13,7 @@ from servetune.plan.checks import (
     check_extent,
     check_quality,
     check_server_arguments,
+    check_tuned,
     check_workloads,
     engine_of,
 )
@@ -21,6 +22,7 @@ from servetune.plan.order import measuring_order
 from servetune.plan.planned import Plan, PlannedDataset, PlannedModel
 from servetune.plan.project import check_project
 from servetune.plan.recorded import with_recorded_ids
+from servetune.plan.rounds import plan_rounds, plan_tuning
 from servetune.plan.sessions import Declared, plan_session
 from servetune.records.sessions import Ceilings
 from servetune.study.named_files import check_files
@@ -38,6 +40,11 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     chosen = validate(Params, params, Path("params.yaml"))
     study = read_study(chosen.study, root)
     check_files(study, Path("studies", f"{chosen.study}.yaml"), root)
+    check_tuned(chosen, study, root)
+    tuning = plan_tuning(study, chosen, root)
+    if tuning:
+        tried = {one.name: one.variant for one in tuning.candidates}
+        study = study.model_copy(update={"variants": {**study.variants, **tried}})
     names = _chosen_variants(chosen, study)
     served = [engine_of(study, study.variants[name]) for name in names]
     engines = {engine_id(engine, root): engine for engine in served}
@@ -54,14 +61,19 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     declared = Declared(chosen, study, models, datasets, root)
     repeats = chosen.repeats or study.repeats
     # A part of the variants keeps the order of them all, in which they may have been measured.
-    everything = measuring_order(list(study.variants), repeats, chosen.seed)
-    order = {at: i for i, at in enumerate(at for at in everything if at[0] in names)}
+    tuned = [one.name for one in tuning.candidates] if tuning else []
+    at_once = [name for name in names if name not in tuned]
+    everything = measuring_order(
+        [name for name in study.variants if name not in tuned], repeats, chosen.seed
+    )
+    order = {at: i for i, at in enumerate(at for at in everything if at[0] in at_once)}
     sessions = [
-        plan_session(declared, name, repeat, order[name, repeat])
+        plan_session(declared, name, repeat, order[name, repeat], is_scored=repeat == 1)
         for repeat in range(1, repeats + 1)
-        for name in names
+        for name in at_once
         if repeat <= (study.variants[name].repeats or repeat)
     ]
+    sessions += plan_rounds(declared, tuning.rounds, len(sessions)) if tuning else []
     sessions = with_recorded_ids(sessions, study.variants.keys() - set(names), root)
     used = {model for session in sessions for model in session.models}
     for model in reversed(models.values()):  # those that are made from others come first
@@ -85,6 +97,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         models={model.id: model for model in models.values() if model.id in used},
         datasets={dataset.id: dataset for dataset in datasets.values() if dataset.id in sent},
         sessions=sessions,
+        tuning=tuning,
     )
 
 

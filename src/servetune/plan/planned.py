@@ -15,7 +15,10 @@ from servetune.study.engines import Engine, ServerArguments
 from servetune.study.models import ModelSource
 from servetune.study.quality import LmEval, Quality
 from servetune.study.study import EQUIVALENCE, Params
+from servetune.study.tune import Tune
 from servetune.study.validity import Limits
+from servetune.tune.race import Round, Trial
+from servetune.tune.space import Candidate
 
 _PARALLEL = ("tensor", "pipeline", "data", "prefill_context")
 
@@ -72,12 +75,14 @@ class PlannedSearch(_Planned):
     """A search for the capacity. Its probes are measurements that are planned one by one.
 
     `load` is what their loads have in common, `identity` what decides each beside its own load.
+    It ends where the capacity is proven to be below `beaten_below`.
     """
 
     workload: Id
     load: PlannedTraffic
     identity: Identity
     settings: Search
+    beaten_below: float | None = None
 
 
 class PlannedQuality(_Planned):
@@ -91,7 +96,7 @@ class PlannedQuality(_Planned):
 class Session(_Planned):
     """One server launch and the measurements that it owes, in the order of measuring.
 
-    `order` is its place among the sessions of the plan, from 0.
+    `order` is its place among the sessions of the plan, from 0. `trial` is what it is to a tuning.
     """
 
     order: int
@@ -113,6 +118,7 @@ class Session(_Planned):
     measurements: list[Measurement]
     searches: list[PlannedSearch] = []
     quality: PlannedQuality | None = None
+    trial: Trial | None = None
 
     @property
     def gpus(self) -> int:
@@ -161,8 +167,31 @@ class Session(_Planned):
         return [*(m.load for m in self.measurements), *(search.load for search in self.searches)]
 
 
+class Tuning(Frozen):
+    """A tuning as far as it is: the rounds chosen, and the candidates in them, the base first.
+
+    `declared` identifies what is tuned. `place` is where: a workload, and the SLO or the load
+    point there. `size` counts all candidates.
+    """
+
+    declared: str
+    tune: Tune
+    place: tuple[Id, Id]
+    size: int
+    candidates: list[Candidate] = []
+    rounds: list[Round] = []
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no round is left to choose."""
+        return bool(self.rounds and self.rounds[-1].ended)
+
+
 class Plan(Frozen):
-    """All that a study asks for. `engines`, `models` and `datasets` are by their ids."""
+    """All that a study asks for. `engines`, `models` and `datasets` are by their ids.
+
+    A tuning adds sessions round by round.
+    """
 
     study: str
     question: str
@@ -181,6 +210,17 @@ class Plan(Frozen):
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
     sessions: list[Session]
+    tuning: Tuning | None = None
+
+    def session(self, id: str) -> Session:
+        """Return a session by its id."""
+        return {session.id: session for session in self.sessions}[id]
+
+    def trials_before(self, number: int) -> list[Session]:
+        """Return the sessions of a tuning's rounds before one, counted from 1."""
+        rounds = self.tuning.rounds[: number - 1] if self.tuning else []
+        trials = [session for session in self.sessions if session.trial]
+        return trials[: sum(len(each.trials) for each in rounds)]
 
     @property
     def measurements(self) -> list[Measurement]:

@@ -33,17 +33,26 @@ from servetune.study.workloads import Traffic, Workload
 
 @dataclass(frozen=True)
 class Declared:
-    """All that is declared, and the models and datasets that it names, by those names."""
+    """All that is declared, and the models and datasets that it names, by those names.
+
+    A search may end where its capacity cannot reach `beaten_below`; None: it never does so early.
+    """
 
     params: Params
     study: Study
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
     root: Path
+    beaten_below: float | None = None
 
 
-def plan_session(declared: Declared, name: str, repeat: int, order: int) -> Session:
-    """Plan one launch of a variant; `order` is its place among all sessions of the plan."""
+def plan_session(
+    declared: Declared, name: str, repeat: int, order: int, *, is_scored: bool
+) -> Session:
+    """Plan one launch of a variant; `order` is its place among all sessions of the plan.
+
+    One launch of a variant is scored: they answer alike, so that it tells the quality of all.
+    """
     params, study, models = declared.params, declared.study, declared.models
     variant = study.variants[name]
     server = {**study.server, **variant.server, **params.overrides}
@@ -84,8 +93,7 @@ def plan_session(declared: Declared, name: str, repeat: int, order: int) -> Sess
         update={
             "measurements": measurements,
             "searches": searches,
-            # Launches of one variant answer alike, so that the first one tells it for all.
-            "quality": _plan_quality(declared, name, serving) if repeat == 1 else None,
+            "quality": _plan_quality(declared, name, serving) if is_scored else None,
         }
     )
     return owing.model_copy(update={"id": f"{name}-r{repeat}-{digest(owing.owed)}"})
@@ -133,14 +141,17 @@ def _plan_loads(
             at = {"workload": key, "load_point": point.name, "load": load}
             measurements.append(Measurement(id=id, **at, limits_ms=limits_ms))
         if settings := workload.capacity:
-            content = digest({**identity.model_dump(), "search": settings.model_dump(mode="json")})
+            beaten = declared.beaten_below
+            content = {**identity.model_dump(), "search": settings.model_dump(mode="json")}
+            content |= {} if beaten is None else {"beaten_below": beaten}
             searches.append(
                 PlannedSearch(
-                    id=f"{name}-{key}-capacity-{launch}-{content}",
+                    id=f"{name}-{key}-capacity-{launch}-{digest(content)}",
                     workload=key,
                     load=traffic,
                     identity=identity,
                     settings=settings,
+                    beaten_below=beaten,
                 )
             )
     return measurements, searches

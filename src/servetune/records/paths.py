@@ -30,6 +30,11 @@ def recorded(study: str, root: Path) -> set[str]:
     return {file.stem for folder in files for file in folder.glob("*.json")}
 
 
+def round_path(study: str, number: int, root: Path) -> Path:
+    """Return where a round of a tuning stands."""
+    return root / "results" / study / "tuning" / f"round-{number}.json"
+
+
 def timeline_path(study: str, session: str, launch: int, root: Path) -> Path:
     """Return where the telemetry of a launch stands, reduced to what a chart shows."""
     return root / "results" / study / "timelines" / f"{session}-{launch}.json"

@@ -222,7 +222,8 @@ def next_measurement(
     if len(useless) >= MOST_USELESS:
         reason = f"{len(useless)} probes in a row are of no use: {useless[0].reason}"
         return failed_tiers(search, reason)
-    step = next_step(search.settings, predicted(search, records[0]), history(search, records))
+    seen = history(search, records)
+    step = next_step(search.settings, predicted(search, records[0]), seen, search.beaten_below)
     return step if isinstance(step, dict) else probe(search, len(records), step)
 
 

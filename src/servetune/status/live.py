@@ -6,6 +6,7 @@ pipe, `SERVETUNE_SCREEN`, and are printed above the table; elsewhere steps print
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,8 +24,11 @@ from servetune.status.words import render_live
 REDRAW_EVERY_S = 1.0
 
 
-def watch_run(plan: Plan, plan_file: Path, root: Path) -> ExitStack:
-    """Tell of this run, and in a terminal show what it does, until the stack is closed."""
+def watch_run(plan: Callable[[], Plan], plan_file: Path, root: Path) -> ExitStack:
+    """Tell of this run, and in a terminal show what it does, until the stack is closed.
+
+    `plan` returns the plan as it is then.
+    """
     stack = ExitStack()
     stack.enter_context(running("run", str(os.getpid()), root, plan=str(plan_file)))
     console = Console(stderr=True)
@@ -33,7 +37,7 @@ def watch_run(plan: Plan, plan_file: Path, root: Path) -> ExitStack:
     return stack
 
 
-def _show(plan: Plan, root: Path, console: Console, stack: ExitStack) -> None:
+def _show(plan: Callable[[], Plan], root: Path, console: Console, stack: ExitStack) -> None:
     live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
     read, write = os.pipe()
     os.environ[SCREEN] = f"/proc/{os.getpid()}/fd/{write}"
@@ -41,8 +45,9 @@ def _show(plan: Plan, root: Path, console: Console, stack: ExitStack) -> None:
 
     def draw() -> None:
         while not ended.is_set():
-            times = recorded_times(plan.study, plan.hardware, root)
-            live.update(render_live(state_of(plan, times, read_running(root), root)), refresh=True)
+            now = plan()
+            times = recorded_times(now.study, now.hardware, root)
+            live.update(render_live(state_of(now, times, read_running(root), root)), refresh=True)
             ended.wait(REDRAW_EVERY_S)
 
     def pass_on() -> None:

@@ -15,6 +15,7 @@ from servetune.errors import UserError, printable
 from servetune.files import read_model, write_text
 from servetune.plan.planned import Plan
 from servetune.records.excerpts import Excerpt
+from servetune.plan.rounds import follows_digest, read_rounds
 from servetune.records.measurements import read_search
 from servetune.records.paths import (
     published_files,
@@ -88,6 +89,26 @@ def wanted(stamp: str, digest: str) -> Wanted:
         # of the very first run, whose content Snakemake remembers and would take for unchanged.
         write_stamp(path, f"{digest} in place of {had}")
     return Wanted(str(path), is_current)
+
+
+def wanted_round(plan: Plan, root: Path) -> tuple[int, str]:
+    """Return the first round of a tuning to choose, and a file that holds what it follows from.
+
+    A round that is there follows from other records, or is of another declaration.
+    """
+    tuning = plan.tuning
+    if tuning is None:
+        return 1, ""
+    number, had = 1, "nothing"
+    for record in read_rounds(plan.study, tuning.declared, root):
+        had = record.follows
+        if had != follows_digest(plan.trials_before(number), root):
+            break
+        number, had = number + 1, "nothing"
+    follows = follows_digest(plan.trials_before(number), root)
+    path = Path(".servetune", "round.wanted")
+    write_stamp(root / path, f"{tuning.declared} {number} {follows} in place of {had}")
+    return number, str(path)
 
 
 def write_stamp(stamp: Path, digest: str, notes: Iterable[str] = ()) -> None:

@@ -256,7 +256,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     root = results.parents[1]
     # DVC wants every output of the stage, also of a study without a search or quality, and Git
     # keeps no empty folder.
-    for folder in ("searches", "quality", "timelines"):
+    for folder in ("searches", "quality", "timelines", "tuning"):
         (results / folder).mkdir(exist_ok=True)
         (results / folder / ".keep").touch()
     searches = read_searches(plan, root)

@@ -31,10 +31,13 @@ def judged(load: float, capacity: float, effect: float = 2.0) -> Judgement:
 
 
 def run(
-    declared: Search, capacities: Mapping[str, float], predicted: Mapping[str, float] = PREDICTED
+    declared: Search,
+    capacities: Mapping[str, float],
+    predicted: Mapping[str, float] = PREDICTED,
+    beaten_below: float | None = None,
 ) -> tuple[dict[str, Capacity], list[Probed]]:
     history: list[Probed] = []
-    while isinstance(step := next_step(declared, predicted, history), NextProbe):
+    while isinstance(step := next_step(declared, predicted, history, beaten_below), NextProbe):
         assert declared.lowest <= step.load <= declared.highest
         history.append(Probed(step.load, {t: judged(step.load, c) for t, c in capacities.items()}))
     return step, history
@@ -50,6 +53,17 @@ def test_the_tolerance_is_reached_and_the_capacity_inside(capacity: float) -> No
     assert found.capacity == pytest.approx(capacity, rel=0.1)
     assert found.binding in ("ttft_p99_ms", OVERLOAD)
     assert len(history) <= 10
+
+
+def test_a_search_that_cannot_reach_another_capacity_ends_with_what_it_knows() -> None:
+    whole = run(search(tolerance=0.05), {"chat": 14})[1]
+    result, history = run(search(tolerance=0.05), {"chat": 14}, beaten_below=28)
+    beaten = result["chat"]
+    assert beaten.ended == "beaten"
+    assert beaten.upper is not None
+    assert beaten.lower <= 14 <= beaten.upper < 28
+    assert 1 < len(history) < len(whole)
+    assert run(search(tolerance=0.05), {"chat": 14}, beaten_below=13)[1] == whole
 
 
 def test_a_narrower_tolerance_takes_more_probes() -> None:

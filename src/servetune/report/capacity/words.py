@@ -28,6 +28,7 @@ METHOD = (
 
 ENDED = {
     "found": "found",
+    "beaten": "below what another was proven to reach",
     "zero": "violated at the lowest load",
     "unbounded": "a lower bound",
     "budget": "probes used up",

@@ -1,0 +1,126 @@
+"""The rounds of a tuning as they are written down, and the launches that they ask for.
+
+A round follows from the declaration, and from what the rounds before it measured. Its file names
+both by digests: one of another declaration is not read, and one that no longer follows is chosen
+again.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from servetune.files import read_model, sha256
+from servetune.plan.identity import digest
+from servetune.plan.planned import Session, Tuning
+from servetune.plan.sessions import Declared, plan_session
+from servetune.records.base import SCHEMA_VERSION, Record, Version
+from servetune.records.paths import round_path, session_path
+from servetune.study.base import Id
+from servetune.study.study import Params, Study
+from servetune.study.workloads import Workload
+from servetune.tune.race import Level, Round
+from servetune.tune.space import candidates
+
+SCREEN_PROBES = 4
+"""A screen tells the good from the bad by so many probes; a search goes on until it is narrow."""
+
+
+class RoundRecord(Record):
+    """One round: `results/<study>/tuning/round-<number>.json`.
+
+    `declared` is a digest of the tuning, `follows` of the sessions before it.
+    """
+
+    schema_version: Version = SCHEMA_VERSION
+    study: Id
+    declared: str
+    follows: str
+    round: Round
+
+
+def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
+    """Plan a tuning as far as its rounds are chosen; None of a study without one.
+
+    Raises:
+        UserError: its candidates cannot be listed, or a round is damaged.
+    """
+    if (tune := study.tune) is None:
+        return None
+    found = candidates(tune, study)
+    settings = [study.server, study.environment, study.variants[tune.base].model_dump(mode="json")]
+    content = tune.model_dump(mode="json", exclude_defaults=True)
+    declared = digest([content, settings, params.seed])
+    rounds = [record.round for record in read_rounds(params.study, declared, root)]
+    tried = {trial.candidate for each in rounds for trial in each.trials}
+    return Tuning(
+        declared=declared,
+        tune=tune,
+        place=study.tuned_at,
+        size=len(found),
+        candidates=[one for one in found if one.name in tried or one.name == tune.base],
+        rounds=rounds,
+    )
+
+
+def follows_digest(sessions: Iterable[Session], root: Path) -> str:
+    """Identify what sessions measured: their records are written once, when they are complete."""
+    paths = (session_path(session.study, session.id, root) for session in sessions)
+    return digest([(path.stem, sha256(path) if path.is_file() else None) for path in paths])
+
+
+def read_rounds(study: str, declared: str, root: Path) -> list[RoundRecord]:
+    """Read the rounds of a declaration that were chosen so far, in order.
+
+    Raises:
+        UserError: one is damaged.
+    """
+    rounds: list[RoundRecord] = []
+    while (path := round_path(study, len(rounds) + 1, root)).is_file():
+        record = read_model(path, RoundRecord)
+        if record.declared != declared:
+            break
+        rounds.append(record)
+    return rounds
+
+
+def plan_rounds(declared: Declared, rounds: Iterable[Round], order: int) -> list[Session]:
+    """Plan a launch for each trial, in order; launches of a candidate are repeats, from 1 on.
+
+    A screen asks too little to be worth scoring its answers: the first launch after it is scored.
+    """
+    sessions: list[Session] = []
+    repeats: Counter[str] = Counter()
+    scored: set[str] = set()
+    for chosen, trial in [(each, trial) for each in rounds for trial in each.trials]:
+        name = trial.candidate
+        repeats[name] += 1
+        is_scored = trial.level != "screen" and name not in scored
+        scored |= {name} if is_scored else set()
+        served = declared.study.variants[name].model_copy(update={"workloads": None})
+        workloads = _workloads_at(declared.study, trial.level)
+        study = declared.study.model_copy(
+            update={"variants": {name: served}, "workloads": workloads}
+        )
+        asked = replace(declared, study=study, beaten_below=chosen.beaten_below)
+        at = order + len(sessions)
+        session = plan_session(asked, name, repeats[name], at, is_scored=is_scored)
+        sessions.append(session.model_copy(update={"trial": trial}))
+    return sessions
+
+
+def _workloads_at(study: Study, level: Level) -> Mapping[str, Workload]:
+    """Return what a launch is asked for: the load point that decides, or a search for one SLO.
+
+    A search with fewer probes is a workload of its own, so that no table mixes the two.
+    """
+    name, at = study.tuned_at
+    workload = study.workloads[name]
+    if (search := workload.capacity) is None:
+        points = [point for point in workload.load_points if point.name == at]
+        return {name: workload.model_copy(update={"load_points": points})}
+    settings: dict[str, Any] = {"slo": {at: search.slo[at]}}
+    if level == "screen":
+        name, settings = f"{name}-screen", {**settings, "probes": min(SCREEN_PROBES, search.probes)}
+    return {name: workload.model_copy(update={"capacity": search.model_copy(update=settings)})}

@@ -1,0 +1,81 @@
+"""The next round of a tuning: chosen by what its trials found, and written down."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from servetune.errors import UserError
+from servetune.files import write_json
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan, Tuning
+from servetune.plan.rounds import RoundRecord, follows_digest, plan_tuning
+from servetune.progress import say
+from servetune.records.paths import round_path, session_path
+from servetune.study.study import read_study
+from servetune.study.tune import Tune
+from servetune.tables.freshness import STAMP
+from servetune.tables.seen import seen
+from servetune.tune.race import Round, Seen, next_round
+from servetune.tune.space import candidates
+
+
+def choose_round(plan: Plan, number: int, root: Path) -> Plan:
+    """Choose a round and write it; those after it follow from another one, and are forgotten.
+
+    Returns:
+        The plan with the sessions of that round.
+
+    Raises:
+        UserError: the round before it is not measured yet, or the study was edited since.
+    """
+    tuning = tuning_of(plan)
+    study = read_study(plan.study, root)
+    now = plan_tuning(study, plan.params, root)
+    if now is None or now.declared != tuning.declared:
+        raise UserError(
+            f"studies/{plan.study}.yaml: edited while its tuning runs; run the same command again"
+        )
+    before = plan.trials_before(number)
+    for session in before:
+        if not session_path(plan.study, session.id, root).is_file():
+            raise UserError(
+                f"results/{plan.study}: {session.id} is not measured yet, so that round {number}"
+                " cannot be chosen; run: snakemake --cores 1 reports/summary.html"
+            )
+    found = seen(plan, before, root)
+    chosen = next_round(tuning.tune, candidates(tuning.tune, study), found, plan.params.seed)
+    record = RoundRecord(
+        study=plan.study,
+        declared=tuning.declared,
+        follows=follows_digest(before, root),
+        round=chosen,
+    )
+    write_json(round_path(plan.study, number, root), record)
+    # Tables that are there are of other rounds: Snakemake would take them for a reason to stop.
+    (root / "results" / plan.study / STAMP).unlink(missing_ok=True)
+    after = number + 1
+    while (later := round_path(plan.study, after, root)).is_file():
+        later.unlink()
+        after += 1
+    say(f"round {number}: {told(tuning.tune, chosen, found)}")
+    return make_plan(plan.params.model_dump(), root)
+
+
+def told(tune: Tune, chosen: Round, found: Sequence[Seen]) -> str:
+    """Say in a line what a round launches, what is best so far, and what is left of the budget."""
+    levels = [trial.level for trial in chosen.trials]
+    asked = ", ".join(f"{levels.count(level)} to {level}" for level in dict.fromkeys(levels))
+    best = (s for s in reversed(found) if s.trial.candidate == chosen.incumbent)
+    value = next((f" ({s.lower:.4g} to {s.upper:.4g})" for s in best if s.value is not None), "")
+    launches = tune.budget.launches - sum(s.server_s > 0 for s in found)
+    minutes = tune.budget.server_minutes - sum(s.server_s for s in found) / 60
+    return (
+        f"{asked or chosen.ended}; best so far {chosen.incumbent}{value};"
+        f" {launches} launches and {minutes:.0f} server minutes are left"
+    )
+
+
+def tuning_of(plan: Plan) -> Tuning:
+    """Return the tuning of a plan; raises a UserError if its study has none."""
+    if plan.tuning is None:
+        raise UserError(f"studies/{plan.study}.yaml: tunes nothing; declare tune")
+    return plan.tuning

@@ -1,0 +1,109 @@
+"""What the trials of a tuning found, by their records."""
+
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from servetune.capacity.search import Capacity
+from servetune.plan.planned import Plan, Session, Tuning
+from servetune.plan.times import seconds_between
+from servetune.records.measurements import MeasurementRecord, read_measurement, read_search
+from servetune.records.paths import quality_path, record_path, search_path, session_path
+from servetune.records.quality import QualityRecord, read_quality
+from servetune.records.sessions import SessionRecord, read_session
+from servetune.tables.quality import qualities
+from servetune.tune.race import Failure, Seen
+
+_NO_ROOM = re.compile(
+    r"out of memory|OutOfMemoryError|No available memory|KV cache is needed|stored in (?:the )?KV"
+    r" cache|Free memory on device|annot allocate memory|bad_alloc",
+    re.IGNORECASE,
+)
+"""What vLLM, PyTorch and the system say of weights, activations or a KV cache that do not fit."""
+
+_NOT_STARTED = "the server did not start"
+_TOO_SLOW = re.compile(rf"{_NOT_STARTED}: not ready after")
+
+
+def seen(plan: Plan, sessions: Iterable[Session], root: Path) -> list[Seen]:
+    """Return what the trials of some sessions found; one that has not ended found nothing yet.
+
+    Raises:
+        UserError: a record is damaged.
+    """
+    tuning = plan.tuning
+    assert tuning is not None
+    poor = _poor(plan, tuning, root)
+    found = []
+    for session in sessions:
+        path = session_path(plan.study, session.id, root)
+        if session.trial and path.is_file():
+            each = _seen(tuning, session, read_session(path), root)
+            if session.variant in poor and each.failure is None:
+                each = Seen(each.trial, each.server_s, failure="quality")
+            found.append(each)
+    return found
+
+
+def _seen(tuning: Tuning, session: Session, record: SessionRecord, root: Path) -> Seen:
+    assert session.trial is not None
+    server_s = served_s(record)
+    if session.searches:
+        search = read_search(search_path(session.study, session.searches[0].id, root))
+        capacity = search.tiers[tuning.place[1]]
+        if failure := _failure_of(capacity, record):
+            return Seen(session.trial, server_s, failure=failure)
+        upper = math.inf if capacity.upper is None else capacity.upper
+        return Seen(session.trial, server_s, capacity.capacity, capacity.lower, upper)
+    point = read_measurement(record_path(session.study, session.measurements[0].id, root))
+    value = getattr(point.metrics, tuning.tune.objective) if point.metrics else None
+    if point.status != "ok" or value is None:
+        return Seen(session.trial, server_s, failure=why_failed(point, record))
+    return Seen(session.trial, server_s, value, value, value)
+
+
+def served_s(record: SessionRecord) -> float:
+    """Return how long the servers of a session were there.
+
+    At least a second: one that was killed before its end was noted has been there too.
+    """
+    times = (seconds_between(each.started_at, each.stopped_at) for each in record.launches)
+    return max(1.0, sum(filter(None, times)))
+
+
+def _failure_of(capacity: Capacity, record: SessionRecord) -> Failure | None:
+    if capacity.ended == "zero":
+        return "SLO unreachable"
+    if capacity.ended == "failed":
+        return _by(capacity.reason, record)
+    return "invalid" if capacity.ended == "unsteady" else None
+
+
+def why_failed(point: MeasurementRecord, record: SessionRecord) -> Failure:
+    """Say by its kind why a load point has no number to go by."""
+    return "invalid" if point.status == "invalid" else _by(point.reason or "", record)
+
+
+def _by(reason: str, record: SessionRecord) -> Failure:
+    logs = (line for launch in record.launches for line in launch.log_tail)
+    if any(map(_NO_ROOM.search, (reason, *logs))):
+        return "does not fit"
+    is_refusal = reason.startswith(_NOT_STARTED) and not _TOO_SLOW.match(reason)
+    return "refused" if is_refusal else "invalid"
+
+
+def _poor(plan: Plan, tuning: Tuning, root: Path) -> set[str]:
+    """Name the candidates whose answers are proven to break a bound of quality."""
+    bounds = tuning.tune.quality
+    asked = plan.quality and plan.quality.model_copy(update=dict(bounds) if bounds else {})
+    records: dict[str, QualityRecord] = {}
+    for session in plan.sessions:
+        if session.quality and session.trial:
+            path = quality_path(plan.study, session.quality.id, root)
+            if path.is_file():
+                record = read_quality(path)
+                records[session.variant] = record.model_copy(update={"variant": session.variant})
+    judged = plan.model_copy(update={"quality": asked, "baseline": tuning.tune.base})
+    table = qualities(judged, records)
+    return set(table["variant"][table["verdict"] == "fails"])

@@ -1,0 +1,80 @@
+"""A tuning goes from its declaration to an answer, round by round, and survives whoever kills it."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.workflow.test_kills import processes, wait_for
+from tests.workspace import Workspace, make_workspace
+
+SPACE = {"max_num_seqs": [2, 8], "max_model_len": [1024, 1_000_000]}
+"""Half of it cannot start: no KV cache holds a context of a million tokens."""
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Workspace:
+    """A tuning that was killed while its second session ran, and then went on to its report."""
+    made = make_workspace(tmp_path_factory.mktemp("tuning") / "w", engine_cache)
+    study = made.study
+    study["server"] = {"max_num_seqs": 2, "max_model_len": 1024, "standin_step_ms": 10}
+    study["variants"] = {"plain": {"model": "standin"}}
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
+    study["tune"] = {
+        "base": "plain",
+        "space": SPACE,
+        "maximize": "output_throughput_tok_s",
+        "at": "c8",
+        "budget": {"server_minutes": 600, "launches": 16},
+        "confirm": {"best": 1, "repeats": 2},
+    }
+    made.write_study(study)
+    command = ("snakemake", "--cores", "1", "reports/summary.html")
+    with (made.root / "killed.log").open("w") as log:
+        started = subprocess.Popen(command, cwd=made.root, env=made.cold, stdout=log, stderr=log)
+    wait_for(lambda: made.launches() == 2)
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    wait_for(lambda: processes(made) == [])
+    made.first_output = made.measure()
+    return made
+
+
+def rounds(workspace: Workspace) -> list[dict[str, Any]]:
+    files = sorted((workspace.root / "results/standin/tuning").glob("round-?.json"))
+    return [json.loads(file.read_text())["round"] for file in files]
+
+
+def test_a_tuning_that_was_killed_goes_on_and_measures_nothing_twice(tuned: Workspace) -> None:
+    asked = [trial for each in rounds(tuned) for trial in each["trials"]]
+    sessions = tuned.sessions()
+    assert len(sessions) == len(asked)
+    # The one that was killed before its load ended was launched again, and none of the others.
+    assert sorted(len(session["launches"]) for session in sessions)[-2:] in ([1, 1], [1, 2])
+    measured = [id for session in sessions for id in session["measurements"]]
+    assert sorted(measured) == sorted(tuned.records())
+    assert "Nothing to be done" in tuned.dry_run()
+
+
+def test_it_ends_with_an_answer_though_half_of_its_space_cannot_start(tuned: Workspace) -> None:
+    last = rounds(tuned)[-1]
+    assert last["ended"] == "confirmed"
+    assert last["incumbent"] == "max_num_seqs-8"
+    records = tuned.records().values()
+    failed = {record["variant"] for record in records if record["status"] == "failed"}
+    assert failed
+    assert all("max_model_len-1000000" in variant for variant in failed)
+    assert "round 1: " in tuned.first_output
+
+
+def test_a_changed_space_is_tuned_again_and_finds_what_it_measured(tuned: Workspace) -> None:
+    study = tuned.study
+    study["tune"]["budget"]["launches"] = 17
+    tuned.write_study(study)
+    launches = tuned.launches()
+    tuned.measure()
+    assert rounds(tuned)[-1]["ended"] == "confirmed"
+    assert tuned.launches() == launches
