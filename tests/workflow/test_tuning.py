@@ -1,4 +1,4 @@
-"""A tuning goes from its declaration to an answer, round by round, and survives whoever kills it."""
+"""A tuning goes from its declaration to an answer in rounds, and survives whoever kills it."""
 
 import json
 import signal
