@@ -182,6 +182,11 @@ class Tuning(Frozen):
     rounds: list[Round] = []
 
     @property
+    def choosing(self) -> tuple[str, str]:
+        """The workloads of launches that choose what to confirm: they answer nothing."""
+        return f"{self.place[0]}-screen", f"{self.place[0]}-search"
+
+    @property
     def has_ended(self) -> bool:
         """Whether no round is left to choose."""
         return bool(self.rounds and self.rounds[-1].ended)

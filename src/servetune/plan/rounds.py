@@ -6,7 +6,7 @@ again.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,17 +110,19 @@ def plan_rounds(declared: Declared, rounds: Iterable[Round], order: int) -> list
     return sessions
 
 
-def _workloads_at(study: Study, level: Level) -> Mapping[str, Workload]:
+def _workloads_at(study: Study, level: Level) -> dict[str, Workload]:
     """Return what a launch is asked for: the load point that decides, or a search for one SLO.
 
-    A search with fewer probes is a workload of its own, so that no table mixes the two.
+    What comes before the confirmation is a workload of its own: the launches that chose a winner
+    say nothing of how good it is, so that no table and no verdict mixes the two.
     """
     name, at = study.tuned_at
     workload = study.workloads[name]
-    if (search := workload.capacity) is None:
-        points = [point for point in workload.load_points if point.name == at]
-        return {name: workload.model_copy(update={"load_points": points})}
-    settings: dict[str, Any] = {"slo": {at: search.slo[at]}}
-    if level == "screen":
-        name, settings = f"{name}-screen", {**settings, "probes": min(SCREEN_PROBES, search.probes)}
-    return {name: workload.model_copy(update={"capacity": search.model_copy(update=settings)})}
+    points = [point for point in workload.load_points if point.name == at]
+    changes: dict[str, Any] = {"load_points": points}
+    if search := workload.capacity:
+        probes = min(SCREEN_PROBES, search.probes) if level == "screen" else search.probes
+        settings = {"slo": {at: search.slo[at]}, "probes": probes}
+        changes = {"capacity": search.model_copy(update=settings)}
+    name = name if level == "confirm" else f"{name}-{level}"
+    return {name: workload.model_copy(update=changes)}

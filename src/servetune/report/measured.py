@@ -33,7 +33,9 @@ from servetune.tables.history import Measuring, read_history
 from servetune.tables.partial import partial_tables, sessions_so_far
 from servetune.tables.published import Published, read_published
 from servetune.tables.reviewed import no_changes, read_reviewed
+from servetune.tables.seen import seen
 from servetune.tables.timeline import COLUMNS
+from servetune.tune.race import Seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class Measured:
         published: what others measured, to stand beside it.
         searched: what searches for the capacity found.
         answers: a row a variant, as `servetune.tables.quality.qualities` makes it.
+        seen: what the trials of a tuning found.
         read_past: reads `history`, which not every rendering asks for.
         read_changes: reads how capacities and quality changed (`servetune.tables.reviewed`).
         lacks: what could not be made of it so far, a line each, as the renderings find out.
@@ -64,6 +67,7 @@ class Measured:
     published: Published | None = None
     searched: capacity.Searched | None = None
     answers: pd.DataFrame | None = None
+    seen: list[Seen] = field(default_factory=list)
     read_past: Callable[[], list[Measuring]] = list
     read_changes: Callable[[], pd.DataFrame] = no_changes
     lacks: list[str] = field(default_factory=list)
@@ -151,7 +155,12 @@ class Measured:
             for case in self.loaded
             if (bound := load_bound(case)) in BEFORE_ENGINE
         }
-        return decisions(self.plan, self.comparison, self.judgement, limits)
+        decided = decisions(self.plan, self.comparison, self.judgement, limits)
+        return [each for each in decided if each.row["workload"] not in self._choosing]
+
+    @property
+    def _choosing(self) -> tuple[str, ...]:
+        return self.plan.tuning.choosing if self.plan.tuning else ()
 
     @cached_property
     def speculating(self) -> pd.DataFrame:
@@ -183,6 +192,11 @@ class Measured:
     def found(self) -> list[capacity.Found]:
         """What each search found for each tier."""
         return capacity.found(self.plan, self.searched) if self.searched else []
+
+    @cached_property
+    def deciding(self) -> list[capacity.Found]:
+        """What is found of it that answers: all but what a tuning chose by."""
+        return [each for each in self.found if each.row["workload"] not in self._choosing]
 
     @cached_property
     def behind_front_end(self) -> dict[tuple[str, str], list[str]]:
@@ -251,6 +265,7 @@ def read_partial(plan: Plan, root: Path) -> Measured:
         published=read_published(plan.published, root) if plan.published else None,
         searched=capacity.Searched(tables.capacities, tables.probes),
         answers=tables.quality,
+        seen=seen(plan, plan.sessions, root),
         read_past=partial(read_history, plan.study, root),
         read_changes=partial(read_reviewed, plan.study, root),
     )
@@ -282,6 +297,7 @@ def read_measured(plan: Plan, root: Path) -> Measured:
         published=read_published(plan.published, root) if plan.published else None,
         searched=capacity.read_searched(results),
         answers=read_table(results / "quality.parquet"),
+        seen=seen(plan, plan.sessions, root),
         read_past=partial(read_history, plan.study, root),
         read_changes=partial(read_reviewed, plan.study, root),
     )

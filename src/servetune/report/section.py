@@ -18,7 +18,7 @@ from servetune.report.table import Table
 from servetune.tables.frames import records_of
 
 PARTS = {
-    "Answer": ("answer",),
+    "Answer": ("tuning", "answer"),
     "Evidence": (
         *("load_points", "capacity", "quality", "latency", "tradeoff", "batch", "turns"),
         *("effects", "findings"),

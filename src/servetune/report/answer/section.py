@@ -39,7 +39,7 @@ def section(measured: Measured) -> Section:
     """Make the section."""
     words = Answer(
         said=sentences(measured),
-        capacities=capacities(measured.found),
+        capacities=capacities(measured.deciding),
         grid=grid(measured),
         reasons=reasons(measured),
         state=state(measured.table),
@@ -47,7 +47,7 @@ def section(measured: Measured) -> Section:
         warnings=warnings(measured.plan, measured.answers),
         notes=notes(measured),
     )
-    charts = {"answer": gains(measured.decisions, measured.found, measured.variants)}
+    charts = {"answer": gains(measured.decisions, measured.deciding, measured.variants)}
     return Section("answer", "Answer", words, charts, lambda fit: _markdown(measured, words))
 
 

@@ -173,7 +173,9 @@ def grid(measured: Measured) -> Grid | None:
     if not columns:
         return None
     heads = [head for head, _ in columns]
-    return Grid(heads, {v: [of.get(v, Cell()) for _, of in columns] for v in measured.variants})
+    told = {variant for _, of in columns for variant in of}
+    shown = [v for v in measured.variants if v in told or not measured.plan.tuning]
+    return Grid(heads, {v: [of.get(v, Cell()) for _, of in columns] for v in shown})
 
 
 def decided(measured: Measured) -> list[Column]:
@@ -207,7 +209,7 @@ def _outcome(decision: Decision, variant: str, outcome: Outcome) -> Cell:
 
 
 def _capacities(measured: Measured) -> Iterator[Column]:
-    for place, here in grouped(measured.found, lambda each: each.place).items():
+    for place, here in grouped(measured.deciding, lambda each: each.place).items():
         found = grouped(here, lambda each: str(each.row["variant"]))
         head = f"Capacity, {place}, {here[0].unit} {ARROWS['higher']}"
         yield head, {variant: _capacity(repeats) for variant, repeats in found.items()}

@@ -22,9 +22,9 @@ def section(measured: Measured) -> Section:
     words = [
         {
             **rows[0],
-            "command": _command(rows[0]["server_command"]),
+            "command": command_of(rows[0]["server_command"]),
             "environment": _environment(measured, rows[0]),
-            "loads": [{**row, "command": _command(row["load_command"])} for row in rows],
+            "loads": [{**row, "command": command_of(row["load_command"])} for row in rows],
         }
         for rows in servers.values()
     ]
@@ -37,13 +37,14 @@ def section(measured: Measured) -> Section:
     )
 
 
-def _command(words: Any) -> str:
+def command_of(words: Any) -> str:
+    """Return a command that a table holds as JSON, for a shell; empty where there is none."""
     return shell(json.loads(words)) if isinstance(words, str) and words else ""
 
 
 def _environment(measured: Measured, row: Row) -> str:
     """Write the variables that were set for a server, unless its command sets them itself."""
-    if _command(row["server_command"]).startswith("env "):
+    if command_of(row["server_command"]).startswith("env "):
         return ""
     session = measured.sessions.get(row["session"])
     launches = session.launches if session else []

@@ -1,0 +1,1 @@
+"""A tuning: its answer, and the race that led to it."""

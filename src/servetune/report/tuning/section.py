@@ -1,0 +1,117 @@
+"""A tuning: the answer, the race of the candidates, and how to run the winner."""
+
+from dataclasses import dataclass
+
+import altair as alt
+
+from servetune.analysis.wording import listed
+from servetune.progress import counted
+from servetune.report.commands.section import command_of
+from servetune.report.gfm import details, fence, table_of, text
+from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
+from servetune.report.lacks import drawing
+from servetune.report.measured import Measured
+from servetune.report.section import Section
+from servetune.report.table import Table
+from servetune.report.tuning.words import (
+    LEVELS,
+    OPEN,
+    Standing,
+    effects,
+    failures,
+    objective,
+    race,
+    standings,
+    value_of,
+)
+from servetune.tune.answer import Answer, answer
+
+TITLE = "Tuning"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the template and the Markdown take; `command` serves the winner."""
+
+    said: str
+    how: str
+    race: Table
+    effects: Table | None
+    axis: str
+    winner: str | None
+    command: str
+
+
+def section(measured: Measured) -> Section | None:
+    """Make the section; None of a study that tunes nothing, or has not begun to."""
+    tuning = measured.plan.tuning
+    if tuning is None or not measured.seen:
+        return None
+    answered = answer(tuning.tune, tuning.candidates, measured.seen, tuning.rounds)
+    found = standings(tuning, measured.seen)
+    ended = tuning.rounds[-1].ended if tuning.rounds else None
+    how = [
+        f"{answered.tried:,} of {tuning.size:,} candidates were tried in"
+        f" {listed(counted({'launch': len(measured.seen), 'round': len(tuning.rounds)}))}.",
+        failures(found),
+        OPEN.get(ended, ""),
+    ]
+    words = Words(
+        said=answered.sentence,
+        how=" ".join(filter(None, how)),
+        race=race(tuning, found, answered),
+        effects=effects(answered),
+        axis=objective(tuning),
+        winner=answered.winner,
+        command=_command(measured, answered),
+    )
+    charts = {"tuning": _chart(measured.variants, found, words.axis)}
+    return Section("tuning", TITLE, words, charts, lambda fit: _markdown(measured, words, fit.rows))
+
+
+def _command(measured: Measured, answered: Answer) -> str:
+    """Return the command that served the winner last."""
+    rows = measured.table[measured.table["variant"] == answered.winner]
+    return command_of(rows["server_command"].iloc[-1]) if len(rows) else ""
+
+
+@drawing
+def _chart(variants: list[str], found: list[Standing], axis: str) -> Spec | None:
+    """Draw each launch of each candidate with its interval, the best candidate first."""
+    rows = [
+        {
+            "variant": of.name,
+            "value": each.value,
+            "low": each.lower,
+            "high": min(each.upper, each.value * 2),
+            "opacity": 0.9 if each is of.best_known else 0.45,
+            "shown": f"{LEVELS[each.trial.level]}: {value_of(each)}",
+        }
+        for of in found
+        for each in of.seen
+        if each.value is not None
+    ]
+    if not rows:
+        return None
+    lanes = list(dict.fromkeys(str(row["variant"]) for row in rows))
+    x = alt.X("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=axis, tickCount=5))
+    y = alt.Y("variant:N", sort=lanes, axis=alt.Axis(title=None, ticks=False, domain=False))
+    colour, shape = look(variants)
+    opacity = alt.Opacity("opacity:Q", scale=None)
+    base = alt.Chart(data()).encode(y, colour, opacity, tooltip=tooltip(axis, "shown"))
+    layers = (
+        base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=axis), alt.X2("high:Q")),
+        base.mark_point(filled=True, size=70).encode(x, shape),
+    )
+    facts = [f"{of.name} {value_of(of.best_known)}" for of in found if of.best_known.value]
+    description = f"{axis} of each launch, the best candidate first. {says(facts)}"
+    return spec(shown(layered(*layers)), description, 40 + 20 * len(lanes), rows=rows)
+
+
+def _markdown(measured: Measured, words: Words, most: int | None) -> str:
+    tables = [table_of(measured, words.race, most)]
+    if words.effects:
+        tables.append(table_of(measured, words.effects, most))
+    run = fence(f"servetune deploy {words.winner}\n{words.command}", "sh")
+    blocks = [f"**{text(words.said)}** {text(words.how)}", *([run] if words.winner else [])]
+    return "\n\n".join([*blocks, details("The race", "\n\n".join(tables))])

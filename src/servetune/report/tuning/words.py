@@ -1,0 +1,122 @@
+"""What a tuning found, in words and cells."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from servetune.analysis.wording import NONE, listed, number, plural, ratio, span, text_of
+from servetune.metrics import METRIC
+from servetune.plan.planned import Tuning
+from servetune.report.table import Cell, Name, Styled, Table
+from servetune.tune.answer import Answer, Effect
+from servetune.tune.race import Seen
+
+LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
+"""How far a candidate came, for readers; the last is the best known."""
+
+NOT_KNOWN = "not known"
+
+OPEN = {
+    None: "The race runs on.",
+    "budget": "The budget is spent: what is not measured is not known.",
+}
+"""What is said of a race that did not come to its end."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A candidate and all that its launches found, in their order."""
+
+    name: str
+    seen: list[Seen]
+
+    @property
+    def best_known(self) -> Seen:
+        """What is known of it by its best measured launch; of a failure where there is no other."""
+        levels = list(LEVELS)
+        valued = [each for each in self.seen if each.value is not None]
+        return max(valued or self.seen, key=lambda each: levels.index(each.trial.level))
+
+
+def standings(tuning: Tuning, seen: list[Seen]) -> list[Standing]:
+    """Return the candidates that were tried: those that came furthest first, then the best."""
+    by_name: dict[str, list[Seen]] = {}
+    for each in seen:
+        by_name.setdefault(each.trial.candidate, []).append(each)
+    sign = -1 if tuning.tune.is_higher_better else 1
+
+    def place(standing: Standing) -> tuple[bool, int, float]:
+        known = standing.best_known
+        further = -list(LEVELS).index(known.trial.level)
+        return known.value is None, further, sign * (known.value or 0.0)
+
+    return sorted((Standing(name, of) for name, of in by_name.items()), key=place)
+
+
+def objective(tuning: Tuning) -> str:
+    """Name what is best, and where: Output throughput, tok/s (chat c16)."""
+    metric = METRIC.get(tuning.tune.objective)
+    named = f"{metric.title}, {metric.unit}" if metric else "Capacity"
+    return f"{named} ({' '.join(tuning.place)})"
+
+
+def value_of(seen: Seen) -> str:
+    """Write a value with its interval, or why there is none."""
+    if seen.value is None:
+        return seen.failure or NOT_KNOWN
+    if seen.lower == seen.upper:
+        return number(seen.value)
+    if seen.upper == float("inf"):
+        return f"at least {number(seen.lower)}"
+    return f"{number(seen.value)} ({span([seen.lower, seen.upper], number)})"
+
+
+def failures(found: list[Standing]) -> str:
+    """Count the candidates that have no value, by the kind of what went wrong."""
+    kinds = Counter(of.best_known.failure or NOT_KNOWN for of in found if not _has_value(of))
+    if not kinds:
+        return ""
+    counts = listed(f"{kind}: {count}" for kind, count in kinds.most_common())
+    return f"{plural(kinds.total(), 'candidate')} without a value ({counts})."
+
+
+def _has_value(standing: Standing) -> bool:
+    return standing.best_known.value is not None
+
+
+def race(tuning: Tuning, found: list[Standing], answered: Answer) -> Table:
+    """Make the table of the race: a row a candidate, in the order of `standings`."""
+    left = {leaving.candidate: leaving for leaving in answered.left}
+    rows: list[list[Cell]] = []
+    for of in found:
+        known, leaving = of.best_known, left.get(of.name)
+        is_winner = of.name == answered.winner
+        reason = "the answer" if is_winner else leaving.reason if leaving else ""
+        minutes = sum(each.server_s for each in of.seen) / 60
+        rows.append(
+            [
+                Name(of.name),
+                Styled(value_of(known), "nowrap", is_bold=is_winner),
+                LEVELS[known.trial.level],
+                str(len(of.seen)),
+                number(minutes),
+                str(leaving.round) if leaving else NONE,
+                reason,
+            ]
+        )
+    texts = ("Candidate", "Best known as", "By")
+    heads = [*texts[:1], objective(tuning), texts[1], "Launches", "Server minutes", "Left in round"]
+    return Table("The race", [*heads, texts[2]], rows, texts=texts, css=("tall", ""))
+
+
+def effects(answered: Answer) -> Table | None:
+    """Make the table of effects: the objective at a value of a setting, over that at the base's."""
+    if not answered.effects:
+        return None
+    heads = ("Setting", "Value", "Ratio", "95 % interval")
+    rows = [[of.setting, text_of(of.value), *_ratio(of)] for of in answered.effects]
+    return Table("Effects of settings", heads, rows, texts=heads[:2])
+
+
+def _ratio(effect: Effect) -> list[str]:
+    of = effect.ratio
+    return [NOT_KNOWN, NONE] if of is None else [ratio(of.value), span([of.lower, of.upper])]
