@@ -24,10 +24,17 @@ def plan_command(as_json: AsJson = False) -> None:
     from servetune.plan.times import recorded_times
 
     plan = make_plan(read_params(ROOT), ROOT)
-    estimated = estimate(
-        plan, recorded_times(plan.study, plan.hardware, ROOT), recorded(plan.study, ROOT)
-    )
-    print(estimated.model_dump_json(indent=1) if as_json else "\n".join(lines(estimated)))
+    times = recorded_times(plan.study, plan.hardware, ROOT)
+    estimated = estimate(plan, times, recorded(plan.study, ROOT))
+    if as_json:
+        print(estimated.model_dump_json(indent=1))
+        return
+    told = list(lines(estimated))
+    if plan.tuning:
+        from servetune.tables.rounds import outlook
+
+        told += outlook(plan, times, ROOT)
+    print("\n".join(told))
 
 
 @app.command()

@@ -70,11 +70,17 @@ def tune(
 ) -> None:
     """Choose the next round of a tuning: what to launch, by what was measured so far."""
     from servetune.files import write_json
+    from servetune.plan.times import recorded_times
     from servetune.tables.freshness import wanted_round
-    from servetune.tables.rounds import choose_round
+    from servetune.tables.rounds import choose_round, outlook
 
     the_plan = read_plan(plan, ROOT)
-    grown = choose_round(the_plan, number or wanted_round(the_plan, ROOT)[0], ROOT)
+    number = number or wanted_round(the_plan, ROOT)[0]
+    if number == 1:
+        times = recorded_times(the_plan.study, the_plan.hardware, ROOT)
+        for line in outlook(the_plan, times, ROOT):
+            say(line)
+    grown = choose_round(the_plan, number, ROOT)
     if plan is not None:
         write_json(plan, grown)
 

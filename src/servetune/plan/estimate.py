@@ -79,7 +79,10 @@ class ToMeasure(Frozen):
 
 
 class Estimate(Frozen):
-    """A plan with its times, the sessions in the order of measuring."""
+    """A plan with its times, the sessions in the order of measuring.
+
+    It `has_more` where a tuning will add sessions.
+    """
 
     study: str
     hardware: str
@@ -87,6 +90,7 @@ class Estimate(Frozen):
     to_measure: ToMeasure
     sessions: list[SessionEstimate]
     warnings: list[str] = []
+    has_more: bool = False
 
 
 def estimate(plan: Plan, times: Times, measured: Collection[str]) -> Estimate:
@@ -115,6 +119,7 @@ def estimate(plan: Plan, times: Times, measured: Collection[str]) -> Estimate:
         ),
         sessions=sessions,
         warnings=_warnings(plan),
+        has_more=plan.tuning is not None and not plan.tuning.has_ended,
     )
 
 

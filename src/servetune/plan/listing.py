@@ -15,13 +15,14 @@ def lines(estimate: Estimate) -> Iterator[str]:
         for item in session.items:
             state = "measured" if item.is_measured else f"to measure, {about(item.seconds)}"
             yield f"    {item.name}: {state}"
-    yield _sum(estimate.to_measure)
+    yield _sum(estimate.to_measure, estimate.has_more)
     yield from estimate.warnings
 
 
-def _sum(left: ToMeasure) -> str:
+def _sum(left: ToMeasure, has_more: bool) -> str:
     if not left.launches:
-        return "Nothing to run: all of it is there."
+        all_there = "Nothing to run: all of it is there."
+        return "The next round is still to be chosen." if has_more else all_there
     counts = {
         "launch": left.launches,
         "load point": left.load_points,

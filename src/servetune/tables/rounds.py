@@ -1,21 +1,24 @@
 """The next round of a tuning: chosen by what its trials found, and written down."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from servetune.errors import UserError
 from servetune.files import write_json
+from servetune.plan.estimate import ASSUMED_LAUNCH_S
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan, Tuning
 from servetune.plan.rounds import RoundRecord, follows_digest, plan_tuning
-from servetune.progress import say
+from servetune.plan.times import Times, typical
+from servetune.progress import about, say
 from servetune.records.paths import round_path, session_path
 from servetune.study.study import read_study
 from servetune.study.tune import Tune
 from servetune.tables.freshness import STAMP
 from servetune.tables.seen import seen
 from servetune.tune.race import Round, Seen, next_round
-from servetune.tune.space import candidates
+from servetune.tune.space import candidates, forbidden
 
 
 def choose_round(plan: Plan, number: int, root: Path) -> Plan:
@@ -65,13 +68,46 @@ def told(tune: Tune, chosen: Round, found: Sequence[Seen]) -> str:
     levels = [trial.level for trial in chosen.trials]
     asked = ", ".join(f"{levels.count(level)} to {level}" for level in dict.fromkeys(levels))
     best = (s for s in reversed(found) if s.trial.candidate == chosen.incumbent)
-    value = next((f" ({s.lower:.4g} to {s.upper:.4g})" for s in best if s.value is not None), "")
-    launches = tune.budget.launches - sum(s.server_s > 0 for s in found)
-    minutes = tune.budget.server_minutes - sum(s.server_s for s in found) / 60
+    value = next((f" ({_interval(s)})" for s in best if s.value is not None), "")
+    launches, seconds = left(tune, found)
     return (
         f"{asked or chosen.ended}; best so far {chosen.incumbent}{value};"
-        f" {launches} launches and {minutes:.0f} server minutes are left"
+        f" {launches} launches and {seconds / 60:.0f} server minutes are left"
     )
+
+
+def _interval(of: Seen) -> str:
+    ends = f"{of.lower:.4g} to {of.upper:.4g}" if of.upper < math.inf else f"{of.lower:.4g} or more"
+    return f"{of.value:.4g}" if of.lower == of.upper else ends
+
+
+def left(tune: Tune, found: Sequence[Seen]) -> tuple[int, float]:
+    """Return what is left of a budget: launches, and seconds of servers."""
+    launches = tune.budget.launches - sum(each.server_s > 0 for each in found)
+    return launches, 60 * tune.budget.server_minutes - sum(each.server_s for each in found)
+
+
+def outlook(plan: Plan, times: Times, root: Path) -> list[str]:
+    """Say in lines how large a tuning's space is, what it may cost, and how far it is."""
+    tuning = tuning_of(plan)
+    tune, found = tuning.tune, seen(plan, plan.sessions, root)
+    rules = forbidden(tune, read_study(plan.study, root))
+    why = f"; {rules.total():,} more are forbidden" if rules else ""
+    counts = (f"  {count:,} by {condition}" for condition, count in rules.items())
+    launches, seconds = left(tune, found)
+    launch_s = typical(times.launches, tune.base) or ASSUMED_LAUNCH_S
+    takes_s = min(seconds, launches * launch_s)
+    price = plan.price_usd_per_hour
+    cost = "" if price is None else f", {price * seconds / 3600:,.2f} USD"
+    lines = [f"To tune: {tuning.size:,} candidates{why}", *counts]
+    if tuning.has_ended:
+        return [*lines, f"It has ended: {told(tune, tuning.rounds[-1], found)}"]
+    return [
+        *lines,
+        f"At most {launches} launches and {seconds / 60:,.0f} server minutes{cost} are left; a"
+        f" launch alone takes {about(launch_s)}, so that it runs for {about(takes_s)} or more",
+        *([f"Round {len(tuning.rounds)}: {told(tune, tuning.rounds[-1], found)}"] if found else []),
+    ]
 
 
 def tuning_of(plan: Plan) -> Tuning:

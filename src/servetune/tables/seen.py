@@ -8,7 +8,7 @@ from pathlib import Path
 from servetune.capacity.search import Capacity
 from servetune.plan.planned import Plan, Session, Tuning
 from servetune.plan.times import seconds_between
-from servetune.records.measurements import MeasurementRecord, read_measurement, read_search
+from servetune.records.measurements import read_measurement, read_search
 from servetune.records.paths import quality_path, record_path, search_path, session_path
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.sessions import SessionRecord, read_session
@@ -59,8 +59,10 @@ def _seen(tuning: Tuning, session: Session, record: SessionRecord, root: Path) -
         return Seen(session.trial, server_s, capacity.capacity, capacity.lower, upper)
     point = read_measurement(record_path(session.study, session.measurements[0].id, root))
     value = getattr(point.metrics, tuning.tune.objective) if point.metrics else None
-    if point.status != "ok" or value is None:
-        return Seen(session.trial, server_s, failure=why_failed(point, record))
+    if point.status == "failed":
+        return Seen(session.trial, server_s, failure=failure_by(point.reason or "", record))
+    if point.status == "invalid" or value is None:
+        return Seen(session.trial, server_s, failure="invalid")
     return Seen(session.trial, server_s, value, value, value)
 
 
@@ -77,16 +79,12 @@ def _failure_of(capacity: Capacity, record: SessionRecord) -> Failure | None:
     if capacity.ended == "zero":
         return "SLO unreachable"
     if capacity.ended == "failed":
-        return _by(capacity.reason, record)
+        return failure_by(capacity.reason, record)
     return "invalid" if capacity.ended == "unsteady" else None
 
 
-def why_failed(point: MeasurementRecord, record: SessionRecord) -> Failure:
-    """Say by its kind why a load point has no number to go by."""
-    return "invalid" if point.status == "invalid" else _by(point.reason or "", record)
-
-
-def _by(reason: str, record: SessionRecord) -> Failure:
+def failure_by(reason: str, record: SessionRecord) -> Failure:
+    """Say by its kind why a server could not be measured: by the reason, and its logs."""
     logs = (line for launch in record.launches for line in launch.log_tail)
     if any(map(_NO_ROOM.search, (reason, *logs))):
         return "does not fit"

@@ -1,0 +1,104 @@
+"""A tuning adds sessions to the plan, round by round, and takes none away."""
+
+from typing import Any
+
+import pytest
+
+from servetune.errors import UserError
+from servetune.files import write_json
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan
+from servetune.plan.rounds import RoundRecord, follows_digest
+from servetune.records.paths import round_path
+from servetune.tune.race import Level, Round, Trial
+from tests.project import Project
+
+STUDY = "quickstart-capacity"
+OTHER = "max_num_seqs-8"
+
+
+def tuned(project: Project, **settings: Any) -> Plan:
+    """Plan a study that tunes for the capacity within its strict SLO."""
+    study = project.study(STUDY)
+    study["tune"] = {
+        "base": "bf16",
+        "space": {"max_num_seqs": [4, 8], "kv_cache_dtype": ["fp8"]},
+        "maximize": "capacity",
+        "slo": "strict",
+        "budget": {"server_minutes": 60, "launches": 20},
+        "confirm": {"best": 1, "repeats": 2},
+        **settings,
+    }
+    study["variants"] = {"bf16": {"model": "tiny", "server": {"kv_cache_dtype": "fp8"}}}
+    project.write_study(study, STUDY)
+    return plan_of(project)
+
+
+def plan_of(project: Project, **params: Any) -> Plan:
+    return make_plan({**project.params, "study": STUDY, **params}, project.root)
+
+
+def choose(project: Project, level: Level, beaten_below: float | None = None) -> Plan:
+    """Write one more round, of the base and another candidate, as far as the plan is."""
+    plan = plan_of(project)
+    assert plan.tuning is not None
+    number = len(plan.tuning.rounds) + 1
+    record = RoundRecord(
+        study=STUDY,
+        declared=plan.tuning.declared,
+        follows=follows_digest(plan.trials_before(number), project.root),
+        round=Round(number, (Trial("bf16", level), Trial(OTHER, level)), "bf16", beaten_below),
+    )
+    write_json(round_path(STUDY, number, project.root), record)
+    return plan_of(project)
+
+
+def test_a_round_adds_a_launch_for_each_trial_and_changes_none_before(project: Project) -> None:
+    assert tuned(project).sessions == []
+    screened = choose(project, "screen")
+    assert [(s.variant, s.repeat) for s in screened.sessions] == [("bf16", 1), (OTHER, 1)]
+    searched = choose(project, "search")
+    assert searched.sessions[:2] == screened.sessions
+    assert [(s.variant, s.repeat) for s in searched.sessions[2:]] == [("bf16", 2), (OTHER, 2)]
+    assert searched.tuning is not None
+    assert [one.name for one in searched.tuning.candidates] == ["bf16", OTHER]
+
+
+def test_only_confirming_launches_measure_the_workload_itself(project: Project) -> None:
+    tuned(project)
+    levels: tuple[Level, ...] = ("screen", "search", "confirm")
+    for level in levels:
+        plan = choose(project, level)
+    searches = [session.searches[0] for session in plan.sessions if session.variant == OTHER]
+    assert [search.workload for search in searches] == ["chat-screen", "chat-search", "chat"]
+    screen, search, confirm = (each.settings for each in searches)
+    assert screen.probes < search.probes
+    assert search == confirm
+    assert set(confirm.slo) == {"strict"}
+
+
+def test_what_a_search_may_end_at_is_part_of_what_it_is(project: Project) -> None:
+    tuned(project)
+    free = choose(project, "screen").sessions[0].searches[0]
+    round_path(STUDY, 1, project.root).unlink()
+    bounded = choose(project, "screen", beaten_below=10.0).sessions[0].searches[0]
+    assert free.id != bounded.id
+    assert bounded.beaten_below == 10
+
+
+def test_rounds_of_another_declaration_are_not_of_this_tuning(project: Project) -> None:
+    tuned(project)
+    assert choose(project, "screen").sessions
+    assert tuned(project, budget={"server_minutes": 61, "launches": 20}).sessions == []
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [({"max_num_seqs": 8}, "tries values of it"), ({"variants": ["bf16"]}, "chooses its variants")],
+)
+def test_params_cannot_fix_what_is_tuned(
+    project: Project, params: dict[str, Any], told: str
+) -> None:
+    tuned(project)
+    with pytest.raises(UserError, match=told):
+        plan_of(project, **params)
