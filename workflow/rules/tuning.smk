@@ -49,4 +49,4 @@ checkpoint choose_round:
     message:
         "Round {wildcards.round}"
     shell:
-        "servetune --log {log} tune {wildcards.round} --plan {PLAN_FILE}"
+        "servetune --log {log} tune --plan {PLAN_FILE}"

@@ -62,25 +62,12 @@ def session(id: str, plan: PlanFile = None) -> None:
 
 
 @app.command()
-def tune(
-    number: Annotated[
-        int | None, typer.Argument(help="The round to choose; by default the next.", min=1)
-    ] = None,
-    plan: PlanFile = None,
-) -> None:
+def tune(plan: PlanFile = None) -> None:
     """Choose the next round of a tuning: what to launch, by what was measured so far."""
     from servetune.files import write_json
-    from servetune.plan.times import recorded_times
-    from servetune.tables.freshness import wanted_round
-    from servetune.tables.rounds import choose_round, outlook
+    from servetune.tables.rounds import choose_round
 
-    the_plan = read_plan(plan, ROOT)
-    number = number or wanted_round(the_plan, ROOT)[0]
-    if number == 1:
-        times = recorded_times(the_plan.study, the_plan.hardware, ROOT)
-        for line in outlook(the_plan, times, ROOT):
-            say(line)
-    grown = choose_round(the_plan, number, ROOT)
+    grown = choose_round(read_plan(plan, ROOT), ROOT)
     if plan is not None:
         write_json(plan, grown)
 

@@ -43,7 +43,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     check_tuned(chosen, study, root)
     tuning = plan_tuning(study, chosen, root)
     if tuning:
-        tried = {one.name: one.variant for one in tuning.candidates}
+        tried = {one.name: one.variant for one in tuning.tried}
         study = study.model_copy(update={"variants": {**study.variants, **tried}})
     names = _chosen_variants(chosen, study)
     served = [engine_of(study, study.variants[name]) for name in names]
@@ -61,7 +61,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     declared = Declared(chosen, study, models, datasets, root)
     repeats = chosen.repeats or study.repeats
     # A part of the variants keeps the order of them all, in which they may have been measured.
-    tuned = [one.name for one in tuning.candidates] if tuning else []
+    tuned = [one.name for one in tuning.tried] if tuning else []
     at_once = [name for name in names if name not in tuned]
     everything = measuring_order(
         [name for name in study.variants if name not in tuned], repeats, chosen.seed

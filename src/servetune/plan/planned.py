@@ -168,18 +168,23 @@ class Session(_Planned):
 
 
 class Tuning(Frozen):
-    """A tuning as far as it is: the rounds chosen, and the candidates in them, the base first.
+    """A tuning as far as it is: all candidates, the base first, and the rounds chosen.
 
     `declared` identifies what is tuned. `place` is where: a workload, and the SLO or the load
-    point there. `size` counts all candidates.
+    point there.
     """
 
     declared: str
     tune: Tune
     place: tuple[Id, Id]
-    size: int
-    candidates: list[Candidate] = []
-    rounds: list[Round] = []
+    candidates: list[Candidate]
+    rounds: list[Round]
+
+    @property
+    def tried(self) -> list[Candidate]:
+        """The base, and the candidates that a round launches."""
+        names = {trial.candidate for each in self.rounds for trial in each.trials}
+        return [one for one in self.candidates if one.name in names or one is self.candidates[0]]
 
     @property
     def choosing(self) -> tuple[str, str]:

@@ -48,19 +48,15 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
     """
     if (tune := study.tune) is None:
         return None
-    found = candidates(tune, study)
     settings = [study.server, study.environment, study.variants[tune.base].model_dump(mode="json")]
     content = tune.model_dump(mode="json", exclude_defaults=True)
     declared = digest([content, settings, params.seed])
-    rounds = [record.round for record in read_rounds(params.study, declared, root)]
-    tried = {trial.candidate for each in rounds for trial in each.trials}
     return Tuning(
         declared=declared,
         tune=tune,
         place=study.tuned_at,
-        size=len(found),
-        candidates=[one for one in found if one.name in tried or one.name == tune.base],
-        rounds=rounds,
+        candidates=candidates(tune, study),
+        rounds=[record.round for record in read_rounds(params.study, declared, root)],
     )
 
 

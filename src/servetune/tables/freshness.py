@@ -91,23 +91,27 @@ def wanted(stamp: str, digest: str) -> Wanted:
     return Wanted(str(path), is_current)
 
 
-def wanted_round(plan: Plan, root: Path) -> tuple[int, str]:
-    """Return the first round of a tuning to choose, and a file that holds what it follows from.
+def round_due(plan: Plan, root: Path) -> tuple[int, str, str]:
+    """Return the number of the first round of a tuning to choose, and what it follows from.
 
-    A round that is there follows from other records, or is of another declaration.
+    A round that is there follows from other records: the last value is what from, else empty.
     """
-    tuning = plan.tuning
-    if tuning is None:
-        return 1, ""
-    number, had = 1, "nothing"
-    for record in read_rounds(plan.study, tuning.declared, root):
-        had = record.follows
-        if had != follows_digest(plan.trials_before(number), root):
-            break
-        number, had = number + 1, "nothing"
-    follows = follows_digest(plan.trials_before(number), root)
+    number = 1
+    for record in read_rounds(plan.study, plan.tuning.declared, root) if plan.tuning else []:
+        follows = follows_digest(plan.trials_before(number), root)
+        if record.follows != follows:
+            return number, follows, record.follows
+        number += 1
+    return number, follows_digest(plan.trials_before(number), root), ""
+
+
+def wanted_round(plan: Plan, root: Path) -> tuple[int, str]:
+    """Return the round of a tuning to choose, and a file of what it follows from, as `wanted`."""
+    number, follows, had = round_due(plan, root)
     path = Path(".servetune", "round.wanted")
-    write_stamp(root / path, f"{tuning.declared} {number} {follows} in place of {had}")
+    if plan.tuning:
+        named = f"{plan.tuning.declared} {number} {follows} in place of {had or 'nothing'}"
+        write_stamp(root / path, named)
     return number, str(path)
 
 

@@ -9,20 +9,22 @@ from servetune.files import write_json
 from servetune.plan.estimate import ASSUMED_LAUNCH_S
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan, Tuning
-from servetune.plan.rounds import RoundRecord, follows_digest, plan_tuning
-from servetune.plan.times import Times, typical
+from servetune.plan.rounds import RoundRecord, plan_tuning
+from servetune.plan.times import Times, recorded_times, typical
 from servetune.progress import about, say
 from servetune.records.paths import round_path, session_path
 from servetune.study.study import read_study
 from servetune.study.tune import Tune
-from servetune.tables.freshness import STAMP
+from servetune.tables.freshness import STAMP, round_due
 from servetune.tables.seen import seen
 from servetune.tune.race import Round, Seen, next_round
-from servetune.tune.space import candidates, forbidden
+from servetune.tune.space import forbidden
 
 
-def choose_round(plan: Plan, number: int, root: Path) -> Plan:
-    """Choose a round and write it; those after it follow from another one, and are forgotten.
+def choose_round(plan: Plan, root: Path) -> Plan:
+    """Choose the next round and write it, or say that the tuning has ended.
+
+    Rounds after it follow from another one, and are forgotten.
 
     Returns:
         The plan with the sessions of that round.
@@ -31,12 +33,18 @@ def choose_round(plan: Plan, number: int, root: Path) -> Plan:
         UserError: the round before it is not measured yet, or the study was edited since.
     """
     tuning = tuning_of(plan)
-    study = read_study(plan.study, root)
-    now = plan_tuning(study, plan.params, root)
+    now = plan_tuning(read_study(plan.study, root), plan.params, root)
     if now is None or now.declared != tuning.declared:
         raise UserError(
             f"studies/{plan.study}.yaml: edited while its tuning runs; run the same command again"
         )
+    number, follows, _ = round_due(plan, root)
+    is_over = tuning.has_ended and number > len(tuning.rounds)
+    if number == 1 or is_over:
+        for line in outlook(plan, recorded_times(plan.study, plan.hardware, root), root):
+            say(line)
+    if is_over:
+        return plan
     before = plan.trials_before(number)
     for session in before:
         if not session_path(plan.study, session.id, root).is_file():
@@ -45,11 +53,11 @@ def choose_round(plan: Plan, number: int, root: Path) -> Plan:
                 " cannot be chosen; run: snakemake --cores 1 reports/summary.html"
             )
     found = seen(plan, before, root)
-    chosen = next_round(tuning.tune, candidates(tuning.tune, study), found, plan.params.seed)
+    chosen = next_round(tuning.tune, tuning.candidates, found, plan.params.seed)
     record = RoundRecord(
         study=plan.study,
         declared=tuning.declared,
-        follows=follows_digest(before, root),
+        follows=follows,
         round=chosen,
     )
     write_json(round_path(plan.study, number, root), record)
@@ -99,7 +107,7 @@ def outlook(plan: Plan, times: Times, root: Path) -> list[str]:
     takes_s = min(seconds, launches * launch_s)
     price = plan.price_usd_per_hour
     cost = "" if price is None else f", {price * seconds / 3600:,.2f} USD"
-    lines = [f"To tune: {tuning.size:,} candidates{why}", *counts]
+    lines = [f"To tune: {len(tuning.candidates):,} candidates{why}", *counts]
     if tuning.has_ended:
         return [*lines, f"It has ended: {told(tune, tuning.rounds[-1], found)}"]
     return [

@@ -61,7 +61,7 @@ def test_a_round_adds_a_launch_for_each_trial_and_changes_none_before(project: P
     assert searched.sessions[:2] == screened.sessions
     assert [(s.variant, s.repeat) for s in searched.sessions[2:]] == [("bf16", 2), (OTHER, 2)]
     assert searched.tuning is not None
-    assert [one.name for one in searched.tuning.candidates] == ["bf16", OTHER]
+    assert [one.name for one in searched.tuning.tried] == ["bf16", OTHER]
 
 
 def test_only_confirming_launches_measure_the_workload_itself(project: Project) -> None:

@@ -51,7 +51,7 @@ def section(measured: Measured) -> Section | None:
     found = standings(tuning, measured.seen)
     ended = tuning.rounds[-1].ended if tuning.rounds else None
     how = [
-        f"{answered.tried:,} of {tuning.size:,} candidates were tried in"
+        f"{len(found):,} of {len(tuning.candidates):,} candidates were tried in"
         f" {listed(counted({'launch': len(measured.seen), 'round': len(tuning.rounds)}))}.",
         failures(found),
         OPEN.get(ended, ""),
