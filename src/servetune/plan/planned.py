@@ -17,8 +17,8 @@ from servetune.study.quality import LmEval, Quality
 from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.tune import Tune
 from servetune.study.validity import Limits
-from servetune.tune.race import Round, Trial
 from servetune.tune.space import Candidate
+from servetune.tune.trials import Round, Trial
 
 _PARALLEL = ("tensor", "pipeline", "data", "prefill_context")
 

@@ -20,8 +20,8 @@ from servetune.records.paths import round_path, session_path
 from servetune.study.base import Id
 from servetune.study.study import Params, Study
 from servetune.study.workloads import Workload
-from servetune.tune.race import Level, Round
 from servetune.tune.space import candidates
+from servetune.tune.trials import Level, Round
 
 SCREEN_PROBES = 4
 """A screen tells the good from the bad by so many probes; a search goes on until it is narrow."""

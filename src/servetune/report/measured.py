@@ -35,7 +35,7 @@ from servetune.tables.published import Published, read_published
 from servetune.tables.reviewed import no_changes, read_reviewed
 from servetune.tables.seen import seen
 from servetune.tables.timeline import COLUMNS
-from servetune.tune.race import Seen
+from servetune.tune.trials import Seen
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,9 @@ from servetune.study.study import read_study
 from servetune.study.tune import Tune
 from servetune.tables.freshness import STAMP, round_due
 from servetune.tables.seen import seen
-from servetune.tune.race import Round, Seen, next_round
+from servetune.tune.race import next_round
 from servetune.tune.space import forbidden
+from servetune.tune.trials import Round, Seen
 
 
 def choose_round(plan: Plan, root: Path) -> Plan:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import NormalDist
 
 from servetune.capacity.search import Capacity
 from servetune.plan.planned import Plan, Session, Tuning
@@ -13,7 +14,7 @@ from servetune.records.paths import quality_path, record_path, search_path, sess
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.sessions import SessionRecord, read_session
 from servetune.tables.quality import qualities
-from servetune.tune.race import Failure, Seen
+from servetune.tune.trials import Failure, Seen
 
 _NO_ROOM = re.compile(
     r"out of memory|OutOfMemoryError|No available memory|KV cache is needed|stored in (?:the )?KV"
@@ -55,8 +56,8 @@ def _seen(tuning: Tuning, session: Session, record: SessionRecord, root: Path) -
         capacity = search.tiers[tuning.place[1]]
         if failure := _failure_of(capacity, record):
             return Seen(session.trial, server_s, failure=failure)
-        upper = math.inf if capacity.upper is None else capacity.upper
-        return Seen(session.trial, server_s, capacity.capacity, capacity.lower, upper)
+        ends = _at_95(capacity, search.confidence)
+        return Seen(session.trial, server_s, capacity.capacity, *ends)
     point = read_measurement(record_path(session.study, session.measurements[0].id, root))
     value = getattr(point.metrics, tuning.tune.objective) if point.metrics else None
     if point.status == "failed":
@@ -64,6 +65,18 @@ def _seen(tuning: Tuning, session: Session, record: SessionRecord, root: Path) -
     if point.status == "invalid" or value is None:
         return Seen(session.trial, server_s, failure="invalid")
     return Seen(session.trial, server_s, value, value, value)
+
+
+def _at_95(capacity: Capacity, confidence: float) -> tuple[float, float]:
+    """Return the ends of an interval at 95 %, as if it were normal on logarithms."""
+    value, wider = capacity.capacity, _quantile(0.95) / _quantile(confidence)
+    assert value
+    upper = math.inf if capacity.upper is None else value * (capacity.upper / value) ** wider
+    return value * (capacity.lower / value) ** wider, upper
+
+
+def _quantile(confidence: float) -> float:
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 def served_s(record: SessionRecord) -> float:

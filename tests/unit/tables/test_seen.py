@@ -3,7 +3,7 @@
 import pytest
 
 from servetune.tables.seen import failure_by
-from servetune.tune.race import Failure
+from servetune.tune.trials import Failure
 from tests.sessions_data import session
 
 STARTED = "the server did not start"

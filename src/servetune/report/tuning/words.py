@@ -3,12 +3,13 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from servetune.analysis.wording import NONE, listed, number, plural, ratio, span, text_of
+from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
 from servetune.metrics import METRIC
 from servetune.plan.planned import Tuning
 from servetune.report.table import Cell, Name, Styled, Table
-from servetune.tune.answer import Answer, Effect
-from servetune.tune.race import Seen
+from servetune.tune.answer import Answer
+from servetune.tune.effects import Effect
+from servetune.tune.trials import Seen
 
 LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
 """How far a candidate came, for readers; the last is the best known."""
@@ -112,11 +113,20 @@ def effects(answered: Answer) -> Table | None:
     """Make the table of effects: the objective at a value of a setting, over that at the base's."""
     if not answered.effects:
         return None
-    heads = ("Setting", "Value", "Ratio", "95 % interval")
-    rows = [[of.setting, text_of(of.value), *_ratio(of)] for of in answered.effects]
+    heads = ("Setting", "Value", "Candidates", "Ratio", "95 % interval")
+    rows = [
+        [
+            of.setting,
+            "default" if of.value is None else str(of.value),
+            str(of.candidates),
+            *_ratio(of),
+        ]
+        for of in answered.effects
+    ]
     return Table("Effects of settings", heads, rows, texts=heads[:2])
 
 
 def _ratio(effect: Effect) -> list[str]:
-    of = effect.ratio
-    return [NOT_KNOWN, NONE] if of is None else [ratio(of.value), span([of.lower, of.upper])]
+    if effect.ratio is None or effect.lower is None or effect.upper is None:
+        return [NOT_KNOWN, NONE]
+    return [ratio(effect.ratio), span([effect.lower, effect.upper])]

@@ -1,0 +1,53 @@
+"""The report of a tuning: its race, its failures by kind, and how its winner is run."""
+
+from typing import Any
+
+import pytest
+
+from servetune.plan.planned import Tuning
+from servetune.report.tuning.words import effects, failures, race, standings
+from servetune.tune.answer import Answer, answer
+from servetune.tune.effects import Effect
+from servetune.tune.space import candidates
+from servetune.tune.trials import Seen
+from tests.unit.tune.tunings import capacity_of, run, study_with
+
+
+def half_fits(values: Any) -> float | None:
+    """The tuned server, of which large batches do not fit into memory."""
+    is_large = (values["max_num_batched_tokens"] or 0) > 1024
+    return None if is_large else capacity_of(values)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> tuple[Tuning, list[Seen], Answer]:
+    study = study_with()
+    assert study.tune is not None
+    rounds, seen = run(study, half_fits)
+    of = candidates(study.tune, study)
+    tuning = Tuning(
+        declared="", tune=study.tune, place=study.tuned_at, candidates=of, rounds=rounds
+    )
+    return tuning, seen, answer(study.tune, of, seen, rounds)
+
+
+def test_those_that_were_confirmed_lead_and_those_without_a_value_come_last(
+    tuned: tuple[Tuning, list[Seen], Answer],
+) -> None:
+    tuning, seen, answered = tuned
+    table = race(tuning, standings(tuning, seen), answered)
+    levels = [row[2] for row in table.rows]
+    assert levels[0] == "confirmed"
+    assert len(table.rows) == len({each.trial.candidate for each in seen})
+    values = [getattr(row[1], "text", row[1]) for row in table.rows]
+    failed = values.index("does not fit")
+    assert set(values[failed:]) == {"does not fit"}
+    assert failures(standings(tuning, seen)).endswith(f"(does not fit: {len(values) - failed}).")
+
+
+def test_an_effect_that_is_not_known_says_so() -> None:
+    told = (Effect("max_num_seqs", 8, 5, 1.2, 1.1, 1.31), Effect("kv_cache_dtype", None, 0))
+    table = effects(Answer("", None, None, 5, (), told))
+    assert table is not None
+    assert table.rows[0][:4] == ["max_num_seqs", "8", "5", "1.20\N{MULTIPLICATION SIGN}"]
+    assert table.rows[1][:4] == ["kv_cache_dtype", "default", "0", "not known"]
