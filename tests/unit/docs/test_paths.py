@@ -22,7 +22,7 @@ def test_the_page_of_the_dag_names_every_rule() -> None:
     rules = {
         name
         for file in (ROOT / "workflow/rules").glob("*.smk")
-        for name in re.findall(r"^rule (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in re.findall(r"^(?:rule|checkpoint) (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE)
     }
     page = (ROOT / "docs/dag.md").read_text(encoding="utf-8")
     assert rules == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
