@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from servetune.analysis.wording import listed
+from servetune.analysis.wording import listed, number
 from servetune.progress import counted
 from servetune.report.commands.section import command_of
 from servetune.report.gfm import details, fence, table_of, text
@@ -15,7 +15,6 @@ from servetune.report.section import Section
 from servetune.report.table import Table
 from servetune.report.tuning.words import (
     LEVELS,
-    OPEN,
     Standing,
     effects,
     failures,
@@ -49,13 +48,9 @@ def section(measured: Measured) -> Section | None:
         return None
     answered = answer(tuning.tune, tuning.candidates, measured.seen, tuning.rounds)
     found = standings(tuning, measured.seen)
-    ended = tuning.rounds[-1].ended if tuning.rounds else None
-    how = [
-        f"{len(found):,} of {len(tuning.candidates):,} candidates were tried in"
-        f" {listed(counted({'launch': len(measured.seen), 'round': len(tuning.rounds)}))}.",
-        failures(found),
-        OPEN.get(ended, ""),
-    ]
+    minutes = sum(each.server_s for each in measured.seen) / 60
+    counts = counted({"launch": len(measured.seen), "round": len(tuning.rounds)})
+    how = [f"{listed(counts)}, {number(minutes)} server minutes.", failures(found)]
     words = Words(
         said=answered.sentence,
         how=" ".join(filter(None, how)),

@@ -16,12 +16,6 @@ LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
 
 NOT_KNOWN = "not known"
 
-OPEN = {
-    None: "The race runs on.",
-    "budget": "The budget is spent: what is not measured is not known.",
-}
-"""What is said of a race that did not come to its end."""
-
 
 @dataclass(frozen=True)
 class Standing:
