@@ -17,7 +17,7 @@ from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
 from servetune.plan.identity import digest, digest_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
-from servetune.plan.sessions import loads_of, serving_of
+from servetune.plan.sessions import loads_of, search_digest, serving_of
 from servetune.records.measurements import (
     MeasurementRecord,
     SearchRecord,
@@ -118,9 +118,7 @@ def _check_ids(session: Session, manifest: Manifest) -> None:
     )
     searched = (
         search.identity == loads_of(serving, search.load, None)
-        and digest(
-            {**search.identity.model_dump(), "search": search.settings.model_dump(mode="json")}
-        )
+        and search_digest(search.identity, search.settings, search.beaten_below)
         == digest_of(search.id)
         for search in session.searches
     )

@@ -18,9 +18,12 @@ from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.tune import Tune
 from servetune.study.validity import Limits
 from servetune.tune.space import Candidate
-from servetune.tune.trials import Round, Trial
+from servetune.tune.trials import Level, Round, Trial
 
 _PARALLEL = ("tensor", "pipeline", "data", "prefill_context")
+
+CHOOSING: tuple[Level, ...] = ("screen", "search")
+"""The levels of a tuning whose launches choose; each names workloads of its own."""
 
 LM_EVAL = "lm-eval"
 """The environment that holds lm-evaluation-harness."""
@@ -187,11 +190,6 @@ class Tuning(Frozen):
         return [one for one in self.candidates if one.name in names or one is self.candidates[0]]
 
     @property
-    def choosing(self) -> tuple[str, str]:
-        """The workloads of launches that choose what to confirm: they answer nothing."""
-        return f"{self.place[0]}-screen", f"{self.place[0]}-search"
-
-    @property
     def has_ended(self) -> bool:
         """Whether no round is left to choose."""
         return bool(self.rounds and self.rounds[-1].ended)
@@ -221,6 +219,11 @@ class Plan(Frozen):
     datasets: dict[str, PlannedDataset]
     sessions: list[Session]
     tuning: Tuning | None = None
+
+    @property
+    def choosing(self) -> list[str]:
+        """The workloads by which a tuning chooses what to confirm: they answer nothing."""
+        return [f"{self.tuning.place[0]}-{level}" for level in CHOOSING] if self.tuning else []
 
     def session(self, id: str) -> Session:
         """Return a session by its id."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from servetune.files import read_model, sha256
 from servetune.plan.identity import digest
-from servetune.plan.planned import Session, Tuning
+from servetune.plan.planned import CHOOSING, Session, Tuning
 from servetune.plan.sessions import Declared, plan_session
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.paths import round_path, session_path
@@ -120,5 +120,5 @@ def _workloads_at(study: Study, level: Level) -> dict[str, Workload]:
         probes = min(SCREEN_PROBES, search.probes) if level == "screen" else search.probes
         settings = {"slo": {at: search.slo[at]}, "probes": probes}
         changes = {"capacity": search.model_copy(update=settings)}
-    name = name if level == "confirm" else f"{name}-{level}"
+    name = f"{name}-{level}" if level in CHOOSING else name
     return {name: workload.model_copy(update=changes)}

@@ -27,6 +27,7 @@ from servetune.plan.planned import (
     Session,
 )
 from servetune.records.loads import PlannedTraffic
+from servetune.study.capacity import Search
 from servetune.study.study import Params, Study
 from servetune.study.workloads import Traffic, Workload
 
@@ -120,6 +121,12 @@ def loads_of(serving: Serving, traffic: PlannedTraffic, tool: str | None) -> Ide
     return Identity(protocol=PROTOCOL, serving=serving, load=load_content(traffic), tool=tool)
 
 
+def search_digest(identity: Identity, settings: Search, beaten_below: float | None) -> str:
+    """Identify a search by all that decides what it finds."""
+    content = {**identity.model_dump(), "search": settings.model_dump(mode="json")}
+    return digest(content | ({} if beaten_below is None else {"beaten_below": beaten_below}))
+
+
 def _plan_loads(
     declared: Declared, name: str, serving: Serving
 ) -> tuple[list[Measurement], list[PlannedSearch]]:
@@ -142,11 +149,10 @@ def _plan_loads(
             measurements.append(Measurement(id=id, **at, limits_ms=limits_ms))
         if settings := workload.capacity:
             beaten = declared.beaten_below
-            content = {**identity.model_dump(), "search": settings.model_dump(mode="json")}
-            content |= {} if beaten is None else {"beaten_below": beaten}
+            content = search_digest(identity, settings, beaten)
             searches.append(
                 PlannedSearch(
-                    id=f"{name}-{key}-capacity-{launch}-{digest(content)}",
+                    id=f"{name}-{key}-capacity-{launch}-{content}",
                     workload=key,
                     load=traffic,
                     identity=identity,

@@ -156,11 +156,7 @@ class Measured:
             if (bound := load_bound(case)) in BEFORE_ENGINE
         }
         decided = decisions(self.plan, self.comparison, self.judgement, limits)
-        return [each for each in decided if each.row["workload"] not in self._choosing]
-
-    @property
-    def _choosing(self) -> tuple[str, ...]:
-        return self.plan.tuning.choosing if self.plan.tuning else ()
+        return [each for each in decided if each.row["workload"] not in self.plan.choosing]
 
     @cached_property
     def speculating(self) -> pd.DataFrame:
@@ -196,7 +192,7 @@ class Measured:
     @cached_property
     def deciding(self) -> list[capacity.Found]:
         """What is found of it that answers: all but what a tuning chose by."""
-        return [each for each in self.found if each.row["workload"] not in self._choosing]
+        return [each for each in self.found if each.row["workload"] not in self.plan.choosing]
 
     @cached_property
     def behind_front_end(self) -> dict[tuple[str, str], list[str]]:
