@@ -9,6 +9,7 @@ from tests.paths import ROOT
 
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
 NAMED = re.compile(r"`((?:\.ci|benchmarks|data/published|docs|src|studies|tests|workflow)/[^` ]*)`")
+RULE = re.compile(r"^(?:rule|checkpoint) (\w+):", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -22,7 +23,7 @@ def test_the_page_of_the_dag_names_every_rule() -> None:
     rules = {
         name
         for file in (ROOT / "workflow/rules").glob("*.smk")
-        for name in re.findall(r"^(?:rule|checkpoint) (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in RULE.findall(file.read_text(encoding="utf-8"))
     }
     page = (ROOT / "docs/dag.md").read_text(encoding="utf-8")
     assert rules == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
