@@ -14,8 +14,8 @@ from pathlib import Path
 from servetune.errors import UserError, printable
 from servetune.files import read_model, write_text
 from servetune.plan.planned import Plan
-from servetune.records.excerpts import Excerpt
 from servetune.plan.rounds import follows_digest, read_rounds
+from servetune.records.excerpts import Excerpt
 from servetune.records.measurements import read_search
 from servetune.records.paths import (
     published_files,
