@@ -71,8 +71,9 @@ def test_tables_metrics_reports_and_stamps_are_replaced_and_never_written_into(
     plan = project.root / "params.yaml"
     plan.write_text(f"study: {STUDY}\nvariants: all\nseed: 0\n")
     results, reports = Path("results", STUDY), Path("reports")
-    outputs = [path for path in results.iterdir() if path.is_file()]
-    outputs += [results / "tables.sha256"]
+    outputs = [
+        *{*(path for path in results.iterdir() if path.is_file()), results / "tables.sha256"}
+    ]
     outputs += [reports / f"summary.{suffix}" for suffix in ("html", "md", "sha256")]
     reports.mkdir()
     for path in outputs:
