@@ -34,6 +34,9 @@ STEPS = {
     "tables": " tables ",
     "report": " report ",
 }
+PREPARATION = ("engine step", "model step", "workload step")
+"""The steps before the session, of which any may come first."""
+
 KINDS = {
     **{"snakemake": "/snakemake ", "dvc": "/dvc ", "uv run": "uv run "},
     **STEPS,
@@ -130,7 +133,8 @@ class Run:
 
     def _wait(self, step: str, kind: str) -> psutil.Process | None:
         """Wait for a process of a kind; returns it, None if the run goes on after its step."""
-        later = list(STEPS)[list(STEPS).index(step) + 1 :]
+        steps = [name for name in STEPS if step not in PREPARATION or name not in PREPARATION]
+        later = steps[steps.index(step) + 1 :] if step in steps else steps
         while self.process.poll() is None and not any(map(self._find, later)):
             if found := self._find(kind):
                 return found

@@ -17,6 +17,7 @@ of rounds that did not end as they have to, and those after which a traceback wa
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from collections import defaultdict
@@ -72,6 +73,8 @@ def main() -> None:
     parser.add_argument("--steps", action="store_true", help="kill -9 the command in each step")
     parser.add_argument("--real", action="store_true", help="vLLM for the CPU, not the stand-in")
     options = parser.parse_args()
+    # Stopped early, it still prints the table.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
     def workspace(folder: str) -> Workspace:
         return clone(Path(folder), options.real, has_engines=options.real and not options.steps)
@@ -196,7 +199,8 @@ def clone(folder: Path, is_real: bool, has_engines: bool) -> Workspace:
     study = workspace.study
     # With a child, as the engine core is one of vLLM's.
     study["server"] |= {"standin_step_ms": 20, "standin_fault": "leave-child"}
-    points = [{"concurrency": clients, "requests": 4} for clients in (1, 2, 3, 4)]
+    # Long enough for telemetry to have samples of each.
+    points = [{"concurrency": clients, "requests": 4 * clients} for clients in (1, 2, 3, 4)]
     study["workloads"]["random"]["load_points"] = points
     if is_real:
         study = yaml.safe_load((ROOT / "studies/quickstart.yaml").read_text())
