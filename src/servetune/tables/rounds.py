@@ -17,9 +17,10 @@ from servetune.study.study import read_study
 from servetune.study.tune import Tune
 from servetune.tables.freshness import STAMP, round_due
 from servetune.tables.seen import seen
+from servetune.tables.unlaunched import read_unlaunched
 from servetune.tune.race import next_round
 from servetune.tune.space import forbidden
-from servetune.tune.trials import Round, Seen
+from servetune.tune.trials import Round, Seen, Trial
 
 
 def choose_round(plan: Plan, root: Path) -> Plan:
@@ -34,7 +35,8 @@ def choose_round(plan: Plan, root: Path) -> Plan:
         UserError: the round before it is not measured yet, or the study was edited since.
     """
     tuning = tuning_of(plan)
-    now = plan_tuning(read_study(plan.study, root), plan.params, root)
+    study = read_study(plan.study, root)
+    now = plan_tuning(study, plan.params, root)
     if now is None or now.declared != tuning.declared:
         raise UserError(
             f"studies/{plan.study}.yaml: edited while its tuning runs; run the same command again"
@@ -54,7 +56,19 @@ def choose_round(plan: Plan, root: Path) -> Plan:
                 " cannot be chosen; run: snakemake --cores 1 reports/summary.html"
             )
     found = seen(plan, before, root)
-    chosen = next_round(tuning.tune, tuning.candidates, found, plan.params.seed)
+    without = read_unlaunched(study, plan, before, root)
+    misfits = [Seen(Trial(name, "screen"), 0, failure="does not fit") for name in without.reasons]
+    chosen = next_round(
+        tuning.tune,
+        tuning.candidates,
+        [*found, *misfits],
+        plan.params.seed,
+        at_most=without.at_most,
+    )
+    for name, reason in list(without.reasons.items())[:1]:
+        say(
+            f"not launched, as they do not fit: {len(misfits)} candidates, such as {name}: {reason}"
+        )
     record = RoundRecord(
         study=plan.study,
         declared=tuning.declared,

@@ -10,7 +10,11 @@ from typing import Any
 
 from servetune.records.sessions import Architecture, Ceilings
 
+MIB = 2**20
 GIB = 2**30
+
+SURE = 1.1
+"""A bound is so many times what the ceilings say: they are measured, so may be too low."""
 
 UTILIZATION = 0.92
 """vLLM's own gpu_memory_utilization, where a study sets none; older ones take 0.9."""
@@ -26,8 +30,7 @@ class Requests:
 
 def devices_of(server: Mapping[str, Any]) -> int:
     """Return how many devices hold one copy of the weights."""
-    sizes = (server.get(f"{kind}_parallel_size") for kind in ("tensor", "pipeline"))
-    return math.prod(size if isinstance(size, int) else 1 for size in sizes)
+    return _product(server, "tensor", "pipeline")
 
 
 def no_fit(
@@ -73,18 +76,25 @@ def most_rps(
     """
     if model is None or ceilings is None:
         return None
-    devices = devices_of(server)
+    # Each copy of the weights has its own devices, and its own max_num_seqs.
+    devices, copies = devices_of(server), _product(server, "data")
     chosen = model.experts_per_token / model.experts if model.experts else 0.0
     active = model.linear_parameters + chosen * model.expert_parameters + model.head_parameters
     bounds = []
-    if flop_s := ceilings.flop_s(model.compute):
+    if tflop_s := getattr(ceilings, f"{model.compute}_tflop_s", None):
+        flop_s = tflop_s * 1e12
         bounds.append(devices * flop_s / (2 * active * requests.answer_tokens))
     seqs = server.get("max_num_seqs")
     if isinstance(seqs, int) and not is_speculative:
         step_bytes = model.linear_bytes + chosen * model.expert_bytes + model.head_bytes
         steps_s = devices * ceilings.bandwidth_byte_s / step_bytes
         bounds.append(seqs * steps_s / requests.answer_tokens)
-    return min(bounds, default=None)
+    return SURE * copies * min(bounds) if bounds else None
+
+
+def _product(server: Mapping[str, Any], *kinds: str) -> int:
+    sizes = (server.get(f"{kind}_parallel_size") for kind in kinds)
+    return math.prod(size if isinstance(size, int) else 1 for size in sizes)
 
 
 def _kv_bytes(server: Mapping[str, Any]) -> float:

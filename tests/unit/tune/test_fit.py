@@ -1,5 +1,5 @@
 from servetune.records.sessions import Architecture, Ceilings
-from servetune.tune.fit import GIB, Requests, most_rps, no_fit
+from servetune.tune.fit import GIB, SURE, Requests, most_rps, no_fit
 
 LLAMA_8B = Architecture(
     layers=32,
@@ -36,7 +36,9 @@ def test_few_sequences_bound_the_rate_by_the_weights_that_each_step_reads() -> N
     requests = Requests(512, 256)
     one = most_rps({"max_num_seqs": 1}, LLAMA_8B, H200, requests)
     # 15.0 GB at 4,300 GB/s: 3.49 ms a token.
-    assert one is not None and abs(one - 1 / (256 * 0.00349)) < 0.01
+    assert one is not None and abs(one - SURE / (256 * 0.00349)) < 0.01
+    copies = most_rps({"max_num_seqs": 1, "data_parallel_size": 2}, LLAMA_8B, H200, requests)
+    assert copies == 2 * one
     assert most_rps({"max_num_seqs": 8}, LLAMA_8B, H200, requests) == 8 * one
     drafting = most_rps({"max_num_seqs": 1}, LLAMA_8B, H200, requests, is_speculative=True)
     assert drafting is not None and drafting > 100 * one
