@@ -1,15 +1,20 @@
 """The report of a tuning: its race, its failures by kind, and how its winner is run."""
 
+from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from servetune.plan.planned import Tuning
+from servetune.report.terminal import render_terminal
 from servetune.report.tuning.words import effects, failures, race, standings
 from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
 from servetune.tune.space import candidates
 from servetune.tune.trials import Seen
+from tests.report_data import make_data
 from tests.unit.tune.tunings import capacity_of, run, study_with
 
 
@@ -43,6 +48,17 @@ def test_those_that_were_confirmed_lead_and_those_without_a_value_come_last(
     failed = values.index("does not fit")
     assert set(values[failed:]) == {"does not fit"}
     assert failures(standings(tuning, seen)).endswith(f"(does not fit: {len(values) - failed}).")
+
+
+def test_the_end_of_a_run_begins_with_the_answer(tuned: tuple[Tuning, list[Seen], Answer]) -> None:
+    tuning, seen, answered = tuned
+    data = make_data()
+    plan = data.plan.model_copy(update={"tuning": tuning})
+    console = Console(record=True, width=80, file=StringIO())
+    console.print(render_terminal(replace(data, plan=plan, seen=seen)))
+    shown = console.export_text()
+    assert answered.winner and answered.ratio
+    assert f"{100 * (answered.ratio.value - 1):.0f} %" in shown.partition("output throughput")[0]
 
 
 def test_an_effect_that_is_not_known_says_so() -> None:

@@ -16,6 +16,7 @@ from servetune.report.table import Table
 from servetune.report.tuning.words import (
     LEVELS,
     Standing,
+    answered,
     effects,
     failures,
     objective,
@@ -23,7 +24,7 @@ from servetune.report.tuning.words import (
     standings,
     value_of,
 )
-from servetune.tune.answer import Answer, answer
+from servetune.tune.answer import Answer
 
 TITLE = "Tuning"
 
@@ -43,30 +44,29 @@ class Words:
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None of a study that tunes nothing, or has not begun to."""
-    tuning = measured.plan.tuning
-    if tuning is None or not measured.seen:
+    tuning, outcome = measured.plan.tuning, answered(measured)
+    if tuning is None or outcome is None:
         return None
-    answered = answer(tuning.tune, tuning.candidates, measured.seen, tuning.rounds)
     found = standings(tuning, measured.seen)
     minutes = sum(each.server_s for each in measured.seen) / 60
     counts = counted({"launch": len(measured.seen), "round": len(tuning.rounds)})
     how = [f"{listed(counts)}, {number(minutes)} server minutes.", failures(found)]
     words = Words(
-        said=answered.sentence,
+        said=outcome.sentence,
         how=" ".join(filter(None, how)),
-        race=race(tuning, found, answered),
-        effects=effects(answered),
+        race=race(tuning, found, outcome),
+        effects=effects(outcome),
         axis=objective(tuning),
-        winner=answered.winner,
-        command=_command(measured, answered),
+        winner=outcome.winner,
+        command=_command(measured, outcome),
     )
     charts = {"tuning": _chart(measured.variants, found, words.axis)}
     return Section("tuning", TITLE, words, charts, lambda fit: _markdown(measured, words, fit.rows))
 
 
-def _command(measured: Measured, answered: Answer) -> str:
+def _command(measured: Measured, outcome: Answer) -> str:
     """Return the command that served the winner last."""
-    rows = measured.table[measured.table["variant"] == answered.winner]
+    rows = measured.table[measured.table["variant"] == outcome.winner]
     return command_of(rows["server_command"].iloc[-1]) if len(rows) else ""
 
 

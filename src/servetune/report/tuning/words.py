@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
 from servetune.metrics import METRIC
 from servetune.plan.planned import Tuning
+from servetune.report.measured import Measured
 from servetune.report.table import Cell, Name, Styled, Table
-from servetune.tune.answer import Answer
+from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
 from servetune.tune.trials import Seen
 
@@ -15,6 +16,14 @@ LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
 """How far a candidate came, for readers; the last is the best known."""
 
 NOT_KNOWN = "not known"
+
+
+def answered(measured: Measured) -> Answer | None:
+    """Return what a tuning found so far; None of a study that tunes nothing, or has not begun."""
+    tuning = measured.plan.tuning
+    if tuning is None or not measured.seen:
+        return None
+    return answer(tuning.tune, tuning.candidates, measured.seen, tuning.rounds)
 
 
 @dataclass(frozen=True)
@@ -78,13 +87,13 @@ def _has_value(standing: Standing) -> bool:
     return standing.best_known.value is not None
 
 
-def race(tuning: Tuning, found: list[Standing], answered: Answer) -> Table:
+def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
     """Make the table of the race: a row a candidate, in the order of `standings`."""
-    left = {leaving.candidate: leaving for leaving in answered.left}
+    left = {leaving.candidate: leaving for leaving in outcome.left}
     rows: list[list[Cell]] = []
     for of in found:
         known, leaving = of.best_known, left.get(of.name)
-        is_winner = of.name == answered.winner
+        is_winner = of.name == outcome.winner
         reason = "the answer" if is_winner else leaving.reason if leaving else ""
         minutes = sum(each.server_s for each in of.seen) / 60
         rows.append(
@@ -103,9 +112,9 @@ def race(tuning: Tuning, found: list[Standing], answered: Answer) -> Table:
     return Table("The race", [*heads, texts[2]], rows, texts=texts, css=("tall", ""))
 
 
-def effects(answered: Answer) -> Table | None:
+def effects(outcome: Answer) -> Table | None:
     """Make the table of effects: the objective at a value of a setting, over that at the base's."""
-    if not answered.effects:
+    if not outcome.effects:
         return None
     heads = ("Setting", "Value", "Candidates", "Ratio", "95 % interval")
     rows = [
@@ -115,7 +124,7 @@ def effects(answered: Answer) -> Table | None:
             str(of.candidates),
             *_ratio(of),
         ]
-        for of in answered.effects
+        for of in outcome.effects
     ]
     return Table("Effects of settings", heads, rows, texts=heads[:2])
 
