@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from servetune.errors import UserError
@@ -20,7 +21,7 @@ from servetune.tables.seen import seen
 from servetune.tables.unlaunched import read_unlaunched
 from servetune.tune.race import next_round
 from servetune.tune.space import forbidden
-from servetune.tune.trials import Round, Seen, Trial
+from servetune.tune.trials import Leaving, Round, Seen
 
 
 def choose_round(plan: Plan, root: Path) -> Plan:
@@ -57,18 +58,18 @@ def choose_round(plan: Plan, root: Path) -> Plan:
             )
     found = seen(plan, before, root)
     without = read_unlaunched(study, plan, before, root)
-    misfits = [Seen(Trial(name, "screen"), 0, failure="does not fit") for name in without.reasons]
-    chosen = next_round(
-        tuning.tune,
-        tuning.candidates,
-        [*found, *misfits],
-        plan.params.seed,
-        at_most=without.at_most,
-    )
-    for name, reason in list(without.reasons.items())[:1]:
-        say(
-            f"not launched, as they do not fit: {len(misfits)} candidates, such as {name}: {reason}"
-        )
+    fitting = [one for one in tuning.candidates if one.name not in without.reasons]
+    chosen = next_round(tuning.tune, fitting, found, plan.params.seed, at_most=without.at_most)
+    known = {each.candidate for past in tuning.rounds[: number - 1] for each in past.left}
+    misfits = [
+        Leaving(name, number, f"not launched: {reason}")
+        for name, reason in without.reasons.items()
+        if name not in known
+    ]
+    if misfits:
+        first = f"{misfits[0].candidate}, {misfits[0].reason}"
+        say(f"candidates that do not fit: {len(misfits)}, such as {first}")
+    chosen = replace(chosen, left=(*chosen.left, *misfits))
     record = RoundRecord(
         study=plan.study,
         declared=tuning.declared,
