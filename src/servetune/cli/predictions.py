@@ -150,6 +150,8 @@ def _table(predicting: "Predicting", clients: list[int], rates: list[float]) -> 
 
 
 def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None) -> str:
+    from servetune.analysis.wording import plural
+
     devices = predicting.pattern.devices
     if every:
         rate = users / every
@@ -161,7 +163,8 @@ def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None)
     if need is None:
         return "No number of GPUs serves one user within the SLO (predicted)"
     gpus = math.ceil(need - 1e-9) * devices
-    return f"{gpus} GPUs for {users} users (predicted): {each} on each server of {devices}"
+    of = plural(devices, "GPU")
+    return f"{plural(gpus, 'GPU')} for {users} users (predicted): {each} on each server of {of}"
 
 
 def _errors(judged: "Judged") -> str:
