@@ -78,12 +78,15 @@ def test_state_and_report_in_the_middle_tell_of_both_nodes(
     meeting.mkdir()
     waits = {"standin_fault": "meet", "standin_fault_after": 3}
     study["environment"] = {"STANDIN_MEETING": str(meeting)}
-    study["variants"] = {
-        "done": {"model": "standin"},
+    study["variants"] = {"done": {"model": "standin"}}
+    study["baseline"] = "done"
+    on_cluster.write_study(study)
+    on_cluster.collect()
+    # Now there is a job for each node, and none that waits for one.
+    study["variants"] |= {
         "left": {"model": "standin", "server": {"kv_cache_dtype": "fp8", **waits}},
         "right": {"model": "standin", "server": waits},
     }
-    study["baseline"] = "done"
     on_cluster.write_study(study)
     with subprocess.Popen(
         [*SUBMIT, *REPORT],
@@ -93,7 +96,7 @@ def test_state_and_report_in_the_middle_tell_of_both_nodes(
         stderr=subprocess.STDOUT,
     ) as run:
         try:
-            _until(lambda: len(on_cluster.sessions()) == len([*meeting.iterdir()]) - 1 == 1, run)
+            _until(lambda: len([*meeting.iterdir()]) == 2, run)
             told = on_cluster.check("servetune", "status")
             state = json.loads(on_cluster.check("servetune", "status", "--json"))
             partial = on_cluster.check("servetune", "report", "--partial")
