@@ -88,13 +88,7 @@ def test_state_and_report_in_the_middle_tell_of_both_nodes(
         "right": {"model": "standin", "server": waits},
     }
     on_cluster.write_study(study)
-    with subprocess.Popen(
-        [*SUBMIT, *REPORT],
-        cwd=on_cluster.root,
-        env=on_cluster.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.STDOUT,
-    ) as run:
+    with _submitted(on_cluster) as run:
         try:
             _until(lambda: len([*meeting.iterdir()]) == 2, run)
             told = on_cluster.check("servetune", "status")
@@ -123,13 +117,7 @@ def test_a_node_that_dies_loses_nothing_and_measures_nothing_twice(
     study["server"] |= {"standin_fault": "stall-under-load", "standin_fault_after": 6}
     study["environment"] = {"STANDIN_GATE": str(on_cluster.root / "gate")}
     on_cluster.write_study(study)
-    with subprocess.Popen(
-        [*SUBMIT, *REPORT],
-        cwd=on_cluster.root,
-        env=on_cluster.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.STDOUT,
-    ) as run:
+    with _submitted(on_cluster) as run:
         _until(lambda: len(on_cluster.records()) >= 2, run)
         before = _contents(on_cluster)
         (job,) = nodes.run("squeue", "-h", "-w", "n2", "-o", "%i").split()
@@ -154,6 +142,16 @@ def test_what_sbatch_refuses_is_shown_as_it_says_it(nodes: Cluster, on_cluster: 
     assert done.returncode != 0
     assert "invalid partition" in (done.stdout + done.stderr).lower()
     assert nodes.run("squeue", "-h") == ""
+
+
+def _submitted(workspace: Workspace) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*SUBMIT, *REPORT],
+        cwd=workspace.root,
+        env=workspace.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def _until(is_so: Callable[[], bool], run: subprocess.Popen[bytes]) -> None:

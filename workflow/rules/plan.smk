@@ -37,9 +37,18 @@ MOST_SESSIONS = len(PLAN.sessions) + (
 BEFORE_SESSIONS = MOST_SESSIONS + 1
 
 
+SESSIONS = {}
+
+
 def plan():
     """The plan as it is now: a tuning adds sessions to it, a round at a time."""
     return latest(PLAN, PLAN_FILE)
+
+
+def session_of(wildcards):
+    if wildcards.session not in SESSIONS:
+        SESSIONS.update({session.id: session for session in plan().sessions})
+    return SESSIONS[wildcards.session]
 
 
 def all_cores(wildcards):

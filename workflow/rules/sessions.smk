@@ -9,14 +9,12 @@ if MOST_GPUS and workflow.local_exec and "gpu" not in workflow.global_resources:
 def need(name):
     """What a session asks of the host: a number by its wildcards."""
     cores = workflow.resource_settings.cores
-    return lambda wildcards: needs(plan().session(wildcards.session), cores, MOST_GPUS)[
-        name
-    ]
+    return lambda wildcards: needs(session_of(wildcards), cores, MOST_GPUS)[name]
 
 
 def needs_of(wildcards):
     """What a session starts from. A session with a record starts no more, so needs nothing."""
-    session = plan().session(wildcards.session)
+    session = session_of(wildcards)
     if Path(RESULTS, "sessions", f"{session.id}.json").is_file():
         return []
     return [
@@ -36,7 +34,7 @@ rule measure_session:
     log:
         f"logs/{PLAN.study}/session/" + "{session}.log",
     # In the plan's order, after all preparation.
-    priority: lambda wildcards: MOST_SESSIONS - plan().session(wildcards.session).order
+    priority: lambda wildcards: MOST_SESSIONS - session_of(wildcards).order
     threads: need("threads")
     resources:
         gpu=need("gpu"),

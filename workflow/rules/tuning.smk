@@ -5,10 +5,6 @@ with one_line():
     NEXT_ROUND, ROUND_WANTED = wanted_round(PLAN, Path())
 
 
-def round_file(number):
-    return f"{RESULTS}/tuning/round-{number}.json"
-
-
 def sessions_of(number):
     """The sessions of a round, once it is chosen."""
     checkpoints.choose_round.get(round=number)

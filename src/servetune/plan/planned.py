@@ -1,6 +1,5 @@
 """What a plan holds: sessions, the measurements that they owe, and what those need."""
 
-import math
 from typing import Any, Self
 
 from servetune.load.generator import ProbeRule
@@ -11,7 +10,7 @@ from servetune.records.sessions import Ceilings
 from servetune.study.base import Frozen, Id, Neighbours
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
-from servetune.study.engines import Engine, ServerArguments
+from servetune.study.engines import Engine, ServerArguments, parallel_size
 from servetune.study.models import ModelSource
 from servetune.study.quality import LmEval, Quality
 from servetune.study.study import EQUIVALENCE, Params
@@ -126,10 +125,12 @@ class Session(_Planned):
     @property
     def gpus(self) -> int:
         """How many GPUs the server runs on; 0 on a CPU."""
-        if self.hardware == "cpu":
-            return 0
-        sizes = (str(self.server.get(f"{name}_parallel_size")) for name in _PARALLEL)
-        return math.prod(int(size) for size in sizes if size.isdecimal())
+        return 0 if self.hardware == "cpu" else parallel_size(self.server, *_PARALLEL)
+
+    @property
+    def devices(self) -> int:
+        """How many devices the server is paid for: its GPUs, or a host without one."""
+        return max(1, self.gpus)
 
     @property
     def visible_gpus(self) -> str | None:
@@ -225,15 +226,16 @@ class Plan(Frozen):
         """The workloads by which a tuning chooses what to confirm: they answer nothing."""
         return [f"{self.tuning.place[0]}-{level}" for level in CHOOSING] if self.tuning else []
 
-    def session(self, id: str) -> Session:
-        """Return a session by its id."""
-        return {session.id: session for session in self.sessions}[id]
-
     def trials_before(self, number: int) -> list[Session]:
         """Return the sessions of a tuning's rounds before one, counted from 1."""
         rounds = self.tuning.rounds[: number - 1] if self.tuning else []
         trials = [session for session in self.sessions if session.trial]
         return trials[: sum(len(each.trials) for each in rounds)]
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """How many devices a server of each variant has."""
+        return {session.variant: session.devices for session in self.sessions}
 
     @property
     def measurements(self) -> list[Measurement]:

@@ -28,7 +28,8 @@ from servetune.plan.planned import (
 )
 from servetune.records.loads import PlannedTraffic
 from servetune.study.capacity import Search
-from servetune.study.study import Params, Study
+from servetune.study.engines import ServerArguments
+from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import Traffic, Workload
 
 
@@ -56,8 +57,7 @@ def plan_session(
     """
     params, study, models = declared.params, declared.study, declared.models
     variant = study.variants[name]
-    server = {**study.server, **variant.server, **params.overrides}
-    server = {key: value for key, value in server.items() if value is not None}
+    server = served_with(study, variant, params)
     if study.models[variant.model].is_dummy:
         server = {"load_format": "dummy", **server}
     environment = {**study.environment, **variant.environment}
@@ -98,6 +98,12 @@ def plan_session(
         }
     )
     return owing.model_copy(update={"id": f"{name}-r{repeat}-{digest(owing.owed)}"})
+
+
+def served_with(study: Study, variant: Variant, params: Params) -> ServerArguments:
+    """Return the arguments of a variant's server: the study's, its own, and params.yaml's."""
+    server = {**study.server, **variant.server, **params.overrides}
+    return {key: value for key, value in server.items() if value is not None}
 
 
 def serving_of(session: Session) -> Serving:

@@ -1,6 +1,8 @@
 """The engines that a study can declare, and what their servers take."""
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -68,6 +70,12 @@ Scalar = bool | int | Annotated[float, Field(allow_inf_nan=True)] | str
 _Value = Annotated[Scalar | list[Scalar] | dict[str, Any] | None, BeforeValidator(_list_of_scalars)]
 ServerArguments = TypeAliasType("ServerArguments", dict[str, _Value])
 """`vllm serve` arguments by long name with underscores; null leaves the server's default."""
+
+
+def parallel_size(server: Mapping[str, Any], *kinds: str) -> int:
+    """Return the product of parallel sizes: `tensor` is that of `tensor_parallel_size`, else 1."""
+    sizes = (str(server.get(f"{kind}_parallel_size")) for kind in kinds)
+    return math.prod(int(size) for size in sizes if size.isdecimal())
 
 
 class Speculative(Declared):

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from servetune.plan.planned import Plan, Session
+from servetune.plan.sessions import served_with
 from servetune.records.measurements import read_measurement, read_search
 from servetune.records.paths import record_path, search_path, session_path
 from servetune.records.sessions import Launch, read_session
@@ -77,7 +77,7 @@ def unlaunched(
         model = served.get((one.variant.model, one.variant.engine))
         if model is None or one.name in tried:
             continue
-        server: dict[str, Any] = {**study.server, **one.variant.server, **plan.params.overrides}
+        server = served_with(study, one.variant, plan.params)
         if reason := no_fit(server, model, memory_bytes):
             found.reasons[one.name] = reason
         if requests and per_request:

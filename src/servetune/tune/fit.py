@@ -3,12 +3,12 @@
 Both are bounds: what is not known refuses nothing. docs/roofline.md has the formulas.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from servetune.records.sessions import Architecture, Ceilings
+from servetune.study.engines import parallel_size
 
 MIB = 2**20
 GIB = 2**30
@@ -30,7 +30,7 @@ class Requests:
 
 def devices_of(server: Mapping[str, Any]) -> int:
     """Return how many devices hold one copy of the weights."""
-    return _product(server, "tensor", "pipeline")
+    return parallel_size(server, "tensor", "pipeline")
 
 
 def no_fit(
@@ -77,7 +77,7 @@ def most_rps(
     if model is None or ceilings is None:
         return None
     # Each copy of the weights has its own devices, and its own max_num_seqs.
-    devices, copies = devices_of(server), _product(server, "data")
+    devices, copies = devices_of(server), parallel_size(server, "data")
     chosen = model.experts_per_token / model.experts if model.experts else 0.0
     active = model.linear_parameters + chosen * model.expert_parameters + model.head_parameters
     bounds = []
@@ -90,11 +90,6 @@ def most_rps(
         steps_s = devices * ceilings.bandwidth_byte_s / step_bytes
         bounds.append(seqs * steps_s / requests.answer_tokens)
     return SURE * copies * min(bounds) if bounds else None
-
-
-def _product(server: Mapping[str, Any], *kinds: str) -> int:
-    sizes = (server.get(f"{kind}_parallel_size") for kind in kinds)
-    return math.prod(size if isinstance(size, int) else 1 for size in sizes)
 
 
 def _kv_bytes(server: Mapping[str, Any]) -> float:

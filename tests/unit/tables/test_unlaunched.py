@@ -11,8 +11,8 @@ from servetune.tables.unlaunched import Unlaunched, unlaunched
 from servetune.tune.fit import Requests
 from tests.project import Project
 from tests.sessions_data import session
+from tests.unit.analysis.architectures import H200, LLAMA_8B
 from tests.unit.plan.test_rounds import STUDY, tuned
-from tests.unit.tune.test_fit import H200, LLAMA_8B
 
 SPACE = {"max_num_seqs": [1, 64], "max_model_len": [4096, 2_000_000]}
 SENT = Requests(512, 128)

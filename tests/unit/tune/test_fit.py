@@ -1,17 +1,5 @@
-from servetune.records.sessions import Architecture, Ceilings
 from servetune.tune.fit import GIB, SURE, Requests, most_rps, no_fit
-
-LLAMA_8B = Architecture(
-    layers=32,
-    attention_width=4096,
-    kv_values_per_token=65_536,
-    linear_parameters=6_979_321_856,
-    linear_bytes=13_959_175_168,
-    head_parameters=525_336_576,
-    head_bytes=1_050_673_152,
-    stored_bytes=16_060_522_496,
-)
-H200 = Ceilings(memory_bandwidth_gb_s=4300, bf16_tflop_s=800)
+from tests.unit.analysis.architectures import H200, LLAMA_8B
 
 
 def test_weights_that_do_not_fit_are_refused_without_a_launch() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from servetune.analysis.wording import listed, plural, where_of
-from servetune.metrics import JUDGED, METRIC
+from servetune.metrics import METRIC
 from servetune.report.gfm import details, table_of, text
 from servetune.report.grammar import heaviest, places_of
 from servetune.report.history.charts import over_commits
@@ -60,7 +60,7 @@ def section(measured: Measured) -> Section | None:
     rows = [{**row, "label": named[row["commit"]]} for row in records_of(several)]
     moves = [row for row in rows if has_moved(row)]
     place = heaviest(several)
-    judged = [name for name in JUDGED if measured.plan.has_slo or not METRIC[name].needs_slo]
+    judged = [metric.name for metric in measured.metrics if metric.judged]
     charts = {
         f"history-{name}": over_commits(
             [row for row in rows if row["metric"] == name],

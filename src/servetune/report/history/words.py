@@ -8,6 +8,7 @@ from servetune.analysis.history import KEY, MOVED
 from servetune.analysis.wording import NONE, number, ratio
 from servetune.report.verdicts import interval, word_of
 from servetune.tables.frames import known, records_of
+from servetune.tables.reviewed import KEY as BY
 
 NOT_COMMITTED = "uncommitted"
 
@@ -55,7 +56,7 @@ def reviewed_changes(rows: pd.DataFrame) -> list[dict[str, Any]]:
     before: dict[tuple[str, ...], dict[str, Any]] = {}
     said = []
     for row in records_of(rows):
-        key = (row["variant"], row["workload"], row["metric"])
+        key = tuple(row[name] for name in BY)
         last = before.get(key)
         before[key] = row
         said.append({**row, "change": _since(last, row) if last else ""})
