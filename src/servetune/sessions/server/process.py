@@ -1,13 +1,12 @@
 """The life of one `vllm serve`: start, ready, asked what it is, watched, stopped.
 
-A server listens on 127.0.0.1 on a free port, behind an API key of its own, under a model name
+A server listens on 127.0.0.1 on a free port, behind an API key of its user, under a model name
 of its own that is checked: an answer from another server is never taken for this one's.
 """
 
 import contextlib
 import os
 import re
-import secrets
 import socket
 import subprocess
 import time
@@ -22,6 +21,7 @@ from servetune.engines.source import environment_with_source
 from servetune.lifetime.guard import Guarded
 from servetune.records.sessions import ServerFacts
 from servetune.sessions.server.choices import known_variables, read_choices, read_ignored
+from servetune.sessions.server.key import own_key
 from servetune.sessions.server.startup import read_facts
 
 STOP_GRACE_S = 5.0
@@ -60,7 +60,7 @@ class Server:
     folder: Path
     devices: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=lambda: _free_port())
-    api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    api_key: str = field(default_factory=own_key)
 
     def __post_init__(self) -> None:
         self.environment = {**_OWN_ENVIRONMENT, **self.environment}
