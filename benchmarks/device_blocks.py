@@ -69,7 +69,8 @@ def apart(variants: int, count: int, devices: int) -> Ints:
 
 
 def seen_by(launches: Floats, devices: Ints | None) -> Spread:
-    seen = spread(launches, devices=devices)
+    on = None if devices is None else np.eye(devices.max() + 1)[devices]
+    seen = spread(launches, devices=on)
     return replace(seen, degrees=np.where(seen.groups == seen.groups[..., :1], seen.degrees, 0))
 
 

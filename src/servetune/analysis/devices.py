@@ -6,8 +6,12 @@ Cochran and Cox, Experimental Designs, 1957, ch. 9). Where blocks would take mos
 freedom, as on eight GPUs with three launches a variant, devices are random instead: their
 differences are part of how much launches vary, and launches of a variant on one device count as
 one. Which it is follows from the design alone, never from the values.
+
+A launch on several GPUs has the mean of their effects, so that it can be compared with launches
+on one of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +20,9 @@ from numpy.typing import NDArray
 from servetune.analysis.differences import Floats
 
 Ints = NDArray[np.int64]
+
+SEVERAL = "+"
+"""Between the names of the devices of one launch."""
 
 LEAST_KEPT = 0.5
 """Share of the degrees of freedom that blocks must leave."""
@@ -37,10 +44,18 @@ class Blocked:
     groups: Ints
 
 
-def block(launches: Floats, devices: Ints) -> Blocked:
-    """Take devices out of launches; `devices` [variants, rounds] numbers them.
+def shares(names: Sequence[str]) -> Floats:
+    """Return the shares [launches, devices] of launches, from the names of each one's devices."""
+    used = [name.split(SEVERAL) for name in names]
+    known = sorted({device for each in used for device in each})
+    return np.array([[(device in each) / len(each) for device in known] for each in used])
 
-    A launch that is missing is NaN, and its device does not matter.
+
+def block(launches: Floats, devices: Floats) -> Blocked:
+    """Take devices out of launches.
+
+    `devices` [variants, rounds, devices] has each launch's share on each: 1 for its only one, 1/2
+    for each of two. A launch that is missing is NaN, and its devices do not matter.
     """
     *lead, variants, rounds = launches.shape
     flat = launches.reshape(-1, variants * rounds)
@@ -50,10 +65,10 @@ def block(launches: Floats, devices: Ints) -> Blocked:
     for i, mask in enumerate(present):
         rows = np.flatnonzero(which.reshape(-1) == i)
         at = np.flatnonzero(mask)
-        variant, device = at // rounds, devices.reshape(-1)[at]
-        if len(np.unique(device)) < 2:
+        on = devices.reshape(variants * rounds, -1)[at]
+        if (on == on[:1]).all():
             continue
-        design = _Design(variant, device, variants)
+        design = _Design(at // rounds, on, variants)
         kept[rows], inflation[rows], groups[rows] = design.kept, design.inflation, design.groups
         adjusted[np.ix_(rows, at)] = design.adjust(flat[np.ix_(rows, at)])
     return Blocked(
@@ -65,11 +80,11 @@ def block(launches: Floats, devices: Ints) -> Blocked:
 
 
 class _Design:
-    """Which launches are of which variant and on which device: the same for many values."""
+    """Which launches are of which variant and on which devices: the same for many values."""
 
-    def __init__(self, variant: Ints, device: Ints, variants: int) -> None:
-        self._cells = np.stack([variant, device])
-        on = (device[:, None] == np.unique(device)).astype(float)
+    def __init__(self, variant: Ints, on: Floats, variants: int) -> None:
+        _, place = np.unique(on, axis=0, return_inverse=True)
+        self._cells = np.stack([variant, place.reshape(-1)])
         of = (variant[:, None] == np.arange(variants)).astype(float)
         counts, table = of.sum(0), of.T @ on
         per_variant = np.divide(table, counts[:, None], out=np.zeros_like(table), where=table > 0)
@@ -85,9 +100,9 @@ class _Design:
             effects = on @ np.linalg.pinv(centred)
             same = self.groups[variant][:, None] == self.groups[variant]
             self._effects = effects - (same / same.sum(1, keepdims=True)) @ effects
-            self.inflation = _inflation(table, self.groups)
+            self.inflation = _inflation(of, on, self.groups)
         else:
-            units = np.count_nonzero(table, axis=1)
+            units = np.bincount(np.unique(self._cells, axis=1)[0], minlength=variants)
             self.inflation = np.where(units > 0, counts / np.maximum(units, 1), 1.0)
 
     def adjust(self, values: Floats) -> Floats:
@@ -111,14 +126,14 @@ def _connected(table: Floats) -> Ints:
     return groups
 
 
-def _inflation(table: Floats, groups: Ints) -> Floats:
+def _inflation(of: Floats, on: Floats, groups: Ints) -> Floats:
     """Return by how much devices widen the comparisons of each variant, at most over the others.
 
     The variance of a difference is that of the reduced normal equations, which balance makes as
     small as without blocks.
     """
-    counts, on = table.sum(1), table.sum(0)
-    information = np.diag(counts) - (table / on) @ table.T
+    counts, table = of.sum(0), of.T @ on
+    information = np.diag(counts) - table @ np.linalg.pinv(on.T @ on) @ table.T
     inverse = np.linalg.pinv(information)
     diagonal = np.diag(inverse)
     variance = diagonal[:, None] + diagonal - 2 * inverse

@@ -8,7 +8,7 @@ import pandas as pd
 
 from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.factorial import Factorial, effects, find_factorial
-from servetune.analysis.launches import launch_values, on_one_device
+from servetune.analysis.launches import launch_values, on_the_same_devices
 from servetune.analysis.planning import resolution
 from servetune.analysis.verdicts import judge
 from servetune.plan.planned import Plan, Session
@@ -23,7 +23,7 @@ class Judgement:
     drift: pd.DataFrame
     resolution: pd.DataFrame
     order_was_kept: bool
-    on_one_device: dict[str, str]
+    on_the_same_devices: dict[str, str]
     factorial: Factorial | None
     effects: pd.DataFrame
 
@@ -45,7 +45,7 @@ def judge_study(plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame) -> Jud
         drift=drift(launches),
         resolution=resolution(launches, plan.equivalence, verdicts["p_value"].count()),
         order_was_kept=order_was_kept(table),
-        on_one_device=on_one_device(launches),
+        on_the_same_devices=on_the_same_devices(launches),
         factorial=factorial,
         effects=effects(launches, factorial) if factorial else pd.DataFrame(),
     )

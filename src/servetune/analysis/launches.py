@@ -7,6 +7,7 @@ import pandas as pd
 from scipy import special
 
 from servetune.analysis import wording
+from servetune.analysis.devices import SEVERAL, shares
 from servetune.analysis.differences import CONFIDENCE, Floats, Group, t_quantile
 from servetune.analysis.spread import spread
 from servetune.metrics import JUDGED, METRIC, METRICS, Metric
@@ -168,9 +169,11 @@ def pool_launches(values: pd.DataFrame, *, has_rounds: bool = True) -> pd.DataFr
     )
     launches = np.full([*map(len, known), rounds.max() + 1], np.nan)
     launches[*of_values, rounds] = values["log_value"]
-    devices = np.zeros(launches.shape[-2:], np.int64)
+    devices = None
     if has_rounds and "device" in values:
-        devices[of_values[-1], rounds] = pd.factorize(values["device"].fillna(""))[0]
+        of_launches = shares([str(name) for name in values["device"].fillna("")])
+        devices = np.zeros((*launches.shape[-2:], of_launches.shape[-1]))
+        devices[of_values[-1], rounds] = of_launches
     pooled = spread(launches, has_rounds=has_rounds, devices=devices)
     return groups.assign(
         mean=pooled.mean[of_groups],
@@ -182,14 +185,22 @@ def pool_launches(values: pd.DataFrame, *, has_rounds: bool = True) -> pd.DataFr
     )
 
 
-def on_one_device(values: pd.DataFrame) -> dict[str, str]:
-    """Return the device of each variant whose launches were all on one, where there are others."""
+def on_the_same_devices(values: pd.DataFrame) -> dict[str, str]:
+    """Return the devices of each variant whose launches had the same, where others had more."""
     known = values.dropna(subset=["device"])
-    if known["device"].nunique() < 2:
-        return {}
+    everywhere = devices_in(values)
     of = known.groupby("variant", sort=False)
-    devices = of["device"].unique()[of["session"].nunique() > 1]
-    return {str(variant): str(used[0]) for variant, used in devices.items() if len(used) == 1}
+    named = of["device"].unique()[of["session"].nunique() > 1]
+    return {
+        str(variant): str(used[0])
+        for variant, used in named.items()
+        if len(used) == 1 and not everywhere <= {*used[0].split(SEVERAL)}
+    }
+
+
+def devices_in(values: pd.DataFrame) -> set[str]:
+    """Return the names of all devices that launches ran on."""
+    return {one for name in values["device"].dropna().unique() for one in name.split(SEVERAL)}
 
 
 def as_group(rows: pd.DataFrame, suffix: str = "", variance: str = "variance") -> Group:

@@ -69,9 +69,7 @@ class Spread:
     groups: NDArray[np.int64]
 
 
-def spread(
-    launches: Floats, *, has_rounds: bool = True, devices: NDArray[np.int64] | None = None
-) -> Spread:
+def spread(launches: Floats, *, has_rounds: bool = True, devices: Floats | None = None) -> Spread:
     """Estimate the variance of launches from those of all variants.
 
     - A variant's variance is the pooled one or its own, whichever is larger.
@@ -86,7 +84,7 @@ def spread(
     - Where rounds are proven to differ, they are blocks (Fisher, The Design of Experiments, 1935).
       `has_rounds` is False if launches with the same number were not measured side by side.
     - Launches on several devices are compared within them, or a device at a time
-      (`servetune.analysis.devices`). `devices` [variants, rounds] numbers them; None is one.
+      (`servetune.analysis.devices`, which says what `devices` is); None is one.
     - Two launches decide by a pool that is well known, over all places, times `OF_TWO`.
     """
     with warnings.catch_warnings():
@@ -104,8 +102,8 @@ def spread(
     return Spread(mean, variance * wider, degrees, planned * wider, is_blocked, of_devices.groups)
 
 
-def _one(launches: Floats) -> NDArray[np.int64]:
-    return np.zeros(launches.shape[-2:], np.int64)
+def _one(launches: Floats) -> Floats:
+    return np.ones((*launches.shape[-2:], 1))
 
 
 def can_decide(launches: Floats, degrees: Floats) -> NDArray[np.bool_]:

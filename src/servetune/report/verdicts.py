@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.devices import SEVERAL
 from servetune.analysis.judgement import Judgement
+from servetune.analysis.launches import devices_in
 from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unseen_share
 from servetune.analysis.spread import FEWEST
 from servetune.analysis.wording import (
@@ -107,12 +109,10 @@ def method(plan: Plan, judgement: Judgement) -> str:
 
 
 def _blocks(judgement: Judgement) -> str:
-    devices = judgement.launches["device"].nunique()
-    if devices < 2:
+    if judgement.launches["device"].nunique() < 2:
         return ""
-    return (
-        f" Launches ran on {plural(devices, 'slot')} of GPUs, which are blocks in the comparison."
-    )
+    gpus = plural(len(devices_in(judgement.launches)), "GPU")
+    return f" Launches ran on {gpus}, which are blocks in the comparison."
 
 
 def cautions(plan: Plan, judgement: Judgement) -> list[str]:
@@ -132,9 +132,9 @@ def cautions(plan: Plan, judgement: Judgement) -> list[str]:
             " can look like a difference between variants."
         )
     notes += [
-        f"All launches of {variant} ran on one GPU ({device}): its difference from variants on"
-        " other GPUs may be that of the GPUs."
-        for variant, device in judgement.on_one_device.items()
+        f"All launches of {variant} ran on {listed(devices.split(SEVERAL))}: its difference from"
+        " variants that also ran on other GPUs may be that of the GPUs."
+        for variant, devices in judgement.on_the_same_devices.items()
     ]
     return notes
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from servetune.analysis.devices import block
-from servetune.analysis.launches import on_one_device
+from servetune.analysis.launches import devices_in, on_the_same_devices
 from servetune.analysis.verdicts import judge
 from tests.unit.analysis.launch_data import make_values
 
@@ -40,19 +40,38 @@ def test_a_variant_on_a_device_of_its_own_has_no_verdict_and_is_named() -> None:
     assert set(fast["verdict"]) == {"none"}
     assert all("different GPUs" in reason for reason in fast["reason"])
     assert "none" not in set(told.loc[told["variant"] == "other", "verdict"])
-    assert on_one_device(alone) == {"fast": "b"}
-    assert on_one_device(values.assign(device=None)) == {}
+    assert on_the_same_devices(alone) == {"fast": "b"}
+    assert on_the_same_devices(values.assign(device=None)) == {}
+
+
+def test_a_server_on_two_devices_is_compared_with_those_on_one_of_them() -> None:
+    values = make_values({"one": 10.0, "same": 10.0, "two": 8.0}, repeats=4, spread=0.003)
+    devices = {"one": "abab", "same": "baba", "two": "++++"}
+    at = [devices[v][r - 1] for v, r in zip(values["variant"], values["repeat"], strict=True)]
+    slow = [{"a": 0.0, "b": SLOWER, "+": SLOWER / 2}[device] for device in at]
+    dealt = values.assign(
+        device=["a+b" if device == "+" else device for device in at],
+        log_value=values["log_value"] + np.array(slow),
+    )
+    told = judge(dealt, "one", 0.03)
+    two = told[told["variant"] == "two"]
+    assert set(two["verdict"]) == {"faster"}
+    assert two["ratio"].to_numpy() == pytest.approx(0.8, rel=0.01)
+    assert set(told.loc[told["variant"] == "same", "verdict"]) == {"indistinguishable"}
+    assert on_the_same_devices(dealt) == {}
+    assert devices_in(dealt) == {"a", "b"}
 
 
 def test_blocks_are_least_squares() -> None:
     random = np.random.default_rng(0)
-    devices = np.array([[0, 0, 1, 2], [1, 2, 2, 2], [0, 1, 1, 0]])
+    devices = np.eye(3)[[[0, 0, 1, 2], [1, 2, 2, 2], [0, 1, 1, 0]]]
+    # On two at once.
+    devices[1, 3] = [0.5, 0.5, 0]
     launches = random.standard_normal((3, 4))
     launches[2, 3] = np.nan
     blocked = block(launches, devices)
     mask = np.isfinite(launches)
-    variant, at = np.nonzero(mask)[0], devices[mask]
-    design = np.hstack([np.eye(3)[variant], np.eye(3)[at][:, 1:]])
+    design = np.hstack([np.eye(3)[np.nonzero(mask)[0]], devices[mask][:, 1:]])
     fit, (squares,), *_ = np.linalg.lstsq(design, launches[mask], rcond=None)
     means = np.nanmean(blocked.launches, 1)
     assert np.diff(means) == pytest.approx(np.diff(fit[:3]))
@@ -68,10 +87,10 @@ def test_blocks_are_least_squares() -> None:
 
 def test_where_every_launch_has_a_device_of_its_own_devices_are_part_of_the_spread() -> None:
     launches = np.random.default_rng(0).standard_normal((2, 4))
-    blocked = block(launches, np.arange(8).reshape(2, 4))
+    blocked = block(launches, np.eye(8).reshape(2, 4, 8))
     assert (blocked.launches == launches).all() and (blocked.kept == 1).all()
     # Two launches on one device are one: they show nothing of how devices differ.
-    twice = block(launches, np.array([[0, 0, 1, 2], [3, 4, 5, 6]]))
+    twice = block(launches, np.eye(7)[[[0, 0, 1, 2], [3, 4, 5, 6]]])
     assert np.isfinite(twice.launches).sum(1).tolist() == [3, 4]
     assert twice.launches[0, 0] == pytest.approx(launches[0, :2].mean())
     assert twice.inflation[0] == pytest.approx(4 / 3)
