@@ -102,14 +102,14 @@ def distinct(values: Iterable[str]) -> list[str]:
 
 
 def host_of(launch: Launch) -> str:
-    """Describe the host of a launch."""
+    """Describe the host of a launch: the kinds of its GPUs, as launches have different ones."""
     host = launch.host
     cores, memory = host.get("cores"), host.get("memory_bytes")
     parts = [
         str(host.get("cpu") or ""),
         plural(cores, "core") if isinstance(cores, int) else "",
         f"{memory / 2**30:.0f} GiB of memory" if isinstance(memory, int | float) else "",
-        *(
+        *distinct(
             gpu.get("name", "GPU") + (f" (driver {gpu['driver']})" if gpu.get("driver") else "")
             for gpu in host.get("gpus") or []
         ),

@@ -438,6 +438,23 @@ def test_rows_from_different_gpus_of_one_host_are_pointed_out() -> None:
     assert "GPU-a" in text and "GPU-b" in text
 
 
+def test_a_server_on_one_gpu_and_one_on_two_have_the_same_host() -> None:
+    data = make_data()
+    known = {"name": "NVIDIA H200", "driver": "580"}
+    sessions = {
+        id: session.model_copy(
+            update={
+                "launches": [
+                    launch.model_copy(update={"host": {**launch.host, "gpus": [known] * gpus}})
+                    for launch in session.launches
+                ]
+            }
+        )
+        for gpus, (id, session) in enumerate(data.sessions.items(), start=1)
+    }
+    assert "different hosts" not in Page(render_html(replace(data, sessions=sessions))).text
+
+
 def test_rows_from_different_hosts_are_pointed_out() -> None:
     data = make_data()
     other = make_data(host="Intel Xeon 8488C").sessions
