@@ -1,7 +1,7 @@
 """The table of metrics: what is kept of a load's requests, and where each number is shown.
 
 A metric is a row here and a field of `servetune.records.measurements.Metrics`, which
-`servetune.load.request_table.aggregate` fills; the costs come from `servetune.tables.write`.
+`servetune.load.request_table.aggregate` fills, or one of `servetune.tables.figures`.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,9 @@ PERCENTILES = (50, 90, 95, 99)
 
 QUANTILE_PROBABILITIES = tuple(i / 100 for i in range(101))
 """Where a record keeps the quantiles of each latency, so that a report can draw distributions."""
+
+
+PER_GPU = "output_throughput_tok_s_per_gpu"
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Metric:
         reviewed: in `metrics.json`, which a reviewer diffs.
         judged: gets a verdict. Metrics that move together would only cost power.
         drawn: as a chart of ratios to the baseline.
-        is_cost: shown beside the others where a price is declared or a GPU tells its power.
+        is_cost: shown beside the others where it is known: with a price, where variants have
+            other numbers of GPUs, or where a GPU tells its power.
         needs_slo: only of loads whose workload has an SLO, and judged where a rate or a trace sets
             the pace.
     """
@@ -87,6 +91,7 @@ METRICS = (
     Metric("cost_usd_per_million_output_tokens", "USD/1M output", is_cost=True),
     Metric("cost_usd_per_million_total_tokens", "USD/1M total", is_cost=True),
     Metric("cost_usd_per_thousand_requests", "USD/1k requests", is_cost=True),
+    Metric(PER_GPU, "Output per GPU", "tok/s", "higher", is_cost=True),
     Metric("energy_j_per_output_token", "J/output token", is_cost=True),
 )
 

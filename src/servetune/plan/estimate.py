@@ -115,7 +115,9 @@ def estimate(plan: Plan, times: Times, measured: Collection[str]) -> Estimate:
             seconds=seconds,
             assumed_seconds=sum(assumed),
             gpu_minutes=sum(session.seconds * session.gpus for session in pending) / 60,
-            cost_usd=None if price is None else price * seconds / 3600,
+            cost_usd=None
+            if price is None
+            else price * sum(each.seconds * max(1, each.gpus) for each in pending) / 3600,
         ),
         sessions=sessions,
         warnings=_warnings(plan),

@@ -19,7 +19,7 @@ from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.analysis.wording import place_of
 from servetune.errors import UserError
 from servetune.files import read_table
-from servetune.metrics import COMPARED, COSTS, Metric
+from servetune.metrics import COMPARED, COSTS, PER_GPU, Metric
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
@@ -114,11 +114,13 @@ class Measured:
 
     @cached_property
     def costs(self) -> dict[str, str]:
-        """The costs that are known, with their heads: none without a declared price."""
+        """The costs that are known and say more than a throughput, with their heads."""
+        are_alike = len({*self.plan.devices.values()}) == 1
         return {
             cost.name: cost.column
             for cost in COSTS
-            if any(known(row.get(cost.name)) is not None for row in self.compared)
+            if not (cost.name == PER_GPU and are_alike)
+            and any(known(row.get(cost.name)) is not None for row in self.compared)
         }
 
     @cached_property

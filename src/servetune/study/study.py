@@ -116,7 +116,7 @@ class Study(Declared):
     validity: Limits = Field(Limits(), description="limits beyond which a measurement is invalid")
     quality: Quality | None = Field(None, description="a corpus, and bounds on loss of quality")
     price_usd_per_hour: float | None = Field(
-        None, gt=0, le=1_000_000, description="price of the hardware"
+        None, gt=0, le=1_000_000, description="price of one GPU, or of a host without one"
     )
     ceilings: DeclaredCeilings | None = Field(
         None, description="of one device; by default measured"

@@ -9,10 +9,11 @@ from statistics import NormalDist
 from servetune.capacity.search import Capacity
 from servetune.plan.planned import Plan, Session, Tuning
 from servetune.plan.times import seconds_between
-from servetune.records.measurements import read_measurement, read_search
+from servetune.records.measurements import MeasurementRecord, read_measurement, read_search
 from servetune.records.paths import quality_path, record_path, search_path, session_path
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.sessions import SessionRecord, read_session
+from servetune.tables.figures import figures
 from servetune.tables.quality import qualities
 from servetune.tune.trials import Failure, Seen
 
@@ -41,14 +42,17 @@ def seen(plan: Plan, sessions: Iterable[Session], root: Path) -> list[Seen]:
     for session in sessions:
         path = session_path(plan.study, session.id, root)
         if session.trial and path.is_file():
-            each = _seen(tuning, session, read_session(path), root)
+            record = read_session(path)
+            each = _seen(tuning, session, record, plan.price_usd_per_hour, root)
             if session.variant in poor and each.failure is None:
                 each = Seen(each.trial, each.server_s, failure="quality")
             found.append(each)
     return found
 
 
-def _seen(tuning: Tuning, session: Session, record: SessionRecord, root: Path) -> Seen:
+def _seen(
+    tuning: Tuning, session: Session, record: SessionRecord, price: float | None, root: Path
+) -> Seen:
     assert session.trial is not None
     server_s = served_s(record)
     if session.searches:
@@ -59,12 +63,22 @@ def _seen(tuning: Tuning, session: Session, record: SessionRecord, root: Path) -
         ends = _at_95(capacity, search.confidence)
         return Seen(session.trial, server_s, capacity.capacity, *ends)
     point = read_measurement(record_path(session.study, session.measurements[0].id, root))
-    value = getattr(point.metrics, tuning.tune.objective) if point.metrics else None
+    value = _value(tuning.tune.objective, point, session, price)
     if point.status == "failed":
         return Seen(session.trial, server_s, failure=failure_by(point.reason or "", record))
     if point.status == "invalid" or value is None:
         return Seen(session.trial, server_s, failure="invalid")
     return Seen(session.trial, server_s, value, value, value)
+
+
+def _value(
+    objective: str, point: MeasurementRecord, session: Session, price: float | None
+) -> float | None:
+    if point.metrics is None:
+        return None
+    told = figures(point, session.measurements[0].limits_ms, session.devices, price)
+    value = {**point.metrics.model_dump(), **told}[objective]
+    return None if value is None else float(value)
 
 
 def _at_95(capacity: Capacity, confidence: float) -> tuple[float, float]:

@@ -21,8 +21,8 @@ from servetune.records.quality import QualityRecord
 from servetune.records.validity import checks, limits_of, verdict
 from servetune.sessions.owed import ended_of, probes_of
 from servetune.tables import capacity, quality
-from servetune.tables.attainment import attainment
 from servetune.tables.capacity import PLACE
+from servetune.tables.figures import figures
 from servetune.tables.frames import declared, grouped
 from servetune.tables.timeline import timeline
 
@@ -120,8 +120,7 @@ def _row(
         "tokens_confirmed_by": ", ".join(token_sources(record.card)) or None,
         **(record.metrics.model_dump() if record.metrics else empty),
         "throughput_window": _throughput_window(record.metrics),
-        "slo_attainment_percent": attainment(record, limits_ms),
-        **_costs(record, plan.price_usd_per_hour),
+        **figures(record, limits_ms, session.devices, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),
         "num_speculative_tokens": (session.speculative or {}).get("num_speculative_tokens"),
@@ -142,28 +141,6 @@ def _row(
 def _throughput_window(metrics: Metrics | None) -> str | None:
     """Return over which part of the load the throughputs are: an older record has all of it."""
     return (metrics.throughput_window or "whole load") if metrics else None
-
-
-def _costs(record: MeasurementRecord, price_usd_per_hour: float | None) -> dict[str, float | None]:
-    """Return what tokens and requests cost at the throughput seen, in money and in energy.
-
-    None without a declared price, or without a GPU that tells its power. Energy is the mean power
-    under load by the duration: samples tell a mean well, but not when a load began and ended.
-    """
-    metrics, power_w = record.metrics, record.signals.gpu_power_mean_w
-
-    def cost_usd(count: float, rate: str) -> float | None:
-        per_s = getattr(metrics, rate, None)
-        return price_usd_per_hour / 3600 / per_s * count if price_usd_per_hour and per_s else None
-
-    tokens = metrics.output_tokens if metrics else None
-    energy_j = power_w * metrics.duration_s if metrics and power_w else None
-    return {
-        "cost_usd_per_million_output_tokens": cost_usd(1e6, "output_throughput_tok_s"),
-        "cost_usd_per_million_total_tokens": cost_usd(1e6, "total_throughput_tok_s"),
-        "cost_usd_per_thousand_requests": cost_usd(1e3, "request_throughput_rps"),
-        "energy_j_per_output_token": energy_j / tokens if energy_j and tokens else None,
-    }
 
 
 def turns(records: list[MeasurementRecord]) -> pd.DataFrame:

@@ -92,13 +92,15 @@ def test_a_search_is_estimated_from_its_range_until_one_was_recorded() -> None:
     assert guessed == pytest.approx(known, rel=0.5)
 
 
-def test_a_server_on_several_gpus_costs_the_minutes_of_each(project: Project) -> None:
+def test_a_server_on_several_gpus_costs_the_minutes_and_the_price_of_each(project: Project) -> None:
     study = project.study("h200-llama8b")
     study["server"]["tensor_parallel_size"] = 4
+    study["price_usd_per_hour"] = 3.0
     project.write_study(study, "h200-llama8b")
     params = {"study": "h200-llama8b", "variants": ["bf16"], "seed": 0}
     left = estimate(make_plan(params, project.root), Times(), ()).to_measure
     assert left.gpu_minutes == pytest.approx(4 * left.seconds / 60)
+    assert left.cost_usd == pytest.approx(4 * 3 * left.seconds / 3600)
 
 
 def test_a_model_without_a_revision_is_told_before_anything_is_fetched(project: Project) -> None:

@@ -160,6 +160,24 @@ def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_pr
     assert "USD/1k requests" not in render_html(data.measured)
 
 
+def test_a_server_on_two_gpus_has_its_capacity_per_gpu_and_costs_both(data: SearchData) -> None:
+    plan = data.report.plan.model_copy(update={"price_usd_per_hour": 3.6})
+    sessions = [
+        session.model_copy(update={"hardware": "gpu", "server": {"tensor_parallel_size": size}})
+        for session in plan.sessions
+        for size in [2 if session.variant == "bf16" else 1]
+    ]
+    plan = plan.model_copy(update={"sessions": sessions})
+    told = {each.row["variant"]: each for each in words.found(plan, data.searched)}
+    assert told["bf16"].per_gpu == "25.0"
+    assert told["bf16"].cost == "0.04 [0.032, 0.05]"
+    assert told["w8a8"].cost == "at most 0.005"
+    shown = replace(data.measured, plan=plan)
+    for text in (render_html(shown), render_markdown(shown)):
+        assert "Per GPU" in text
+    assert "Per GPU" not in render_html(data.measured)
+
+
 UNSTEADY = Capacity(
     "strict",
     "unsteady",

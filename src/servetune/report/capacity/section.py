@@ -66,8 +66,12 @@ def _flat(plan: Plan, results: list[Found]) -> Table:
 def _heads(plan: Plan) -> list[str]:
     repeat = ["Repeat"] if plan.repeats > 1 else []
     cost = ["USD/1k requests"] if plan.price_usd_per_hour else []
-    heads = ["Variant", *repeat, "Capacity", "Interval", "Gain", *cost]
+    heads = ["Variant", *repeat, "Capacity", "Interval", "Gain", *_per_gpu(plan), *cost]
     return [*heads, "Limited by", "Search", "Probes", "Requests", "Seconds"]
+
+
+def _per_gpu(plan: Plan) -> list[str]:
+    return ["Per GPU"] if len({*plan.devices.values()}) > 1 else []
 
 
 def _row(plan: Plan, each: Found, capacity: Cell, interval: str) -> list[Cell]:
@@ -77,6 +81,7 @@ def _row(plan: Plan, each: Found, capacity: Cell, interval: str) -> list[Cell]:
         *([str(row["repeat"])] if plan.repeats > 1 else []),
         *(capacity, interval),
         Styled("baseline", "muted") if row["variant"] == plan.baseline else each.gained,
+        *([each.per_gpu] if _per_gpu(plan) else []),
         *([each.cost] if plan.price_usd_per_hour else []),
         each.binding,
         Styled(each.ended, "why failed" if each.has_no_answer and not each.is_pending else ""),

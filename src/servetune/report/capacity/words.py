@@ -71,6 +71,7 @@ class Found:
     place: str
     within: str
     price_usd_per_hour: float | None = None
+    devices: int = 1
 
     @property
     def unit(self) -> str:
@@ -144,12 +145,20 @@ class Found:
         if price is None or row["over"] != "rate" or row["ended"] not in ("found", "unbounded"):
             return NONE
         cost, *ends = (
-            number(1e3 * price / 3600 / rate) if (rate := known(row[name])) else None
+            number(1e3 * price * self.devices / 3600 / rate) if (rate := known(row[name])) else None
             for name in ("capacity", "upper", "lower")
         )
         if self.is_lower_bound or None in ends:
             return f"at most {cost}"
         return f"{cost} [{ends[0]}, {ends[1]}]"
+
+    @property
+    def per_gpu(self) -> str:
+        """The capacity by the devices of its server."""
+        if self.has_no_answer:
+            return NONE
+        value = number(self.row["capacity"] / self.devices)
+        return f"at least {value}" if self.is_lower_bound else value
 
     @property
     def gained(self) -> str:
@@ -165,7 +174,7 @@ class Found:
 
 def found(plan: Plan, searched: Searched) -> list[Found]:
     """Return a row a (workload, tier, variant, repeat), the baseline first in each tier."""
-    rows = records_of(searched.capacities)
+    rows, devices = records_of(searched.capacities), plan.devices
     results = [
         Found(
             row,
@@ -173,6 +182,7 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
             f"{row['workload']} · {row['tier']}",
             " and ".join(map(_asked, _objectives(row))),
             plan.price_usd_per_hour,
+            devices[row["variant"]],
         )
         for row, gain in zip(rows, gains(searched.capacities, plan.baseline), strict=True)
     ]

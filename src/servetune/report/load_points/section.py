@@ -148,5 +148,6 @@ def _note(measured: Measured) -> str:
         " (of a latency lower is better, of all else higher)."
     )
     price = measured.plan.price_usd_per_hour
-    costs = f" {EXPLAINED} {number(price)} USD an hour." if measured.costs and price else ""
+    per = " of a GPU" if max(measured.plan.devices.values()) > 1 else ""
+    costs = f" {EXPLAINED} {number(price)} USD an hour{per}." if measured.costs and price else ""
     return note + costs

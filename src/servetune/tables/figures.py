@@ -1,0 +1,38 @@
+"""What a measurement says beside its metrics: requests within the SLO, and what tokens cost."""
+
+from servetune.records.measurements import MeasurementRecord
+from servetune.tables.attainment import attainment
+
+
+def figures(
+    record: MeasurementRecord,
+    limits_ms: dict[str, float],
+    devices: int,
+    price_usd_per_hour: float | None,
+) -> dict[str, float | None]:
+    """Return the metrics that follow from a record and the plan; None where one is not known.
+
+    The price is of one of the server's devices. Energy is the mean power of all of them under load
+    by the duration: samples tell a mean well, but not when a load began and ended.
+    """
+    metrics, power_w = record.metrics, record.signals.gpu_power_mean_w
+    price = devices * price_usd_per_hour / 3600 if price_usd_per_hour else None
+
+    def cost_usd(count: float, per_s: float | None) -> float | None:
+        return price / per_s * count if price and per_s else None
+
+    output_tok_s = metrics.output_throughput_tok_s if metrics else None
+    tokens = metrics.output_tokens if metrics else None
+    energy_j = power_w * metrics.duration_s if metrics and power_w else None
+    return {
+        "slo_attainment_percent": attainment(record, limits_ms),
+        "cost_usd_per_million_output_tokens": cost_usd(1e6, output_tok_s),
+        "cost_usd_per_million_total_tokens": cost_usd(
+            1e6, metrics.total_throughput_tok_s if metrics else None
+        ),
+        "cost_usd_per_thousand_requests": cost_usd(
+            1e3, metrics.request_throughput_rps if metrics else None
+        ),
+        "output_throughput_tok_s_per_gpu": output_tok_s / devices if output_tok_s else None,
+        "energy_j_per_output_token": energy_j / tokens if energy_j and tokens else None,
+    }
