@@ -15,18 +15,18 @@ def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[st
     """Warn where rows come from different places, or without the record of their session."""
     launches = launches_of(table, sessions)
     kinds = {
-        "hosts": host_of,
-        "GPUs": devices_of,
-        "versions": versions_of,
-        "git commits": commit_of,
+        "hosts": hosts_of(launches),
+        "GPUs": distinct(map(devices_of, launches)),
+        "versions": distinct(map(versions_of, launches)),
+        "git commits": distinct(map(commit_of, launches)),
     }
     if table["repeat"].max() > 1 and all(launch.slot for launch in launches):
         # They are blocks in the verdicts, which say more.
         del kinds["GPUs"]
     notes = [
-        f"The measurements come from {count} different {name}: compare across them with care."
-        for name, read in kinds.items()
-        if (count := len(distinct(map(read, launches)))) > 1
+        f"The measurements come from {len(told)} different {name}: compare across them with care."
+        for name, told in kinds.items()
+        if len(told) > 1
     ]
     notes += _unlike(table, sessions)
     beside = table["card"].map(lambda text: json.loads(text).get("other_gpus_in_use") or 0)
@@ -76,7 +76,20 @@ def versions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]
 
 def hosts(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
     """Describe the hosts that measured, each once."""
-    return distinct(map(host_of, launches_of(table, sessions)))
+    return hosts_of(launches_of(table, sessions))
+
+
+def hosts_of(launches: list[Launch]) -> list[str]:
+    """Describe the hosts of launches, each once: by the launch that had most of its cores."""
+    most = sorted(launches, key=lambda each: each.host.get("cores") or 0, reverse=True)
+    named = {_identity(launch): _host_of(launch) for launch in reversed(most)}
+    return distinct(named[_identity(launch)] for launch in launches)
+
+
+def _identity(launch: Launch) -> str:
+    """Return what is the same for all launches on a host, whichever of its GPUs they had."""
+    slot = launch.slot
+    return slot.host if slot and slot.gpus else _host_of(launch)
 
 
 def commits(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
@@ -101,7 +114,7 @@ def distinct(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(value for value in values if value))
 
 
-def host_of(launch: Launch) -> str:
+def _host_of(launch: Launch) -> str:
     """Describe the host of a launch: the kinds of its GPUs, as launches have different ones."""
     host = launch.host
     cores, memory = host.get("cores"), host.get("memory_bytes")

@@ -14,7 +14,7 @@ import pytest
 import vl_convert
 from rich.console import Console
 
-from servetune.records.sessions import Ceilings
+from servetune.records.sessions import Ceilings, Launch, Slot
 from servetune.report import provenance
 from servetune.report.html import bundle, render_html
 from servetune.report.markdown import render_markdown
@@ -440,19 +440,22 @@ def test_rows_from_different_gpus_of_one_host_are_pointed_out() -> None:
 
 def test_a_server_on_one_gpu_and_one_on_two_have_the_same_host() -> None:
     data = make_data()
-    known = {"name": "NVIDIA H200", "driver": "580"}
+    gpu = {"name": "NVIDIA H200", "driver": "580"}
+
+    def on(gpus: int, launch: Launch) -> Launch:
+        host = {**launch.host, "gpus": [gpu] * gpus, "cores": 16 * gpus}
+        slot = Slot(node="n", host="aa", gpus=[f"GPU-{i}" for i in range(gpus)])
+        return launch.model_copy(update={"host": host, "slot": slot})
+
     sessions = {
         id: session.model_copy(
-            update={
-                "launches": [
-                    launch.model_copy(update={"host": {**launch.host, "gpus": [known] * gpus}})
-                    for launch in session.launches
-                ]
-            }
+            update={"launches": [on(1 + index % 2, launch) for launch in session.launches]}
         )
-        for gpus, (id, session) in enumerate(data.sessions.items(), start=1)
+        for index, (id, session) in enumerate(data.sessions.items())
     }
-    assert "different hosts" not in Page(render_html(replace(data, sessions=sessions))).text
+    text = Page(render_html(replace(data, sessions=sessions))).text
+    assert "different hosts" not in text
+    assert "32 cores" in text
 
 
 def test_rows_from_different_hosts_are_pointed_out() -> None:

@@ -13,7 +13,7 @@ from servetune.report.provenance import (
     commit_of,
     devices_of,
     distinct,
-    host_of,
+    hosts_of,
     launches_of,
     versions_of,
 )
@@ -41,8 +41,8 @@ def setup(measured: Measured) -> dict[str, list[str]]:
         "Study": [f"{plan.study} (studies/{plan.study}.yaml)"],
         "Hardware": [
             f"{plan.hardware} (declared)",
-            *distinct(map(host_of, launches)),
-            *distinct(map(devices_of, launches)),
+            *hosts_of(launches),
+            *distinct(uuid for each in launches for uuid in devices_of(each).split(", ")),
         ],
         "Engine": [*plan.engines, *distinct(map(versions_of, launches))],
         "Chosen at start": choices.chosen(measured.sessions),
