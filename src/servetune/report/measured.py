@@ -35,6 +35,7 @@ from servetune.tables.published import Published, read_published
 from servetune.tables.reviewed import no_changes, read_reviewed
 from servetune.tables.seen import seen
 from servetune.tables.timeline import COLUMNS
+from servetune.tune.answer import Answer, answer
 from servetune.tune.trials import Seen
 
 
@@ -195,6 +196,14 @@ class Measured:
     def deciding(self) -> list[capacity.Found]:
         """What is found of it that answers: all but what a tuning chose by."""
         return [each for each in self.found if each.row["workload"] not in self.plan.choosing]
+
+    @cached_property
+    def tuned(self) -> Answer | None:
+        """What a tuning found so far; None of a study that tunes nothing, or has not begun to."""
+        tuning = self.plan.tuning
+        if tuning is None or not self.seen:
+            return None
+        return answer(tuning.tune, tuning.candidates, self.seen, tuning.rounds)
 
     @cached_property
     def behind_front_end(self) -> dict[tuple[str, str], list[str]]:

@@ -20,7 +20,6 @@ from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, marked
 from servetune.report.measured import Measured
 from servetune.report.quality import words as quality
-from servetune.report.tuning import words as tuning
 from servetune.tables.frames import PENDING, grouped, records_of
 
 STATUS_STYLE = {
@@ -47,7 +46,7 @@ def render_terminal(measured: Measured) -> Group:
         measured.found,
     )
     parts: dict[str, Callable[[], list[Table] | list[str]]] = {
-        "The tuning": lambda: [of.sentence] if (of := tuning.answered(measured)) else [],
+        "The tuning": lambda: [of.sentence] if (of := measured.tuned) else [],
         "The answer": lambda: [f"{at}: {said}" for at, said in answers.sentences(measured)],
         "The table of the answer": lambda: (
             [_answer(measured, of)] if (of := _proven(measured)) else []

@@ -16,7 +16,6 @@ from servetune.report.table import Table
 from servetune.report.tuning.words import (
     LEVELS,
     Standing,
-    answered,
     effects,
     failures,
     objective,
@@ -44,7 +43,7 @@ class Words:
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None of a study that tunes nothing, or has not begun to."""
-    tuning, outcome = measured.plan.tuning, answered(measured)
+    tuning, outcome = measured.plan.tuning, measured.tuned
     if tuning is None or outcome is None:
         return None
     found = standings(tuning, measured.seen)

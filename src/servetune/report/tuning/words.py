@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
 from servetune.metrics import METRIC
 from servetune.plan.planned import Tuning
-from servetune.report.measured import Measured
 from servetune.report.table import Cell, Name, Styled, Table
-from servetune.tune.answer import Answer, answer
+from servetune.tune.answer import Answer
 from servetune.tune.effects import Effect
 from servetune.tune.trials import Seen
 
@@ -16,14 +15,6 @@ LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
 """How far a candidate came, for readers; the last is the best known."""
 
 NOT_KNOWN = "not known"
-
-
-def answered(measured: Measured) -> Answer | None:
-    """Return what a tuning found so far; None of a study that tunes nothing, or has not begun."""
-    tuning = measured.plan.tuning
-    if tuning is None or not measured.seen:
-        return None
-    return answer(tuning.tune, tuning.candidates, measured.seen, tuning.rounds)
 
 
 @dataclass(frozen=True)
