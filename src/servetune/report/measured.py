@@ -30,11 +30,12 @@ from servetune.report.turns.words import by_turn
 from servetune.tables.frames import PENDING, declared, grouped, known, numbers, records_of
 from servetune.tables.freshness import STAMP, stands, tables_digest
 from servetune.tables.history import Measuring, read_history
-from servetune.tables.partial import partial_tables, sessions_so_far
 from servetune.tables.published import Published, read_published
+from servetune.tables.records import records_so_far, sessions_so_far
 from servetune.tables.reviewed import no_changes, read_reviewed
 from servetune.tables.seen import seen
 from servetune.tables.timeline import COLUMNS
+from servetune.tables.write import make_tables
 from servetune.tune.answer import Answer, answer
 from servetune.tune.trials import Seen
 
@@ -261,7 +262,7 @@ def read_partial(plan: Plan, root: Path) -> Measured:
     Raises:
         UserError: nothing is measured yet.
     """
-    tables = partial_tables(plan, root)
+    tables = make_tables(plan, root, records_so_far(plan, root))
     return Measured(
         plan=plan,
         table=tables.load_points,

@@ -1,88 +1,25 @@
 """From the records of a plan to tidy tables: the only input that the analysis has."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from servetune.errors import UserError
-from servetune.files import read_model, write_json, write_table
+from servetune.files import write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
-from servetune.plan.planned import Plan, PlannedSearch, Session
+from servetune.plan.planned import Plan, Session
 from servetune.records.agreement import token_sources
-from servetune.records.base import Record
-from servetune.records.measurements import MeasurementRecord, Metrics, SearchRecord, TurnMetrics
-from servetune.records.paths import quality_path, record_path
-from servetune.records.quality import QualityRecord
+from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics
 from servetune.records.validity import checks, limits_of, verdict
-from servetune.sessions.owed import ended_of, probes_of
 from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
 from servetune.tables.figures import figures
 from servetune.tables.frames import declared, grouped
+from servetune.tables.records import Records, read_records
 from servetune.tables.timeline import timeline
-
-R = TypeVar("R", bound=Record)
-N = TypeVar("N", MeasurementRecord, SearchRecord)
-
-
-def _read(path: Path, model: type[R], why: str) -> R:
-    """Read a record of the plan; raises a UserError if there is none."""
-    if not path.is_file():
-        raise UserError(
-            f"{path}: no such record, but the plan {why};"
-            " run: snakemake --cores 1 reports/summary.html"
-        )
-    return read_model(path, model)
-
-
-def read_records(plan: Plan, root: Path) -> dict[str, MeasurementRecord]:
-    """Read the records of a plan's measurements by id, those of its searches' probes last.
-
-    All that is read of a plan has the names that the plan has, whatever it was recorded under.
-    """
-    records = {}
-    for session in plan.sessions:
-        for planned in session.measurements:
-            path = record_path(plan.study, planned.id, root)
-            record = _read(path, MeasurementRecord, "has its measurement")
-            records[planned.id] = named(record, session, planned.workload)
-    for session, search, ended in _ended(plan, root):
-        for probe in probes_of([ended], root):
-            records[probe.measurement] = named(probe, session, search.workload)
-    return records
-
-
-def read_searches(plan: Plan, root: Path) -> list[SearchRecord]:
-    """Read the records of a plan's searches that have ended."""
-    return [named(ended, session, of.workload) for session, of, ended in _ended(plan, root)]
-
-
-def read_qualities(plan: Plan, root: Path) -> dict[str, QualityRecord]:
-    """Read the records of a plan's quality by variant."""
-    records = {}
-    for session in plan.sessions:
-        if session.quality:
-            path = quality_path(plan.study, session.quality.id, root)
-            record = _read(path, QualityRecord, "asks for it")
-            records[session.variant] = record.model_copy(update={"variant": session.variant})
-    return records
-
-
-def _ended(plan: Plan, root: Path) -> Iterator[tuple[Session, PlannedSearch, SearchRecord]]:
-    for session in plan.sessions:
-        for search in session.searches:
-            for ended in ended_of(plan.study, [search], root):
-                yield session, search, ended
-
-
-def named(record: N, session: Session, workload: str) -> N:
-    """Return a record under the names that the plan has."""
-    return record.model_copy(update={"variant": session.variant, "workload": workload})
 
 
 def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
@@ -204,23 +141,18 @@ class Tables:
     quality: pd.DataFrame
 
 
-def make_tables(
-    plan: Plan,
-    root: Path,
-    records: dict[str, MeasurementRecord],
-    searches: list[SearchRecord],
-    qualities: dict[str, QualityRecord],
-) -> Tables:
+def make_tables(plan: Plan, root: Path, records: Records) -> Tables:
     """Make the tables of a plan from its records."""
-    usable = ok_records(plan, records)
+    measurements = records.measurements
+    usable = ok_records(plan, measurements)
     return Tables(
-        load_points=load_points(plan, records),
+        load_points=load_points(plan, measurements),
         quantiles=quantiles(usable),
         turns=turns(usable),
-        timeline=timeline(list(records.values()), root),
-        probes=capacity.probes(list(records.values())),
-        capacities=capacity.capacities(searches, records),
-        quality=quality.qualities(plan, qualities),
+        timeline=timeline(list(measurements.values()), root),
+        probes=capacity.probes(list(measurements.values())),
+        capacities=capacity.capacities(records.searches, measurements),
+        quality=quality.qualities(plan, records.qualities),
     )
 
 
@@ -236,8 +168,7 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     for folder in ("searches", "quality", "timelines", "tuning"):
         (results / folder).mkdir(exist_ok=True)
         (results / folder / ".keep").touch()
-    searches = read_searches(plan, root)
-    made = make_tables(plan, root, read_records(plan, root), searches, read_qualities(plan, root))
+    made = make_tables(plan, root, read_records(plan, root))
     for table in fields(made):
         write_table(results / f"{table.name}.parquet", getattr(made, table.name))
     heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]

@@ -1,0 +1,27 @@
+"""The records of a plan: which there must be."""
+
+import shutil
+
+import pytest
+
+from servetune.errors import UserError
+from servetune.tables.records import read_records, records_so_far
+from tests.paths import ROOT
+from tests.project import Project
+from tests.recorded import plan_of
+
+
+@pytest.mark.parametrize(
+    ("study", "folder"), [("h200-granite", "records"), ("h200-capacity", "searches")]
+)
+def test_tables_are_of_all_records_of_a_plan_or_not_made(
+    project: Project, study: str, folder: str
+) -> None:
+    results = project.root / "results" / study
+    shutil.copytree(ROOT / "results" / study, results)
+    plan = plan_of(study)
+    assert records_so_far(plan, project.root) == read_records(plan, project.root)
+    lost = min((results / folder).glob("*.json"))
+    lost.unlink()
+    with pytest.raises(UserError, match=lost.name):
+        read_records(plan, project.root)
