@@ -33,7 +33,7 @@ from servetune.plan.planned import Plan
 from servetune.records.sessions import Ceilings
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
-from servetune.report.measured import read_measured
+from servetune.report.reading import read_measured
 from servetune.sessions.owed import count_owed
 from servetune.sessions.retry import forget
 from servetune.tables.freshness import report_digest

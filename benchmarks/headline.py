@@ -22,7 +22,8 @@ from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.report.capacity.words import Found, found, read_searched
+from servetune.report.capacity.words import Found
+from servetune.report.reading import read_measured
 from servetune.report.verdicts import interval
 from servetune.tables.frames import known, records_of
 
@@ -143,10 +144,10 @@ def bandwidth_shares(plan: Plan, table: pd.DataFrame) -> dict[str, float]:
 def capacities() -> dict[tuple[str, str], str]:
     """Return the capacity with its interval, by variant and tier."""
     plan = make_plan({**read_params(ROOT), "study": CAPACITY}, ROOT)
-    searched = read_searched(results_of(CAPACITY))
+    measured = read_measured(plan, results_of(CAPACITY).parents[1])
     return {
         (each.row["variant"], each.row["tier"]): capacity(each)
-        for each in found(plan, searched)
+        for each in measured.found
         if known(each.row["capacity"]) is not None
     }
 

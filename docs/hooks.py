@@ -22,7 +22,7 @@ from servetune.files import write_text
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.report.html import render_html
-from servetune.report.measured import read_partial
+from servetune.report.reading import read_partial
 from servetune.tables.freshness import report_digest
 
 ROOT = Path(__file__).resolve().parents[1]

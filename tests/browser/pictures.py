@@ -11,7 +11,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from servetune.report.html import render_html
-from servetune.report.measured import Measured, read_measured
+from servetune.report.measured import Measured
+from servetune.report.reading import read_measured
 from tests.browser.conftest import launch
 from tests.browser.pages import Scheme, opened
 from tests.paths import ROOT

@@ -43,7 +43,7 @@ def show(plan: PlanFile = None) -> None:
     from rich.console import Console
 
     from servetune.analysis.wording import plural
-    from servetune.report.measured import read_so_far
+    from servetune.report.reading import read_so_far
     from servetune.report.terminal import render_terminal
     from servetune.tables.freshness import notes_of, report_digest, stands
 

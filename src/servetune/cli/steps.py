@@ -99,7 +99,7 @@ def report(
     """
     from servetune.report.html import render_html
     from servetune.report.markdown import render_markdown
-    from servetune.report.measured import read_measured, read_partial
+    from servetune.report.reading import read_measured, read_partial
     from servetune.tables.freshness import check_tables, report_digest, write_stamp
 
     the_plan = read_plan(plan, ROOT)

@@ -13,8 +13,9 @@ from servetune.engines.environments import description_file, known_parser, read_
 from servetune.errors import DamagedError, UserError
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Plan, Session
-from servetune.report.measured import Measured, read_so_far
+from servetune.report.measured import Measured
 from servetune.report.provenance import launches_of
+from servetune.report.reading import read_so_far
 from servetune.study.models import HuggingFace
 from servetune.tables.frames import declared, known, records_of
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -17,25 +16,18 @@ from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.analysis.wording import place_of
-from servetune.errors import UserError
-from servetune.files import read_table
 from servetune.metrics import COMPARED, COSTS, PER_GPU, Metric
 from servetune.plan.planned import Plan
-from servetune.records.paths import session_path
-from servetune.records.sessions import SessionRecord, read_session
+from servetune.records.sessions import SessionRecord
 from servetune.report.capacity import words as capacity
 from servetune.report.marks import dummies
 from servetune.report.quality.words import failing
 from servetune.report.turns.words import by_turn
 from servetune.tables.frames import PENDING, declared, grouped, known, numbers, records_of
-from servetune.tables.freshness import STAMP, stands, tables_digest
-from servetune.tables.history import Measuring, read_history
-from servetune.tables.published import Published, read_published
-from servetune.tables.records import records_so_far, sessions_so_far
-from servetune.tables.reviewed import no_changes, read_reviewed
-from servetune.tables.seen import seen
+from servetune.tables.history import Measuring
+from servetune.tables.published import Published
+from servetune.tables.reviewed import no_changes
 from servetune.tables.timeline import COLUMNS
-from servetune.tables.write import make_tables
 from servetune.tune.answer import Answer, answer
 from servetune.tune.trials import Seen
 
@@ -243,80 +235,3 @@ class Measured:
 
     def _of_points(self, rows: pd.DataFrame) -> pd.DataFrame:
         return rows[rows["measurement"].isin(self.points["measurement"])]
-
-
-def read_so_far(plan: Plan, root: Path) -> Measured:
-    """Read the tables if they are of this plan and its records, and else make them from those.
-
-    Raises:
-        UserError: nothing is measured yet.
-    """
-    stamp = root / "results" / plan.study / STAMP
-    is_whole = stands(stamp, tables_digest(plan, root))
-    return (read_measured if is_whole else read_partial)(plan, root)
-
-
-def read_partial(plan: Plan, root: Path) -> Measured:
-    """Make what there is of a plan from its records, what is missing pending.
-
-    Raises:
-        UserError: nothing is measured yet.
-    """
-    tables = make_tables(plan, root, records_so_far(plan, root))
-    return Measured(
-        plan=plan,
-        table=tables.load_points,
-        quantiles=tables.quantiles,
-        sessions=sessions_so_far(plan, root),
-        turns=tables.turns,
-        over_time=tables.timeline,
-        published=read_published(plan.published, root) if plan.published else None,
-        searched=capacity.Searched(tables.capacities, tables.probes),
-        answers=tables.quality,
-        seen=seen(plan, plan.sessions, root),
-        read_past=partial(read_history, plan.study, root),
-        read_changes=partial(read_reviewed, plan.study, root),
-    )
-
-
-def read_measured(plan: Plan, root: Path) -> Measured:
-    """Read the tables and the sessions of a plan from its results folder.
-
-    Raises:
-        UserError: they are not of this plan.
-    """
-    results = root / "results" / plan.study
-    path = results / "load_points.parquet"
-    columns = ("session", "measurement", "variant", "status", "probe")
-    table = read_table(path, *columns) if path.exists() else None
-    asked = {measurement.id for measurement in plan.measurements}
-    if table is None or not asked <= set(table["measurement"] if len(table) else ()):
-        raise UserError(
-            f"{path}: no table of this plan; run: snakemake --cores 1 reports/summary.html, or"
-            " servetune report --partial for what is there"
-        )
-    return Measured(
-        plan=plan,
-        table=table,
-        quantiles=read_table(results / "quantiles.parquet", "measurement"),
-        sessions=_sessions(plan, table, root),
-        turns=read_table(results / "turns.parquet", "measurement"),
-        over_time=read_table(results / "timeline.parquet", "measurement"),
-        published=read_published(plan.published, root) if plan.published else None,
-        searched=capacity.read_searched(results),
-        answers=read_table(results / "quality.parquet"),
-        seen=seen(plan, plan.sessions, root),
-        read_past=partial(read_history, plan.study, root),
-        read_changes=partial(read_reviewed, plan.study, root),
-    )
-
-
-def _sessions(plan: Plan, table: pd.DataFrame, root: Path) -> dict[str, SessionRecord]:
-    """Read the sessions that measured the rows of a table, by id, under the names in the table."""
-    sessions = {}
-    for id, variant in table.groupby("session", sort=False)["variant"].first().items():
-        path = session_path(plan.study, str(id), root)
-        if path.is_file():
-            named = {"variant": variant}
-            sessions[str(id)] = read_session(path).model_copy(update=named)
-    return sessions

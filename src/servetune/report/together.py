@@ -8,7 +8,7 @@ from servetune.errors import UserError
 from servetune.metrics import METRIC
 from servetune.plan.planned import Plan
 from servetune.plan.workflow import run_workflow
-from servetune.report.measured import read_measured
+from servetune.report.reading import read_measured
 from servetune.report.verdicts import interval
 from servetune.sessions.provenance import now
 from servetune.sessions.together import KeptTogether, keep_together

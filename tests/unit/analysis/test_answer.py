@@ -5,7 +5,7 @@ from servetune.analysis.comparison import compare
 from servetune.analysis.judgement import judge_study
 from servetune.metrics import METRIC
 from servetune.report.answer.words import grid, sentences
-from servetune.report.measured import read_measured
+from servetune.report.reading import read_measured
 from tests.recorded import plan_of, results_of
 from tests.report_data import ReportData, make_all_kinds, make_data, make_quickstart_plan
 

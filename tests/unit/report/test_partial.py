@@ -13,7 +13,8 @@ from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
-from servetune.report.measured import Measured, read_partial
+from servetune.report.measured import Measured
+from servetune.report.reading import read_partial
 from servetune.report.terminal import render_terminal
 from tests.paths import ROOT
 from tests.project import Project

@@ -7,7 +7,7 @@ import pytest
 
 from servetune.plan.make import make_plan
 from servetune.report.markdown import render_markdown
-from servetune.report.measured import read_measured
+from servetune.report.reading import read_measured
 from servetune.tables.write import write_tables
 from tests.paths import ROOT
 from tests.project import Project

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,7 +10,6 @@ import pandas as pd
 from servetune.analysis.capacities import Gain, gains
 from servetune.analysis.wording import NONE, listed, number, percent, plural, ratio, span
 from servetune.capacity.sequential import OVERLOAD
-from servetune.files import read_table
 from servetune.plan.planned import Plan
 from servetune.study.capacity import Objective, Slo
 from servetune.tables.frames import PENDING, grouped, known, records_of
@@ -52,14 +50,6 @@ class Searched:
 
     capacities: pd.DataFrame
     probes: pd.DataFrame
-
-
-def read_searched(results: Path) -> Searched:
-    """Read the tables of searches from the results of a study."""
-    return Searched(
-        capacities=read_table(results / "capacities.parquet"),
-        probes=read_table(results / "probes.parquet"),
-    )
 
 
 @dataclass(frozen=True)
