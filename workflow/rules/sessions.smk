@@ -1,7 +1,7 @@
 # Serving and loading: the only step that needs the accelerator.
 from servetune.sessions.needs import most_gpus, needs
 
-MOST_GPUS = most_gpus()
+MOST_GPUS = most_gpus(PLAN.hardware)
 if MOST_GPUS and workflow.local_exec and "gpu" not in workflow.global_resources:
     workflow.register_resource("gpu", MOST_GPUS)
 

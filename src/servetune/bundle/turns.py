@@ -42,10 +42,11 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
         UserError: a session could not be measured.
     """
     waiting, running = list(manifest.sessions), dict[str, Guarded]()
+    most = max([1, *map(most_gpus, {session.hardware for session in waiting})])
     with contextlib.ExitStack() as stack:
         try:
             while running or (waiting and _is_time(manifest, project, until_s)):
-                while waiting and len(running) < max(1, most_gpus()):
+                while waiting and len(running) < most:
                     session = waiting.pop(0)
                     running[session.id] = stack.enter_context(_start(session, project, until_s))
                 ended = [id for id, process in running.items() if process.poll() is not None]

@@ -35,12 +35,12 @@ def needs(session: Session, cores: int | None, most: int) -> Needs:
     return Needs(gpu=count, threads=threads, mem_mb=MEM_MB_PER_GPU * count)
 
 
-def most_gpus() -> int:
-    """Return the GPUs that the sessions of a run may ask for at once; 0 on a host without.
+def most_gpus(hardware: str) -> int:
+    """Return the GPUs that sessions on such hardware may ask for at once; 0 on a host without.
 
     More than there are, so that the next one in the plan's order always waits in the host's own
     queue (`servetune.sessions.pool`) when GPUs get free, whatever its size: Snakemake alone would
     give each to a session that fits. Another number of them waits for a GPU that is dealt to it.
     """
-    count = len(places(EVERY))
+    count = 0 if hardware == "cpu" else len(places(EVERY))
     return max(0, 2 * count - 1)

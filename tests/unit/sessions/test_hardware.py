@@ -6,6 +6,7 @@ import pytest
 
 from servetune.errors import UserError
 from servetune.sessions.hardware import declared_gpus, describe_host, gpus
+from servetune.sessions.needs import most_gpus
 from servetune.telemetry import gpus as telemetry_gpus
 
 MIB = 2**20
@@ -63,6 +64,11 @@ def test_a_gpu_that_is_not_visible_is_not_here() -> None:
 def test_a_server_on_more_gpus_than_there_are_of_its_kind_is_refused() -> None:
     with pytest.raises(UserError, match=r"on 2 GPUs needs as many nvidia-l4, .* has 1;"):
         declared_gpus("nvidia-l4", 2)
+
+
+def test_a_run_may_ask_for_more_gpus_than_there_are_and_on_a_cpu_for_none() -> None:
+    assert most_gpus("nvidia-h200") == 3
+    assert most_gpus("cpu") == 0
 
 
 def test_launches_of_one_boot_have_one_boot_id() -> None:
