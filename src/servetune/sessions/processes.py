@@ -1,0 +1,61 @@
+"""The processes of a launch as its session declares them: the server, and the load clients."""
+
+import json
+import os
+from pathlib import Path
+
+from servetune.engines.arguments import as_argv
+from servetune.engines.environments import engine_id, read_engine
+from servetune.load.client import LoadClient
+from servetune.load.registry import GENERATORS
+from servetune.models.make import checkpoint
+from servetune.plan.planned import Session
+from servetune.records.paths import raw_folder
+from servetune.sessions.allotment import Allotment
+from servetune.sessions.server.process import Server
+
+OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
+"""Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
+
+
+def server_of(session: Session, number: int, root: Path, allotment: Allotment) -> Server:
+    """Return the server of a session's launch, not started; launches count from 1."""
+    engine = read_engine(session.engine)
+    own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
+    arguments = as_argv({**own, **session.server}, engine.arguments)
+    if session.speculative:
+        speculative = dict(session.speculative)
+        if session.draft:
+            speculative["model"] = str(checkpoint_path(session.draft, root))
+        arguments += ["--speculative-config", json.dumps(speculative)]
+    return Server(
+        python=engine.python,
+        model=str(checkpoint_path(session.model, root)),
+        arguments=arguments,
+        environment=session.environment,
+        devices=allotment.environment,
+        name=f"{session.id}-{number}-{os.getpid()}",
+        log=raw_folder(session.study, session.id, root) / f"server-{number}.log",
+        folder=root,
+    )
+
+
+def start_client(
+    generator: str, session: Session, number: int, root: Path, server: Server
+) -> LoadClient:
+    """Start the client of a load generator, by its name, that is to load the server of a launch."""
+    of = GENERATORS[generator]
+    engine = engine_id(of.environment, root) if of.environment else session.engine
+    return LoadClient(
+        python=read_engine(engine).python,
+        module=of.client,
+        environment={of.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
+        log=raw_folder(session.study, session.id, root) / f"{generator}-{number}.log",
+        folder=root,
+    )
+
+
+def checkpoint_path(id: str, root: Path) -> Path:
+    """Return where a checkpoint lies, as the processes of a session are told it."""
+    path = checkpoint(id, root)
+    return path.relative_to(root) if path.is_relative_to(root) else path

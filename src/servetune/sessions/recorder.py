@@ -1,0 +1,83 @@
+"""What a launch leaves: the file that tells of it, a record of all it measured, its telemetry."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from servetune.files import write_json, write_table
+from servetune.plan.planned import Measurement, Session
+from servetune.records.measurements import MeasurementRecord
+from servetune.records.paths import quality_path, raw_folder, record_path
+from servetune.records.quality import QualityRecord
+from servetune.records.sessions import Launch
+from servetune.sessions import owed
+from servetune.sessions.measure import LOG_TAIL_LINES, blank_record, failed
+from servetune.sessions.quality.measure import blank_quality
+from servetune.sessions.server.process import Server
+from servetune.telemetry.sampler import Sampler
+
+
+class Recorder:
+    """Writes what a launch leaves, as it comes; `launch` is what is known of it so far.
+
+    Its file is written again at each event, so that a launch that was interrupted is told too.
+    """
+
+    def __init__(self, session: Session, root: Path, server: Server, launch: Launch) -> None:
+        """Take what is known of a launch before it starts; nothing is written yet."""
+        self._session = session
+        self._root = root
+        self._server = server
+        self.launch = launch
+        self._raw = raw_folder(session.study, session.id, root)
+        self._samples: Callable[[], pd.DataFrame] | None = None
+
+    def note(self, **changes: Any) -> None:
+        """Write what is known now of the launch, by the fields of `Launch`."""
+        self.launch = self.launch.model_copy(update=changes)
+        write_json(self._raw / f"launch-{self.launch.launch}.json", self.launch)
+
+    @contextmanager
+    def sampling(self, sampler: Sampler) -> Iterator[None]:
+        """Sample, and write the samples before each record and at the end."""
+        sampler.start()
+        self._samples = sampler.samples
+        try:
+            yield
+        finally:
+            self._write_samples(sampler.stop())
+
+    def keep(self, record: MeasurementRecord | QualityRecord) -> None:
+        """Write a record, and those of the searches that have ended with it."""
+        study = self._session.study
+        if isinstance(record, QualityRecord):
+            id, path = record.quality, quality_path(study, record.quality, self._root)
+        else:
+            id, path = record.measurement, record_path(study, record.measurement, self._root)
+        if self._samples:
+            # First, so that no record stands whose samples a kill can lose.
+            self._write_samples(self._samples())
+        write_json(path, record)
+        self.note(measured=[*self.launch.measured, id])
+        owed.end_finished(self._session, self._root)
+
+    def fail(self, measurements: list[Measurement], reason: str) -> None:
+        """Record a launch that failed, and what it could not measure because of that."""
+        tail = self._server.log_tail(LOG_TAIL_LINES)
+        self.note(status="failed", reason=reason, log_tail=tail)
+        for measurement in measurements:
+            blank = blank_record(self._session, measurement, self.launch.launch, self._server)
+            self.keep(failed(blank, reason, tail))
+
+    def fail_quality(self, reason: str) -> None:
+        """Record that the quality which the session owes, if any, could not be measured."""
+        session = self._session
+        if session.quality and owed.owes_quality(session, self._root):
+            blank = blank_quality(session, session.quality, self.launch.launch, self._server)
+            self.keep(failed(blank, reason, self._server.log_tail(LOG_TAIL_LINES)))
+
+    def _write_samples(self, samples: pd.DataFrame) -> None:
+        write_table(self._raw / f"telemetry-{self.launch.launch}.parquet", samples)
