@@ -167,20 +167,20 @@ def study(launches: int, server_minutes: float) -> Study:
 
 def capacities(server: str, of: list[Candidate], seed: int) -> dict[str, float | None]:
     """Return the capacity of each candidate, by name, on the server of a seed."""
-    made = Made.of(seed)
-    factors = {each.name: SERVERS[server](made, each.values) for each in of}
-    return {
-        each.name: None if (by := factors[each.name]) is None else by * made.capacity(each.values)
-        for each in of
-    }
+    return _rates(server, of, Made.of(seed), Made.capacity)
 
 
 def throughputs_of(server: str, of: list[Candidate], seed: int) -> dict[str, float | None]:
     """Return the throughput of each candidate that has more than it can run, by name."""
-    made = Made.of(seed)
+    return _rates(server, of, Made.of(seed), Made.throughput)
+
+
+def _rates(
+    server: str, of: list[Candidate], made: Made, rate: Callable[[Made, Mapping[str, Any]], float]
+) -> dict[str, float | None]:
     factors = {each.name: SERVERS[server](made, each.values) for each in of}
     return {
-        each.name: None if (by := factors[each.name]) is None else by * made.throughput(each.values)
+        each.name: None if (by := factors[each.name]) is None else by * rate(made, each.values)
         for each in of
     }
 
