@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from errno import EACCES, EDQUOT, EIO, ENOSPC, EROFS
 from pathlib import Path
 
+RUN = "snakemake --cores 1 reports/summary.html"
+"""What measures and makes all that is missing, for a message to say what to try."""
+
 _LONGEST_LINE = 2000
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from servetune.errors import DamagedError, UserError
+from servetune.errors import RUN, DamagedError, UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,9 +180,7 @@ def read_table(path: Path, *columns: str) -> "pd.DataFrame":
     try:
         table = pd.read_parquet(path)
     except FileNotFoundError:
-        raise UserError(
-            f"{path}: no such table; run: snakemake --cores 1 reports/summary.html"
-        ) from None
+        raise UserError(f"{path}: no such table; run: {RUN}") from None
     except Exception as error:
         # What is no Parquet makes the reader raise what it likes.
         raise DamagedError(path, str(error).partition("\n")[0] or type(error).__name__) from None

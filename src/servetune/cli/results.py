@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from servetune.cli.app import ROOT, AsJson, PlanFile, app, studies
-from servetune.errors import UserError
+from servetune.errors import RUN, UserError
 from servetune.files import write_text
 from servetune.metrics import METRIC
 from servetune.plan.file import read_plan
@@ -49,7 +49,7 @@ def show(plan: PlanFile = None) -> None:
 
     the_plan = read_plan(plan, ROOT)
     if not recorded(the_plan.study, ROOT):
-        print(f"{the_plan.study}: no results yet; run: snakemake --cores 1 reports/summary.html")
+        print(f"{the_plan.study}: no results yet; run: {RUN}")
         return
     measured = read_so_far(the_plan, ROOT)
     Console().print(render_terminal(measured))
@@ -97,14 +97,16 @@ def compare(
     """Compare the results of params.yaml with those of a Git revision, as Markdown."""
     from servetune.compare.comparison import compare_sides
     from servetune.compare.markdown import render_comparison
-    from servetune.compare.sides import RUN, revision_side, workspace_side
+    from servetune.compare.sides import revision_side, workspace_side
 
     if fail_on not in (None, "slower"):
         raise UserError(f"--fail-on: {fail_on}: expected slower")
     plan = make_plan(read_params(ROOT), ROOT)
     base, here = revision_side(revision, ROOT), workspace_side(ROOT)
     if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:
-        raise UserError(f"results/{plan.study}: the tables do not belong to params.yaml; {RUN}")
+        raise UserError(
+            f"results/{plan.study}: the tables do not belong to params.yaml; run: {RUN}"
+        )
     found = compare_sides(base, here, plan.equivalence)
     markdown = render_comparison(found)
     if out is None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from servetune.cli.app import ROOT, app, studies
+from servetune.errors import RUN
 from servetune.plan.make import read_params
 from servetune.plan.project import check_project
 
@@ -22,8 +23,7 @@ def retry(
 
     counts = forget(study or read_params(ROOT)["study"], ROOT)
     print(
-        f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten;"
-        " run: snakemake --cores 1 reports/summary.html"
+        f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten; run: {RUN}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from pydantic import ValidationError
 
-from servetune.errors import UserError
+from servetune.errors import RUN, UserError
 from servetune.git import git, open_tree
 from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord, SearchRecord
@@ -20,8 +20,6 @@ from servetune.tables.frames import declared, records_of
 from servetune.tables.write import quantiles
 
 R = TypeVar("R", bound=Record)
-
-RUN = "run: snakemake --cores 1 reports/summary.html"
 
 Reader = Callable[[str], bytes | None]
 """Returns the content of a file by its path in the project; None if there is none."""
@@ -56,7 +54,7 @@ def workspace_side(root: Path) -> Side:
         file = root / path
         return file.read_bytes() if file.is_file() else None
 
-    return _side("this revision", read, f"no tables yet; {RUN}")
+    return _side("this revision", read, f"no tables yet; run: {RUN}")
 
 
 def revision_side(revision: str, root: Path) -> Side:

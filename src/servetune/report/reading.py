@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from servetune.errors import UserError
+from servetune.errors import RUN, UserError
 from servetune.files import read_table
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
@@ -62,8 +62,8 @@ def read_measured(plan: Plan, root: Path) -> Measured:
     asked = {measurement.id for measurement in plan.measurements}
     if not asked <= {*tables.load_points["measurement"]}:
         raise UserError(
-            f"{results}: the tables are not of this plan; run: snakemake --cores 1"
-            " reports/summary.html, or servetune report --partial for what is there"
+            f"{results}: the tables are not of this plan; run: {RUN}, or"
+            " servetune report --partial for what is there"
         )
     return _measured(plan, root, tables, _sessions(plan, tables.load_points, root))
 

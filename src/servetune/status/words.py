@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from servetune.errors import RUN
 from servetune.progress import about
 from servetune.running import Running, since
 from servetune.status.state import SessionState, State
@@ -16,8 +17,6 @@ STYLES = {
     **{"done": "green", "failed": "red", "running": "bold cyan", "stopped": "yellow"},
     "waiting": "dim",
 }
-
-RUN = "snakemake --cores 1 reports/summary.html"
 
 
 def render_state(state: State) -> RenderableType:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from servetune.errors import UserError, printable
+from servetune.errors import RUN, UserError, printable
 from servetune.files import read_model, write_text
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import follows_digest, read_rounds
@@ -49,8 +49,7 @@ def check_tables(plan: Plan, root: Path) -> None:
     stamp = root / "results" / plan.study / STAMP
     if not stands(stamp, tables_digest(plan, root)):
         raise UserError(
-            f"{stamp.parent}: the tables are not those of params.yaml and its records;"
-            " run: snakemake --cores 1 reports/summary.html"
+            f"{stamp.parent}: the tables are not those of params.yaml and its records; run: {RUN}"
         )
 
 

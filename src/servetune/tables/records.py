@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from servetune.errors import UserError
+from servetune.errors import RUN, UserError
 from servetune.files import read_model
 from servetune.plan.planned import Measurement, Plan, PlannedQuality, PlannedSearch, Session
 from servetune.records.base import Record
@@ -19,7 +19,6 @@ from servetune.sessions.probes import failed_tiers
 from servetune.tables.frames import PENDING
 
 NOT_YET = "not measured yet"
-RUN = "run: snakemake --cores 1 reports/summary.html"
 
 R = TypeVar("R", bound=Record)
 
@@ -58,7 +57,7 @@ def records_so_far(plan: Plan, root: Path) -> Records:
     statuses = {record.status for record in records.measurements.values()}
     statuses |= {record.status for record in records.qualities.values()}
     if statuses <= {PENDING}:
-        raise UserError(f"results/{plan.study}: nothing of this plan is measured yet; {RUN}")
+        raise UserError(f"results/{plan.study}: nothing of this plan is measured yet; run: {RUN}")
     return records
 
 
@@ -78,7 +77,7 @@ def sessions_so_far(plan: Plan, root: Path) -> dict[str, SessionRecord]:
 def _read(plan: Plan, root: Path, *, is_whole: bool) -> Records:
     def read(path: Path, model: type[R], pending: Callable[[], R], **names: str) -> R:
         if is_whole and not path.is_file():
-            raise UserError(f"{path}: no such record, but the plan has it; {RUN}")
+            raise UserError(f"{path}: no such record, but the plan has it; run: {RUN}")
         record = read_model(path, model) if path.is_file() else pending()
         return record.model_copy(update=names)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from servetune.errors import UserError
+from servetune.errors import RUN, UserError
 from servetune.files import write_json
 from servetune.plan.estimate import ASSUMED_LAUNCH_S
 from servetune.plan.make import make_plan
@@ -54,7 +54,7 @@ def choose_round(plan: Plan, root: Path) -> Plan:
         if not session_path(plan.study, session.id, root).is_file():
             raise UserError(
                 f"results/{plan.study}: {session.id} is not measured yet, so that round {number}"
-                " cannot be chosen; run: snakemake --cores 1 reports/summary.html"
+                f" cannot be chosen; run: {RUN}"
             )
     found = seen(plan, before, root)
     without = read_unlaunched(study, plan, before, root)

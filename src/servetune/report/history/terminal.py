@@ -10,7 +10,7 @@ from rich.text import Text
 
 from servetune.analysis.history import follow
 from servetune.analysis.wording import NONE, plural, where_of
-from servetune.errors import UserError, nearest
+from servetune.errors import RUN, UserError, nearest
 from servetune.metrics import JUDGED, METRIC
 from servetune.report.history.words import (
     METHOD,
@@ -45,9 +45,7 @@ def rows_of(study: str, name: str, variant: str | None, root: Path) -> pd.DataFr
     rows = rows[rows["metric"] == name]
     rows = rows[rows.groupby(PLACE)["value"].transform("count") > 0]
     if rows.empty:
-        raise UserError(
-            f"{study}: nothing was measured; run: snakemake --cores 1 reports/summary.html"
-        )
+        raise UserError(f"{study}: nothing was measured; run: {RUN}")
     variants = list(dict.fromkeys(rows["variant"]))
     if variant not in (None, *variants):
         raise UserError(f"{study}: no variant {variant}; expected one of {', '.join(variants)}")

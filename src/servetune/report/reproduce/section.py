@@ -1,6 +1,7 @@
 """How to measure it again."""
 
 from servetune.analysis.wording import plural
+from servetune.errors import RUN
 from servetune.report.gfm import bullets, details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.provenance import launches_of
@@ -8,9 +9,7 @@ from servetune.report.section import Section
 from servetune.report.setup.section import setup
 
 STEPS = {
-    "Measure what is missing and render this report": (
-        "uv run snakemake --cores 1 reports/summary.html"
-    ),
+    "Measure what is missing and render this report": f"uv run {RUN}",
     "Measure with another value of one parameter": "uv run dvc exp run -S max_num_seqs=16",
     "Compare its metrics with these": "uv run dvc metrics diff",
 }
