@@ -41,8 +41,9 @@ from servetune.capacity.sequential import sample_of  # noqa: E402
 from servetune.engines.environments import adopt_engine, build_engine  # noqa: E402
 from servetune.plan.make import make_plan  # noqa: E402
 from servetune.plan.planned import Measurement, PlannedSearch, Session  # noqa: E402
-from servetune.records.measurements import MeasurementRecord, read_search  # noqa: E402
+from servetune.records.measurements import MeasurementRecord  # noqa: E402
 from servetune.records.paths import search_path  # noqa: E402
+from servetune.records.searches import read_search  # noqa: E402
 from servetune.sessions import owed, probes  # noqa: E402
 from servetune.sessions.session import run_session  # noqa: E402
 from servetune.study.capacity import Slo  # noqa: E402

@@ -24,7 +24,7 @@ from servetune.predict.judged import Error, error_of, judge, median_error
 from servetune.predict.loads import Predicting
 from servetune.predict.recorded import Recorded, read_loads
 from servetune.predict.server import Floats
-from servetune.records.measurements import SearchRecord, read_search
+from servetune.records.searches import SearchRecord, read_search
 from servetune.study.capacity import Search, Slo
 from servetune.study.study import Study, read_study
 

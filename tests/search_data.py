@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Evidence, Judgement, Outcome
 from servetune.plan.planned import Plan
-from servetune.records.measurements import MeasurementRecord, Probe, SearchRecord
+from servetune.records.measurements import MeasurementRecord, Probe
+from servetune.records.searches import SearchRecord
 from servetune.report.capacity.words import Searched
 from servetune.tables import capacity
 from servetune.tables.write import load_points, ok_records, quantiles

@@ -16,8 +16,9 @@ from servetune.errors import UserError
 from servetune.git import git, open_tree
 from servetune.plan.identity import digest_of
 from servetune.plan.make import make_plan, read_params
-from servetune.records.measurements import read_measurement, read_search
+from servetune.records.measurements import read_measurement
 from servetune.records.quality import read_quality
+from servetune.records.searches import read_search
 from servetune.study.study import Params
 
 BRANCHES = ("refs/heads", "refs/remotes", "refs/exps")

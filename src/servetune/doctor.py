@@ -19,8 +19,9 @@ from servetune.files import left_by, read_model, read_table, sha256
 from servetune.models.make import MANIFEST, ModelManifest
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord
-from servetune.records.measurements import SearchRecord, read_measurement, read_search
+from servetune.records.measurements import read_measurement
 from servetune.records.quality import read_quality
+from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_session
 from servetune.records.timelines import TimelineRecord
 from servetune.sessions.retry import naming

@@ -18,14 +18,10 @@ from servetune.files import read_model
 from servetune.plan.identity import digest, digest_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.plan.sessions import loads_of, search_digest, serving_of
-from servetune.records.measurements import (
-    MeasurementRecord,
-    SearchRecord,
-    read_measurement,
-    read_search,
-)
+from servetune.records.measurements import MeasurementRecord, read_measurement
 from servetune.records.paths import launch_files
 from servetune.records.quality import QualityRecord, read_quality
+from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Launch
 from servetune.study.workloads import LoadPoint
 

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from servetune.errors import RUN, UserError
 from servetune.git import git, open_tree
 from servetune.records.base import Record
-from servetune.records.measurements import MeasurementRecord, SearchRecord
+from servetune.records.measurements import MeasurementRecord
+from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SessionRecord
 from servetune.study.yaml import parse_yaml
 from servetune.tables.capacity import capacities

@@ -1,4 +1,4 @@
-"""What a session writes of each measurement, and of each search for the capacity."""
+"""What a session writes of each measurement."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -6,7 +6,6 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from servetune.capacity.pace import Slice
-from servetune.capacity.search import Capacity
 from servetune.capacity.sequential import Judgement
 from servetune.files import read_model
 from servetune.records.base import SCHEMA_VERSION, Record, Version
@@ -270,32 +269,6 @@ class MeasurementRecord(Record):
     probe: Probe | None = None
 
 
-class SearchRecord(Record):
-    """One search for the capacity: `results/<study>/searches/<search>.json`.
-
-    `measurements` are the ids of its probes in their order, the closed loop before them first.
-    """
-
-    schema_version: Version = SCHEMA_VERSION
-    search: Id
-    study: Id
-    variant: Id
-    workload: Id
-    repeat: int
-    session: Id
-    over: Literal["rate", "concurrency"]
-    slo: dict[str, dict[str, float]]
-    confidence: float
-    predicted: dict[str, float] = {}
-    measurements: list[Id] = []
-    tiers: dict[str, Capacity] = {}
-
-
 def read_measurement(path: Path) -> MeasurementRecord:
     """Read one measurement record; raises a UserError if it is damaged."""
     return read_model(path, MeasurementRecord)
-
-
-def read_search(path: Path) -> SearchRecord:
-    """Read one search record, as `read_measurement` does."""
-    return read_model(path, SearchRecord)

@@ -9,13 +9,9 @@ from pathlib import Path
 from servetune.capacity.search import Capacity
 from servetune.files import read_model, write_json
 from servetune.plan.planned import Measurement, PlannedSearch, Session
-from servetune.records.measurements import (
-    MeasurementRecord,
-    SearchRecord,
-    read_measurement,
-    read_search,
-)
+from servetune.records.measurements import MeasurementRecord, read_measurement
 from servetune.records.paths import launch_files, quality_path, record_path, search_path
+from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Launch, SessionRecord
 from servetune.sessions.probes import failed_tiers, next_measurement, predicted, scout
 

@@ -4,8 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 from servetune.errors import UserError
-from servetune.records.measurements import read_measurement, read_search
+from servetune.records.measurements import read_measurement
 from servetune.records.quality import read_quality
+from servetune.records.searches import read_search
 from servetune.records.sessions import read_session
 from servetune.records.validity import verdict
 from servetune.study.study import read_study

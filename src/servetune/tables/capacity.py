@@ -6,7 +6,8 @@ from dataclasses import asdict, fields
 import pandas as pd
 
 from servetune.capacity.sequential import Evidence
-from servetune.records.measurements import MeasurementRecord, SearchRecord
+from servetune.records.measurements import MeasurementRecord
+from servetune.records.searches import SearchRecord
 
 OF_SEARCH = ("search", "variant", "workload", "over", "repeat", "confidence")
 PLACE = ("measurement", "variant", "workload", "load_point", "repeat")

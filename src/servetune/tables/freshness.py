@@ -16,7 +16,6 @@ from servetune.files import read_model, write_text
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import follows_digest, read_rounds
 from servetune.records.excerpts import Excerpt
-from servetune.records.measurements import read_search
 from servetune.records.paths import (
     published_files,
     quality_path,
@@ -25,6 +24,7 @@ from servetune.records.paths import (
     session_path,
     timeline_path,
 )
+from servetune.records.searches import read_search
 
 STAMP = "tables.sha256"
 

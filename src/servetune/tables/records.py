@@ -10,9 +10,10 @@ from servetune.errors import RUN, UserError
 from servetune.files import read_model
 from servetune.plan.planned import Measurement, Plan, PlannedQuality, PlannedSearch, Session
 from servetune.records.base import Record
-from servetune.records.measurements import MeasurementRecord, SearchRecord
+from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import quality_path, record_path, search_path, session_path
 from servetune.records.quality import QualityRecord
+from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SessionRecord, read_session
 from servetune.sessions.owed import search_record, session_record, so_far
 from servetune.sessions.probes import failed_tiers

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from servetune.plan.planned import Plan, Session
 from servetune.plan.sessions import served_with
-from servetune.records.measurements import read_measurement, read_search
+from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, search_path, session_path
+from servetune.records.searches import read_search
 from servetune.records.sessions import Launch, read_session
 from servetune.study.study import Study
 from servetune.tune.fit import MIB, Requests, most_rps, no_fit

@@ -13,8 +13,9 @@ from servetune.files import write_json
 from servetune.plan.identity import Identity, Serving
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.records.loads import PlannedTraffic
-from servetune.records.measurements import MeasurementRecord, Metrics, Probe, read_search
+from servetune.records.measurements import MeasurementRecord, Metrics, Probe
 from servetune.records.paths import record_path, search_path
+from servetune.records.searches import read_search
 from servetune.sessions.owed import count_owed, end_finished
 from servetune.sessions.probes import (
     MOST_USELESS,
