@@ -7,6 +7,7 @@ on wherever it was interrupted.
 from pathlib import Path
 
 from servetune.capacity.search import Capacity
+from servetune.errors import DamagedError
 from servetune.files import read_model, write_json
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.records.measurements import MeasurementRecord, read_measurement
@@ -61,12 +62,20 @@ def ended_of(study: str, searches: list[PlannedSearch], root: Path) -> list[Sear
 
 
 def probes_of(ended: list[SearchRecord], root: Path) -> list[MeasurementRecord]:
-    """Return the records of all probes that ended searches used, in their order."""
-    return [
-        read_measurement(record_path(search.study, id, root))
-        for search in ended
-        for id in search.measurements
-    ]
+    """Return the records of all probes that ended searches used, in their order.
+
+    Raises:
+        DamagedError: one is gone or damaged.
+    """
+    return [_probe(search, id, root) for search in ended for id in search.measurements]
+
+
+def _probe(search: SearchRecord, id: str, root: Path) -> MeasurementRecord:
+    path = record_path(search.study, id, root)
+    if not path.is_file():
+        named_in = search_path(search.study, search.search, root)
+        raise DamagedError(named_in, f"the record of {id}, which it names, is gone")
+    return read_measurement(path)
 
 
 def so_far(session: Session, search: PlannedSearch, root: Path) -> list[MeasurementRecord]:
