@@ -78,7 +78,10 @@ def sessions_so_far(plan: Plan, root: Path) -> dict[str, SessionRecord]:
 def _read(plan: Plan, root: Path, *, is_whole: bool) -> Records:
     def read(path: Path, model: type[R], pending: Callable[[], R], **names: str) -> R:
         if is_whole and not path.is_file():
-            raise UserError(f"{path}: no such record, but the plan has it; run: {RUN}")
+            raise UserError(
+                f"{path}: no such record, but the plan has it; run: servetune doctor --fix,"
+                f" then {RUN}"
+            )
         record = read_model(path, model) if path.is_file() else pending()
         return record.model_copy(update=names)
 
