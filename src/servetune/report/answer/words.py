@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 from servetune.analysis.answer import NOT_SHOWN, Decision, Outcome
 from servetune.analysis.spread import FEWEST
-from servetune.analysis.wording import change, inside, listed, number, place_of, span, text_of
+from servetune.analysis.wording import (
+    change,
+    inside,
+    listed,
+    number,
+    place_of,
+    plural,
+    span,
+    text_of,
+    valued,
+)
 from servetune.metrics import COSTS
 from servetune.report.capacity.words import Found
 from servetune.report.marks import at_front_end
@@ -79,6 +89,12 @@ def _place(measured: Measured, decision: Decision) -> str:
     return f"{decision.place}{at_front_end(decision.row, measured.behind_front_end)}"
 
 
+def gpus(measured: Measured) -> dict[str, int]:
+    """Return how many GPUs each variant has, where they differ; else nothing."""
+    devices = measured.plan.devices
+    return devices if len({*devices.values()}) > 1 else {}
+
+
 def _said(measured: Measured, decision: Decision) -> str:
     others, base = len(decision.outcomes) - 1, decision.outcomes.get(decision.baseline)
     if base and not others:
@@ -91,10 +107,12 @@ def _said(measured: Measured, decision: Decision) -> str:
             "No winner is shown: one launch of each does not show how much launches vary. A verdict"
             f" takes {FEWEST} or more (repeats: {FEWEST})."
         )
-    return " ".join([*_proven(decision), *_poor(measured, decision), *_open(decision)])
+    return " ".join(
+        [*_proven(decision, gpus(measured)), *_poor(measured, decision), *_open(decision)]
+    )
 
 
-def _proven(decision: Decision) -> Iterator[str]:
+def _proven(decision: Decision, gpus: dict[str, int]) -> Iterator[str]:
     baseline, fastest = decision.baseline, decision.fastest
     better, worse, best = (
         worded(word, decision.metric) for word in ("faster", "slower", "fastest")
@@ -103,13 +121,15 @@ def _proven(decision: Decision) -> Iterator[str]:
     if fastest == baseline:
         yield f"{baseline}, the baseline, is the {best}."
     elif fastest:
-        yield f"{_changed({fastest: faster.pop(fastest)})} is the {best}, against {baseline}."
+        first = _changed({fastest: faster.pop(fastest)}, gpus)
+        against = baseline + (f" on {plural(gpus[baseline], 'GPU')}" if gpus else "")
+        yield f"{first} is the {best}, against {against}."
     if faster:
         too = " too" if fastest else ""
         which = f"; which of them is the {best} is not shown" if len(faster) > 1 and not too else ""
-        yield f"{_changed(faster)} {_are(faster)} {better} than {baseline}{too}{which}."
+        yield f"{_changed(faster, gpus)} {_are(faster)} {better} than {baseline}{too}{which}."
     if slower:
-        yield f"{_changed(slower)} {_are(slower)} {worse} than {baseline}."
+        yield f"{_changed(slower, gpus)} {_are(slower)} {worse} than {baseline}."
     if same:
         yield f"{few(same, MOST_NAMED)} {_are(same)} indistinguishable from {baseline}."
 
@@ -133,11 +153,16 @@ def _open(decision: Decision) -> Iterator[str]:
         yield f"There is no ok measurement of {few(lacking)}."
 
 
-def _changed(outcomes: dict[str, Outcome]) -> str:
-    """Name variants with their changes; of many, those that changed most."""
+def _changed(outcomes: dict[str, Outcome], gpus: dict[str, int]) -> str:
+    """Name variants with their changes, and GPUs if told; of many, those that changed most."""
+
+    def told(name: str) -> str:
+        has = f", {plural(gpus[name], 'GPU')}" if gpus else ""
+        return f"{name} ({change(outcomes[name].ratio)}{has})"
+
     most = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
     names = list(outcomes) if len(outcomes) <= MOST_NAMED + 1 else most
-    return few((f"{name} ({change(outcomes[name].ratio)})" for name in names), MOST_NAMED)
+    return few(map(told, names), MOST_NAMED)
 
 
 def _are(those: Iterable[str]) -> str:
@@ -172,8 +197,10 @@ def grid(measured: Measured) -> Grid | None:
     ]
     if not columns:
         return None
-    heads = [head for head, _ in columns]
     told = {variant for _, of in columns for variant in of}
+    if each := gpus(measured):
+        columns.insert(0, ("GPUs", {v: Cell(figure=str(count)) for v, count in each.items()}))
+    heads = [head for head, _ in columns]
     shown = [v for v in measured.variants if v in told or not measured.plan.tuning]
     return Grid(heads, {v: [of.get(v, Cell()) for _, of in columns] for v in shown})
 
@@ -253,6 +280,6 @@ def _cost(measured: Measured) -> Iterator[Column]:
     decision = measured.decisions[0]
     here = [row for row in measured.compared if place_of(row) == place_of(decision.row)]
     yield (
-        f"{measured.costs[name]}, {decision.place}",
-        {row["variant"]: Cell(figure=number(row[name])) for row in here},
+        f"{decision.place}: {inside(measured.costs[name])}",
+        {row["variant"]: Cell(figure=valued(row, name, decision.baseline)) for row in here},
     )

@@ -1,0 +1,31 @@
+"""The first screen of a study whose variants have one GPU or two, recorded on two H200s."""
+
+import pytest
+
+from servetune.report.answer.words import grid, sentences
+from servetune.report.measured import Measured, read_measured
+from tests.recorded import plan_of, results_of
+
+STUDY = "h200-tensor-parallel"
+
+
+@pytest.fixture(scope="module")
+def measured() -> Measured:
+    return read_measured(plan_of(STUDY), results_of(STUDY).parents[1])
+
+
+def test_a_variant_says_how_many_gpus_it_has_where_they_differ(measured: Measured) -> None:
+    table = grid(measured)
+    assert table is not None and table.heads[0] == "GPUs"
+    assert {variant: cells[0].figure for variant, cells in table.rows.items()} == {
+        **{"bf16": "1", "fp8": "1"},
+        **{"tp2": "2", "fp8-tp2": "2"},
+    }
+    ((_, said),) = sentences(measured)
+    assert "2 GPUs) is the fastest, against bf16 on 1 GPU." in said
+
+
+def test_what_a_gpu_of_several_gives_is_told_with_its_ratio(measured: Measured) -> None:
+    table = grid(measured)
+    assert table is not None and "output per GPU" in table.heads[2]
+    assert table.rows["tp2"][2].figure == "139 (0.68\N{MULTIPLICATION SIGN})"
