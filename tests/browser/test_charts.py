@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from servetune.report.html import render_html
+from tests import search_data
 from tests.browser.pages import (
     CROWDED_TEXT,
     FAINT_TEXT,
@@ -104,6 +105,15 @@ def test_the_capacity_within_the_slo_is_drawn_and_follows_the_objective(
         page.select_option("#capacity select", "live · strict · TPOT p99")
         expect(charts["latency"]).to_contain_text("at most 12.0 ms")
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+
+
+def test_probes_of_which_none_is_decided_are_drawn_hollow(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_data, "OUTCOMES", ("go on", *3 * ["undecided"]))
+    with opened(browser, write(make_searches().measured, tmp_path)) as page:
+        points = page.locator("[data-chart='capacity-goodput'] .mark-symbol path").all()
+        assert {attribute(point, "fill-opacity") for point in points} == {"0"}
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -4,6 +4,7 @@ import io
 import re
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -14,6 +15,7 @@ from servetune.report.capacity import charts, probes, words
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
+from servetune.report.timeline import charts as timeline
 from servetune.tables.capacity import metrics
 from tests.search_data import ENDS, SearchData, make_searches
 
@@ -224,3 +226,16 @@ def test_an_interval_tells_preemptions_and_what_is_not_known() -> None:
     assert "not known" in unknown
     assert known == "found"
     assert "12 preemptions" in noted and "not calibrated" in noted
+
+
+def test_two_probes_of_the_same_load_are_two_lines_of_the_timeline() -> None:
+    told = {"variant": "bf16", "repeat": 1, "launch": 1, "workload": "live", "load_point": "r20"}
+    row = {**told, "requests_running": 1.0, "acceptance_by_position": None}
+    rows = [{**row, "measurement": id, "time_s": at} for id in ("a", "b") for at in (1.0, 2.0)]
+    missing = ("requests_waiting", "kv_cache_usage_ratio", "output_throughput_tok_s")
+    over_time = pd.DataFrame(rows).assign(acceptance_length=None, **dict.fromkeys(missing))
+    chart = timeline.drawn(timeline.samples_of(over_time), ["bf16"])["timeline-requests"]
+    assert chart is not None
+    (line,) = (layer for layer in chart["layer"] if layer["mark"]["type"] == "line")
+    field = line["encoding"]["detail"]["field"]
+    assert len({row[field] for row in chart["datasets"]["rows"]}) == 2

@@ -211,12 +211,12 @@ def _against_load(
     )
     colour, shape = look(variants)
     base = alt.Chart(data()).transform_filter(SELECTED).encode(x, y)
-    points = base.encode(colour, shape, tooltip=tooltip(title, "shown"))
-    decided, undecided = (f"datum.verdict {test} 'undecided'" for test in ("!==", "==="))
+    fill = alt.Fill("variant:N", scale=colour["scale"], legend=None)
+    is_hollow = alt.condition("datum.verdict === 'undecided'", alt.value(0), alt.value(1))
+    points = base.mark_point(opacity=1, size=75)
     layers = [
         base.mark_line(opacity=0.35).encode(colour, detail="lane:N", order="load:Q"),
-        points.transform_filter(undecided).mark_point(filled=False, opacity=1, size=70),
-        points.transform_filter(decided).mark_point(filled=True, opacity=1, size=80),
+        points.encode(colour, fill, shape, fillOpacity=is_hollow, tooltip=tooltip(title, "shown")),
         base.mark_text(dy=-11).encode(text="label:N"),
     ]
     if limits:

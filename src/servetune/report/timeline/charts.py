@@ -141,7 +141,7 @@ def _chart(
             alt.Y("value:Q", scale=scale, axis=axis),
             look(variants)[0],
             alt.StrokeDash("kind:N", scale=alt.Scale(domain=kinds, range=DASHES), legend=legend),
-            detail="place:N",
+            detail="part:N",  # a search may send the same load twice
         )
         .add_params(alt.selection_interval(name="brush", encodings=["x"]))
     )
@@ -152,11 +152,12 @@ def _chart(
 
 
 def _lines(samples: pd.DataFrame, columns: dict[str, str]) -> Rows:
-    """Return a line a (run, column, load point); samples without a value are left out."""
+    """Return a line a (run, column, measurement); samples without a value are left out."""
     return [
         {
             "run": run,
             "variant": part["variant"].iat[0],
+            "part": i,
             "place": part["place"].iat[0],
             "kind": kind,
             "time": [short(value) for value in part["time_s"]],
@@ -164,5 +165,5 @@ def _lines(samples: pd.DataFrame, columns: dict[str, str]) -> Rows:
         }
         for run, rows in samples.groupby("run", sort=False)
         for column, kind in columns.items()
-        for _, part in rows[rows[column].notna()].groupby("measurement", sort=False)
+        for i, (_, part) in enumerate(rows[rows[column].notna()].groupby("measurement", sort=False))
     ]
