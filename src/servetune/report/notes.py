@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from servetune.analysis.wording import listed, text_of, where_of
 from servetune.errors import reason_of
 from servetune.progress import counted
-from servetune.report import choices, provenance, throughput, verdicts
+from servetune.report import choices, lockstep, provenance, throughput, verdicts
 from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, FRONT_END
 from servetune.report.measured import Measured
@@ -21,6 +21,7 @@ def notes(measured: Measured) -> list[str]:
         lambda: throughput.cautions(measured.points),
         lambda: [DUMMY] if measured.dummies else [],
         lambda: _of_front_ends(measured),
+        lambda: lockstep.cautions(lockstep.places(measured.cases)),
         lambda: _of_missing_ratios(measured),
         lambda: choices.cautions(measured.sessions),
         lambda: validity.warnings(measured.table),

@@ -1,8 +1,12 @@
-"""The first screen of a study whose variants have one GPU or two, recorded on two H200s."""
+"""The first screen of a study whose variants have one GPU or two, recorded on two H200s.
+
+Its 64 clients run in lockstep, with some variants.
+"""
 
 import pytest
 
 from servetune.report.answer.words import grid, sentences
+from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured, read_measured
 from tests.recorded import plan_of, results_of
 
@@ -29,3 +33,13 @@ def test_what_a_gpu_of_several_gives_is_told_with_its_ratio(measured: Measured) 
     table = grid(measured)
     assert table is not None and "output per GPU" in table.heads[2]
     assert table.rows["tp2"][2].figure == "139 (0.68\N{MULTIPLICATION SIGN})"
+
+
+def test_ttft_has_no_verdict_where_clients_run_in_lockstep(measured: Measured) -> None:
+    text = render_markdown(measured)
+    rows = [line for line in text.splitlines() if line.startswith("| users · c")]
+    verdicts = [line.split(" | ") for line in rows if "**faster**" in line]
+    assert {row[2] for row in verdicts if "c64" in row[0]} == {"lockstep \N{PILCROW SIGN}"}
+    assert all("undecided" in row[2] for row in verdicts if "c64" not in row[0])
+    (note,) = (line for line in text.splitlines() if line.startswith("> \N{PILCROW SIGN}"))
+    assert "fp8-tp2" in note and "bf16" not in note

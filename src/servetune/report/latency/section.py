@@ -1,5 +1,6 @@
 """Distributions of latency, its percentiles with intervals, and where it goes."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -7,6 +8,7 @@ import pandas as pd
 from servetune.analysis.launches import INTERVALS, percentile_intervals
 from servetune.analysis.wording import NONE, number, where_of, whole
 from servetune.metrics import METRIC
+from servetune.report import lockstep
 from servetune.report.gfm import details, table_of
 from servetune.report.grammar import heaviest, places_of
 from servetune.report.latency.charts import LATENCIES, distribution
@@ -33,7 +35,7 @@ def section(measured: Measured) -> Section | None:
         "place": place,
         "parts": parts_table(made),
         "stacks": {f"parts-{name}": title for name, title in PARTS.items()},
-        "percentiles": percentile_table(measured.points, *of),
+        "percentiles": percentile_table(measured.points, *of, lockstep.places(measured.cases)),
     }
     return Section(
         *("latency", "Latency", words, {**drawn, **stacks}),
@@ -48,21 +50,33 @@ def _markdown(measured: Measured, parts: Table, fit: Fit) -> str:
     return details(parts.label, table_of(measured, parts, fit.rows, after=means))
 
 
-def percentile_table(table: pd.DataFrame, quantiles: pd.DataFrame, variants: list[str]) -> Table:
-    """Make a row a (workload, load point, variant), in the table's order."""
+def percentile_table(
+    table: pd.DataFrame,
+    quantiles: pd.DataFrame,
+    variants: list[str],
+    waves: Collection[lockstep.Place] = (),
+) -> Table:
+    """Make a row a (workload, load point, variant), in the table's order.
+
+    A TTFT at one of the `waves`, where clients run in lockstep, is marked.
+    """
     intervals = grouped(
         records_of(percentile_intervals(table, quantiles)),
         lambda row: (row["workload"], row["load_point"], row["variant"]),
     )
     places = table[["workload", "load_point"]].drop_duplicates().itertuples(index=False, name=None)
     keys = [(*place, variant) for place in places for variant in variants]
-    rows = [_cells(intervals[key]) for key in keys if key in intervals]
+    rows = [_cells(intervals[key], waves) for key in keys if key in intervals]
     heads = ("Variant", "Load point", "Launches", *(METRIC[name].title for name in INTERVALS))
     return Table("Percentiles with intervals", heads, rows, heads[:2], ("tall", "figures"))
 
 
-def _cells(intervals: list[dict[str, Any]]) -> list[Cell]:
-    first, by_metric = intervals[0], {row["metric"]: _told(row) for row in intervals}
+def _cells(intervals: list[dict[str, Any]], waves: Collection[lockstep.Place]) -> list[Cell]:
+    first = intervals[0]
+    by_metric = {
+        row["metric"]: f"{_told(row)} {lockstep.mark(row, row['metric'], waves)}".rstrip()
+        for row in intervals
+    }
     return [
         *(Name(first["variant"]), where_of(first), whole(first["launches"])),
         *(by_metric.get(name, NONE) for name in INTERVALS),

@@ -4,7 +4,7 @@ from typing import Any
 
 from servetune.analysis.wording import NONE, load_of, number, place_of, valued, where_of
 from servetune.metrics import DRAWN, Metric
-from servetune.report import verdicts
+from servetune.report import lockstep, verdicts
 from servetune.report.gfm import bullets, left, pipe_table, table_of, text
 from servetune.report.grammar import Spec
 from servetune.report.marks import at_front_end, marked
@@ -51,6 +51,7 @@ class LoadPoints:
         ]
         self.without = verdicts.without(judgement) if plan.repeats > 1 else []
         self.behind_front_end = measured.behind_front_end
+        self.waves = lockstep.places(measured.cases)
         self.figures = {f"ratio-{metric.name}": metric.title for metric in drawn}
         self.groups = {
             f"{at[0]}, {load_of(rows[0])}{self.mark(rows[0])}": rows for at, rows in groups.items()
@@ -66,6 +67,10 @@ class LoadPoints:
         """Return the mark of a load point that the front end limits."""
         return at_front_end(row, self.behind_front_end)
 
+    def doubt(self, row: dict[str, Any], metric: str) -> str:
+        """Return the mark of a metric that tells nothing there; empty of one that does."""
+        return lockstep.mark(row, metric, self.waves)
+
     absent = staticmethod(verdicts.absent)
 
 
@@ -73,7 +78,8 @@ def section(measured: Measured) -> Section | None:
     """Make the section; None of a study without load points."""
     if not measured.compared:
         return None
-    words, compared = LoadPoints(measured), _comparison(measured)
+    words = LoadPoints(measured)
+    compared = _comparison(measured, words)
     charts = {f"ratio-{metric.name}": _ratios(measured, metric) for metric in DRAWN}
     return Section(
         *("load-points", TITLE, words, charts),
@@ -107,7 +113,12 @@ def _verdicts(measured: Measured, words: LoadPoints, most: int | None) -> str:
         [
             text(where_of(row) + words.mark(row)),
             text(marked(row["variant"], measured.dummies, measured.failing)),
-            *(verdicts.verdict_cell(row["cells"], metric) for metric in words.heads),
+            *(
+                f"lockstep {words.doubt(row, metric)}"
+                if words.doubt(row, metric)
+                else verdicts.verdict_cell(row["cells"], metric)
+                for metric in words.heads
+            ),
         ]
         for row in words.judged[:most]
     ]
@@ -115,7 +126,7 @@ def _verdicts(measured: Measured, words: LoadPoints, most: int | None) -> str:
     return f"{pipe_table(heads, cells, numeric_from=len(heads))}{left(words.judged, cells)}"
 
 
-def _comparison(measured: Measured) -> Table:
+def _comparison(measured: Measured, words: LoadPoints) -> Table:
     """Make the table of each variant at each load point, with ratios to the baseline."""
     rows, baseline = measured.compared, measured.plan.baseline
     heads = ["Workload", "Load point", "Variant", "Status", "Requests"]
@@ -133,7 +144,10 @@ def _comparison(measured: Measured) -> Table:
                 f"{name} (baseline)" if row["variant"] == baseline else name,
                 row["status"] + several,
                 f"{row['requests']:,}" if row["ok"] else NONE,
-                *(valued(row, metric.name, baseline) for metric in measured.metrics),
+                *(
+                    f"{valued(row, metric.name, baseline)} {words.doubt(row, metric.name)}".rstrip()
+                    for metric in measured.metrics
+                ),
                 *(number(row[column]) for column in more),
             ]
         )
