@@ -168,8 +168,8 @@ def text_of(value: Any) -> str:
 
 
 def valued(row: dict[str, Any], metric: str, baseline: str) -> str:
-    """Write a value of the comparison with its ratio to the baseline, if any: 4.95 (0.84 times)."""
-    value, of = number(row[metric]), known(row.get(f"{metric}_ratio"))
+    """Write a value of the comparison with its ratio to the baseline: 4.95 (0.84 times)."""
+    value, of = number(row[metric]), known(row[f"{metric}_ratio"])
     return value if row["variant"] == baseline or of is None else f"{value} ({ratio(of)})"
 
 

@@ -15,12 +15,11 @@ from servetune.analysis.wording import (
     listed,
     number,
     place_of,
-    plural,
     span,
     text_of,
-    valued,
 )
-from servetune.metrics import COSTS
+from servetune.metrics import COSTS, PER_GPU
+from servetune.report.answer.gpus import counted, gain_of_one, gpus
 from servetune.report.capacity.words import Found
 from servetune.report.marks import at_front_end
 from servetune.report.measured import Measured
@@ -89,12 +88,6 @@ def _place(measured: Measured, decision: Decision) -> str:
     return f"{decision.place}{at_front_end(decision.row, measured.behind_front_end)}"
 
 
-def gpus(measured: Measured) -> dict[str, int]:
-    """Return how many GPUs each variant has, where they differ; else nothing."""
-    devices = measured.plan.devices
-    return devices if len({*devices.values()}) > 1 else {}
-
-
 def _said(measured: Measured, decision: Decision) -> str:
     others, base = len(decision.outcomes) - 1, decision.outcomes.get(decision.baseline)
     if base and not others:
@@ -122,7 +115,7 @@ def _proven(decision: Decision, gpus: dict[str, int]) -> Iterator[str]:
         yield f"{baseline}, the baseline, is the {best}."
     elif fastest:
         first = _changed({fastest: faster.pop(fastest)}, gpus)
-        against = baseline + (f" on {plural(gpus[baseline], 'GPU')}" if gpus else "")
+        against = baseline + (f" on {counted(gpus[baseline])}" if gpus else "")
         yield f"{first} is the {best}, against {against}."
     if faster:
         too = " too" if fastest else ""
@@ -157,7 +150,7 @@ def _changed(outcomes: dict[str, Outcome], gpus: dict[str, int]) -> str:
     """Name variants with their changes, and GPUs if told; of many, those that changed most."""
 
     def told(name: str) -> str:
-        has = f", {plural(gpus[name], 'GPU')}" if gpus else ""
+        has = f", {counted(gpus[name])}" if gpus else ""
         return f"{name} ({change(outcomes[name].ratio)}{has})"
 
     most = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
@@ -281,5 +274,11 @@ def _cost(measured: Measured) -> Iterator[Column]:
     here = [row for row in measured.compared if place_of(row) == place_of(decision.row)]
     yield (
         f"{decision.place}: {inside(measured.costs[name])}",
-        {row["variant"]: Cell(figure=valued(row, name, decision.baseline)) for row in here},
+        {
+            row["variant"]: Cell(
+                figure=number(row[name]),
+                remark=gain_of_one(measured, decision, row["variant"]) if name == PER_GPU else "",
+            )
+            for row in here
+        },
     )

@@ -1,0 +1,28 @@
+"""How many GPUs a variant has, and what one of them gains."""
+
+from servetune.analysis.answer import Decision
+from servetune.analysis.wording import NBSP, plural
+from servetune.report.measured import Measured
+from servetune.report.verdicts import interval_of
+
+
+def gpus(measured: Measured) -> dict[str, int]:
+    """Return how many GPUs each variant has, where they differ; else nothing."""
+    devices = measured.plan.devices
+    return devices if len({*devices.values()}) > 1 else {}
+
+
+def counted(gpus: int) -> str:
+    """Count GPUs on one line: 2 GPUs."""
+    return plural(gpus, "GPU").replace(" ", NBSP)
+
+
+def gain_of_one(measured: Measured, decision: Decision, variant: str) -> str:
+    """Write the gain in throughput that decides for each GPU, with its interval."""
+    outcome, devices = decision.outcomes.get(variant), measured.plan.devices
+    is_decisive = decision.metric.name == "output_throughput_tok_s"
+    if not is_decisive or outcome is None or outcome.ratio is None or variant == decision.baseline:
+        return ""
+    share = devices[decision.baseline] / devices[variant]
+    ends = (None if end is None else end * share for end in (outcome.low, outcome.high))
+    return interval_of(outcome.ratio * share, *ends)
