@@ -193,10 +193,11 @@ for (const table of document.querySelectorAll(".verdicts, .stacks")) {
   }
 }
 
-// A table that is wider than its place says so.
+// A table that is wider or higher than its place says so.
 const boxes = new ResizeObserver((seen) => {
   for (const box of new Set(seen.map(({ target }) => target.closest(".box")))) {
     box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth);
+    box.classList.toggle("deep", box.scrollHeight > box.clientHeight);
   }
 });
 document.querySelectorAll(".box, .box > table").forEach((sized) => boxes.observe(sized));

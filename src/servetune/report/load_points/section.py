@@ -36,6 +36,7 @@ class LoadPoints:
         drawn = sorted(DRAWN, key=lambda metric: metric.better != "higher")
         groups = grouped(measured.compared, place_of)
         self.columns = measured.metrics
+        self.compared = measured.compared
         self.heads = {m.name: m.title for m in measured.metrics if m.judged}
         self.judged = verdicts.rows(judgement) if judgement.has_intervals else []
         self.method = verdicts.method(plan, judgement)
