@@ -147,6 +147,14 @@ def shell(command: list[str]) -> str:
     return shlex.join(str(word) for word in command)
 
 
+def places(of: Iterable[tuple[str, str]]) -> str:
+    """Name load points, each workload once: `text · c1, c4 and c8`."""
+    by_workload: dict[str, dict[str, None]] = {}
+    for workload, load_point in of:
+        by_workload.setdefault(workload, {})[load_point] = None
+    return "; ".join(f"{workload} · {listed(points)}" for workload, points in by_workload.items())
+
+
 def inside(title: str) -> str:
     """Write a title as it stands inside a sentence: `Output throughput`, but `TTFT p50`."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]

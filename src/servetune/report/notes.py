@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from servetune.analysis.wording import listed, text_of, where_of
+from servetune.analysis.wording import listed, place_of, places, text_of
 from servetune.errors import reason_of
 from servetune.progress import counted
 from servetune.report import choices, lockstep, provenance, throughput, verdicts
@@ -48,7 +48,7 @@ def _of_front_ends(measured: Measured) -> Iterator[str]:
 def _of_missing_ratios(measured: Measured) -> Iterator[str]:
     lacking = [row for row in measured.compared if row["ok"] and text_of(row["no_ratio"])]
     for why, rows in grouped(lacking, lambda row: row["no_ratio"]).items():
-        yield f"No ratios at {listed(dict.fromkeys(map(where_of, rows)))}: {why}."
+        yield f"No ratios at {places(map(place_of, rows))}: {why}."
 
 
 def _partial(measured: Measured) -> list[str]:

@@ -72,7 +72,7 @@ def gains(decisions: list[Decision], found: list[Found], variants: list[str]) ->
     spans = bands.mark_rule(strokeWidth=2, clip=True).encode(
         alt.X("low:Q", scale=x["scale"], axis=x["axis"]), alt.X2("high:Q")
     )
-    strength = alt.condition("datum.low < datum.high", alt.value(1), alt.value(0.4))
+    strength = alt.condition("datum.low < datum.high", alt.value(1), alt.value(0.7))
     points = bands.mark_point(filled=True, size=80).encode(x, shape, opacity=strength)
     facts = [
         f"{row['variant']} at {row['where'].replace(chr(10), ', ')} {row['shown']}" for row in rows

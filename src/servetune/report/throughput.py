@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.wording import is_closed_loop, listed, text_of, where_of
+from servetune.analysis.wording import is_closed_loop, place_of, places, text_of
 from servetune.tables.frames import known, records_of
 
 
@@ -29,11 +29,7 @@ def cautions(table: pd.DataFrame) -> list[str]:
             " it is too low, the more so with few requests a client",
         ),
     )
-    return [
-        f"Throughput at {listed(dict.fromkeys(map(where_of, rows)))} {why}."
-        for rows, why in kinds
-        if rows
-    ]
+    return [f"Throughput at {places(map(place_of, rows))} {why}." for rows, why in kinds if rows]
 
 
 def with_ends(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import pytest
 from servetune.report.answer.words import grid, sentences
 from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured, read_measured
+from servetune.report.roofline.section import section as roofline
 from tests.recorded import plan_of, results_of
 
 STUDY = "h200-tensor-parallel"
@@ -48,3 +49,11 @@ def test_ttft_has_no_verdict_where_clients_run_in_lockstep(measured: Measured) -
     assert all("undecided" in row[2] for row in verdicts if "c64" not in row[0])
     (note,) = (line for line in text.splitlines() if line.startswith("> \N{PILCROW SIGN}"))
     assert "fp8-tp2" in note and "bf16" not in note
+
+
+def test_the_ceilings_are_told_by_the_devices_of_a_server(measured: Measured) -> None:
+    made = roofline(measured)
+    assert made is not None and isinstance(made.words, dict)
+    one, two = made.words["ceilings"]
+    assert one.startswith("on 1 device 4,1") and "GB/s" in one
+    assert two.startswith("on 2 devices 8,2")

@@ -48,3 +48,9 @@ def test_only_loops_of_several_clients_have_ends() -> None:
 
 def test_a_study_whose_throughputs_are_certain_says_nothing() -> None:
     assert cautions(pd.DataFrame([row()])) == []
+
+
+def test_load_points_of_one_workload_name_it_once() -> None:
+    older = {"throughput_window": "whole load", "throughput_is_uncertain": None}
+    (caution,) = cautions(pd.DataFrame([row("c8", **older), row("c32", **older), row("c8")]))
+    assert "text · c8 and c32 " in caution

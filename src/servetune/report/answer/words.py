@@ -140,8 +140,9 @@ def _open(decision: Decision) -> Iterator[str]:
     if once:
         yield f"Launched once, so not shown: {few(once, MOST_NAMED)}."
     if more:
-        said = (f"{variant} ({wanting(outcome)})" for variant, outcome in more.items())
-        yield f"Not shown yet: {few(said, MOST_NAMED)}."
+        nearest = wanting(min(more.values(), key=lambda outcome: outcome.further_launches))
+        which = f" ({nearest})" if len(more) == 1 else f"; the nearest to a verdict takes {nearest}"
+        yield f"Not shown yet: {few(more, MOST_NAMED)}{which}."
     if lacking := decision.having(None):
         yield f"There is no ok measurement of {few(lacking)}."
 

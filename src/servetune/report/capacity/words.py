@@ -17,11 +17,11 @@ from servetune.tables.frames import PENDING, grouped, known, records_of
 UNITS = {"rate": "requests/s", "concurrency": "requests in flight"}
 
 METHOD = (
-    "The capacity is the highest load that meets the SLO, estimated from all probes together."
-    " Gain is its ratio to the baseline's, with an interval from the two: on logarithms, equal"
-    " tails, as if independent; where a capacity is only bounded, so is the gain. Probes, requests"
-    " and seconds are those of the search, which its SLOs share: what changes more slowly than in"
-    " that time is not seen. Times of a server that was not steady are since the search began."
+    "The capacity is the highest load that meets the SLO, estimated from all probes together. Gain"
+    " is its ratio to the baseline's; its interval takes both capacities as independent. Where a"
+    " capacity is only bounded, so is its gain. The SLOs of a workload share one search: its"
+    " probes, requests and seconds. A change slower than those seconds is not seen; one that is"
+    " seen is told with its time since the search began."
 )
 
 ENDED = {

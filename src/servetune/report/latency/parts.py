@@ -113,10 +113,10 @@ def stack(made: list[Placed], variants: list[str], latency: str, where: str) -> 
 
 def parts_table(made: list[Placed]) -> Table:
     """Make a row a (load point, variant), in milliseconds."""
-    heads = ("Variant", "Load point", *map(str.capitalize, NAMES), "E2E", "TTFT")
-    more = ("Front end of TTFT", "Front end of E2E")
+    means = (*map(str.capitalize, NAMES), "E2E", "TTFT", "Front end of TTFT")
+    heads = ("Variant", "Load point", *(f"{mean}, ms" for mean in means), "Front end of E2E")
     rows = [_cells(each, each.parts) for each in made]
-    return Table("Where the latency goes", (*heads, *more), rows, heads[:2], ("tall", "figures"))
+    return Table("Where the latency goes", heads, rows, heads[:2], ("tall", "figures"))
 
 
 def _cells(of: Placed, parts: Parts) -> list[Cell]:

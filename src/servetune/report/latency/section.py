@@ -44,9 +44,7 @@ def section(measured: Measured) -> Section | None:
 
 
 def _markdown(measured: Measured, parts: Table, fit: Fit) -> str:
-    means = (
-        "Means in ms: the engine's by its own clock, the front end what the client saw beyond it."
-    )
+    means = "Means: the engine's by its own clock, the front end what the client saw beyond it."
     return details(parts.label, table_of(measured, parts, fit.rows, after=means))
 
 

@@ -6,12 +6,13 @@ import altair as alt
 
 from servetune.analysis.findings.bounds import FAR, NEAR, load_bound, step_bound
 from servetune.analysis.findings.gather import Case
-from servetune.analysis.wording import NONE, number, percent, share, where_of
+from servetune.analysis.wording import NONE, number, percent, plural, share, span, where_of
 from servetune.records.sessions import Ceilings
 from servetune.report.grammar import Spec, data, layered, points, says, short, shown, spec
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
+from servetune.tables.frames import grouped
 
 
 def section(measured: Measured) -> Section | None:
@@ -34,14 +35,27 @@ def section(measured: Measured) -> Section | None:
 
 
 def _ceilings(cases: list[Case]) -> list[str]:
-    """Say what the rooflines were held against, each once."""
+    """Say what the rooflines were held against, by the devices of a server and over launches."""
+    known = [(_devices(case), case.engine.ceilings) for case in cases if case.engine]
     told = []
-    for of in (case.engine.ceilings for case in cases if case.engine):
-        kinds = (("bf16", of.bf16_tflop_s), ("fp8", of.fp8_tflop_s), ("int8", of.int8_tflop_s))
-        peaks = [f"{number(value)} TFLOP/s in {name}" for name, value in kinds if value]
-        parts = [f"{number(of.memory_bandwidth_gb_s)} GB/s", *peaks]
-        told.append(f"{', '.join(parts)} ({of.source})")
-    return list(dict.fromkeys(told))
+    for (devices, source), same in grouped(known, lambda of: (of[0], of[1].source)).items():
+        of = [ceilings for _, ceilings in same]
+        kinds: dict[str, list[float | None]] = {
+            "GB/s": [each.memory_bandwidth_gb_s for each in of],
+            "TFLOP/s in bf16": [each.bf16_tflop_s for each in of],
+            "TFLOP/s in fp8": [each.fp8_tflop_s for each in of],
+            "TFLOP/s in int8": [each.int8_tflop_s for each in of],
+        }
+        peaks = {unit: [value for value in values if value] for unit, values in kinds.items()}
+        parts = [f"{span(values, number)} {unit}" for unit, values in peaks.items() if values]
+        several = any(other != devices for other, _ in known)
+        on = f"on {plural(devices, 'device')} " if several else ""
+        told.append(f"{on}{', '.join(parts)} ({source})")
+    return told
+
+
+def _devices(case: Case) -> int:
+    return int(case.value("tensor_parallel_size") or 1)
 
 
 @drawing
@@ -60,10 +74,18 @@ def _chart(placed: list[Case], variants: list[str]) -> Spec:
     ]
     low = min(row["intensity"] for row in rows) / 2
     high = max(row["intensity"] for row in rows) * 4
-    roofs = ((case.engine.ceilings, case.engine.model.compute) for case in placed if case.engine)
+    roofs = dict.fromkeys(
+        (case.engine.ceilings, case.engine.model.compute, _devices(case))
+        for case in placed
+        if case.engine
+    )
+    several = len({devices for *_, devices in roofs}) > 1
     roof = [
-        {"roof": i, "intensity": short(at), "value": short(top)}
-        for i, (ceilings, compute) in enumerate(dict.fromkeys(roofs))
+        {
+            **{"roof": i, "intensity": short(at), "value": short(top)},
+            "name": f"{compute}{f' on {devices}' if several else ''}" if at == high else "",
+        }
+        for i, (ceilings, compute, devices) in enumerate(roofs)
         for at, top in _roof(ceilings, compute, low, high)
     ]
     x = alt.X(
@@ -76,11 +98,13 @@ def _chart(placed: list[Case], variants: list[str]) -> Spec:
         scale=alt.Scale(type="log"),
         axis=alt.Axis(title="TFLOP/s (log scale)", tickCount=5, format="~g", grid=False),
     )
-    lines = alt.Chart(data("roof")).mark_line(strokeDash=[5, 3]).encode(x, y, detail="roof:N")
+    roofed = alt.Chart(data("roof")).encode(x, y)
+    lines = roofed.mark_line(strokeDash=[5, 3]).encode(detail="roof:N")
+    names = roofed.mark_text(align="right", dy=-7).encode(text="name:N")
     dots = points(alt.Chart(data()).encode(x, y), variants, "Decode")
     facts = [f"{row['variant']} at {row['shown']}" for row in rows]
     text = f"Decode on the roofline: dashed is what the device allows. {says(facts)}"
-    return spec(shown(layered(lines, dots)), text, 260, rows=rows, roof=roof)
+    return spec(shown(layered(lines, dots, names)), text, 260, rows=rows, roof=roof)
 
 
 def _roof(ceilings: Ceilings, compute: str, low: float, high: float) -> list[tuple[float, float]]:
