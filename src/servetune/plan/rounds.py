@@ -50,7 +50,10 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
         return None
     settings = [study.server, study.environment, study.variants[tune.base].model_dump(mode="json")]
     content = tune.model_dump(mode="json", exclude_defaults=True)
-    declared = digest([content, settings, params.seed])
+    # No measurement depends on these, and what is best may.
+    slo = study.workloads[study.tuned_at[0]].slo
+    judged_by = [slo.limits_ms if slo else None, study.price_usd_per_hour]
+    declared = digest([content, settings, judged_by, params.seed])
     return Tuning(
         declared=declared,
         tune=tune,

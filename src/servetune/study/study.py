@@ -241,6 +241,9 @@ def _check_tune(tune: Tune, study: Study, file: Path, refer: Callable[..., None]
             f"{file}: tune.workload: missing; expected one of {', '.join(study.workloads)}"
         )
     workload = study.workloads[tune.workload or next(iter(study.workloads))]
+    if missing := _not_measured(tune.objective, study, workload):
+        key = "maximize" if tune.is_higher_better else "minimize"
+        raise UserError(f"{file}: tune.{key}: {tune.objective} {missing}")
     if tune.objective != "capacity":
         refer("tune.at", tune.at, {p.name: None for p in workload.load_points}, "load point")
     elif workload.capacity is None:
@@ -251,3 +254,14 @@ def _check_tune(tune: Tune, study: Study, file: Path, refer: Callable[..., None]
         )
     else:
         refer("tune.slo", tune.slo, workload.capacity.slo, "SLO")
+
+
+def _not_measured(objective: str, study: Study, workload: Workload) -> str | None:
+    """Say why no launch can tell an objective; None if one may."""
+    if objective.startswith("cost_") and study.price_usd_per_hour is None:
+        return "needs a price; declare price_usd_per_hour"
+    if objective == "slo_attainment_percent" and workload.slo is None:
+        return "needs an SLO; declare slo in the workload"
+    if objective.startswith("energy_") and study.hardware == "cpu":
+        return "needs the power of a GPU; cpu tells none"
+    return None

@@ -90,6 +90,10 @@ def test_rounds_of_another_declaration_are_not_of_this_tuning(project: Project) 
     tuned(project)
     assert choose(project, "screen").sessions
     assert tuned(project, budget={"server_minutes": 61, "launches": 20}).sessions == []
+    tuned(project)
+    assert choose(project, "screen").sessions
+    project.write_study({**project.study(STUDY), "price_usd_per_hour": 2.5}, STUDY)
+    assert plan_of(project).sessions == []
 
 
 @pytest.mark.parametrize(

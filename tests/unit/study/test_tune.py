@@ -6,8 +6,9 @@ import pytest
 from servetune.errors import UserError
 from servetune.study.conditions import holds
 from servetune.study.reading import validate
-from servetune.study.study import Study
+from servetune.study.study import Study, read_study
 from servetune.study.tune import Span
+from tests.project import Project
 from tests.unit.tune.tunings import STUDY
 
 
@@ -50,6 +51,30 @@ def test_a_mistake_in_a_tuning_is_one_line_with_its_place(
         validate(Study, content, Path("studies/x.yaml"))
     assert f"studies/x.yaml: {place}" in str(raised.value)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("objective", "needed"),
+    [
+        ({"minimize": "cost_usd_per_million_output_tokens"}, "price_usd_per_hour"),
+        ({"maximize": "slo_attainment_percent"}, "slo"),
+        ({"minimize": "energy_j_per_output_token"}, "GPU"),
+    ],
+)
+def test_an_objective_that_no_launch_can_tell_is_refused_before_any(
+    project: Project, objective: dict[str, str], needed: str
+) -> None:
+    study = project.study("quickstart-tune")
+    del study["tune"]["maximize"]
+    study["tune"] |= objective
+    project.write_study(study)
+    with pytest.raises(UserError, match=rf"tune\.m.+imize: .*{needed}"):
+        read_study("quickstart", project.root)
+    study["price_usd_per_hour"] = 2.5
+    study["hardware"] = "nvidia-h200"
+    study["workloads"]["chat"]["slo"] = {"goodput_ratio": 0.9, "ttft_ms": 500}
+    project.write_study(study)
+    assert read_study("quickstart", project.root).tune
 
 
 def test_a_span_has_both_ends_where_its_step_hits_them() -> None:

@@ -1,10 +1,21 @@
-"""Each trial that has no value says why, by a kind."""
+"""What a trial found: the objective, or by a kind why there is none."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from servetune.tables.seen import failure_by
-from servetune.tune.trials import Failure
+from servetune.files import write_json
+from servetune.plan.planned import Tuning
+from servetune.records.paths import record_path, session_path
+from servetune.study.study import Variant
+from servetune.study.tune import Tune
+from servetune.tables.seen import failure_by, seen
+from servetune.tune.space import Candidate
+from servetune.tune.trials import Failure, Trial
+from tests.report_data import make_data, make_quickstart_plan
 from tests.sessions_data import session
+from tests.unit.tune.tunings import STUDY
 
 STARTED = "the server did not start"
 
@@ -40,3 +51,48 @@ STARTED = "the server did not start"
 )
 def test_what_a_server_said_tells_the_kind(reason: str, tail: list[str], kind: Failure) -> None:
     assert failure_by(reason, session("a", {"log_tail": tail})) == kind
+
+
+def found_at(root: Path, limits_ms: dict[str, float], gpus: int, **objective: str) -> float:
+    """Tune for a metric of a load that is answered with 500 tokens a second; returns its value."""
+    plan = make_quickstart_plan(variants=["bf16"])
+    measurement = plan.sessions[0].measurements[0].model_copy(update={"limits_ms": limits_ms})
+    changes: dict[str, Any] = {
+        **{"hardware": "h", "server": {"tensor_parallel_size": gpus}, "quality": None},
+        **{"measurements": [measurement], "trial": Trial("bf16", "screen")},
+    }
+    asked = plan.sessions[0].model_copy(update=changes)
+    tune = Tune.model_validate({**STUDY["tune"], "maximize": None, "at": "c1", **objective})
+    of = [Candidate("bf16", {}, Variant(model="tiny"))]
+    tuning = Tuning(declared="", tune=tune, place=("text", "c1"), candidates=of, rounds=[])
+    changed = {"sessions": [asked], "tuning": tuning, "price_usd_per_hour": 3.6}
+    plan = plan.model_copy(update=changed)
+    record = make_data(plan).records[measurement.id]
+    assert record.metrics is not None
+    metrics = record.metrics.model_copy(update={"output_throughput_tok_s": 500.0})
+    record = record.model_copy(update={"metrics": metrics})
+    write_json(record_path(plan.study, record.measurement, root), record)
+    write_json(session_path(plan.study, asked.id, root), session("bf16", {}))
+    trial = seen(plan, [asked], root)[0]
+    assert trial.failure is None and trial.value is not None
+    assert trial.lower == trial.value == trial.upper
+    return trial.value
+
+
+@pytest.mark.parametrize(("gpus", "cost_usd", "per_gpu"), [(1, 2.0, 500.0), (2, 4.0, 250.0)])
+def test_an_objective_counts_every_gpu_that_a_server_takes(
+    tmp_path: Path, gpus: int, cost_usd: float, per_gpu: float
+) -> None:
+    cost = found_at(tmp_path, {}, gpus, minimize="cost_usd_per_million_output_tokens")
+    assert cost == pytest.approx(cost_usd)
+    assert found_at(tmp_path, {}, gpus, maximize="output_throughput_tok_s_per_gpu") == per_gpu
+
+
+def test_an_objective_is_the_share_of_requests_within_the_slo_of_the_load_point(
+    tmp_path: Path,
+) -> None:
+    strict, loose = (
+        found_at(tmp_path, {"ttft": limit_ms}, 1, maximize="slo_attainment_percent")
+        for limit_ms in (38.0, 1000.0)
+    )
+    assert 0 < strict < loose == 100
