@@ -1,13 +1,13 @@
 """The answer of a tuning: which candidate won, by how much, and why the others left."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from servetune.metrics import METRIC
 from servetune.study.tune import Tune
 from servetune.tune.effects import Effect, effects
 from servetune.tune.space import Candidate
-from servetune.tune.standing import LAUNCH_SPREAD
+from servetune.tune.standing import LAUNCH_SPREAD, failures
 from servetune.tune.trials import Leaving, Round, Seen
 from servetune.tune.verdict import Ratio, judged
 
@@ -47,7 +47,7 @@ def answer(
     best = ratios[0] if ratios else None
     winner = best.candidate if best and best.is_better and last and last.ended else None
     return Answer(
-        sentence=_sentence(tune, candidates, len(tried), last, best),
+        sentence=_sentence(tune, candidates, tried, seen, last, best),
         winner=winner,
         ratio=best,
         tried=len(tried),
@@ -57,16 +57,19 @@ def answer(
 
 
 def _sentence(
-    tune: Tune, candidates: Sequence[Candidate], tried: int, last: Round | None, best: Ratio | None
+    tune: Tune,
+    candidates: Sequence[Candidate],
+    tried: Set[str],
+    seen: Sequence[Seen],
+    last: Round | None,
+    best: Ratio | None,
 ) -> str:
+    count = len(tried)
     if last is None or last.ended is None:
         leader = f"; {last.incumbent} is ahead" if last else ""
-        return f"The race is not over: {tried} of {len(candidates) - 1} candidates tried{leader}."
-    if last.ended == "budget" or best is None:
-        return (
-            f"The budget ended before anything was confirmed: of {tried} candidates tried,"
-            f" {last.incumbent} is ahead, and by how much is not known."
-        )
+        return f"The race is not over: {count} of {len(candidates) - 1} candidates tried{leader}."
+    if best is None:
+        return _unconfirmed(candidates[0].name, tried, seen, last)
     metric = METRIC.get(tune.objective)
     what = metric.title if metric else "the capacity within the SLO"
     word = "more" if tune.is_higher_better else "less"
@@ -76,15 +79,45 @@ def _sentence(
     if best.is_better:
         return (
             f"{described(candidates, best.candidate)}: {what} is {gain:.0f} % {word} than the"
-            f" base's (95 %: {low:.0f} to {high:.0f} %), confirmed on {best.launches} fresh"
-            " launches."
+            f" base's (95 %: {low:.0f} to {high:.0f} %), confirmed on {_launches(best)}."
         )
     # Rounded up, so that the sentence holds.
     most = max(0, -int(-high // 1))
     return (
-        f"None of {tried} candidates tried was proven better than the base; the best,"
-        f" {described(candidates, best.candidate)}, is at most {most} % better (95 %)."
+        f"None of {count} candidates tried was proven better than the base; the best,"
+        f" {described(candidates, best.candidate)}, is at most {most} % better (95 %), on"
+        f" {_launches(best)}."
     )
+
+
+def _unconfirmed(base: str, tried: Set[str], seen: Sequence[Seen], last: Round) -> str:
+    """Say what is known where no finalist was measured beside the base."""
+    failed = failures(seen)
+    bad = len(tried & failed.keys())
+    if last.ended == "none better":
+        below = f"{len(tried) - bad} are below it for certain" if len(tried) > bad else ""
+        out = " and ".join(filter(None, (f"{bad} failed" if bad else "", below)))
+        return f"None of {len(tried)} candidates tried beats the base: {out}."
+    if failed.get(base, "invalid") != "invalid":
+        why = f"Nothing was confirmed, as the base, {base}, failed ({failed[base]})"
+    elif last.ended == "not confirmed":
+        why = "Nothing was confirmed, as too few of the confirming launches have a value"
+    else:
+        why = "The budget ended before anything was confirmed"
+    is_known = last.incumbent not in failed
+    ahead = f"{last.incumbent} is ahead, and by how much is not known" if is_known else "all failed"
+    return f"{why}: of {len(tried)} candidates tried, {ahead}."
+
+
+def _launches(best: Ratio) -> str:
+    """Count the confirming launches, and say which had no value."""
+    if best.launches < best.asked:
+        own = f"{best.launches} of {best.asked} fresh launches (the rest invalid)"
+    else:
+        own = f"{best.launches} fresh launches"
+    if best.base_launches == best.asked:
+        return own
+    return f"{own}, beside {best.base_launches} of {best.asked} of the base (the rest invalid)"
 
 
 def described(candidates: Sequence[Candidate], name: str) -> str:

@@ -57,10 +57,12 @@ def look(
         others = [others[i] for i in sorted(chosen)]
     modelled = [each for each in candidates if each.name in tried] + others
     place = {each.name: i for i, each in enumerate(modelled)}
+    failed = failures(seen)
     told = [
         (each.trial.candidate, estimate)
         for each in seen
-        if (estimate := estimate_of(tune, each, launch_spread)) is not None
+        if each.trial.candidate not in failed
+        and (estimate := estimate_of(tune, each, launch_spread)) is not None
     ]
     if not told:
         return None
@@ -69,7 +71,7 @@ def look(
         Observed(place[name], max(estimate.value, floor), estimate.error**2)
         for name, estimate in told
     ]
-    observed += [Observed(place[name], floor, FAILURE_ERROR**2) for name in failures(seen)]
+    observed += [Observed(place[name], floor, FAILURE_ERROR**2) for name in failed]
     known: Posterior = posterior(distances(modelled), observed, range(len(modelled)))
     return Outlook([each.name for each in modelled], known.mean, known.draws(DRAWS, seed))
 

@@ -13,7 +13,7 @@ from dataclasses import astuple
 from statistics import fmean, median
 
 from servetune.study.tune import Tune
-from servetune.tune.propose import Outlook, Proposer, look, propose
+from servetune.tune.propose import Proposer, look, propose
 from servetune.tune.space import Candidate
 from servetune.tune.standing import (
     LAUNCH_SPREAD,
@@ -24,7 +24,7 @@ from servetune.tune.standing import (
     failures,
 )
 from servetune.tune.trials import Ended, Failure, Leaving, Level, Round, Seen, Trial
-from servetune.tune.verdict import judged
+from servetune.tune.verdict import FEWEST_LAUNCHES, judged
 
 __all__ = ["Failure", "Leaving", "Level", "Round", "Seen", "Trial", "next_round"]
 
@@ -100,10 +100,13 @@ class _Race:
         self.number = 1 + is_begun + rounds + self.confirmed
         self.seed = (seed, self.number)
         self.selecting = [each for each in seen if each.trial.level != "confirm"]
-        self.estimates = estimates(tune, self.selecting, launch_spread)
         self.failures = failures(seen)
+        known = estimates(tune, self.selecting, launch_spread)
+        self.estimates = {name: known[name] for name in known if name not in self.failures}
         self.outlook = look(tune, candidates, self.selecting, launch_spread, self.seed)
-        self.ranked = self._ranked(self.outlook)
+        # Best first; only what has an estimate has been looked at.
+        mean_of = self.outlook.mean_of if self.outlook else None
+        self.ranked = sorted(self.estimates, key=mean_of, reverse=True) if mean_of else []
         self.incumbent = self.ranked[0] if self.ranked else self.base
         self.bar = max((each.lower for each in self.estimates.values()), default=-math.inf)
         self.left = {each.candidate: each for each in self._leaving()}
@@ -111,13 +114,6 @@ class _Race:
     def next(self) -> Round:
         selecting = None if self.confirmed else self._screens() or self._searches()
         return selecting or self._confirms() or self._end()
-
-    def _ranked(self, outlook: Outlook | None) -> list[str]:
-        """Return the candidates that have a value and no failure, the best first."""
-        if outlook is None:
-            return []
-        good = [name for name in self.estimates if name not in self.failures]
-        return sorted(good, key=outlook.mean_of, reverse=True)
 
     def _leaving(self) -> list[Leaving]:
         reasons = {name: f"it failed: {failure}" for name, failure in self.failures.items()}
@@ -199,24 +195,19 @@ class _Race:
     def _searches(self) -> Round | None:
         searched = {each.trial.candidate for each in self.at["search"]}
         best = self.tune.confirm.best
-        names = [name for name in self.ranked if name != self.base and name not in self.left]
-        names = [name for name in names[:best] if name not in searched]
+        names = [name for name in self._finalists()[:best] if name not in searched]
         room = min(self._affordable("search"), best - len(searched))
         trials = [Trial(name, "search") for name in names[: min(WIDTH, room)]]
         return self._round(trials) if trials else None
 
     def _confirms(self) -> Round | None:
         """Return one more launch of the base and of each finalist, side by side."""
-        if self.confirmed == self.tune.confirm.repeats:
+        if self.confirmed == self.tune.confirm.repeats or not self._can_be_judged(self.base):
             return None
         room = self._affordable("confirm")
-        finalists = [name for name in self.ranked if name != self.base and name not in self.left]
-        if self.confirmed:
-            started = {each.trial.candidate for each in self.at["confirm"]}
-            finalists = [name for name in finalists if name in started]
-        else:
-            # Two launches of each are the fewest that prove anything.
-            finalists = finalists[: min(self.tune.confirm.best, room // 2 - 1)]
+        finalists = self._finalists()
+        if not self.confirmed:
+            finalists = finalists[: min(self.tune.confirm.best, room // FEWEST_LAUNCHES - 1)]
         names = [self.base, *finalists]
         if not finalists or len(names) > room:
             return None
@@ -225,6 +216,21 @@ class _Race:
         names = names[turn:] + names[:turn]
         trials = [Trial(name, "confirm", self.confirmed + 1) for name in names]
         return self._round(trials, is_beatable=False)
+
+    def _finalists(self) -> list[str]:
+        """Return what may still win, the best first; of those that confirming began with."""
+        out = {self.base, *self.left}
+        began = {each.trial.candidate for each in self.at["confirm"]} or {*self.ranked}
+        still = [name for name in self.ranked if name in began and name not in out]
+        return [name for name in still if self._can_be_judged(name)]
+
+    def _can_be_judged(self, name: str) -> bool:
+        """Whether enough confirming launches can still have a value."""
+        if self.failures.get(name, "invalid") != "invalid":
+            return False
+        of = [each for each in self.at["confirm"] if each.trial.candidate == name]
+        invalid = sum(each.value is None for each in of)
+        return self.tune.confirm.repeats - invalid >= FEWEST_LAUNCHES
 
     def _round(self, trials: list[Trial], is_beatable: bool = True) -> Round:
         below = None
@@ -239,6 +245,14 @@ class _Race:
     def _end(self) -> Round:
         verdict = judged(self.tune, self.candidates, self.seen, self.launch_spread)
         winner = next((each for each in verdict if each.is_better), None)
-        ended: Ended = "confirmed" if winner else "none better" if verdict else "budget"
+        is_open = self._can_be_judged(self.base) and self._finalists()
+        ended: Ended = "budget"
+        if winner:
+            ended = "confirmed"
+        elif verdict:
+            ended = "none better"
+        elif not is_open and len(self.selecting) > 1:
+            is_beaten = self._can_be_judged(self.base) and not self.confirmed
+            ended = "none better" if is_beaten else "not confirmed"
         name = winner.candidate if winner else self.incumbent
         return Round(self.number, (), name, left=tuple(self.left.values()), ended=ended)

@@ -79,14 +79,24 @@ def _mean(launches: Sequence[Estimate]) -> Estimate:
 
 
 def failures(seen: Sequence[Seen]) -> dict[str, Failure]:
-    """Return why candidates have no value: the kind of their latest failure."""
+    """Return why candidates are out: the kind of their latest failure.
+
+    `invalid` is of a launch alone: a candidate that has a value from another one stays.
+    """
     of: dict[str, Failure] = {}
+    with_value: set[str] = set()
     for each in seen:
-        if each.failure:
-            of[each.trial.candidate] = each.failure
-        elif each.value is not None and each.value <= 0:
-            of[each.trial.candidate] = "SLO unreachable"
-    return of
+        name, failure = each.trial.candidate, _failure(each)
+        if failure is None:
+            with_value.add(name)
+        elif failure != "invalid" or name not in of:
+            of[name] = failure
+    return {name: of[name] for name in of if of[name] != "invalid" or name not in with_value}
+
+
+def _failure(seen: Seen) -> Failure | None:
+    is_zero = seen.value is not None and seen.value <= 0
+    return "SLO unreachable" if is_zero else seen.failure
 
 
 def ended_regions(candidates: Sequence[Candidate], seen: Sequence[Seen]) -> dict[str, str]:
@@ -95,13 +105,14 @@ def ended_regions(candidates: Sequence[Candidate], seen: Sequence[Seen]) -> dict
     A region is a value of a setting; of a number, also all values from it on in one direction. It
     ends once `MOST_FAILURES` candidates in it could not start, and none did.
     """
-    launched = {each.trial.candidate: each for each in seen if each.server_s > 0}
-    failed = {name for name, each in launched.items() if each.failure in _CANNOT_START}
+    launched = {each.trial.candidate for each in seen if each.server_s > 0}
+    started = {each.trial.candidate for each in seen if each.failure not in _CANNOT_START}
+    failed = launched - started
     values = {each.name: each.values for each in candidates}
     ended: dict[str, str] = {}
     for setting in candidates[0].values if len(failed) >= MOST_FAILURES else ():
         of_failed = [values[name][setting] for name in failed]
-        of_started = [values[name][setting] for name in launched.keys() - failed]
+        of_started = [values[name][setting] for name in started]
         for region, is_in in _regions(setting, of_failed):
             inside = sum(map(is_in, of_failed))
             if inside < MOST_FAILURES or any(map(is_in, of_started)):

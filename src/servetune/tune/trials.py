@@ -10,8 +10,8 @@ Level = Literal["screen", "search", "confirm"]
 Failure = Literal["does not fit", "refused", "SLO unreachable", "quality", "invalid"]
 """Why a trial has no value; the first two also without a launch."""
 
-Ended = Literal["confirmed", "none better", "budget"]
-"""How a race ended: with a winner, without, or before anything could be confirmed."""
+Ended = Literal["confirmed", "none better", "not confirmed", "budget"]
+"""How a race ended: with a winner, without, as launches failed, or before any could confirm."""
 
 
 @dataclass(frozen=True)

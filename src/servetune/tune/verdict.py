@@ -11,22 +11,31 @@ from scipy import special
 from servetune.study.tune import Tune
 from servetune.tune.propose import look
 from servetune.tune.space import Candidate
-from servetune.tune.standing import LAUNCH_SPREAD, estimate_of
+from servetune.tune.standing import LAUNCH_SPREAD, estimate_of, failures
 from servetune.tune.trials import Seen
 
 CONFIDENCE = 0.95
 """Of all finalists' intervals together."""
 
+FEWEST_LAUNCHES = 2
+"""Of a finalist, and of the base: fewer tell no spread, and prove nothing."""
+
 
 @dataclass(frozen=True)
 class Ratio:
-    """A finalist's objective over the base's, with its interval, by so many fresh launches."""
+    """A finalist's objective over the base's, with its interval.
+
+    It is by `launches` of the finalist and `base_launches` of the base, of `asked` fresh launches
+    of each: the others were invalid.
+    """
 
     candidate: str
     value: float
     lower: float
     upper: float
     launches: int
+    base_launches: int
+    asked: int
     is_better: bool
 
 
@@ -42,17 +51,20 @@ def judged(
     if that is more. Of several finalists each interval is wider (Bonferroni), so that they hold
     together and the best may be picked by them.
     """
+    confirming = [each for each in seen if each.trial.level == "confirm"]
+    asked = max((each.trial.repeat for each in confirming), default=0)
+    failed = failures(confirming)
     values, errors = defaultdict(list), []
-    for each in seen:
-        if each.trial.level != "confirm":
-            continue
+    for each in confirming:
         estimate = estimate_of(tune, each, launch_spread)
         if estimate is not None:
             values[each.trial.candidate].append(estimate.value)
             errors.append(estimate.error)
     base = values.pop(candidates[0].name, [])
-    finalists = {name: of for name, of in values.items() if len(of) >= 2}
-    if len(base) < 2 or not finalists:
+    finalists = {
+        name: of for name, of in values.items() if len(of) >= FEWEST_LAUNCHES and name not in failed
+    }
+    if len(base) < FEWEST_LAUNCHES or not finalists:
         return []
     groups = [base, *finalists.values()]
     degrees = sum(len(of) - 1 for of in groups)
@@ -66,7 +78,8 @@ def judged(
         half = quantile * math.sqrt(variance * (1 / len(of) + 1 / len(base)))
         sign = 1 if tune.is_higher_better else -1
         lower, upper = sorted(math.exp(sign * (log + side * half)) for side in (-1, 1))
-        verdicts.append(Ratio(name, math.exp(sign * log), lower, upper, len(of), log > half))
+        counts = (len(of), len(base), asked)
+        verdicts.append(Ratio(name, math.exp(sign * log), lower, upper, *counts, log > half))
     outlook = look(tune, candidates, seen, launch_spread, (0,))
     assert outlook is not None
     return sorted(verdicts, key=lambda v: (v.is_better, outlook.mean_of(v.candidate)), reverse=True)

@@ -13,7 +13,7 @@ from servetune.report.tuning.words import effects, failures, race, standings
 from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
 from servetune.tune.space import candidates
-from servetune.tune.trials import Seen
+from servetune.tune.trials import Seen, Trial
 from tests.report_data import make_data
 from tests.unit.tune.tunings import capacity_of, run, study_with
 
@@ -48,6 +48,21 @@ def test_those_that_were_confirmed_lead_and_those_without_a_value_come_last(
     failed = values.index("does not fit")
     assert set(values[failed:]) == {"does not fit"}
     assert failures(standings(tuning, seen)).endswith(f"(does not fit: {len(values) - failed}).")
+
+
+def test_a_candidate_with_a_value_tells_its_invalid_launches() -> None:
+    of = [
+        Seen(Trial("plain", "screen"), 60.0, 20.0, 19.0, 21.0),
+        Seen(Trial("plain", "confirm"), 60.0, failure="invalid"),
+    ]
+    study = study_with()
+    assert study.tune is not None
+    names = candidates(study.tune, study)
+    tuning = Tuning(declared="", tune=study.tune, place=study.tuned_at, candidates=names, rounds=[])
+    found = standings(tuning, of)
+    table = race(tuning, found, answer(study.tune, names, of, []))
+    assert table.rows[0][3] == "2 (1 invalid)"
+    assert failures(found) == ""
 
 
 def test_the_end_of_a_run_begins_with_the_answer(tuned: tuple[Tuning, list[Seen], Answer]) -> None:

@@ -1,7 +1,7 @@
 """A small study with a tuning, and launches whose answers are known."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from servetune.study.study import Study
 from servetune.tune.race import next_round
 from servetune.tune.space import candidates
-from servetune.tune.trials import Round, Seen, Trial
+from servetune.tune.trials import Failure, Round, Seen, Trial
 
 STUDY: dict[str, Any] = {
     "question": "Which is best?",
@@ -51,8 +51,16 @@ def capacity_of(values: Mapping[str, Any]) -> float | None:
     return 20 * seqs * (1.25 if values["model"] == "small" else 1.0)
 
 
-def run(study: Study, capacity: Any = capacity_of, seed: int = 0) -> tuple[list[Round], list[Seen]]:
-    """Tune to the end, with launches that deviate by 2 % and intervals of 5 %."""
+def run(
+    study: Study,
+    capacity: Any = capacity_of,
+    seed: int = 0,
+    failing: Callable[[Trial], Failure | None] = lambda trial: None,
+) -> tuple[list[Round], list[Seen]]:
+    """Tune to the end, with launches that deviate by 2 % and intervals of 5 %.
+
+    A capacity of None does not fit; `failing` names the failure of a launch by itself.
+    """
     assert study.tune is not None
     of = candidates(study.tune, study)
     values = {each.name: each.values for each in of}
@@ -62,6 +70,8 @@ def run(study: Study, capacity: Any = capacity_of, seed: int = 0) -> tuple[list[
         at = capacity(values[trial.candidate])
         if at is None:
             return Seen(trial, 30.0, failure="does not fit")
+        if failure := failing(trial):
+            return Seen(trial, 100.0, failure=failure)
         at *= math.exp(rng.normal(0, 0.02))
         return Seen(trial, 100.0, at, at / 1.05, at * 1.05)
 

@@ -92,7 +92,7 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
                 Name(of.name),
                 Styled(value_of(known), "nowrap", is_bold=is_winner),
                 LEVELS[known.trial.level],
-                str(len(of.seen)),
+                _launches(of),
                 number(minutes),
                 str(leaving.round) if leaving else NONE,
                 reason,
@@ -101,6 +101,13 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
     texts = ("Candidate", "Best known as", "By")
     heads = [*texts[:1], objective(tuning), texts[1], "Launches", "Server minutes", "Left in round"]
     return Table("The race", [*heads, texts[2]], rows, texts=texts, css=("tall", ""))
+
+
+def _launches(of: Standing) -> str:
+    """Count the launches of a candidate, and those that failed where others have a value."""
+    failed = Counter(each.failure for each in of.seen if each.failure)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in failed.items())
+    return f"{len(of.seen)} ({kinds})" if kinds and _has_value(of) else str(len(of.seen))
 
 
 def effects(outcome: Answer) -> Table | None:

@@ -1,0 +1,94 @@
+"""What a launch that fails means for its candidate, and for the answer."""
+
+from collections import Counter
+
+import pytest
+
+from servetune.tune.answer import Answer, answer
+from servetune.tune.space import candidates
+from servetune.tune.trials import Failure, Level, Round, Seen, Trial
+from tests.unit.tune.tunings import capacity_of, run, study_with
+
+BEST = "max_num_seqs-8-model-small"
+SMALL = {"max_num_seqs": [4, 8], "model": ["tiny", "small"]}
+
+
+def tuned(
+    *failing: tuple[str, Level, int], failure: Failure = "invalid"
+) -> tuple[Answer, list[Round], list[Seen]]:
+    """Tune a space whose best is `BEST`; some launches, by name, level and repeat, fail."""
+    study = study_with(space=SMALL, confirm={"best": 1, "repeats": 3})
+    assert study.tune is not None
+    fails = {Trial(*each) for each in failing}
+    rounds, seen = run(study, failing=lambda trial: failure if trial in fails else None)
+    return answer(study.tune, candidates(study.tune, study), seen, rounds), rounds, seen
+
+
+def test_a_candidate_with_an_invalid_launch_stays_in_the_race_by_its_others() -> None:
+    found, rounds, _ = tuned((BEST, "search", 1))
+    assert found.winner == BEST
+    assert BEST not in {each.candidate for each in rounds[-1].left}
+
+
+@pytest.mark.parametrize("repeat", [1, 2, 3])
+def test_a_winner_with_an_invalid_confirmation_is_confirmed_on_the_other_two(repeat: int) -> None:
+    found, _, _ = tuned((BEST, "confirm", repeat))
+    assert found.winner == BEST and found.ratio is not None
+    assert (found.ratio.launches, found.ratio.asked) == (2, 3)
+    assert "confirmed on 2 of 3 fresh launches" in found.sentence
+
+
+def test_an_invalid_confirmation_of_the_base_is_told_as_well() -> None:
+    found, _, _ = tuned(("plain", "confirm", 1))
+    assert found.winner == BEST and found.ratio is not None
+    assert (found.ratio.launches, found.ratio.base_launches) == (3, 2)
+    assert "2 of 3 of the base" in found.sentence
+
+
+def test_what_cannot_be_confirmed_any_more_is_not_launched_again() -> None:
+    found, rounds, seen = tuned((BEST, "confirm", 1), (BEST, "confirm", 2))
+    assert found.winner is None
+    assert rounds[-1].ended == "not confirmed"
+    assert {each.trial.repeat for each in seen if each.trial.level == "confirm"} == {1, 2}
+    assert "budget" not in found.sentence
+
+
+@pytest.mark.parametrize("failure", ["does not fit", "refused", "SLO unreachable", "quality"])
+def test_a_candidate_that_cannot_serve_is_out_whatever_its_other_launches_reached(
+    failure: Failure,
+) -> None:
+    found, rounds, seen = tuned((BEST, "search", 1), failure=failure)
+    assert BEST in {each.candidate for each in rounds[-1].left}
+    assert BEST not in {each.trial.candidate for each in seen if each.trial.level == "confirm"}
+    # What it reached beats no other candidate.
+    assert found.winner == "max_num_seqs-8" or found.ratio is not None
+    found, _, _ = tuned((BEST, "confirm", 3), failure=failure)
+    assert found.winner is None
+
+
+def test_a_candidate_whose_every_launch_is_invalid_is_out() -> None:
+    found, rounds, seen = tuned((BEST, "screen", 1))
+    assert BEST in {each.candidate for each in rounds[-1].left}
+    assert Counter(each.trial.candidate for each in seen)[BEST] == 1
+    assert found.winner is not None
+
+
+def test_a_base_that_cannot_be_served_is_told_and_nothing_is_confirmed() -> None:
+    study = study_with(space=SMALL)
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    rounds, seen = run(study, lambda v: None if v == of[0].values else capacity_of(v))
+    assert "confirm" not in {each.trial.level for each in seen}
+    found = answer(study.tune, of, seen, rounds)
+    assert "plain" in found.sentence and "does not fit" in found.sentence
+    assert BEST in found.sentence
+
+
+def test_where_every_candidate_fails_none_is_better_than_the_base() -> None:
+    study = study_with(space=SMALL)
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    rounds, seen = run(study, lambda v: capacity_of(v) if v == of[0].values else None)
+    assert rounds[-1].ended == "none better"
+    sentence = answer(study.tune, of, seen, rounds).sentence
+    assert sentence.startswith("None of 3 candidates") and "3 failed" in sentence
