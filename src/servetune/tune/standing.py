@@ -3,9 +3,10 @@
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from servetune.study.tune import Tune, Value
@@ -99,34 +100,67 @@ def _failure(seen: Seen) -> Failure | None:
     return "SLO unreachable" if is_zero else seen.failure
 
 
+@dataclass(frozen=True)
+class _Region:
+    """A value of a setting; of a number, also all values from it on in one direction."""
+
+    setting: str
+    name: str
+    holds: Callable[[Value], bool]
+    failed: frozenset[str]
+    """The candidates in it, none of which could start."""
+
+
 def ended_regions(candidates: Sequence[Candidate], seen: Sequence[Seen]) -> dict[str, str]:
     """Return the candidates in regions that are ended, with the reason.
 
-    A region is a value of a setting; of a number, also all values from it on in one direction. It
-    ends once `MOST_FAILURES` candidates in it could not start, and none did.
+    A region ends once `MOST_FAILURES` candidates in it could not start, and none did. For a
+    candidate those failures do not count that it may well not share: those in such a region of
+    another setting that it is not in.
     """
     launched = {each.trial.candidate for each in seen if each.server_s > 0}
     started = {each.trial.candidate for each in seen if each.failure not in _CANNOT_START}
-    failed = launched - started
     values = {each.name: each.values for each in candidates}
+    regions = list(_dead_regions(values, launched - started, started))
     ended: dict[str, str] = {}
-    for setting in candidates[0].values if len(failed) >= MOST_FAILURES else ():
-        of_failed = [values[name][setting] for name in failed]
-        of_started = [values[name][setting] for name in started]
-        for region, is_in in _regions(setting, of_failed):
-            inside = sum(map(is_in, of_failed))
-            if inside < MOST_FAILURES or any(map(is_in, of_started)):
-                continue
-            reason = f"{inside} candidates with {region} could not start"
-            for name, of in values.items():
-                if name not in launched and is_in(of[setting]):
-                    ended.setdefault(name, reason)
+    known: dict[tuple[bool, ...], str | None] = {}
+    for name in values if regions else ():
+        if name in launched:
+            continue
+        inside = tuple(region.holds(values[name][region.setting]) for region in regions)
+        if inside not in known:
+            known[inside] = _ended_by(regions, inside)
+        if reason := known[inside]:
+            ended[name] = reason
     return ended
 
 
-def _regions(
-    setting: str, values: Sequence[Value]
-) -> Iterator[tuple[str, Callable[[Value], bool]]]:
+def _ended_by(regions: Sequence[_Region], inside: Sequence[bool]) -> str | None:
+    """Return why a candidate that is in some of the regions is out; None if it may start."""
+    for region in compress(regions, inside):
+        elsewhere = (
+            other.failed
+            for other, is_in in zip(regions, inside, strict=True)
+            if other.setting != region.setting and not is_in
+        )
+        if len(region.failed.difference(*elsewhere)) >= MOST_FAILURES:
+            return f"{len(region.failed)} candidates with {region.name} could not start"
+    return None
+
+
+def _dead_regions(
+    values: Mapping[str, Mapping[str, Value]], failed: Set[str], started: Set[str]
+) -> Iterator[_Region]:
+    """Yield the regions with enough failures, in which nothing started."""
+    for setting in next(iter(values.values())) if len(failed) >= MOST_FAILURES else ():
+        for name, holds in _around(setting, [values[each][setting] for each in sorted(failed)]):
+            inside = frozenset(each for each in failed if holds(values[each][setting]))
+            is_dead = not any(holds(values[each][setting]) for each in started)
+            if is_dead and len(inside) >= MOST_FAILURES:
+                yield _Region(setting, name, holds, inside)
+
+
+def _around(setting: str, values: Sequence[Value]) -> Iterator[tuple[str, Callable[[Value], bool]]]:
     """Yield the regions around values of a setting: what to call each, and whether it holds one."""
     for value in dict.fromkeys(values):
         yield f"{setting} {value}", partial(operator.eq, value)

@@ -1,6 +1,8 @@
 """What a launch that fails means for its candidate, and for the answer."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -82,6 +84,32 @@ def test_a_base_that_cannot_be_served_is_told_and_nothing_is_confirmed() -> None
     found = answer(study.tune, of, seen, rounds)
     assert "plain" in found.sentence and "does not fit" in found.sentence
     assert BEST in found.sentence
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_value_that_only_failing_candidates_had_so_far_is_not_taken_for_their_cause(
+    seed: int,
+) -> None:
+    lengths = [1024, *range(1_000_000, 1_600_000, 40_000)]
+    space = {"max_num_seqs": [8], "kv_cache_dtype": ["auto", "fp8"], "max_model_len": lengths}
+    budget = {"server_minutes": 120, "launches": 30}
+    study = study_with(space=space, budget=budget, confirm={"best": 1, "repeats": 2})
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    assert len(of) > 30
+
+    def fits(values: Mapping[str, Any]) -> float | None:
+        long = (values["max_model_len"] or 0) > 1024
+        return None if long else capacity_of({"model": "tiny", "max_num_seqs": 4, **values})
+
+    rounds, seen = run(study, fits, seed)
+    assert rounds[-1].ended == "confirmed"
+    values = next(one.values for one in of if one.name == rounds[-1].incumbent)
+    assert (values["max_num_seqs"], values["max_model_len"]) == (8, 1024)
+    assert sum(each.failure is not None for each in seen) <= 12
+    ended = [each.reason for each in rounds[-1].left if "could not start" in each.reason]
+    assert len(ended) >= 15
+    assert all("max_model_len" in reason for reason in ended)
 
 
 def test_where_every_candidate_fails_none_is_better_than_the_base() -> None:

@@ -51,6 +51,11 @@ def resolve(args: argparse.Namespace) -> EngineSettings:
     Raises:
         ValueError: vLLM would not start so; the message is vLLM's.
     """
+    if args.max_num_batched_tokens < args.max_num_seqs:
+        raise ValueError(
+            f"max_num_batched_tokens ({args.max_num_batched_tokens}) must be greater than or equal"
+            f" to max_num_seqs ({args.max_num_seqs})."
+        )
     model = args.model_tag or args.model
     config = _read_config(model)
     max_model_len = args.max_model_len or config.get("max_position_embeddings", 4096)
