@@ -38,7 +38,7 @@ ASSUMED_S = {"screen": 120.0, "search": 240.0, "confirm": 240.0}
 """Seconds of a launch, before any was seen."""
 
 SEARCH_OVER_SCREEN, CONFIRM_OVER_SCREEN = 1.3, 1.8
-"""What a launch takes over a screen, before any was seen."""
+"""What a launch takes over a screen, before any was seen; at a load point it takes the same."""
 
 MARGIN = 1.15
 """What a round may take over its expectation."""
@@ -87,7 +87,7 @@ class _Race:
         seen = sorted(seen, key=lambda each: astuple(each.trial))
         self.tune, self.candidates, self.seen = tune, candidates, seen
         self.launch_spread, self.proposer, self.at_most = launch_spread, proposer, at_most
-        self.base = candidates[0].name
+        self.base, self.is_search = candidates[0].name, tune.objective == "capacity"
         self.launched = [each for each in seen if each.server_s > 0]
         self.at = {
             level: [each for each in self.launched if each.trial.level == level]
@@ -142,9 +142,11 @@ class _Race:
             return median(same) if level == "screen" else fmean(same)
         if level == "confirm" and (likely := self._likely_s()):
             # A search may end early, as its candidate is beaten; confirming never does.
-            return max(CONFIRM_OVER_SCREEN * likely, *(e.server_s for e in self.at["search"]), 0.0)
+            over = CONFIRM_OVER_SCREEN if self.is_search else 1.0
+            return max(over * likely, *(e.server_s for e in self.at["search"]), 0.0)
         if self.at["screen"]:
-            return SEARCH_OVER_SCREEN * median(each.server_s for each in self.at["screen"])
+            over = SEARCH_OVER_SCREEN if self.is_search else 1.0
+            return over * median(each.server_s for each in self.at["screen"])
         return ASSUMED_S[level]
 
     def _likely_s(self) -> float | None:

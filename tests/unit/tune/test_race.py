@@ -54,6 +54,14 @@ def test_the_budget_holds_with_what_confirming_takes(launches: int) -> None:
     assert Counter(each.trial.level for each in seen)["confirm"] > 0
 
 
+def test_at_a_load_point_no_time_is_kept_back_for_searches_that_take_longer() -> None:
+    point = {"maximize": "output_throughput_tok_s", "at": "c8", "confirm": {"best": 1}}
+    budget = {"server_minutes": 25, "launches": 40}
+    for tune, screens in ((point, 7), ({"confirm": {"best": 1}}, 5)):
+        _, seen = run(study_with(budget=budget, **tune))
+        assert [each.trial.level for each in seen].count("screen") == screens
+
+
 def test_a_region_in_which_nothing_starts_is_ended() -> None:
     study = study_with(
         space={"max_num_seqs": [2, 4, *range(8, 400, 8)], "model": ["tiny", "small"]}
