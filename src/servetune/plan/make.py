@@ -52,13 +52,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
     check_quality(chosen, study, names, root)
-    models = _plan_models(study, root)
-    datasets = {}
-    for name, dataset in study.datasets.items():
-        content = digest(dataset_content(dataset, chosen.seed, root))
-        datasets[name] = PlannedDataset(id=f"{name}-{content}", spec=dataset, seed=chosen.seed)
-
-    declared = Declared(chosen, study, models, datasets, root)
+    declared = declare(chosen, study, root)
+    models, datasets = declared.models, declared.datasets
     repeats = chosen.repeats or study.repeats
     # A part of the variants keeps the order of them all, in which they may have been measured.
     tuned = [one.name for one in tuning.tried] if tuning else []
@@ -99,6 +94,15 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         sessions=sessions,
         tuning=tuning,
     )
+
+
+def declare(params: Params, study: Study, root: Path) -> Declared:
+    """Plan the models and datasets that sessions name."""
+    datasets = {}
+    for name, dataset in study.datasets.items():
+        content = digest(dataset_content(dataset, params.seed, root))
+        datasets[name] = PlannedDataset(id=f"{name}-{content}", spec=dataset, seed=params.seed)
+    return Declared(params, study, _plan_models(study, root), datasets, root)
 
 
 def read_params(root: Path) -> dict[str, Any]:

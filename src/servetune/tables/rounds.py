@@ -16,6 +16,7 @@ from servetune.progress import about, say
 from servetune.records.paths import round_path, session_path
 from servetune.study.study import read_study
 from servetune.study.tune import Tune
+from servetune.tables.elsewhere import recorded_elsewhere
 from servetune.tables.freshness import STAMP, round_due
 from servetune.tables.seen import seen
 from servetune.tables.unlaunched import read_unlaunched
@@ -59,12 +60,24 @@ def choose_round(plan: Plan, root: Path) -> Plan:
     found = seen(plan, before, root)
     without = read_unlaunched(study, plan, before, root)
     fitting = [one for one in tuning.candidates if one.name not in without.reasons]
-    chosen = next_round(tuning.tune, fitting, found, plan.params.seed, at_most=without.at_most)
-    known = {each.candidate for past in tuning.rounds[: number - 1] for each in past.left}
+    names = {one.name for one in fitting}
+    elsewhere = recorded_elsewhere(study, plan, before, root)
+    elsewhere = [each for each in elsewhere if each.trial.candidate in names]
+    if elsewhere:
+        say(f"recorded elsewhere, which tells what to try: {len(elsewhere)} launches of candidates")
+    chosen = next_round(
+        tuning.tune,
+        fitting,
+        found,
+        plan.params.seed,
+        at_most=without.at_most,
+        elsewhere=elsewhere,
+    )
+    gone = {each.candidate for past in tuning.rounds[: number - 1] for each in past.left}
     misfits = [
         Leaving(name, number, f"not launched: {reason}")
         for name, reason in without.reasons.items()
-        if name not in known
+        if name not in gone
     ]
     if misfits:
         first = f"{misfits[0].candidate}, {misfits[0].reason}"

@@ -44,16 +44,17 @@ def seen(plan: Plan, sessions: Iterable[Session], root: Path) -> list[Seen]:
         path = session_path(plan.study, session.id, root)
         if session.trial and path.is_file():
             record = read_session(path)
-            each = _seen(tuning, session, record, plan.price_usd_per_hour, root)
+            each = found_by(tuning, session, record, plan.price_usd_per_hour, root)
             if session.variant in poor and each.failure is None:
                 each = Seen(each.trial, each.server_s, failure="quality")
             found.append(each)
     return found
 
 
-def _seen(
+def found_by(
     tuning: Tuning, session: Session, record: SessionRecord, price: float | None, root: Path
 ) -> Seen:
+    """Return what a trial's session found by its first search, or else its first load point."""
     assert session.trial is not None
     server_s = served_s(record)
     if session.searches:

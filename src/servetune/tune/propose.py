@@ -20,6 +20,9 @@ DEPTH = 0.5
 FAILURE_ERROR = 0.3
 """Standard deviation of what a failure says, so that a neighbour may still work."""
 
+ELSEWHERE_SPREAD = 0.05
+"""Standard deviation of a launch of another day, and maybe another host, as a logarithm."""
+
 DRAWS = 256
 
 
@@ -47,8 +50,13 @@ def look(
     seen: Sequence[Seen],
     launch_spread: float,
     seed: Sequence[int],
+    elsewhere: Sequence[Seen] = (),
 ) -> Outlook | None:
-    """Return what the trials say of the candidates; None where none has a value."""
+    """Return what the trials say of the candidates; None where none has a value.
+
+    So do launches `elsewhere`, by less: they were not of this tuning.
+    """
+    seen = [*seen, *elsewhere]
     tried = {each.trial.candidate for each in seen}
     others = [each for each in candidates if each.name not in tried]
     room = max(0, MOST_MODELLED - len(tried))
@@ -58,11 +66,12 @@ def look(
     modelled = [each for each in candidates if each.name in tried] + others
     place = {each.name: i for i, each in enumerate(modelled)}
     failed = failures(seen)
+    own = len(seen) - len(elsewhere)
     told = [
         (each.trial.candidate, estimate)
-        for each in seen
+        for i, each in enumerate(seen)
         if each.trial.candidate not in failed
-        and (estimate := estimate_of(tune, each, launch_spread)) is not None
+        and (estimate := estimate_of(tune, each, launch_spread if i < own else ELSEWHERE_SPREAD))
     ]
     if not told:
         return None

@@ -55,6 +55,7 @@ def next_round(
     launch_spread: float = LAUNCH_SPREAD,
     proposer: Proposer = propose,
     at_most: Mapping[str, float] | None = None,
+    elsewhere: Sequence[Seen] = (),
 ) -> Round:
     """Return what to launch next, or how the race ended.
 
@@ -66,8 +67,10 @@ def next_round(
         launch_spread: standard deviation of a launch's logarithm about its candidate's.
         proposer: what chooses the candidates to screen.
         at_most: objectives that no candidate can pass, by name, as far as any are known.
+        elsewhere: what other launches of the candidates found: it tells what to try, and no more.
     """
-    return _Race(tune, candidates, seen, seed, launch_spread, proposer, at_most or {}).next()
+    known = (at_most or {}, elsewhere)
+    return _Race(tune, candidates, seen, seed, launch_spread, proposer, *known).next()
 
 
 class _Race:
@@ -82,6 +85,7 @@ class _Race:
         launch_spread: float,
         proposer: Proposer,
         at_most: Mapping[str, float],
+        elsewhere: Sequence[Seen],
     ) -> None:
         # In any order of what was seen the sums, and so the draws, are the same.
         seen = sorted(seen, key=lambda each: astuple(each.trial))
@@ -103,7 +107,7 @@ class _Race:
         self.failures = failures(seen)
         known = estimates(tune, self.selecting, launch_spread)
         self.estimates = {name: known[name] for name in known if name not in self.failures}
-        self.outlook = look(tune, candidates, self.selecting, launch_spread, self.seed)
+        self.outlook = look(tune, candidates, self.selecting, launch_spread, self.seed, elsewhere)
         # Best first; only what has an estimate has been looked at.
         mean_of = self.outlook.mean_of if self.outlook else None
         self.ranked = sorted(self.estimates, key=mean_of, reverse=True) if mean_of else []

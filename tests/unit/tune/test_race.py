@@ -106,3 +106,24 @@ def test_a_candidate_whose_ceiling_is_below_the_incumbent_leaves_untried() -> No
     step = next_round(study.tune, of, seen, 0, at_most={"max_num_seqs-2": 12.0})
     assert "max_num_seqs-2" in {each.candidate for each in step.left}
     assert step.beaten_below is not None and math.isclose(step.beaten_below, 19, rel_tol=0.1)
+
+
+def test_what_was_recorded_elsewhere_tells_what_to_try_and_no_more() -> None:
+    study = study_with()
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    base = Seen(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)
+    best = {"model": "small", "max_num_seqs": 16, "max_num_batched_tokens": 4096}
+    alike = {each.name for each in of if each.values["max_num_seqs"] == 16}
+    other = next(each.name for each in of if each.values == best)
+    elsewhere = [Seen(Trial(other, "screen"), 100.0, 40.0, 39.0, 41.0)]
+    told, alone = (
+        next_round(study.tune, of, [base], 0, elsewhere=known) for known in (elsewhere, ())
+    )
+    tried = {trial.candidate for trial in told.trials}
+    # It is launched again before it counts, and what is near it comes first.
+    assert other in tried
+    assert len(tried & alike) > len({trial.candidate for trial in alone.trials} & alike)
+    assert told.beaten_below == alone.beaten_below
+    assert told.left == alone.left
+    assert told.incumbent == "plain"

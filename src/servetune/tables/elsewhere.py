@@ -1,0 +1,108 @@
+"""What launches beside a tuning's own recorded of its candidates: of this study, or of others.
+
+They are of another day and maybe another host, so that they tell what to try, and prove nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from servetune.errors import UserError
+from servetune.plan.identity import digest, load_content
+from servetune.plan.make import declare, make_plan
+from servetune.plan.planned import Plan, Session
+from servetune.plan.rounds import plan_rounds
+from servetune.plan.sessions import serving_of
+from servetune.records.paths import session_path
+from servetune.records.sessions import SessionRecord, read_session
+from servetune.study.study import Study
+from servetune.tables.seen import found_by
+from servetune.tune.trials import Round, Seen, Trial
+
+
+def recorded_elsewhere(
+    study: Study, plan: Plan, sessions: Sequence[Session], root: Path
+) -> list[Seen]:
+    """Return what others found of the candidates that the tuning's sessions so far did not launch.
+
+    They are served alike, under the load that decides, on a host like one of the sessions'.
+
+    Raises:
+        UserError: a record is damaged.
+    """
+    if (tuning := plan.tuning) is None:
+        return []
+    own = [session_path(session.study, session.id, root) for session in sessions]
+    hosts = {_host(read_session(path)) for path in own if path.is_file()}
+    tried = {session.variant for session in sessions}
+    variants = {one.name: one.variant for one in tuning.candidates}
+    declared = declare(plan.params, study.model_copy(update={"variants": variants}), root)
+
+    def asked(names: list[str]) -> list[Session]:
+        trials = tuple(Trial(name, "confirm") for name in names)
+        return plan_rounds(declared, [Round(0, trials, tuning.tune.base)], 0)
+
+    [base] = asked([tuning.tune.base])
+    served = defaultdict(list)
+    for other in _others(plan, root):
+        if owing := _with_load_of(base, other):
+            served[_serving(other)].append(owing)
+    found = []
+    for session in asked([name for name in variants if name not in tried]) if served else []:
+        for other in served[_serving(session)]:
+            record = read_session(session_path(other.study, other.id, root))
+            if _host(record) not in hosts:
+                continue
+            trial = other.model_copy(update={"trial": Trial(session.variant, "screen")})
+            each = found_by(tuning, trial, record, plan.price_usd_per_hour, root)
+            found += [each] if each.failure != "invalid" else []
+    return found
+
+
+def _others(plan: Plan, root: Path) -> Iterator[Session]:
+    """Yield the sessions on such hardware that were recorded, but for the tuning's own."""
+    studies = sorted(folder.parent.name for folder in (root / "results").glob("*/sessions"))
+    sessions = [session for session in plan.sessions if session.trial is None]
+    for name in studies:
+        # A study that cannot be planned here tells nothing.
+        with suppress(UserError):
+            sessions += make_plan({"study": name}, root).sessions if name != plan.study else []
+    for session in sessions:
+        is_recorded = session_path(session.study, session.id, root).is_file()
+        if is_recorded and session.hardware == plan.hardware:
+            yield session
+
+
+def _with_load_of(base: Session, other: Session) -> Session | None:
+    """Return a session with only what is asked as of the base; None if that is not asked."""
+    if base.searches:
+        ours = base.searches[0]
+        searches = [
+            search
+            for search in other.searches
+            if load_content(search.load) == load_content(ours.load)
+            and search.settings.over == ours.settings.over
+            and ours.settings.slo.items() <= search.settings.slo.items()
+        ]
+        return other.model_copy(update={"searches": searches[:1]}) if searches else None
+    point = base.measurements[0]
+    points = [
+        measurement.model_copy(update={"limits_ms": point.limits_ms})
+        for measurement in other.measurements
+        if load_content(measurement.load) == load_content(point.load)
+    ]
+    changes = {"searches": [], "measurements": points[:1]}
+    return other.model_copy(update=changes) if points else None
+
+
+def _host(record: SessionRecord) -> str:
+    """Name what a session was on by its processors and GPUs; of old records all are one host."""
+    told = record.launches[-1].host if record.launches else {}
+    gpus = [gpu.get("name") for gpu in told.get("gpus") or []]
+    return digest([told.get("cpu"), told.get("cores"), gpus])
+
+
+def _serving(session: Session) -> str:
+    """Identify how a session serves, whichever launch it is."""
+    return digest(serving_of(session).model_dump(exclude={"repeat"}))
