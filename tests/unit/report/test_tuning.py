@@ -4,11 +4,14 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from servetune.plan.planned import Tuning
+from servetune.report.table import Name
 from servetune.report.terminal import render_terminal
+from servetune.report.tuning.front import front
 from servetune.report.tuning.words import effects, failures, race, standings
 from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
@@ -82,3 +85,35 @@ def test_an_effect_that_is_not_known_says_so() -> None:
     assert table is not None
     assert table.rows[0][:4] == ["max_num_seqs", "8", "5", "1.20\N{MULTIPLICATION SIGN}"]
     assert table.rows[1][:4] == ["kv_cache_dtype", "default", "0", "not known"]
+
+
+def test_the_front_holds_what_no_other_candidate_beats_in_throughput_and_ttft() -> None:
+    point = {"maximize": "output_throughput_tok_s", "at": "c8"}
+    study = study_with(**point)
+    assert study.tune is not None
+    tuning = Tuning(declared="", tune=study.tune, place=("chat", "c8"), candidates=[], rounds=[])
+    values = {"slow": (100.0, 20.0), "fast": (200.0, 50.0), "worse": (150.0, 60.0)}
+    told = [Seen(Trial(n, "screen"), 60.0, v, v, v) for n, (v, _) in values.items()]
+    at = {"workload": "chat-screen", "load_point": "c8", "status": "ok", "probe": None}
+    cost = {"cost_usd_per_million_output_tokens": None}
+    rows = [{**at, **cost, "variant": n, "ttft_p50_ms": ms} for n, (_, ms) in values.items()]
+    table = front(tuning, standings(tuning, told), pd.DataFrame(rows))
+    assert table is not None
+    assert [row[0] for row in table.rows] == [Name("fast"), Name("slow")]
+    assert [row[2] for row in table.rows] == ["50.0", "20.0"]
+    assert len(table.heads) == 3
+
+
+def test_beside_a_capacity_stands_the_probe_nearest_to_it() -> None:
+    study = study_with()
+    assert study.tune is not None
+    tuning = Tuning(declared="", tune=study.tune, place=study.tuned_at, candidates=[], rounds=[])
+    told = [Seen(Trial("plain", "confirm"), 60.0, 10.0, 9.0, 11.0)]
+    # The first is the closed loop that a search for a rate begins with.
+    probes = [(None, 900.0), (3.0, 20.0), (9.5, 50.0), (14.0, 400.0)]
+    at = {"workload": "chat", "status": "ok", "variant": "plain", "concurrency": 10}
+    cost = {"cost_usd_per_million_output_tokens": 2.0}
+    rows = [{**at, **cost, "probe": 1, "rate_rps": r, "ttft_p50_ms": ms} for r, ms in probes]
+    table = front(tuning, standings(tuning, told), pd.DataFrame(rows))
+    assert table is not None
+    assert table.rows[0][2:] == ["50.0", "2.00"]

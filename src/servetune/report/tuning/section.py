@@ -13,6 +13,7 @@ from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Table
+from servetune.report.tuning.front import front
 from servetune.report.tuning.words import (
     LEVELS,
     Standing,
@@ -35,6 +36,7 @@ class Words:
     said: str
     how: str
     race: Table
+    front: Table | None
     effects: Table | None
     axis: str
     winner: str | None
@@ -54,6 +56,7 @@ def section(measured: Measured) -> Section | None:
         said=outcome.sentence,
         how=" ".join(filter(None, how)),
         race=race(tuning, found, outcome),
+        front=front(tuning, found, measured.table),
         effects=effects(outcome),
         axis=objective(tuning),
         winner=outcome.winner,
@@ -104,8 +107,8 @@ def _chart(variants: list[str], found: list[Standing], axis: str) -> Spec | None
 
 def _markdown(measured: Measured, words: Words, most: int | None) -> str:
     tables = [table_of(measured, words.race, most)]
-    if words.effects:
-        tables.append(table_of(measured, words.effects, most))
+    more = (table for table in (words.front, words.effects) if table)
+    tables += [table_of(measured, table, most) for table in more]
     run = fence(f"servetune deploy {words.winner}\n{words.command}", "sh")
     blocks = [f"**{text(words.said)}** {text(words.how)}", *([run] if words.winner else [])]
     return "\n\n".join([*blocks, details("The race", "\n\n".join(tables))])
