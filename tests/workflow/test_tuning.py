@@ -84,6 +84,7 @@ def test_failures_are_told_by_kind(tuned: Workspace) -> None:
     refused = {variant for variant in failed if "max_num_batched_tokens-4" in variant}
     summary = (tuned.root / "reports/summary.md").read_text()
     assert f"refused: {len(refused)}" in summary
+    assert "could not start" in summary
     assert f"does not fit: {len(failed - refused)}" in summary
 
 

@@ -43,6 +43,8 @@ def answer(
     for leaving in (leaving for each in rounds for leaving in each.left):
         first.setdefault(leaving.candidate, leaving)
     last = rounds[-1] if rounds else None
+    # Who left may be back, as what is in a region that ended may yet start.
+    out = {each.candidate for each in last.left} if last else set()
     ratios = judged(tune, candidates, seen, launch_spread)
     best = ratios[0] if ratios else None
     winner = best.candidate if best and best.is_better and last and last.ended else None
@@ -51,7 +53,7 @@ def answer(
         winner=winner,
         ratio=best,
         tried=len(tried),
-        left=tuple(first.values()),
+        left=tuple(leaving for name, leaving in first.items() if name in out),
         effects=tuple(effects(tune, candidates, seen, launch_spread)),
     )
 

@@ -12,11 +12,11 @@ from servetune.plan.planned import Tuning
 from servetune.report.table import Name
 from servetune.report.terminal import render_terminal
 from servetune.report.tuning.front import front
-from servetune.report.tuning.words import effects, failures, race, standings
+from servetune.report.tuning.words import Standing, effects, failures, race, standings, untried
 from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
 from servetune.tune.space import candidates
-from servetune.tune.trials import Seen, Trial
+from servetune.tune.trials import Leaving, Seen, Trial
 from tests.report_data import make_data
 from tests.unit.tune.tunings import capacity_of, run, study_with
 
@@ -66,6 +66,14 @@ def test_a_candidate_with_a_value_tells_its_invalid_launches() -> None:
     table = race(tuning, found, answer(study.tune, names, of, []))
     assert table.rows[0][3] == "2 (1 invalid)"
     assert failures(found) == ""
+
+
+def test_candidates_that_left_without_a_launch_are_counted_by_reason() -> None:
+    reasons = {"a": "x", "b": "y", "c": "x", "d": "z", "e": "w"}
+    left = tuple(Leaving(name, 2, reason) for name, reason in reasons.items())
+    tried = Standing("e", [Seen(Trial("e", "screen"), 1.0, failure="refused")])
+    told = untried(Answer("", None, None, 1, left, ()), [tried])
+    assert told.startswith("4 candidates") and "x (2), y (1) and z (1)" in told
 
 
 def test_the_end_of_a_run_begins_with_the_answer(tuned: tuple[Tuning, list[Seen], Answer]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from servetune.tune.answer import Answer, answer
 from servetune.tune.space import candidates
-from servetune.tune.trials import Failure, Level, Round, Seen, Trial
+from servetune.tune.trials import Failure, Leaving, Level, Round, Seen, Trial
 from tests.unit.tune.tunings import capacity_of, run, study_with
 
 BEST = "max_num_seqs-8-model-small"
@@ -110,6 +110,15 @@ def test_a_value_that_only_failing_candidates_had_so_far_is_not_taken_for_their_
     ended = [each.reason for each in rounds[-1].left if "could not start" in each.reason]
     assert len(ended) >= 15
     assert all("max_model_len" in reason for reason in ended)
+
+
+def test_who_is_back_in_the_race_has_not_left_it() -> None:
+    study = study_with(space=SMALL)
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    gone, back = (Leaving(name, 2, "it is in a region") for name in ("model-small", BEST))
+    rounds = [Round(2, (), "plain", left=(gone, back)), Round(3, (), "plain", left=(gone,))]
+    assert answer(study.tune, of, [], rounds).left == (gone,)
 
 
 def test_where_every_candidate_fails_none_is_better_than_the_base() -> None:

@@ -22,6 +22,7 @@ from servetune.report.tuning.words import (
     objective,
     race,
     standings,
+    untried,
     value_of,
 )
 from servetune.tune.answer import Answer
@@ -51,7 +52,11 @@ def section(measured: Measured) -> Section | None:
     found = standings(tuning, measured.seen)
     minutes = sum(each.server_s for each in measured.seen) / 60
     counts = counted({"launch": len(measured.seen), "round": len(tuning.rounds)})
-    how = [f"{listed(counts)}, {number(minutes)} server minutes.", failures(found)]
+    how = [
+        f"{listed(counts)}, {number(minutes)} server minutes.",
+        failures(found),
+        untried(outcome, found),
+    ]
     words = Words(
         said=outcome.sentence,
         how=" ".join(filter(None, how)),

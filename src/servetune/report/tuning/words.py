@@ -16,6 +16,9 @@ LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
 
 NOT_KNOWN = "not known"
 
+MOST_REASONS = 3
+"""Of candidates that left without a launch, that are told one by one."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -72,6 +75,18 @@ def failures(found: list[Standing]) -> str:
         return ""
     counts = listed(f"{kind}: {count}" for kind, count in kinds.most_common())
     return f"{plural(kinds.total(), 'candidate')} without a value ({counts})."
+
+
+def untried(outcome: Answer, found: list[Standing]) -> str:
+    """Count the candidates that left without a launch, by the commonest reasons."""
+    tried = {of.name for of in found}
+    reasons = Counter(each.reason for each in outcome.left if each.candidate not in tried)
+    if not reasons:
+        return ""
+    counts = [f"{reason} ({count})" for reason, count in reasons.most_common(MOST_REASONS)]
+    if others := reasons.total() - sum(n for _, n in reasons.most_common(MOST_REASONS)):
+        counts.append(f"other reasons ({others})")
+    return f"{plural(reasons.total(), 'candidate')} left without a launch: {listed(counts)}."
 
 
 def _has_value(standing: Standing) -> bool:
