@@ -7,7 +7,8 @@ import pytest
 
 from servetune.report.answer.words import grid, sentences
 from servetune.report.markdown import render_markdown
-from servetune.report.measured import Measured, read_measured
+from servetune.report.measured import Measured
+from servetune.report.reading import read_measured
 from servetune.report.roofline.section import section as roofline
 from tests.recorded import plan_of, results_of
 
