@@ -159,7 +159,7 @@ def forest(judgement: Judgement, variants: list[str], metric: str, title: str) -
     one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
     dots = (
         _bands("runs", places, variants, title)
-        .mark_point(filled=True, opacity=0.35, size=22)
+        .mark_point(filled=True, opacity=0.6, size=30)
         .encode(x, colour)
     )
     bands = _bands("rows", places, variants, title).encode(colour)
