@@ -116,7 +116,11 @@ class QualityBounds(Declared):
 
 
 class Budget(Declared):
-    """What a tuning may cost, its confirming launches included; neither is exceeded."""
+    """What a tuning may cost, its confirming launches included.
+
+    Launches are never more. A round is chosen by the minutes that launches took so far, so that
+    its last one may end a little later.
+    """
 
     server_minutes: float = Field(
         gt=0, le=1_000_000, description="of all servers together, from launch to end"

@@ -25,6 +25,10 @@ OF_LOAD = {
 }
 
 
+OF_ENGINE = {"kv-under-used", "prefill-bound-ttft", "queueing-dominates-ttft"}
+"""What is said of an engine that nothing before it keeps from its work."""
+
+
 @pytest.mark.parametrize("study", RECORDED)
 def test_findings_roofline_verdicts_and_answer_agree(study: str) -> None:
     measured = read_measured(plan_of(study), results_of(study).parents[1])
@@ -41,6 +45,10 @@ def test_findings_roofline_verdicts_and_answer_agree(study: str) -> None:
                 assert any(
                     claim[0] in (None, step) and claim[1] in (None, load) for step, load in here
                 ), told
+    found = {told.rule: told.places for told in findings(measured.cases)}
+    for variant, places in found.get("front-end-is-the-limit", {}).items():
+        for rule in OF_ENGINE & found.keys():
+            assert not {*places} & {*found[rule].get(variant, ())}, (rule, variant)
     proven = {
         (row.variant, row.workload, row.load_point, row.metric): row.verdict
         for row in measured.judgement.verdicts.itertuples()

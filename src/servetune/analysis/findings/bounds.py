@@ -56,6 +56,12 @@ def load_bound(case: Case) -> Bound | None:
     return _ceiling(case)
 
 
+def engine_sets_pace(case: Case) -> bool:
+    """Tell whether the engine paces each launch at this load point, and nothing before it."""
+    launches = (case, *map(Case, case.repeats))
+    return not any(load_bound(each) in BEFORE_ENGINE for each in launches)
+
+
 def step_bound(case: Case) -> Bound | None:
     """Return what bounds a decode step; None where nothing shows it.
 

@@ -26,13 +26,15 @@ class Case:
     """What a rule looks at: a row of the tidy table, and what is known of its server.
 
     `is_heaviest`: no other load point of the row's variant and workload has more in flight.
-    `lighter` is the row of the next lighter closed loop of the same server and workload.
+    `lighter` is the row of the next lighter closed loop of the same server and workload, `repeats`
+    are the rows of other launches at this load point that are ok.
     """
 
     row: Row
     engine: Engine | None = None
     is_heaviest: bool = True
     lighter: Row | None = None
+    repeats: tuple[Row, ...] = ()
 
     @cached_property
     def attained(self) -> Attained | None:
@@ -91,7 +93,9 @@ def cases(
         others = loads[row["variant"], row["workload"]]
         is_heaviest = _in_flight(row) >= max(map(_in_flight, others))
         engine = _engine_of(row, sessions, declared)
-        made.append(Case(row, engine, is_heaviest, _lighter(row, others)))
+        repeats = (other for other in others if other["load_point"] == row["load_point"])
+        also = tuple(each for each in repeats if each is not row and each["status"] == "ok")
+        made.append(Case(row, engine, is_heaviest, _lighter(row, others), also))
     return made
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 
-from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
+from servetune.analysis.findings.bounds import Bound, engine_sets_pace, load_bound
 from servetune.analysis.findings.busy import waits
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.findings.rules.queue import queue_evidence
@@ -66,7 +66,7 @@ def kv_under_used(case: Case) -> Finding | None:
         return None
     if case.lighter is None or case.value("rate_rps") is not None or not case.is_heaviest:
         return None
-    if load_bound(case) in BEFORE_ENGINE:
+    if not engine_sets_pace(case):
         return None
     before, lower = (
         known(case.lighter.get(name)) for name in ("output_throughput_tok_s", "concurrency")

@@ -1,6 +1,6 @@
 """Rules about the reading of prompts."""
 
-from servetune.analysis.findings.bounds import BEFORE_ENGINE, load_bound
+from servetune.analysis.findings.bounds import engine_sets_pace
 from servetune.analysis.findings.busy import is_in_lockstep
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.wording import ms, proportion, whole
@@ -27,7 +27,7 @@ def prefill_bound_ttft(case: Case) -> Finding | None:
     attained = case.attained
     if attained is None or attained.prefill_utilization < BUSY:
         return None
-    if load_bound(case) in BEFORE_ENGINE or is_in_lockstep(case):
+    if not engine_sets_pace(case) or is_in_lockstep(case):
         return None
     read, requests = case.value("input_tokens"), case.value("completed_requests")
     return Finding(

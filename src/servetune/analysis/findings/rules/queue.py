@@ -1,6 +1,6 @@
 """Rules about requests that wait for a place in a batch."""
 
-from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
+from servetune.analysis.findings.bounds import Bound, engine_sets_pace, load_bound
 from servetune.analysis.findings.busy import (
     FULL_KV_CACHE,
     busy_engine,
@@ -24,7 +24,7 @@ def queueing_dominates_ttft(case: Case) -> Finding | None:
     if not case.has_numbers or not queue_ms or not ttft_ms or queue_ms < MOST_OF_TTFT * ttft_ms:
         return None
     busy = busy_engine(case)
-    if busy is None or load_bound(case) in BEFORE_ENGINE or is_in_lockstep(case):
+    if busy is None or not engine_sets_pace(case) or is_in_lockstep(case):
         return None
     return Finding(
         title="TTFT is mostly queueing.",
