@@ -43,3 +43,8 @@ def test_another_users_key_is_another(cache: Path, monkeypatch: pytest.MonkeyPat
     key = own_key()
     monkeypatch.setenv("SERVETUNE_CACHE", str(cache / "other"))
     assert own_key() != key
+
+
+def test_a_cache_that_cannot_be_written_stops_no_launch(cache: Path) -> None:
+    cache.write_text("a file where the folder belongs")
+    assert len(own_key()) == 32
