@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from servetune.analysis.differences import Floats
+from servetune.records.sessions import SEVERAL
 
 Ints = NDArray[np.int64]
-
-SEVERAL = "+"
-"""Between the names of the devices of one launch."""
 
 LEAST_KEPT = 0.5
 """Share of the degrees of freedom that blocks must leave."""

@@ -7,10 +7,11 @@ import pandas as pd
 from scipy import special
 
 from servetune.analysis import wording
-from servetune.analysis.devices import SEVERAL, shares
+from servetune.analysis.devices import shares
 from servetune.analysis.differences import CONFIDENCE, Floats, Group, t_quantile
 from servetune.analysis.spread import spread
 from servetune.metrics import JUDGED, METRIC, METRICS, Metric
+from servetune.records.sessions import SEVERAL
 from servetune.tables.frames import numbers, records_of
 
 PLACE = ["workload", "load_point", "metric"]

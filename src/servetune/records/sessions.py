@@ -90,6 +90,10 @@ class ServerFacts(Record):
     startup_profiling_s: float | None = None
 
 
+SEVERAL = "+"
+"""Between the names of the devices of one launch."""
+
+
 class Slot(Record):
     """The part of a host that a launch had for itself. None: not known.
 
@@ -112,7 +116,7 @@ class Slot(Record):
     @property
     def device(self) -> str | None:
         """Its GPUs in one word, the same for the same ones."""
-        return "+".join(sorted(self.gpus)) or None
+        return SEVERAL.join(sorted(self.gpus)) or None
 
 
 class Launch(Record):

@@ -1,23 +1,14 @@
 """Where clients run in lockstep, so that TTFT tells nothing of a variant."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from servetune.analysis.findings.busy import is_in_lockstep
-from servetune.analysis.findings.gather import Case
 from servetune.analysis.wording import listed, place_of
-from servetune.tables.frames import grouped
 
 MARK = "\N{PILCROW SIGN}"
 """Stands beside a TTFT that is the time of a wave of prompts."""
 
 Place = tuple[str, str]
-
-
-def places(cases: Iterable[Case]) -> dict[Place, list[str]]:
-    """Return the variants in lockstep by load point, one launch of which is enough."""
-    waves = grouped((c.row for c in cases if is_in_lockstep(c)), place_of)
-    return {at: list(dict.fromkeys(row["variant"] for row in rows)) for at, rows in waves.items()}
 
 
 def mark(row: Mapping[str, Any], metric: str, waves: Collection[Place]) -> str:

@@ -1,6 +1,6 @@
 """What a study measured, as both forms of the report take it, and what both make of it first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from servetune.analysis.answer import Decision, decisions
 from servetune.analysis.comparison import compare
 from servetune.analysis.context_growth import Growth, growths
 from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
+from servetune.analysis.findings.busy import is_in_lockstep
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
@@ -107,14 +108,19 @@ class Measured:
         return [metric for metric in COMPARED if self.plan.has_slo or not metric.needs_slo]
 
     @cached_property
+    def gpus(self) -> dict[str, int]:
+        """How many GPUs each variant has, where they differ; else nothing."""
+        devices = self.plan.devices
+        return devices if len({*devices.values()}) > 1 else {}
+
+    @cached_property
     def costs(self) -> dict[str, str]:
         """The costs that are known and say more than a throughput, with their heads."""
-        are_alike = len({*self.plan.devices.values()}) == 1
         return {
             cost.name: cost.column
             for cost in COSTS
-            if not (cost.name == PER_GPU and are_alike)
-            and any(known(row.get(cost.name)) is not None for row in self.compared)
+            if self.gpus or cost.name != PER_GPU
+            if any(known(row.get(cost.name)) is not None for row in self.compared)
         }
 
     @cached_property
@@ -201,11 +207,12 @@ class Measured:
     @cached_property
     def behind_front_end(self) -> dict[tuple[str, str], list[str]]:
         """The variants that the front end limits, by load point."""
-        limited = [c.row for c in self.loaded if load_bound(c) is Bound.FRONT_END]
-        return {
-            place: list(dict.fromkeys(row["variant"] for row in rows))
-            for place, rows in grouped(limited, place_of).items()
-        }
+        return _variants(c for c in self.loaded if load_bound(c) is Bound.FRONT_END)
+
+    @cached_property
+    def in_lockstep(self) -> dict[tuple[str, str], list[str]]:
+        """The variants whose clients send in lockstep, by load point; one launch is enough."""
+        return _variants(case for case in self.cases if is_in_lockstep(case))
 
     @cached_property
     def dummies(self) -> set[str]:
@@ -235,3 +242,9 @@ class Measured:
 
     def _of_points(self, rows: pd.DataFrame) -> pd.DataFrame:
         return rows[rows["measurement"].isin(self.points["measurement"])]
+
+
+def _variants(of: Iterable[Case]) -> dict[tuple[str, str], list[str]]:
+    """Name the variants of cases by load point, each once."""
+    rows = grouped((case.row for case in of), place_of)
+    return {at: list(dict.fromkeys(row["variant"] for row in same)) for at, same in rows.items()}

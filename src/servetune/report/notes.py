@@ -21,7 +21,7 @@ def notes(measured: Measured) -> list[str]:
         lambda: throughput.cautions(measured.points),
         lambda: [DUMMY] if measured.dummies else [],
         lambda: _of_front_ends(measured),
-        lambda: lockstep.cautions(lockstep.places(measured.cases)),
+        lambda: lockstep.cautions(measured.in_lockstep),
         lambda: _of_missing_ratios(measured),
         lambda: choices.cautions(measured.sessions),
         lambda: validity.warnings(measured.table),

@@ -132,8 +132,13 @@ def _host_of(launch: Launch) -> str:
 
 def devices_of(launch: Launch) -> str:
     """Name the GPUs of a launch by their UUIDs; empty where none was told."""
+    return ", ".join(uuids_of(launch))
+
+
+def uuids_of(launch: Launch) -> list[str]:
+    """Return the UUIDs of the GPUs of a launch."""
     gpus = launch.host.get("gpus") or []
-    return ", ".join(sorted(gpu["uuid"] for gpu in gpus if gpu.get("uuid")))
+    return sorted(gpu["uuid"] for gpu in gpus if gpu.get("uuid"))
 
 
 def versions_of(launch: Launch) -> str:

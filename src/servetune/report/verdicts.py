@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.analysis.devices import SEVERAL
 from servetune.analysis.judgement import Judgement
 from servetune.analysis.launches import devices_in
 from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unseen_share
@@ -26,6 +25,7 @@ from servetune.analysis.wording import (
 )
 from servetune.metrics import JUDGED, METRIC, Metric
 from servetune.plan.planned import Plan
+from servetune.records.sessions import SEVERAL
 from servetune.report.gfm import escaped
 from servetune.report.table import Table
 from servetune.tables.frames import grouped, known, records_of

@@ -1,15 +1,9 @@
-"""How many GPUs a variant has, and what one of them gains."""
+"""GPUs of variants that have other numbers of them, and what one gains."""
 
 from servetune.analysis.answer import Decision
 from servetune.analysis.wording import NBSP, plural
 from servetune.report.measured import Measured
 from servetune.report.verdicts import interval_of
-
-
-def gpus(measured: Measured) -> dict[str, int]:
-    """Return how many GPUs each variant has, where they differ; else nothing."""
-    devices = measured.plan.devices
-    return devices if len({*devices.values()}) > 1 else {}
 
 
 def counted(gpus: int) -> str:
@@ -19,7 +13,7 @@ def counted(gpus: int) -> str:
 
 def gain_of_one(measured: Measured, decision: Decision, variant: str) -> str:
     """Write the gain in throughput that decides for each GPU, with its interval."""
-    outcome, devices = decision.outcomes.get(variant), measured.plan.devices
+    outcome, devices = decision.outcomes.get(variant), measured.gpus
     is_decisive = decision.metric.name == "output_throughput_tok_s"
     if not is_decisive or outcome is None or outcome.ratio is None or variant == decision.baseline:
         return ""

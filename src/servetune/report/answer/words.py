@@ -19,7 +19,7 @@ from servetune.analysis.wording import (
     text_of,
 )
 from servetune.metrics import COSTS, PER_GPU
-from servetune.report.answer.gpus import counted, gain_of_one, gpus
+from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.capacity.words import Found
 from servetune.report.marks import at_front_end
 from servetune.report.measured import Measured
@@ -101,7 +101,7 @@ def _said(measured: Measured, decision: Decision) -> str:
             f" takes {FEWEST} or more (repeats: {FEWEST})."
         )
     return " ".join(
-        [*_proven(decision, gpus(measured)), *_poor(measured, decision), *_open(decision)]
+        [*_proven(decision, measured.gpus), *_poor(measured, decision), *_open(decision)]
     )
 
 
@@ -192,7 +192,7 @@ def grid(measured: Measured) -> Grid | None:
     if not columns:
         return None
     told = {variant for _, of in columns for variant in of}
-    if each := gpus(measured):
+    if each := measured.gpus:
         columns.insert(0, ("GPUs", {v: Cell(figure=str(count)) for v, count in each.items()}))
     heads = [head for head, _ in columns]
     shown = [v for v in measured.variants if v in told or not measured.plan.tuning]

@@ -20,13 +20,13 @@ def section(measured: Measured) -> Section | None:
     if searched is None or not results:
         return None
     seen = observations(searched, measured.table)
-    flat = _flat(plan, results)
+    flat = _flat(plan, results, several=bool(measured.gpus))
     return Section(
         "capacity",
         TITLE,
         {
             "method": METHOD,
-            "table": _table(plan, results),
+            "table": _table(plan, results, several=bool(measured.gpus)),
             "sent": sent(measured.table, searched),
             "objectives": distinct(seen, "objective"),
         },
@@ -36,9 +36,12 @@ def section(measured: Measured) -> Section | None:
     )
 
 
-def _table(plan: Plan, results: list[Found]) -> Table:
+def _table(plan: Plan, results: list[Found], *, several: bool) -> Table:
     """Make the table of the page, the tiers above their rows."""
-    rows = [_row(plan, each, Styled(each.capacity, "verdict"), each.interval) for each in results]
+    rows = [
+        _row(plan, each, Styled(each.capacity, "verdict"), each.interval, several=several)
+        for each in results
+    ]
     groups = {
         index: f"{each.place}: {each.within}; in {each.unit},"
         f" intervals at {share(each.row['confidence'])}"
@@ -46,42 +49,40 @@ def _table(plan: Plan, results: list[Found]) -> Table:
         if not index or each.place != results[index - 1].place
     }
     return Table(
-        *(TITLE, _heads(plan), rows, ("Variant", "Limited by", "Search")),
+        *(TITLE, _heads(plan, several=several), rows, ("Variant", "Limited by", "Search")),
         css=("", "stacks"),
         groups=groups,
     )
 
 
-def _flat(plan: Plan, results: list[Found]) -> Table:
+def _flat(plan: Plan, results: list[Found], *, several: bool) -> Table:
     """Make the table of the Markdown, each row with its tier and its unit."""
-    rows = [
-        [each.place, *_row(plan, each, f"{each.capacity} {each.unit}", f"{each.interval} ({at})")]
-        for each in results
-        for at in [percent(each.row["confidence"])]
-    ]
-    heads = ["SLO", *_heads(plan)]
+    rows = []
+    for each in results:
+        interval = f"{each.interval} ({percent(each.row['confidence'])})"
+        capacity = f"{each.capacity} {each.unit}"
+        rows.append([each.place, *_row(plan, each, capacity, interval, several=several)])
+    heads = ["SLO", *_heads(plan, several=several)]
     return Table(TITLE, heads, rows, texts=heads[:-3])
 
 
-def _heads(plan: Plan) -> list[str]:
+def _heads(plan: Plan, *, several: bool) -> list[str]:
+    """Name the columns; `several` tells that variants have other numbers of GPUs."""
     repeat = ["Repeat"] if plan.repeats > 1 else []
+    per_gpu = ["Per GPU"] if several else []
     cost = ["USD/1k requests"] if plan.price_usd_per_hour else []
-    heads = ["Variant", *repeat, "Capacity", "Interval", "Gain", *_per_gpu(plan), *cost]
+    heads = ["Variant", *repeat, "Capacity", "Interval", "Gain", *per_gpu, *cost]
     return [*heads, "Limited by", "Search", "Probes", "Requests", "Seconds"]
 
 
-def _per_gpu(plan: Plan) -> list[str]:
-    return ["Per GPU"] if len({*plan.devices.values()}) > 1 else []
-
-
-def _row(plan: Plan, each: Found, capacity: Cell, interval: str) -> list[Cell]:
+def _row(plan: Plan, each: Found, capacity: Cell, interval: str, *, several: bool) -> list[Cell]:
     row = each.row
     return [
         Name(row["variant"]),
         *([str(row["repeat"])] if plan.repeats > 1 else []),
         *(capacity, interval),
         Styled("baseline", "muted") if row["variant"] == plan.baseline else each.gained,
-        *([each.per_gpu] if _per_gpu(plan) else []),
+        *([each.per_gpu] if several else []),
         *([each.cost] if plan.price_usd_per_hour else []),
         each.binding,
         Styled(each.ended, "why failed" if each.has_no_answer and not each.is_pending else ""),

@@ -21,7 +21,7 @@ SAID = (
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None without a factorial."""
-    waves = lockstep.places(measured.cases)
+    waves = measured.in_lockstep
     rows = [
         [
             *(where_of(row), HEADS[row["metric"]], row["effect"], interval(row)),

@@ -35,7 +35,7 @@ def section(measured: Measured) -> Section | None:
         "place": place,
         "parts": parts_table(made),
         "stacks": {f"parts-{name}": title for name, title in PARTS.items()},
-        "percentiles": percentile_table(measured.points, *of, lockstep.places(measured.cases)),
+        "percentiles": percentile_table(measured.points, *of, measured.in_lockstep),
     }
     return Section(
         *("latency", "Latency", words, {**drawn, **stacks}),

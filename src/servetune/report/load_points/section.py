@@ -52,7 +52,7 @@ class LoadPoints:
         ]
         self.without = verdicts.without(judgement) if plan.repeats > 1 else []
         self.behind_front_end = measured.behind_front_end
-        self.waves = lockstep.places(measured.cases)
+        self.waves = measured.in_lockstep
         self.figures = {f"ratio-{metric.name}": metric.title for metric in drawn}
         self.groups = {
             f"{at[0]}, {load_of(rows[0])}{self.mark(rows[0])}": rows for at, rows in groups.items()

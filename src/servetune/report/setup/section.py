@@ -11,10 +11,10 @@ from servetune.report import choices
 from servetune.report.measured import Measured
 from servetune.report.provenance import (
     commit_of,
-    devices_of,
     distinct,
     hosts_of,
     launches_of,
+    uuids_of,
     versions_of,
 )
 from servetune.report.section import Section
@@ -42,7 +42,7 @@ def setup(measured: Measured) -> dict[str, list[str]]:
         "Hardware": [
             f"{plan.hardware} (declared)",
             *hosts_of(launches),
-            *distinct(uuid for each in launches for uuid in devices_of(each).split(", ")),
+            *distinct(uuid for each in launches for uuid in uuids_of(each)),
         ],
         "Engine": [*plan.engines, *distinct(map(versions_of, launches))],
         "Chosen at start": choices.chosen(measured.sessions),
