@@ -169,9 +169,9 @@ def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None)
 
 def _errors(judged: "Judged") -> str:
     from servetune.metrics import METRIC
-    from servetune.predict.judged import JUDGED
+    from servetune.predict.judged import JUDGED, median_error
 
-    errors = {figure: judged.median_error(figure) for figure in JUDGED}
+    errors = {figure: median_error(judged.errors, figure) for figure in JUDGED}
     told = [
         f"{METRIC[name].title} {100 * error:.1f} %"
         for name, error in errors.items()

@@ -4,23 +4,20 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
 
 from servetune.errors import RUN, UserError
 from servetune.git import git, open_tree
-from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SessionRecord
 from servetune.study.yaml import parse_yaml
 from servetune.tables.capacity import capacities
 from servetune.tables.frames import declared, records_of
+from servetune.tables.history import read_old
 from servetune.tables.write import quantiles
-
-R = TypeVar("R", bound=Record)
 
 Reader = Callable[[str], bytes | None]
 """Returns the content of a file by its path in the project; None if there is none."""
@@ -91,14 +88,14 @@ def _side(label: str, read: Reader, without: str) -> Side:
     records = {
         id: record.model_copy(update=told)
         for id, told in names.items()
-        if (record := _record(read(f"{results}/records/{id}.json"), MeasurementRecord))
+        if (record := read_old(read(f"{results}/records/{id}.json"), MeasurementRecord))
     }
     searches = {
         search.search: search.model_copy(update=names[id])
         for id, record in records.items()
         if record.probe
-        and (content := read(f"{results}/searches/{record.probe.search}.json"))
-        and (search := _record(content, SearchRecord))
+        for path in [f"{results}/searches/{record.probe.search}.json"]
+        if (search := read_old(read(path), SearchRecord))
         and set(search.measurements) <= set(records)
     }
     # A table of an older version knows no probes; they are compared with nothing.
@@ -114,7 +111,7 @@ def _side(label: str, read: Reader, without: str) -> Side:
         sessions={
             str(id): session.model_copy(update={"variant": variant})
             for id, variant in served.items()
-            if (session := _record(read(f"{results}/sessions/{id}.json"), SessionRecord))
+            if (session := read_old(read(f"{results}/sessions/{id}.json"), SessionRecord))
         },
         capacities=capacities(list(searches.values()), records),
         quality=quality,
@@ -151,11 +148,3 @@ def under_names_of(here: Side, base: Side) -> Side:
 
 def _yaml(content: bytes | None) -> dict[str, Any]:
     return (parse_yaml(content.decode(), "YAML of that revision") or {}) if content else {}
-
-
-def _record(content: bytes | None, model: type[R]) -> R | None:
-    """Read a record; None if there is none, or another version wrote it in another way."""
-    try:
-        return model.model_validate_json(content) if content else None
-    except ValidationError:
-        return None

@@ -28,10 +28,6 @@ class Judged:
     of: tuple[str, ...]
     errors: tuple[Error, ...]
 
-    def median_error(self, figure: str) -> float | None:
-        """Return the median of a figure's absolute errors; None where nothing was left to ask."""
-        return median_error(self.errors, figure)
-
 
 def median_error(errors: Sequence[Error], figure: str) -> float | None:
     """Return the median of a figure's absolute errors; None without any."""

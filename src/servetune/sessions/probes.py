@@ -5,7 +5,6 @@ Probe 0 is a short closed loop, from which the first load is predicted; the othe
 rule to stop and its place in the search, so that a search that was interrupted goes on.
 """
 
-from datetime import datetime
 from itertools import takewhile
 
 import pandas as pd
@@ -17,6 +16,7 @@ from servetune.capacity.sequential import Finished, Judgement, judge_all
 from servetune.load.generator import CUT, ProbeRule
 from servetune.plan.identity import digest
 from servetune.plan.planned import Measurement, PlannedProbe, PlannedSearch
+from servetune.plan.times import seconds_between
 from servetune.records.loads import Load
 from servetune.records.measurements import MeasurementRecord, Probe, Stopped
 from servetune.study.capacity import Slo
@@ -196,20 +196,12 @@ def history(search: PlannedSearch, records: list[MeasurementRecord]) -> list[Pro
             Probed(
                 float(load),
                 {**nothing, **(found.judgements if found else {})},
-                began_s=_seconds_between(records[0], record),
+                began_s=seconds_between(records[0].started_at, record.started_at),
                 slices=(found.slices if found else None) or (),
                 preemptions=record.metrics.preemptions if record.metrics else None,
             )
         )
     return probed
-
-
-def _seconds_between(first: MeasurementRecord, then: MeasurementRecord) -> float | None:
-    """Return the time from the start of one measurement to that of another, if both are known."""
-    if first.started_at is None or then.started_at is None:
-        return None
-    began, at = map(datetime.fromisoformat, (first.started_at, then.started_at))
-    return (at - began).total_seconds()
 
 
 def next_measurement(

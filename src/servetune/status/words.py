@@ -56,8 +56,7 @@ def summary(state: State) -> str:
     parts = [
         f"{state.study}: {done} of {len(state.sessions)} sessions done,"
         f" {state.measured} of {state.owed} measured",
-        *([f"{state.failed} failed"] if state.failed else []),
-        *([f"{state.invalid} invalid"] if state.invalid else []),
+        *counted_states(state),
     ]
     if state.left_s and state.is_running:
         parts.append(f"{about(state.left_s)} left")
@@ -97,9 +96,9 @@ def _now(session: SessionState) -> str:
     return ", ".join(parts)
 
 
-def counted_states(session: SessionState) -> list[str]:
-    """Count what went wrong in a session."""
-    counts = {"failed": session.failed, "invalid": session.invalid}
+def counted_states(of: SessionState | State) -> list[str]:
+    """Count what went wrong in a session, or in all."""
+    counts = {"failed": of.failed, "invalid": of.invalid}
     return [f"{count} {status}" for status, count in counts.items() if count]
 
 

@@ -176,7 +176,8 @@ class Tune(Declared):
             raise ValueError("expected maximize or minimize, such as maximize: capacity")
         key = "maximize" if self.maximize else "minimize"
         if self.objective not in OBJECTIVES:
-            close = nearest(self.objective, OBJECTIVES) or f"; expected one of {OBJECTIVES}"
+            known = f"; expected one of {', '.join(OBJECTIVES)}"
+            close = nearest(self.objective, OBJECTIVES) or known
             raise ValueError(f"{key}: no such objective as {self.objective}{close}")
         metric = METRIC.get(self.objective)
         better = "higher" if metric is None else metric.better or "lower"

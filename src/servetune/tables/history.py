@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from servetune.git import git, read_files
 from servetune.metrics import METRIC
@@ -19,6 +20,7 @@ PLACE = ["variant", "workload", "load_point"]
 
 TABLE = "load_points.csv"
 
+M = TypeVar("M", bound=BaseModel)
 _Place = tuple[str, str, str]
 Reader = Callable[[list[str]], list[bytes | None]]
 
@@ -52,7 +54,7 @@ class Measuring:
         parts = [
             quantiles([record]).assign(measurement=run)
             for run, file in zip(ok["measurement"], files, strict=True)
-            if file and (record := _record(file))
+            if (record := read_old(file, MeasurementRecord))
         ]
         return pd.concat(parts, ignore_index=True) if parts else quantiles([])
 
@@ -143,9 +145,9 @@ def _name_alike(tables: list[pd.DataFrame]) -> None:
         last |= {run: place for run, place in zip(runs, places, strict=True) if run not in last}
 
 
-def _record(content: bytes) -> MeasurementRecord | None:
-    """Read a record; None if another version wrote it in another way."""
+def read_old(content: bytes | None, model: type[M]) -> M | None:
+    """Read a record; None if there is none, or another version wrote it in another way."""
     try:
-        return MeasurementRecord.model_validate_json(content)
+        return model.model_validate_json(content) if content else None
     except ValidationError:
         return None
