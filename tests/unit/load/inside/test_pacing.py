@@ -80,19 +80,16 @@ def paced(
     return list(times_s), broken
 
 
-BURST: dict[str, Any] = {
-    **{"rate_rps": 8, "arrivals": "constant", "duration_s": 1.5},
-    "burst": {"rate_rps": 80, "start_s": 0.5, "duration_s": 0.5},
-}
-
-
 @pytest.mark.parametrize(
     "point",
     [
         {"rate_rps": 20, "requests": 20, "arrivals": "constant"},
         {"rate_rps": 40, "requests": 50, "arrivals": "poisson"},
         {"rate_rps": 10, "concurrency": 2, "requests": 8, "arrivals": "constant"},
-        BURST,
+        {
+            **{"rate_rps": 8, "arrivals": "constant", "duration_s": 1.5},
+            "burst": {"rate_rps": 80, "start_s": 0.5, "duration_s": 0.5},
+        },
     ],
 )
 def test_what_is_due_is_given_out_then(point: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from servetune.load.stream import CUT_SHORT
 from servetune.load.vllm_bench.generator import VLLM_BENCH
 from tests.loads import load, refusal
 from tests.standin.serving import KEY, PATIENCE_S, PYTHON, Server, serving, write_model
-from tests.unit.load.inside.test_pacing import BURST, prompts, talks
+from tests.unit.load.inside.test_pacing import prompts, talks
 
 Run = Callable[..., list[Reply]]
 
@@ -78,14 +78,9 @@ def most_in_flight(replies: list[Reply]) -> int:
     )
 
 
-def lateness_s(reply: Reply) -> float:
-    assert reply.due_s is not None
-    return reply.sent_s - reply.due_s
-
-
 def is_none_early(replies: list[Reply]) -> bool:
     """Say whether none was sent before it was due; how late they are is for the machine to say."""
-    return min(map(lateness_s, replies)) >= 0
+    return all(reply.due_s is not None and reply.sent_s >= reply.due_s for reply in replies)
 
 
 def test_a_load_point_reads_as_vllms_own_command() -> None:
@@ -194,13 +189,6 @@ def test_requests_are_timed_by_the_clock_of_the_telemetry(run: Run) -> None:
     assert max(end_s(reply) for reply in replies) < time.monotonic()
 
 
-def test_a_burst_comes_on_top_of_the_rate(run: Run) -> None:
-    replies = run(prompts(4), **BURST)
-    assert is_none_early(replies)
-    in_burst = [wait_s for wait_s in waits_s(replies) if 0.5 <= wait_s + 1 / 8 < 1.1]
-    assert len(in_burst) > 0.75 * len(replies) and len(replies) > 40
-
-
 def test_a_batch_is_sent_all_at_once(run: Run) -> None:
     replies = run(prompts(50), rate_rps=math.inf, requests=50)
     assert len({reply.due_s for reply in replies}) == 1
@@ -212,12 +200,6 @@ def test_a_closed_loop_keeps_its_concurrency_and_never_exceeds_it(run: Run) -> N
     assert len(replies) == 24 and most_in_flight(replies) == 3
     assert all(reply.due_s is None for reply in replies)
     assert [reply.scheduled for reply in sorted(replies, key=lambda r: r.sent_s)] == list(range(24))
-
-
-def test_a_rate_with_a_concurrency_waits_for_a_slot(run: Run) -> None:
-    replies = run(prompts(12, 20), rate_rps=200, concurrency=2, requests=12, arrivals="constant")
-    assert most_in_flight(replies) <= 2
-    assert lateness_s(replies[-1]) > lateness_s(replies[0]) >= 0
 
 
 def test_a_trace_is_sent_at_its_own_times(run: Run) -> None:
@@ -250,11 +232,6 @@ def test_a_duration_ends_the_load(run: Run) -> None:
     closed = run(prompts(500, 16), concurrency=2, duration_s=0.6)
     assert 2 <= len(closed) < 500
     assert all(reply.error is None for reply in closed)
-    spoken = run(talks(2, 60), concurrency=2, duration_s=0.6, endpoint="chat")
-    assert 2 <= len(spoken) < 120
-    assert all(reply.error is None for reply in spoken)
-    rated = run(prompts(5), rate_rps=20, duration_s=0.6, arrivals="constant")
-    assert [reply.scheduled for reply in rated] == list(range(12))
 
 
 def test_a_failed_turn_fails_the_turns_after_it(run: Run, tmp_path: Path) -> None:
