@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.paths import ROOT
-from tests.workspace import PATIENCE_S, Workspace
+from tests.workspace import PATIENCE_S, Workspace, make_workspace
 
 PROSE = {"kind": "text", "requests": 4, "input_words": 40, "output_tokens": 4}
 LOOPBACK_ALONE = (
@@ -82,10 +82,19 @@ def export(workspace: Workspace) -> Path:
     return workspace.root / "bundles/standin.pyz"
 
 
+@pytest.fixture(scope="module")
+def exported(
+    tmp_path_factory: pytest.TempPathFactory, engine_cache: Path
+) -> tuple[Workspace, Path]:
+    """A workspace in which nothing was measured, and the bundle of its study."""
+    made = make_workspace(tmp_path_factory.mktemp("exported") / "workspace", engine_cache)
+    return made, export(made)
+
+
 def test_a_bundle_is_measured_elsewhere_and_nothing_is_left_to_measure(
-    workspace: Workspace, tmp_path: Path
+    exported: tuple[Workspace, Path], tmp_path: Path
 ) -> None:
-    bundle = export(workspace)
+    workspace, bundle = exported
     results = Host(tmp_path / "host").measure(bundle)
     told = workspace.check("servetune", "bundle", "import", str(results))
     assert "4 load points imported" in told and "0 load points still missing" in told
@@ -204,9 +213,9 @@ def test_a_host_with_another_vllm_is_refused(workspace: Workspace, tmp_path: Pat
 
 
 def test_an_engine_that_cannot_be_imported_is_refused_before_a_server_starts(
-    workspace: Workspace, tmp_path: Path
+    exported: tuple[Workspace, Path], tmp_path: Path
 ) -> None:
-    bundle, host = export(workspace), Host(tmp_path / "host")
+    (_, bundle), host = exported, Host(tmp_path / "host")
     broken = tmp_path / "broken"
     metadata = "vllm-0.32.0+standin.dist-info"
     shutil.copytree(ROOT / "tests/standin/site" / metadata, broken / metadata)
@@ -226,14 +235,16 @@ def test_an_engine_that_cannot_be_imported_is_refused_before_a_server_starts(
 
 
 def test_a_version_that_is_not_here_is_measured_with_a_bundle(workspace: Workspace) -> None:
-    workspace.write_study({**workspace.study, "engine": {"vllm": "0.32.0"}})
+    study = {**workspace.study, "engine": {"vllm": "0.32.0"}}
+    study["variants"].pop("fp8-kv")
+    workspace.write_study(study)
     done = workspace.run("snakemake", "--cores", "1", "reports/summary.html")
     assert done.returncode != 0
     assert "servetune bundle export" in done.stderr
     python = str(ROOT / "tests/standin/python")
     workspace.check("servetune", "engine", "vllm==0.32.0", "--python", python)
     workspace.collect()
-    assert len(workspace.records()) == 4
+    assert len(workspace.records()) == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive"])
@@ -251,6 +262,7 @@ def test_a_bundle_asks_for_quality_and_brings_the_answers_back(
     study = workspace.study
     study["datasets"]["prose"] = PROSE
     study["quality"] = {"corpus": "prose", "max_perplexity_ratio": 1.02}
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 8}]
     workspace.write_study(study)
     results = Host(tmp_path / "host").measure(export(workspace))
     told = workspace.check("servetune", "bundle", "import", str(results))

@@ -7,9 +7,9 @@ from tests.workspace import Workspace
 
 @pytest.fixture
 def committed(workspace: Workspace) -> Workspace:
-    """A workspace whose results of four repeats are committed."""
+    """A workspace whose results of three repeats are committed."""
     study = workspace.study
-    study["repeats"] = 4
+    study["repeats"] = 3
     study["variants"] = {"plain": {"model": "standin"}}
     study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 64}]
     workspace.write_study(study)
@@ -29,7 +29,7 @@ def test_a_change_is_judged_against_another_revision(committed: Workspace) -> No
     assert stale.returncode == 2
     assert "run: snakemake --cores 1 reports/summary.html" in stale.stderr
     committed.collect()
-    # The server takes one request at a time instead of eight. Whether four launches prove it is up
+    # The server takes one request at a time instead of eight. Whether three launches prove it is up
     # to this machine; the exit code is that of what is told.
     slower = committed.run("servetune", "compare", "main", "--fail-on", "slower")
     told = slower.stdout
@@ -44,7 +44,8 @@ def test_a_change_is_judged_against_another_revision(committed: Workspace) -> No
     # A failure, a variant of one side, and a baseline that failed are told and end nothing.
     committed.commit("One at a time")
     study = committed.study
-    study["variants"]["new"] = {"model": "standin", "server": {"max_num_seqs": 4}}
+    server = {"max_num_seqs": 4}
+    study["variants"]["new"] = {"model": "standin", "server": server, "repeats": 1}
     committed.write_study(study)
     committed.set_params(max_num_seqs=None, max_model_len=10_000_000)
     committed.collect()

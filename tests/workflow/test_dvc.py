@@ -16,16 +16,14 @@ import pytest
 import yaml
 from moto.server import ThreadedMotoServer
 
-from tests.workspace import Workspace
+from tests.workspace import Workspace, make_workspace
 
 
 @pytest.fixture(scope="module")
-def baseline_once(
-    measured_once: Workspace, tmp_path_factory: pytest.TempPathFactory, engine_cache: Path
-) -> Workspace:
-    """A workspace that was measured by Snakemake, recorded by DVC and committed to Git."""
-    made = _copy(measured_once, tmp_path_factory.mktemp("baseline") / "workspace")
-    made.first_output = made.check("dvc", "repro")
+def baseline_once(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Workspace:
+    """A workspace that was measured and recorded by DVC, and committed to Git."""
+    made = make_workspace(tmp_path_factory.mktemp("baseline") / "workspace", engine_cache)
+    made.check("dvc", "repro")
     made.commit("A baseline")
     return made
 
@@ -43,7 +41,7 @@ def one_at_a_time_once(
     made = _copy(baseline_once, tmp_path_factory.mktemp("experiment") / "workspace")
     # Once with the commands as a user starts them.
     made.environment = made.cold
-    made.first_output = made.check("dvc", "exp", "run", "-n", "one", "-S", "max_num_seqs=1")
+    made.check("dvc", "exp", "run", "-n", "one", "-S", "max_num_seqs=1")
     return made
 
 
@@ -52,23 +50,23 @@ def one_at_a_time(one_at_a_time_once: Workspace, tmp_path: Path) -> Workspace:
     return _copy(one_at_a_time_once, tmp_path / "workspace")
 
 
-def test_dvc_repro_measures_once_and_then_has_nothing_to_do(workspace: Workspace) -> None:
-    workspace.check("dvc", "repro")
-    assert workspace.launches() == 2
-    assert workspace.metrics()["plain"]["random"]["c8"]["ok"] == 1
-    again = workspace.check("dvc", "repro")
+def test_dvc_repro_measures_once_and_then_has_nothing_to_do(baseline: Workspace) -> None:
+    assert baseline.launches() == 2
+    assert baseline.metrics()["plain"]["random"]["c8"]["ok"] == 1
+    again = baseline.check("dvc", "repro")
     assert "didn't change, skipping" in again
     assert "snakemake" not in again
 
 
+@pytest.mark.parametrize("recorded_by", [("repro",), ("commit", "--force")])
 def test_a_run_of_snakemake_alone_is_recorded_without_measuring(
-    measured: Workspace, baseline_once: Workspace
+    baseline: Workspace, recorded_by: tuple[str, ...]
 ) -> None:
-    assert baseline_once.launches() == 2
-    assert "Nothing to be done" in baseline_once.first_output
-    measured.check("dvc", "commit", "--force")
-    assert "didn't change, skipping" in measured.check("dvc", "repro")
-    assert measured.launches() == 2
+    baseline.check("rm", "-rf", "dvc.lock", ".dvc/cache", ".dvc/tmp")
+    told = baseline.check("dvc", *recorded_by)
+    assert ("Nothing to be done" in told) == (recorded_by == ("repro",))
+    assert "didn't change, skipping" in baseline.check("dvc", "repro")
+    assert baseline.launches() == 2
 
 
 def test_numbers_are_in_git_and_bulky_files_in_the_cache(baseline: Workspace) -> None:
@@ -278,15 +276,22 @@ def test_ci_can_tell_whether_the_recorded_results_are_those_of_the_code(
     assert "Running stage 'benchmark'" in told
 
 
-def test_the_results_of_another_study_stay(baseline: Workspace) -> None:
+def test_switching_studies_and_back_keeps_the_results_and_the_raw_data_of_both(
+    baseline: Workspace,
+) -> None:
     study = baseline.study
-    study["server"]["max_num_seqs"] = 4
-    (baseline.root / "studies/other.yaml").write_text(yaml.safe_dump(study))
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 2, "requests": 4}]
+    (baseline.root / "studies/other.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+    baseline.commit("Two studies")
     before = baseline.records(), baseline.metrics()
     baseline.check("dvc", "exp", "run", "-S", "study=other")
     assert (baseline.records(), baseline.metrics()) == before
     other = json.loads((baseline.root / "results/other/metrics.json").read_text())
     assert set(other) == {"plain", "fp8-kv"}
+    assert baseline.launches() == 2
+    baseline.check("dvc", "exp", "run", "-S", "study=standin")
+    assert baseline.launches() == 2
+    assert (baseline.root / "results/raw/other").is_dir()
     baseline.commit("Another study")
     baseline.check("git", "checkout", "-q", "HEAD~1")
     baseline.check("dvc", "checkout")
@@ -322,9 +327,7 @@ def test_a_misspelt_override_is_one_line_and_nothing_starts(
 
 def _copy(original: Workspace, root: Path) -> Workspace:
     shutil.copytree(original.root, root, symlinks=True)
-    copy = Workspace(root, Path(original.environment["SERVETUNE_CACHE"]))
-    copy.first_output = original.first_output
-    return copy
+    return Workspace(root, Path(original.environment["SERVETUNE_CACHE"]))
 
 
 def _clone(original: Workspace, root: Path) -> Workspace:
@@ -371,18 +374,3 @@ def _wait_for_queue(workspace: Workspace) -> str:
     while re.search(r"\b(Queued|Running)\b", status := workspace.check("dvc", "queue", "status")):
         time.sleep(1)
     return status
-
-
-def test_switching_studies_and_back_keeps_the_raw_data_of_both(baseline: Workspace) -> None:
-    study = baseline.study
-    study["question"] = "Another study?"
-    study["workloads"]["random"]["load_points"] = [{"concurrency": 2, "requests": 4}]
-    text = yaml.safe_dump(study, sort_keys=False)
-    (baseline.root / "studies/other.yaml").write_text(text)
-    baseline.commit("Two studies")
-    baseline.check("dvc", "exp", "run", "-S", "study=other")
-    assert (baseline.root / "results/raw/standin").is_dir()
-    launches = baseline.launches()
-    baseline.check("dvc", "exp", "run", "-S", "study=standin")
-    assert baseline.launches() == launches
-    assert (baseline.root / "results/raw/other").is_dir()

@@ -64,10 +64,9 @@ def test_an_editor_flags_what_the_plan_would_refuse(tmp_path: Path) -> None:
         "modl": changed("key", "variants", "bf16", "modl", value="tiny"),
         "3 percent": changed("percentage", "equivalence", value="3 percent"),
     }
+    flagged = check(*wrong.values()).stdout.splitlines()
     for said, file in wrong.items():
-        checked = check(file)
-        assert checked.returncode == 1
-        assert said in checked.stdout
+        assert any(file.name in line and said in line for line in flagged), said
     fine = (
         changed("fine", "server", "max_num_seqs", value=None),
         changed("p", "equivalence", value="3%"),
