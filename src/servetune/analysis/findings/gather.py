@@ -129,6 +129,14 @@ def _engine_of(
     return Engine(launch.model, ceilings.of(devices), launch.draft, drafted)
 
 
+Evidence = tuple[tuple[str, str], ...]
+
+
+def facts(*told: tuple[str, float | None, Callable[[Any], str]]) -> Evidence:
+    """Write what is known of some numbers: of each a name, the value, and how it is written."""
+    return tuple((name, write(value)) for name, value, write in told if value is not None)
+
+
 @dataclass(frozen=True)
 class Finding:
     """A sentence of diagnosis.
@@ -140,7 +148,7 @@ class Finding:
     """
 
     title: str
-    evidence: tuple[tuple[str, str], ...]
+    evidence: Evidence
     attempts: tuple[str, ...]
     gain: float
     chart: str

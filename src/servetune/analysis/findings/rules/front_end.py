@@ -8,7 +8,7 @@ import re
 
 from servetune.analysis.findings.bounds import Bound, load_bound
 from servetune.analysis.findings.busy import front_end_limit, in_flight, is_in_lockstep
-from servetune.analysis.findings.gather import Case, Finding, rule
+from servetune.analysis.findings.gather import Case, Finding, facts, rule
 from servetune.analysis.wording import TIMES, ms, proportion, short, whole
 
 _API_SERVERS = re.compile(r"--api-server-count[= ](\d+)")
@@ -25,11 +25,6 @@ def front_end_is_the_limit(case: Case) -> Finding | None:
     stretch = f" ({short(client_ms / decode_ms)}{TIMES})" if decode_ms else ""
     server_ms = case.value("server_e2e_mean_ms")
     in_server = None if server_ms is None else ms(max(0.0, server_ms - engine_ms))
-    shares = (
-        ("front end, of one core", case.card("front_end_cpu_ratio")),
-        ("client, of one core", case.card("client_cpu_ratio")),
-        ("other processes, of all cores", case.card("other_cpu_ratio")),
-    )
     count = _API_SERVERS.search(" ".join(case.arguments))
     return Finding(
         title="The front end is the limit, not the engine.",
@@ -49,7 +44,11 @@ def front_end_is_the_limit(case: Case) -> Finding | None:
                 "running, on average",
                 f"{whole(case.value('running_mean'))} of {whole(in_flight(case))} in flight",
             ),
-            *((name, proportion(value)) for name, value in shares if value is not None),
+            *facts(
+                ("front end, of one core", case.card("front_end_cpu_ratio"), proportion),
+                ("client, of one core", case.card("client_cpu_ratio"), proportion),
+                ("other processes, of all cores", case.card("other_cpu_ratio"), proportion),
+            ),
         ),
         attempts=(
             f"raise api_server_count (now {count[1] if count else 1})",
@@ -66,17 +65,16 @@ def lockstep(case: Case) -> Finding | None:
     crowding = case.card("send_crowding")
     if not is_in_lockstep(case) or crowding is None:
         return None
-    waits = (
-        ("median TTFT", case.value("ttft_p50_ms")),
-        ("queue", case.value("queue_time_mean_ms")),
-        ("prefill", case.value("prefill_time_mean_ms")),
-    )
     return Finding(
         title="Clients run in lockstep: prompts arrive in waves, so TTFT is the time of a wave.",
         evidence=(
             ("sends close together", f"{short(crowding)}{TIMES} as often as by chance"),
             ("clients", whole(case.value("concurrency"))),
-            *((name, ms(value)) for name, value in waits if value is not None),
+            *facts(
+                ("median TTFT", case.value("ttft_p50_ms"), ms),
+                ("queue", case.value("queue_time_mean_ms"), ms),
+                ("prefill", case.value("prefill_time_mean_ms"), ms),
+            ),
         ),
         attempts=(
             "vary the output lengths, as users do",

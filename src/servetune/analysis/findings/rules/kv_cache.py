@@ -5,7 +5,7 @@ import re
 
 from servetune.analysis.findings.bounds import Bound, engine_sets_pace, load_bound
 from servetune.analysis.findings.busy import waits
-from servetune.analysis.findings.gather import Case, Finding, rule
+from servetune.analysis.findings.gather import Case, Finding, facts, rule
 from servetune.analysis.findings.rules.queue import queue_evidence
 from servetune.analysis.roofline.attained import least_step_s
 from servetune.analysis.wording import proportion, whole
@@ -27,7 +27,6 @@ def kv_bound(case: Case) -> Finding | None:
     """The KV cache is full: requests are preempted, or wait for blocks."""
     if load_bound(case) is not Bound.KV_CACHE:
         return None
-    usage, preemptions = case.value("kv_cache_usage_max_ratio"), case.value("preemptions")
     tokens, longest = case.value("kv_cache_tokens"), case.value("context_max_tokens")
     attempts = [
         "store the KV cache in 8 bits (kv_cache_dtype: fp8): twice the tokens",
@@ -43,10 +42,12 @@ def kv_bound(case: Case) -> Finding | None:
     return Finding(
         title="The KV cache is too small for this load.",
         evidence=(
-            *([("preemptions", whole(preemptions))] if preemptions is not None else []),
-            *([("KV-cache usage, at most", proportion(usage))] if usage is not None else []),
-            *([("KV cache", f"{whole(tokens)} tokens")] if tokens is not None else []),
-            *([("longest request", f"{whole(longest)} tokens")] if longest is not None else []),
+            *facts(
+                ("preemptions", case.value("preemptions"), whole),
+                ("KV-cache usage, at most", case.value("kv_cache_usage_max_ratio"), proportion),
+                ("KV cache", tokens, _tokens),
+                ("longest request", longest, _tokens),
+            ),
             *queue_evidence(case),
         ),
         attempts=tuple(attempts),
@@ -82,12 +83,11 @@ def kv_under_used(case: Case) -> Finding | None:
     limit = case.value("max_num_seqs")
     is_capped = limit is not None and 2 * concurrency > limit
     also = f" and max_num_seqs (now {limit:g})" if is_capped else ""
-    tokens = case.value("kv_cache_tokens")
     return Finding(
         title="The KV cache is under-used: the server has room for more requests.",
         evidence=(
             ("KV-cache usage, at most", proportion(usage)),
-            *([("KV cache", f"{whole(tokens)} tokens")] if tokens is not None else []),
+            *facts(("KV cache", case.value("kv_cache_tokens"), _tokens)),
             ("in flight", whole(concurrency)),
             (
                 f"output from {lower:g} to {concurrency:g}",
@@ -98,6 +98,10 @@ def kv_under_used(case: Case) -> Finding | None:
         gain=gain,
         chart="timeline",
     )
+
+
+def _tokens(count: float) -> str:
+    return f"{whole(count)} tokens"
 
 
 def _most(case: Case) -> float | None:

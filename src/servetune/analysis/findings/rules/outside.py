@@ -1,7 +1,7 @@
 """Rules about what is not the engine's steps: the load client, and the start of the server."""
 
 from servetune.analysis.findings.bounds import Bound, load_bound
-from servetune.analysis.findings.gather import Case, Finding, rule
+from servetune.analysis.findings.gather import Case, Finding, facts, rule
 from servetune.analysis.wording import ms, proportion, seconds
 
 MUCH_OF_START = 0.4
@@ -13,18 +13,12 @@ def client_bound(case: Case) -> Finding | None:
     """The load client had no time to spare: the numbers are its own as much as the server's."""
     if load_bound(case) is not Bound.CLIENT:
         return None
-    busy, starved = case.card("client_cpu_ratio"), case.card("client_wait_ratio")
-    late_ms = case.card("send_delay_p99_ms")
     return Finding(
         title="The client is the bottleneck.",
-        evidence=(
-            *([("client, of one core", proportion(busy))] if busy is not None else []),
-            *(
-                [("waiting for a core, of the time", proportion(starved))]
-                if starved is not None
-                else []
-            ),
-            *([("send delay, p99", ms(late_ms))] if late_ms is not None else []),
+        evidence=facts(
+            ("client, of one core", case.card("client_cpu_ratio"), proportion),
+            ("waiting for a core, of the time", case.card("client_wait_ratio"), proportion),
+            ("send delay, p99", case.card("send_delay_p99_ms"), ms),
         ),
         attempts=(
             "give the client its own cores, or run it on another machine",

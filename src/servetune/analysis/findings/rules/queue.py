@@ -8,7 +8,7 @@ from servetune.analysis.findings.busy import (
     fills_token_budget,
     is_in_lockstep,
 )
-from servetune.analysis.findings.gather import Case, Finding, rule
+from servetune.analysis.findings.gather import Case, Evidence, Finding, facts, rule
 from servetune.analysis.wording import ms, proportion, seconds, short, whole
 
 MOST_OF_TTFT = 0.5
@@ -58,7 +58,7 @@ def throttled_by_max_num_seqs(case: Case) -> Finding | None:
             ("max_num_seqs", whole(limit)),
             ("running, peak", whole(running)),
             *queue_evidence(case),
-            *([("KV-cache usage, at most", proportion(usage))] if usage is not None else []),
+            *facts(("KV-cache usage, at most", usage, proportion)),
         ),
         attempts=(f"raise max_num_seqs to {min(wanted, room * limit):.0f} or more",),
         gain=max(1.0, min(wanted / limit, room)),
@@ -95,19 +95,14 @@ def token_budget(case: Case) -> Finding | None:
     )
 
 
-def queue_evidence(case: Case) -> list[tuple[str, str]]:
-    """Say how many waited, and how long."""
-    telemetry = (
+def queue_evidence(case: Case) -> Evidence:
+    """Say how many waited, and how long; without telemetry, how many were sent."""
+    return facts(
         ("waiting, on average", case.value("waiting_mean"), short),
         ("waiting, peak", case.value("waiting_max"), whole),
         ("queue time, all requests", case.value("queue_time_s"), seconds),
         ("queue time, mean", case.value("queue_time_mean_ms"), ms),
+    ) or facts(
+        ("in flight", case.value("concurrency"), whole),
+        ("median TTFT", case.value("ttft_p50_ms"), ms),
     )
-    evidence = [(name, write(value)) for name, value, write in telemetry if value is not None]
-    if evidence:
-        return evidence
-    ttft_ms, concurrency = case.value("ttft_p50_ms"), case.value("concurrency")
-    return [
-        *([("in flight", whole(concurrency))] if concurrency else []),
-        *([("median TTFT", ms(ttft_ms))] if ttft_ms else []),
-    ]
