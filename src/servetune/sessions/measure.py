@@ -28,9 +28,10 @@ from servetune.sessions.agreement import (
     in_flight,
 )
 from servetune.sessions.allotment import Allotment
+from servetune.sessions.blank import blank_record
 from servetune.sessions.card import from_requests
 from servetune.sessions.expected import expected_s
-from servetune.sessions.probes import found_by, nothing_found
+from servetune.sessions.probes import found_by
 from servetune.sessions.provenance import now
 from servetune.sessions.server.process import Server
 from servetune.sessions.watch import LoadWatch
@@ -77,7 +78,7 @@ def measure(
     Raises:
         ServerError: the server died or hangs.
     """
-    record = blank_record(bench.session, measurement, bench.launch, bench.server)
+    record = blank_record(bench.session, measurement, bench.launch, bench.server.command)
     if isinstance(prepared, UserError):
         return failed(record, str(prepared), [])
     load, planned = measurement.load, measurement.probe
@@ -211,34 +212,6 @@ def _load(
         "truncated_requests": prepared.truncated or None,
     }
     return before, after, used.model_copy(update=around)
-
-
-def blank_record(
-    session: Session, measurement: Measurement, launch: int, server: Server
-) -> MeasurementRecord:
-    """Return a record of a measurement of which nothing is known yet."""
-    return MeasurementRecord(
-        measurement=measurement.id,
-        workload=measurement.workload,
-        load_point=measurement.load_point,
-        repeat=session.repeat,
-        load=measurement.load,
-        load_command=[],
-        probe=nothing_found(measurement),
-        **of_launch(session, launch, server),
-    )
-
-
-def of_launch(session: Session, launch: int, server: Server) -> dict[str, Any]:
-    """Return what all records of a launch share while nothing is known yet."""
-    return {
-        "study": session.study,
-        "variant": session.variant,
-        "status": "failed",
-        "session": session.id,
-        "launch": launch,
-        "server_command": server.command,
-    }
 
 
 def failed(record: Made, reason: str, log_tail: list[str]) -> Made:

@@ -14,8 +14,8 @@ from servetune.records.paths import quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
 from servetune.sessions import owed
-from servetune.sessions.measure import LOG_TAIL_LINES, blank_record, failed
-from servetune.sessions.quality.measure import blank_quality
+from servetune.sessions.blank import blank_quality, blank_record
+from servetune.sessions.measure import LOG_TAIL_LINES, failed
 from servetune.sessions.server.process import Server
 from servetune.telemetry.sampler import Sampler
 
@@ -68,15 +68,17 @@ class Recorder:
         """Record a launch that failed, and what it could not measure because of that."""
         tail = self._server.log_tail(LOG_TAIL_LINES)
         self.note(status="failed", reason=reason, log_tail=tail)
+        of = (self.launch.launch, self.launch.command)
         for measurement in measurements:
-            blank = blank_record(self._session, measurement, self.launch.launch, self._server)
+            blank = blank_record(self._session, measurement, *of)
             self.keep(failed(blank, reason, tail))
 
     def fail_quality(self, reason: str) -> None:
         """Record that the quality which the session owes, if any, could not be measured."""
         session = self._session
         if session.quality and owed.owes_quality(session, self._root):
-            blank = blank_quality(session, session.quality, self.launch.launch, self._server)
+            of = (self.launch.launch, self.launch.command)
+            blank = blank_quality(session, session.quality, *of)
             self.keep(failed(blank, reason, self._server.log_tail(LOG_TAIL_LINES)))
 
     def _write_samples(self, samples: pd.DataFrame) -> None:

@@ -8,13 +8,14 @@ from typing import Any, TypeVar, cast
 
 from servetune.errors import RUN, UserError
 from servetune.files import read_model
-from servetune.plan.planned import Measurement, Plan, PlannedQuality, PlannedSearch, Session
+from servetune.plan.planned import Plan, PlannedSearch, Session
 from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import quality_path, record_path, search_path, session_path
 from servetune.records.quality import QualityRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SessionRecord, read_session
+from servetune.sessions.blank import blank_quality, blank_record
 from servetune.sessions.owed import search_record, session_record, so_far
 from servetune.sessions.probes import failed_tiers
 from servetune.tables.frames import PENDING
@@ -22,6 +23,7 @@ from servetune.tables.frames import PENDING
 NOT_YET = "not measured yet"
 
 R = TypeVar("R", bound=Record)
+P = TypeVar("P")
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _read(plan: Plan, root: Path, *, is_whole: bool) -> Records:
         for point in session.measurements:
             path = record_path(plan.study, point.id, root)
             names = {"variant": variant, "workload": point.workload}
-            pending = partial(_point, session, point)
+            pending = partial(_pending, blank_record, session, point)
             records.measurements[point.id] = read(path, MeasurementRecord, pending, **names)
         for search in session.searches:
             path = search_path(plan.study, search.id, root)
@@ -102,41 +104,15 @@ def _read(plan: Plan, root: Path, *, is_whole: bool) -> Records:
             probes |= {probe.measurement: probe.model_copy(update=names) for probe in sent}
         if asked := session.quality:
             path = quality_path(plan.study, asked.id, root)
-            answers = partial(_quality, session, asked)
+            answers = partial(_pending, blank_quality, session, asked)
             records.qualities[variant] = read(path, QualityRecord, answers, variant=variant)
     records.measurements.update(probes)
     return records
 
 
-def _point(session: Session, point: Measurement) -> MeasurementRecord:
+def _pending(blank: Callable[[Session, P], R], session: Session, planned: P) -> R:
     # Not validated: no record may have this status.
-    return MeasurementRecord.model_construct(
-        measurement=point.id,
-        workload=point.workload,
-        load_point=point.load_point,
-        repeat=session.repeat,
-        load=point.load,
-        server_command=[],
-        load_command=[],
-        **_pending(session),
-    )
-
-
-def _quality(session: Session, asked: PlannedQuality) -> QualityRecord:
-    return QualityRecord.model_construct(
-        quality=asked.id, corpus=asked.corpus, server_command=[], **_pending(session)
-    )
-
-
-def _pending(session: Session) -> dict[str, Any]:
-    return {
-        "study": session.study,
-        "variant": session.variant,
-        "status": PENDING,
-        "reason": NOT_YET,
-        "session": session.id,
-        "launch": 0,
-    }
+    return blank(session, planned).model_copy(update={"status": PENDING, "reason": NOT_YET})
 
 
 def _search(

@@ -16,15 +16,16 @@ import httpx
 
 from servetune.errors import UserError
 from servetune.load.rows import Row
-from servetune.plan.planned import PlannedQuality, Session
+from servetune.plan.planned import PlannedQuality
 from servetune.progress import say
 from servetune.records.paths import raw_folder
 from servetune.records.quality import Document, QualityRecord
 from servetune.running import update
-from servetune.sessions.measure import LOG_TAIL_LINES, Bench, failed, of_launch
+from servetune.sessions.blank import blank_quality
+from servetune.sessions.measure import LOG_TAIL_LINES, Bench, failed
 from servetune.sessions.provenance import now
 from servetune.sessions.quality.harness import HarnessError, run_tasks
-from servetune.sessions.server.process import Server, ServerError
+from servetune.sessions.server.process import ServerError
 from servetune.sessions.watch import TELL_EVERY_S
 from servetune.telemetry.sampler import wait_idle
 from servetune.workloads.datasets import read_requests
@@ -41,14 +42,6 @@ UNUSABLE = (RefusedError, UserError, httpx.HTTPError, OSError, LookupError, Type
 """What an answer that cannot be used raises."""
 
 
-def blank_quality(
-    session: Session, quality: PlannedQuality, launch: int, server: Server
-) -> QualityRecord:
-    """Return a record of a quality of which nothing is known yet."""
-    origin = of_launch(session, launch, server)
-    return QualityRecord(quality=quality.id, corpus=quality.corpus, **origin)
-
-
 def measure_quality(bench: Bench, quality: PlannedQuality) -> QualityRecord:
     """Ask a server that is ready and idle but for this, and return the record.
 
@@ -56,7 +49,7 @@ def measure_quality(bench: Bench, quality: PlannedQuality) -> QualityRecord:
         ServerError: the server died or hangs while it was asked for documents.
     """
     session, server, root = bench.session, bench.server, bench.root
-    record = blank_quality(session, quality, bench.launch, server)
+    record = blank_quality(session, quality, bench.launch, server.command)
     record = record.model_copy(update={"started_at": now()})
     try:
         documents = _ask_all(bench, quality)
