@@ -25,7 +25,7 @@ from tuned_servers import SERVERS, all_candidates, capacities, study, throughput
 from tuning_peers import Run, Tpe, descents, optuna_runs
 
 from servetune.study.tune import Tune
-from servetune.tune.propose import in_random_order, propose
+from servetune.tune.propose import Proposer, in_random_order, propose
 from servetune.tune.race import next_round
 from servetune.tune.space import Candidate
 from servetune.tune.trials import Seen, Trial
@@ -101,7 +101,11 @@ def raced(
     """Tune a server once, with what proposes the candidates."""
     truths = capacities(server, of, seed)
     launches, seen = Launches(truths, seed), list[Seen]()
-    proposers = {"model": propose, "random": in_random_order, "tpe": Tpe(of, seed).proposer(seen)}
+    proposers: dict[str, Proposer] = {
+        "model": propose,
+        "random": lambda _, *asked: in_random_order(*asked),
+        "tpe": Tpe(of, seed).proposer(seen),
+    }
     while (step := next_round(tune, of, seen, seed, SPREAD, proposers[order])).trials:
         seen += [
             launches.launch(trial, step.beaten_below, step.expected.get(trial.candidate))

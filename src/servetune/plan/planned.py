@@ -1,5 +1,6 @@
 """What a plan holds: sessions, the measurements that they owe, and what those need."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from servetune.load.generator import ProbeRule
@@ -26,6 +27,11 @@ CHOOSING: tuple[Level, ...] = ("screen", "search")
 
 LM_EVAL = "lm-eval"
 """The environment that holds lm-evaluation-harness."""
+
+
+def gpus_of(hardware: str, server: Mapping[str, Any]) -> int:
+    """Return how many GPUs a server with these arguments runs on; 0 on a CPU."""
+    return 0 if hardware == "cpu" else parallel_size(server, *_PARALLEL)
 
 
 class _Planned(Frozen):
@@ -125,7 +131,7 @@ class Session(_Planned):
     @property
     def gpus(self) -> int:
         """How many GPUs the server runs on; 0 on a CPU."""
-        return 0 if self.hardware == "cpu" else parallel_size(self.server, *_PARALLEL)
+        return gpus_of(self.hardware, self.server)
 
     @property
     def devices(self) -> int:

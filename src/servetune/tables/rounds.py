@@ -9,8 +9,9 @@ from servetune.errors import RUN, UserError
 from servetune.files import write_json
 from servetune.plan.estimate import ASSUMED_LAUNCH_S
 from servetune.plan.make import make_plan
-from servetune.plan.planned import Plan, Tuning
+from servetune.plan.planned import Plan, Tuning, gpus_of
 from servetune.plan.rounds import RoundRecord, plan_tuning
+from servetune.plan.sessions import served_with
 from servetune.plan.times import Times, recorded_times, typical
 from servetune.progress import about, say
 from servetune.records.paths import round_path, session_path
@@ -128,14 +129,17 @@ def outlook(plan: Plan, times: Times, root: Path) -> list[str]:
     """Say in lines how large a tuning's space is, what it may cost, and how far it is."""
     tuning = tuning_of(plan)
     tune, found = tuning.tune, seen(plan, plan.sessions, root)
-    rules = forbidden(tune, read_study(plan.study, root))
+    study = read_study(plan.study, root)
+    rules = forbidden(tune, study)
     why = f"; {rules.total():,} more are forbidden" if rules else ""
     counts = (f"  {count:,} by {condition}" for condition, count in rules.items())
     launches, seconds = left(tune, found)
     launch_s = typical(times.launches, tune.base) or ASSUMED_LAUNCH_S
     takes_s = min(seconds, launches * launch_s)
     price = plan.price_usd_per_hour
-    cost = "" if price is None else f", {price * seconds / 3600:,.2f} USD"
+    servers = (served_with(study, one.variant, plan.params) for one in tuning.candidates)
+    devices = max(1, *(gpus_of(plan.hardware, server) for server in servers))
+    cost = "" if price is None else f", {price * devices * seconds / 3600:,.2f} USD"
     lines = [f"To tune: {len(tuning.candidates):,} candidates{why}", *counts]
     if tuning.has_ended:
         return [*lines, f"It has ended: {told(tune, tuning.rounds[-1], found)}"]

@@ -98,7 +98,7 @@ def propose(
     round differ by as much as is not known (Kandasamy et al., AISTATS 2018).
     """
     if outlook is None:
-        return in_random_order(outlook, names, width, seed)
+        return in_random_order(names, width, seed)
     known = set(names)
     columns = [i for i, name in enumerate(outlook.names) if name in known]
     chosen: dict[str, None] = {}
@@ -110,9 +110,7 @@ def propose(
     return list(chosen)
 
 
-def in_random_order(
-    outlook: Outlook | None, names: Sequence[str], width: int, seed: Sequence[int]
-) -> list[str]:
+def in_random_order(names: Sequence[str], width: int, seed: Sequence[int]) -> list[str]:
     """Return at most `width` of the candidates, by chance."""
     order = np.random.default_rng([*seed, 2]).permutation(len(names))
     return [names[i] for i in order[:width]]
