@@ -13,6 +13,7 @@ import pytest
 from tests.paths import ROOT
 from tests.workspace import PATIENCE_S, Workspace, make_workspace
 
+ENGINE = str(ROOT / "tests/standin/python")
 PROSE = {"kind": "text", "requests": 4, "input_words": 40, "output_tokens": 4}
 LOOPBACK_ALONE = (
     "import fcntl, os, socket, struct, sys;"
@@ -59,8 +60,7 @@ class Host:
         }
 
     def run(self, bundle: Path, *more: str) -> subprocess.CompletedProcess[str]:
-        engine = str(ROOT / "tests/standin/python")
-        words = [str(bundle), "--python", engine, "--results", "results.tar.gz", *more]
+        words = [str(bundle), "--python", ENGINE, "--results", "results.tar.gz", *more]
         return subprocess.run(
             [*self.isolation, sys.executable, *words],
             cwd=self.root,

@@ -17,6 +17,7 @@ from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
 from servetune.plan.identity import digest, digest_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
+from servetune.plan.rounds import RoundRecord
 from servetune.plan.sessions import loads_of, search_digest, serving_of
 from servetune.records.measurements import MeasurementRecord, read_measurement
 from servetune.records.paths import launch_files
@@ -42,6 +43,8 @@ class Arrived:
     qualities: dict[Path, QualityRecord]
     launches: dict[str, dict[Path, Launch]]
     """By session, in the order of the manifest."""
+    rounds: list[RoundRecord]
+    """Of a tuning, in their order."""
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -94,6 +97,7 @@ def read_arrived(folder: Path, archive: Path) -> Arrived:
             searches=dict(_of_searches(results / "searches", manifest)),
             qualities=dict(_of_qualities(results / "quality", manifest)),
             launches=launches,
+            rounds=_rounds(results / "tuning", manifest),
         )
     except FileNotFoundError:
         raise UserError(f"{archive}: not the results of a bundle: it has no {MANIFEST}") from None
@@ -131,6 +135,16 @@ def _launch(file: Path) -> Launch:
     if file.name != f"launch-{launch.launch}.json":
         raise UserError(f"{file}: holds launch {launch.launch}")
     return launch
+
+
+def _rounds(folder: Path, manifest: Manifest) -> list[RoundRecord]:
+    rounds = []
+    for file in folder.glob("*.json"):
+        record = read_model(file, RoundRecord)
+        if (record.study, f"round-{record.round.number}") != (manifest.study, file.stem):
+            raise UserError(f"{file}: a round of something else than its name says")
+        rounds.append(record)
+    return sorted(rounds, key=lambda record: record.round.number)
 
 
 def _read(

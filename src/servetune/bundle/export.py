@@ -3,10 +3,12 @@
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from servetune.bundle import start
-from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
+from servetune.bundle.manifest import MANIFEST, TUNING, BundledEngine, BundledTuning, Manifest
+from servetune.bundle.results import KINDS
 from servetune.engines.environments import cache_root, vllm_version
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file, write_json
@@ -14,11 +16,17 @@ from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import ModelManifest, checkpoint, model_folder
 from servetune.plan.identity import digest
+from servetune.plan.make import declare_candidates
 from servetune.plan.planned import Plan, Session
+from servetune.plan.rounds import launch_each, until
 from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.owed import count_owed
 from servetune.sessions.provenance import EXPORTED, git_state
+from servetune.study.study import read_study
+from servetune.tables.elsewhere import recorded_elsewhere
+from servetune.tables.freshness import round_due
+from servetune.tables.rounds import forget_rounds
 
 PACKED_BYTES = 2 * 1024**3
 """A checkpoint that lies outside the project and is larger stays where it is: the measuring host
@@ -28,42 +36,84 @@ is told where it has it."""
 def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
     """Write the sessions that a plan still owes as one file; returns what it says of itself.
 
-    Models and datasets that are not here yet are made first, by the workflow.
+    Models and datasets that are not here yet are made first, by the workflow. A tuning that has
+    not ended goes along whole: the host that measures a round chooses the next one.
 
     Raises:
         UserError: nothing is owed, or a session needs what a bundle cannot hold.
     """
+    tuning = _tuning(plan, root)
+    plan = tuning.plan if tuning else plan
     in_order = sorted(plan.sessions, key=lambda session: session.order)
     sessions = [session for session in in_order if count_owed(session, root)]
-    if not sessions:
+    if not sessions and not tuning:
         raise UserError(f"{plan.study}: everything is measured; there is nothing to export")
-    _refuse_other_tools(sessions)
-    _make_missing(plan, sessions, root)
-    models = sorted({model for session in sessions for model in session.models})
+    needing = [*sessions, *(_of_candidates(tuning) if tuning else [])]
+    _refuse_other_tools(needing)
+    models = sorted({model for session in needing for model in session.models})
+    datasets = sorted({dataset for session in needing for dataset in session.datasets})
+    _make_missing(plan, models, datasets, root)
     packed = {id for id in models if _is_packed(id, root)}
     manifest = Manifest(
         study=plan.study,
         sessions=sessions,
         engines={
             id: BundledEngine(vllm=vllm_version(plan.engines[id], root))
-            for id in {session.engine for session in sessions}
+            for id in {session.engine for session in needing}
         },
         elsewhere={id: plan.models[id].source for id in models if id not in packed},
+        gpus=max(session.gpus for session in needing),
+        is_tuned=tuning is not None,
     )
     with (
         whole_file(out) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as bundle,
     ):
-        for name, content in _content(manifest, packed, root):
-            if isinstance(content, bytes):
-                bundle.writestr(name, content)
+        content = dict(_content(manifest, packed, datasets, root))
+        if tuning:
+            content |= _of_tuning(tuning, root)
+        for name, of in content.items():
+            if isinstance(of, bytes):
+                bundle.writestr(name, of)
             else:
-                bundle.write(content, name)
+                bundle.write(of, name)
     return manifest
 
 
+def _tuning(plan: Plan, root: Path) -> BundledTuning | None:
+    """Return what the rounds to come are chosen by; None without a tuning, or once it has ended."""
+    if plan.tuning is None:
+        return None
+    plan = until(plan, round_due(plan, root)[0])
+    assert plan.tuning is not None
+    if plan.tuning.has_ended:
+        return None
+    # The host writes those that come next, and they are taken where none is.
+    forget_rounds(plan.study, len(plan.tuning.rounds) + 1, root)
+    study = read_study(plan.study, root)
+    return BundledTuning(
+        plan=plan,
+        declared=replace(declare_candidates(plan, study, root), root=Path()),
+        elsewhere=recorded_elsewhere(study, plan, root),
+    )
+
+
+def _of_candidates(tuning: BundledTuning) -> list[Session]:
+    assert tuning.plan.tuning is not None
+    return launch_each(tuning.declared, tuning.plan.tuning.candidates)
+
+
+def _of_tuning(tuning: BundledTuning, root: Path) -> Iterator[tuple[str, Path | bytes]]:
+    """Yield what chooses the rounds, and all that was recorded: a launch may find its own there."""
+    project, results = Path("project"), root / "results" / tuning.plan.study
+    yield str(project / TUNING), tuning.model_dump_json().encode()
+    for kind in (*KINDS, "tuning"):
+        for file in sorted((results / kind).glob("*.json")):
+            yield str(project / file.relative_to(root)), file
+
+
 def _content(
-    manifest: Manifest, packed: set[str], root: Path
+    manifest: Manifest, packed: set[str], datasets: list[str], root: Path
 ) -> Iterator[tuple[str, Path | bytes]]:
     """Yield the names inside the bundle, with the file or the bytes that stand there."""
     package = Path(start.__file__).parents[1]
@@ -84,7 +134,7 @@ def _content(
         for file in _files(checkpoint(id, root)):
             if file.name != MODEL_MANIFEST:
                 yield str(folder / file.relative_to(checkpoint(id, root))), file
-    for id in sorted({id for session in manifest.sessions for id in session.datasets}):
+    for id in datasets:
         path = Path("data", "workloads", f"{id}.jsonl")
         yield str(project / path), root / path
     for session in manifest.sessions:
@@ -127,12 +177,12 @@ def _refuse_other_tools(sessions: list[Session]) -> None:
                 )
 
 
-def _make_missing(plan: Plan, sessions: list[Session], root: Path) -> None:
+def _make_missing(plan: Plan, models: list[str], datasets: list[str], root: Path) -> None:
     wanted = [
-        *(f"data/models/{id}/{MODEL_MANIFEST}" for session in sessions for id in session.models),
-        *(f"data/workloads/{id}.jsonl" for session in sessions for id in session.datasets),
+        *(f"data/models/{id}/{MODEL_MANIFEST}" for id in models),
+        *(f"data/workloads/{id}.jsonl" for id in datasets),
     ]
-    missing = [path for path in dict.fromkeys(wanted) if not (root / path).is_file()]
+    missing = [path for path in wanted if not (root / path).is_file()]
     if not missing:
         return
     params = Path(".servetune", f"params-{digest(plan.params.model_dump())}.json")

@@ -1,7 +1,8 @@
 """Measuring on a host that has only the bundle: no network, no Git, no Snakemake, no project.
 
 Every record is kept when its load point ends, so a run that was stopped or killed goes on where
-it was: in the same folder by itself, on a bare host from the results that it gave back.
+it was: in the same folder by itself, on a bare host from the results that it gave back. Of a
+tuning it also chooses the rounds, until the tuning or the time ends.
 """
 
 import argparse
@@ -13,7 +14,8 @@ from pathlib import Path
 
 from servetune.bundle.manifest import Manifest, read_manifest
 from servetune.bundle.results import pack_results, take_results
-from servetune.bundle.turns import one_at_a_time, together
+from servetune.bundle.rounds import with_next, with_rounds
+from servetune.bundle.turns import one_at_a_time, together, without_record
 from servetune.engines.environments import adopt_engine
 from servetune.errors import UserError
 from servetune.files import write_json
@@ -103,10 +105,14 @@ def _run(arguments: argparse.Namespace) -> int:
     measure = together if arguments.together else one_at_a_time
 
     def keep() -> None:
-        pack_results(manifest, project, arguments.results, not arguments.without_output)
+        pack_results(project, arguments.results, not arguments.without_output)
 
     try:
+        manifest = with_rounds(manifest, project)
         measure(manifest, project, until_s, keep)
+        while not without_record(manifest, project) and (more := with_next(manifest, project)):
+            manifest = more
+            measure(manifest, project, until_s, keep)
     finally:
         keep()
     owed = sum(count_owed(session, project) for session in manifest.sessions)

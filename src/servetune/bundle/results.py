@@ -13,25 +13,37 @@ from functools import cache
 from pathlib import Path
 
 from servetune.bundle.arrived import Arrived, read_arrived, unpack
-from servetune.bundle.manifest import MANIFEST, Manifest
+from servetune.bundle.manifest import MANIFEST, read_manifest
 from servetune.errors import UserError
-from servetune.files import read_model, whole_file
+from servetune.files import read_model, whole_file, write_json
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
-from servetune.records.paths import launch_files, raw_folder
+from servetune.plan.rounds import RoundRecord
+from servetune.records.excerpts import Excerpt
+from servetune.records.paths import launch_files, raw_folder, round_path
 from servetune.records.sessions import Launch
 from servetune.sessions.owed import count_owed, end_finished
 from servetune.sessions.session import write_session
+from servetune.tables.rounds import forget_tables
 from servetune.workloads.datasets import read_requests
 
 REQUESTS = "requests.parquet"
+KINDS = ("records", "searches", "quality", "sessions")
+"""Folders of records, below a study's results."""
 
 
-def pack_results(manifest: Manifest, project: Path, out: Path, has_output: bool) -> None:
-    """Write what a project's sessions measured so far; `has_output` with the generators' own."""
-    sessions = {session.id for session in manifest.sessions}
+def pack_results(project: Path, out: Path, has_output: bool) -> None:
+    """Write what a bundle's sessions measured so far; `has_output` with the generators' own.
+
+    What came with the bundle of other sessions stays behind.
+    """
+    sessions = {session.id for session in read_manifest(project).sessions}
+
+    def is_theirs(path: Path) -> bool:
+        is_record = len(path.parts) == 4 and path.parts[2] in KINDS
+        return not is_record or read_model(project / path, Excerpt).session in sessions
 
     def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         path = Path(member.name)
@@ -40,7 +52,7 @@ def pack_results(manifest: Manifest, project: Path, out: Path, has_output: bool)
         is_measured = path.parts[1:2] == ("raw",) and path.parent.name not in sessions
         is_output = member.isfile() and is_measured and path.name != REQUESTS
         is_wanted = path.name != SCHEDULE and (has_output or not is_output)
-        return member if is_whole and is_wanted else None
+        return member if is_whole and is_wanted and is_theirs(path) else None
 
     with whole_file(out) as temporary, tarfile.open(temporary, "w:gz", compresslevel=6) as archive:
         archive.add(project / MANIFEST, MANIFEST)
@@ -54,9 +66,11 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter
     A record that is here already stays. A session whose measurements are all here gets its
     record. `studies` are those that may arrive.
 
+    Rounds of a tuning are taken as long as those that are here are the same.
+
     Returns:
         How many `measurements` were taken, how many were here `already`, how many `sessions`
-        are complete, and how many load points are still `owed`.
+        are complete, how many load points are still `owed`, and how many `rounds` were taken.
 
     Raises:
         UserError: the archive is not one of results, or contradicts what is here.
@@ -83,7 +97,26 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter
         else:
             write_session(session, root)
             counts["sessions"] += 1
+    counts["rounds"] = _take_rounds(arrived, root)
     return counts
+
+
+def _take_rounds(arrived: Arrived, root: Path) -> int:
+    """Write the rounds that are not here, and count them.
+
+    Of rounds that follow from others than those here nothing is to be had: theirs are chosen here.
+    """
+    taken = 0
+    for record in arrived.rounds:
+        here = round_path(record.study, record.round.number, root)
+        if not here.is_file():
+            write_json(here, record)
+            taken += 1
+        elif read_model(here, RoundRecord) != record:
+            break
+    if taken:
+        forget_tables(arrived.manifest.study, root)
+    return taken
 
 
 def _take_records(arrived: Arrived, folder: Path, root: Path) -> Counter[str]:

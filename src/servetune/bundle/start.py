@@ -18,6 +18,9 @@ NEEDED = {
 }
 """What measuring imports, with the names of the packages that hold it."""
 
+TO_TUNE = {"scipy": "scipy"}
+"""What choosing the rounds of a tuning imports besides."""
+
 
 def main() -> None:
     """Unpack this bundle into the folder that --folder names, then measure there."""
@@ -26,7 +29,9 @@ def main() -> None:
             f"servetune: {sys.executable} is Python {sys.version.split()[0]}; use 3.11 or newer"
         )
     bundle = Path(__file__).parent
-    missing = sorted(package for name, package in NEEDED.items() if find_spec(name) is None)
+    with zipfile.ZipFile(bundle) as content:
+        needed = {**NEEDED, **(TO_TUNE if "project/tuning.json" in content.namelist() else {})}
+    missing = sorted(package for name, package in needed.items() if find_spec(name) is None)
     if missing:
         sys.exit(
             f"servetune: {sys.executable} lacks {', '.join(missing)}; install their wheels:"

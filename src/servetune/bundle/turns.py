@@ -17,6 +17,7 @@ from servetune.errors import UserError
 from servetune.lifetime.guard import Guarded
 from servetune.lifetime.owners import end_with_owners
 from servetune.plan.planned import Session
+from servetune.records.paths import session_path
 from servetune.sessions.needs import most_gpus
 from servetune.sessions.session import run_session
 
@@ -28,7 +29,7 @@ def one_at_a_time(
     manifest: Manifest, project: Path, until_s: float, keep: Callable[[], None]
 ) -> None:
     """Measure all sessions in their order, and call `keep` after each."""
-    for session in manifest.sessions:
+    for session in without_record(manifest, project):
         if not _is_time(manifest, project, until_s):
             break
         run_session(session, project, until_s, manifest.sessions)
@@ -41,7 +42,7 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
     Raises:
         UserError: a session could not be measured.
     """
-    waiting, running = list(manifest.sessions), dict[str, Guarded]()
+    waiting, running = without_record(manifest, project), dict[str, Guarded]()
     most = max([1, *map(most_gpus, {session.hardware for session in waiting})])
     with contextlib.ExitStack() as stack:
         try:
@@ -59,6 +60,12 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
             # All at once: each takes its time to end.
             for process in running.values():
                 process.terminate()
+
+
+def without_record(manifest: Manifest, project: Path) -> list[Session]:
+    """Return the sessions that are not complete."""
+    sessions = manifest.sessions
+    return [s for s in sessions if not session_path(s.study, s.id, project).is_file()]
 
 
 def _start(session: Session, project: Path, until_s: float) -> Guarded:

@@ -34,7 +34,9 @@ def export_command(
     manifest = export_bundle(plan, path, ROOT)
     owed = sum(count_owed(session, ROOT) for session in manifest.sessions)
     size_mb = path.stat().st_size / 1e6
-    lines = [f"{path}: {len(manifest.sessions)} sessions, {owed} load points, {size_mb:.1f} MB"]
+    rounds = ", and the rounds to come of its tuning" if manifest.is_tuned else ""
+    counts = f"{len(manifest.sessions)} sessions, {owed} load points{rounds}"
+    lines = [f"{path}: {counts}, {size_mb:.1f} MB"]
     names = [model.rsplit("-", 1)[0] for model in manifest.elsewhere]
     if kubernetes:
         from servetune.deploy.formats import as_yaml
@@ -55,9 +57,11 @@ def import_command(results: list[Path]) -> None:
 
     for path in results:
         taken = take_results(path, ROOT, studies())
+        rounds = f", {taken['rounds']} rounds of a tuning" if taken["rounds"] else ""
         print(
             f"{path}: {taken['measurements']} load points imported, {taken['already']} were here,"
             f" {taken['sessions']} sessions complete, {taken['owed']} load points still missing"
+            f"{rounds}"
         )
 
 

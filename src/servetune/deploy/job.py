@@ -1,7 +1,7 @@
 """A bundle as one Job of Kubernetes, on the volume claim `bundles` that holds its file."""
 
 from servetune.bundle.manifest import Manifest as Bundle
-from servetune.bundle.start import NEEDED
+from servetune.bundle.start import NEEDED, TO_TUNE
 from servetune.deploy.kubernetes import (
     CLAIM,
     SHARED_MEMORY,
@@ -21,7 +21,7 @@ GRACE_S = 120
 def job(bundle: Bundle) -> Manifest:
     """Return the Job; run again after an eviction, it goes on where it was."""
     study = bundle.study
-    gpus = max(session.gpus for session in bundle.sessions)
+    gpus = max([bundle.gpus, *(session.gpus for session in bundle.sessions)])
     (vllm, *_) = sorted({engine.vllm or "" for engine in bundle.engines.values()})
     models = [id.rsplit("-", 1)[0] for id in bundle.elsewhere]
     words = [
@@ -29,7 +29,7 @@ def job(bundle: Bundle) -> Manifest:
         *("--results", f"/{BUNDLES}/{study}.tar.gz"),
         *(word for name in models for word in ("--model", f"{name}=/{CLAIM}/{name}")),
     ]
-    packages = " ".join(sorted(NEEDED.values()))
+    packages = " ".join(sorted({**NEEDED, **(TO_TUNE if bundle.is_tuned else {})}.values()))
     container = {
         "name": "bundle",
         "image": image_of(vllm or None, gpus),

@@ -15,6 +15,7 @@ from servetune.plan.checks import (
     check_server_arguments,
     check_tuned,
     check_workloads,
+    endpoint_of,
     engine_of,
 )
 from servetune.plan.identity import dataset_content, digest, digest_of, model_content
@@ -23,7 +24,7 @@ from servetune.plan.planned import Plan, PlannedDataset, PlannedModel
 from servetune.plan.project import check_project
 from servetune.plan.recorded import with_recorded_ids
 from servetune.plan.rounds import plan_rounds, plan_tuning
-from servetune.plan.sessions import Declared, plan_session
+from servetune.plan.sessions import Declared, models_of, plan_session
 from servetune.records.sessions import Ceilings
 from servetune.study.named_files import check_files
 from servetune.study.reading import validate
@@ -52,7 +53,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
     check_quality(chosen, study, names, root)
-    declared = declare(chosen, study, root)
+    planned = {name: study.variants[name] for name in names}
+    declared = declare(chosen, study.model_copy(update={"variants": planned}), root)
     models, datasets = declared.models, declared.datasets
     repeats = chosen.repeats or study.repeats
     # A part of the variants keeps the order of them all, in which they may have been measured.
@@ -71,9 +73,14 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     sessions += plan_rounds(declared, tuning.rounds, len(sessions)) if tuning else []
     sessions = with_recorded_ids(sessions, study.variants.keys() - set(names), root)
     used = {model for session in sessions for model in session.models}
+    sent = {dataset for session in sessions for dataset in session.datasets}
+    if tuning:
+        # What any candidate needs, whichever the next round launches.
+        used |= models_of(declared, (one.variant for one in tuning.candidates))
+        corpus = [study.quality.corpus] if study.quality else []
+        sent |= {datasets[name].id for name in (study.workloads[tuning.place[0]].dataset, *corpus)}
     for model in reversed(models.values()):  # those that are made from others come first
         used |= set(model.parents.values()) if model.id in used else set()
-    sent = {dataset for session in sessions for dataset in session.datasets}
     return Plan(
         study=chosen.study,
         question=study.question,
@@ -97,12 +104,30 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
 
 
 def declare(params: Params, study: Study, root: Path) -> Declared:
-    """Plan the models and datasets that sessions name."""
+    """Plan the models and datasets that sessions name.
+
+    Nothing declared is read again after it, but for the tasks of lm-eval.
+    """
     datasets = {}
     for name, dataset in study.datasets.items():
         content = digest(dataset_content(dataset, params.seed, root))
         datasets[name] = PlannedDataset(id=f"{name}-{content}", spec=dataset, seed=params.seed)
-    return Declared(params, study, _plan_models(study, root), datasets, root)
+    workloads = {}
+    for name, workload in study.workloads.items():
+        endpoint = endpoint_of(workload, study.datasets[workload.dataset], root)
+        workloads[name] = workload.model_copy(update={"endpoint": endpoint})
+    served = {name: engine_of(study, variant) for name, variant in study.variants.items()}
+    ids = {engine: engine_id(engine, root) for engine in served.values()}
+    engines = {name: ids[engine] for name, engine in served.items()}
+    study = study.model_copy(update={"workloads": workloads})
+    return Declared(params, study, _plan_models(study, root), datasets, engines, root)
+
+
+def declare_candidates(plan: Plan, study: Study, root: Path) -> Declared:
+    """Plan the models and datasets of a tuning, with a variant for each of its candidates."""
+    tuned = {one.name: one.variant for one in plan.tuning.candidates} if plan.tuning else {}
+    variants = {**study.variants, **tuned}
+    return declare(plan.params, study.model_copy(update={"variants": variants}), root)
 
 
 def read_params(root: Path) -> dict[str, Any]:

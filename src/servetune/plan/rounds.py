@@ -11,17 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from servetune.errors import UserError
 from servetune.files import read_model, sha256
 from servetune.plan.identity import digest
-from servetune.plan.planned import CHOOSING, Session, Tuning
+from servetune.plan.planned import CHOOSING, Plan, Session, Tuning
 from servetune.plan.sessions import Declared, plan_session
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.paths import round_path, session_path
 from servetune.study.base import Id
 from servetune.study.study import Params, Study
 from servetune.study.workloads import Workload
-from servetune.tune.space import candidates
-from servetune.tune.trials import Level, Round
+from servetune.tune.space import Candidate, candidates
+from servetune.tune.trials import Level, Round, Trial
 
 SCREEN_PROBES = 4
 """A screen tells the good from the bad by so many probes; a search goes on until it is narrow."""
@@ -44,7 +45,7 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
     """Plan a tuning as far as its rounds are chosen; None of a study without one.
 
     Raises:
-        UserError: its candidates cannot be listed, or a round is damaged.
+        UserError: its candidates cannot be listed, or a round is damaged or of other ones.
     """
     if (tune := study.tune) is None:
         return None
@@ -54,12 +55,20 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
     slo = study.workloads[study.tuned_at[0]].slo
     judged_by = [slo.limits_ms if slo else None, study.price_usd_per_hour]
     declared = digest([content, settings, judged_by, params.seed])
+    rounds = [record.round for record in read_rounds(params.study, declared, root)]
+    all_candidates = candidates(tune, study)
+    unknown = {trial.candidate for each in rounds for trial in each.trials}
+    if unknown := unknown - {one.name for one in all_candidates}:
+        raise UserError(
+            f"results/{params.study}/tuning: tries {min(unknown)}, which tune.space does not have;"
+            " remove the folder: what was measured is found again"
+        )
     return Tuning(
         declared=declared,
         tune=tune,
         place=study.tuned_at,
-        candidates=candidates(tune, study),
-        rounds=[record.round for record in read_rounds(params.study, declared, root)],
+        candidates=all_candidates,
+        rounds=rounds,
     )
 
 
@@ -82,6 +91,30 @@ def read_rounds(study: str, declared: str, root: Path) -> list[RoundRecord]:
             break
         rounds.append(record)
     return rounds
+
+
+def grown(plan: Plan, declared: Declared, chosen: Round) -> Plan:
+    """Return a plan with one more round, of sessions that follow those that it has.
+
+    `declared` has all candidates as variants, by `servetune.plan.make.declare_candidates`.
+    """
+    assert plan.tuning is not None
+    tuning = plan.tuning.model_copy(update={"rounds": [*plan.tuning.rounds, chosen]})
+    trials = [session for session in plan.sessions if session.trial]
+    first = len(plan.sessions) - len(trials)
+    sessions = plan.sessions + plan_rounds(declared, tuning.rounds, first)[len(trials) :]
+    variants = [*dict.fromkeys((*plan.variants, *(one.name for one in tuning.tried)))]
+    return plan.model_copy(update={"tuning": tuning, "sessions": sessions, "variants": variants})
+
+
+def until(plan: Plan, number: int) -> Plan:
+    """Return a plan with the rounds before one alone."""
+    if plan.tuning is None or number > len(plan.tuning.rounds):
+        return plan
+    tuning = plan.tuning.model_copy(update={"rounds": plan.tuning.rounds[: number - 1]})
+    others = [session for session in plan.sessions if session.trial is None]
+    sessions = others + plan.trials_before(number)
+    return plan.model_copy(update={"tuning": tuning, "sessions": sessions})
 
 
 def plan_rounds(declared: Declared, rounds: Iterable[Round], order: int) -> list[Session]:
@@ -107,6 +140,12 @@ def plan_rounds(declared: Declared, rounds: Iterable[Round], order: int) -> list
         session = plan_session(asked, name, repeats[name], at, is_scored=is_scored)
         sessions.append(session.model_copy(update={"trial": trial}))
     return sessions
+
+
+def launch_each(declared: Declared, of: Iterable[Candidate]) -> list[Session]:
+    """Plan a confirming launch of each of some candidates, beside any round."""
+    trials = tuple(Trial(one.name, "confirm") for one in of)
+    return plan_rounds(declared, [Round(0, trials, incumbent="")], 0)
 
 
 def _workloads_at(study: Study, level: Level) -> dict[str, Workload]:

@@ -1,12 +1,12 @@
 """One session of a plan: how a variant is served, and what is asked of its server."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from servetune.engines.environments import engine_id
 from servetune.load.registry import GENERATORS
-from servetune.plan.checks import endpoint_of, engine_of
 from servetune.plan.identity import (
     PROTOCOL,
     QUALITY_PROTOCOL,
@@ -27,6 +27,7 @@ from servetune.plan.planned import (
     Session,
 )
 from servetune.records.loads import PlannedTraffic
+from servetune.study.base import Id
 from servetune.study.capacity import Search
 from servetune.study.engines import ServerArguments
 from servetune.study.study import Params, Study, Variant
@@ -37,13 +38,15 @@ from servetune.study.workloads import Traffic, Workload
 class Declared:
     """All that is declared, and the models and datasets that it names, by those names.
 
-    A search may end where its capacity cannot reach `beaten_below`; None: it never does so early.
+    `engines` are the ids of what serves each variant. A search may end where its capacity cannot
+    reach `beaten_below`; None: it never does so early.
     """
 
     params: Params
     study: Study
     models: dict[str, PlannedModel]
     datasets: dict[str, PlannedDataset]
+    engines: dict[str, Id]
     root: Path
     beaten_below: float | None = None
 
@@ -65,7 +68,6 @@ def plan_session(
     draft_name = speculative.pop("model") if speculative else None
     if speculative and draft_name and study.models[draft_name].is_dummy:
         speculative = {"draft_load_config": {"load_format": "dummy"}, **speculative}
-    engine = engine_id(engine_of(study, variant), declared.root)
     model = models[variant.model].id
     draft = models[draft_name].id if draft_name else None
     session = Session(
@@ -75,7 +77,7 @@ def plan_session(
         variant=name,
         repeat=repeat,
         hardware=study.hardware,
-        engine=engine,
+        engine=declared.engines[name],
         model=model,
         draft=draft,
         server=server,
@@ -98,6 +100,12 @@ def plan_session(
         }
     )
     return owing.model_copy(update={"id": f"{name}-r{repeat}-{digest(owing.owed)}"})
+
+
+def models_of(declared: Declared, variants: Iterable[Variant]) -> set[str]:
+    """Return the ids of the checkpoints that servers of some variants load."""
+    loaded = ((each.model, each.speculative and each.speculative.model) for each in variants)
+    return {declared.models[name].id for names in loaded for name in names if name}
 
 
 def served_with(study: Study, variant: Variant, params: Params) -> ServerArguments:
@@ -170,12 +178,8 @@ def _plan_loads(
 
 
 def _plan_traffic(declared: Declared, workload: Workload) -> PlannedTraffic:
-    dataset = declared.datasets[workload.dataset]
-    decided = {
-        "endpoint": endpoint_of(workload, dataset.spec, declared.root),
-        "dataset": dataset.id,
-        "seed": declared.params.seed,
-    }
+    dataset = declared.datasets[workload.dataset].id
+    decided = {"dataset": dataset, "seed": declared.params.seed}
     return PlannedTraffic(**workload.model_dump(include=set(Traffic.model_fields)) | decided)
 
 

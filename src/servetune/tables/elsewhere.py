@@ -4,60 +4,69 @@ They are of another day and maybe another host, so that they tell what to try, a
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from servetune.errors import UserError
 from servetune.plan.identity import digest, load_content
-from servetune.plan.make import declare, make_plan
+from servetune.plan.make import declare_candidates, make_plan
 from servetune.plan.planned import Plan, Session
-from servetune.plan.rounds import plan_rounds
+from servetune.plan.rounds import launch_each
 from servetune.plan.sessions import serving_of
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
+from servetune.study.base import Frozen
 from servetune.study.study import Study
 from servetune.tables.seen import found_by
-from servetune.tune.trials import Round, Seen, Trial
+from servetune.tune.trials import Seen, Trial
 
 
-def recorded_elsewhere(
-    study: Study, plan: Plan, sessions: Sequence[Session], root: Path
-) -> list[Seen]:
-    """Return what others found of the candidates that the tuning's sessions so far did not launch.
+class Elsewhere(Frozen):
+    """A launch of a candidate that is not the tuning's own, and what identifies its host."""
 
-    They are served alike, under the load that decides, on a host like one of the sessions'.
+    host: str
+    seen: Seen
+
+
+def recorded_elsewhere(study: Study, plan: Plan, root: Path) -> list[Elsewhere]:
+    """Return what others found of a tuning's candidates, served alike under the load that decides.
 
     Raises:
         UserError: a record is damaged.
     """
     if (tuning := plan.tuning) is None:
         return []
-    own = [session_path(session.study, session.id, root) for session in sessions]
-    hosts = {_host(read_session(path)) for path in own if path.is_file()}
-    tried = {session.variant for session in sessions}
-    variants = {one.name: one.variant for one in tuning.candidates}
-    declared = declare(plan.params, study.model_copy(update={"variants": variants}), root)
-
-    def asked(names: list[str]) -> list[Session]:
-        trials = tuple(Trial(name, "confirm") for name in names)
-        return plan_rounds(declared, [Round(0, trials, tuning.tune.base)], 0)
-
-    [base] = asked([tuning.tune.base])
+    declared = declare_candidates(plan, study, root)
+    [base] = launch_each(declared, tuning.candidates[:1])
     served = defaultdict(list)
     for other in _others(plan, root):
         if owing := _with_load_of(base, other):
             served[_serving(other)].append(owing)
     found = []
-    for session in asked([name for name in variants if name not in tried]) if served else []:
+    for session in launch_each(declared, tuning.candidates) if served else []:
         for other in served[_serving(session)]:
             record = read_session(session_path(other.study, other.id, root))
-            if _host(record) not in hosts:
-                continue
             trial = other.model_copy(update={"trial": Trial(session.variant, "screen")})
             each = found_by(tuning, trial, record, plan.price_usd_per_hour, root)
-            found += [each] if each.failure != "invalid" else []
+            if each.failure != "invalid":
+                found.append(Elsewhere(host=_host(record), seen=each))
     return found
+
+
+def that_count(
+    elsewhere: Iterable[Elsewhere], sessions: Sequence[Session], root: Path
+) -> list[Seen]:
+    """Return what was found on hosts like those of a tuning's sessions, of what these did not try.
+
+    Raises:
+        UserError: a record is damaged.
+    """
+    own = [session_path(session.study, session.id, root) for session in sessions]
+    hosts = {_host(read_session(path)) for path in own if path.is_file()}
+    tried = {session.variant for session in sessions}
+    here = (each.seen for each in elsewhere if each.host in hosts)
+    return [seen for seen in here if seen.trial.candidate not in tried]
 
 
 def _others(plan: Plan, root: Path) -> Iterator[Session]:

@@ -1,7 +1,7 @@
 """The next round of a tuning: chosen by what its trials found, and written down."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from servetune.plan.sessions import served_with
 from servetune.plan.times import Times, recorded_times, typical
 from servetune.progress import about, say
 from servetune.records.paths import round_path, session_path
-from servetune.study.study import read_study
+from servetune.study.study import Study, read_study
 from servetune.study.tune import Tune
-from servetune.tables.elsewhere import recorded_elsewhere
+from servetune.tables.elsewhere import Elsewhere, recorded_elsewhere, that_count
 from servetune.tables.freshness import STAMP, round_due
 from servetune.tables.seen import seen
 from servetune.tables.unlaunched import read_unlaunched
@@ -28,8 +28,6 @@ from servetune.tune.trials import Leaving, Round, Seen
 
 def choose_round(plan: Plan, root: Path) -> Plan:
     """Choose the next round and write it, or say that the tuning has ended.
-
-    Rounds after it follow from another one, and are forgotten.
 
     Returns:
         The plan with the sessions of that round.
@@ -44,13 +42,27 @@ def choose_round(plan: Plan, root: Path) -> Plan:
         raise UserError(
             f"studies/{plan.study}.yaml: edited while its tuning runs; run the same command again"
         )
-    number, follows, _ = round_due(plan, root)
+    number, _, _ = round_due(plan, root)
     is_over = tuning.has_ended and number > len(tuning.rounds)
     if number == 1 or is_over:
         for line in outlook(plan, recorded_times(plan.study, plan.hardware, root), root):
             say(line)
     if is_over:
         return plan
+    write_round(plan, study, recorded_elsewhere(study, plan, root), root)
+    return make_plan(plan.params.model_dump(), root)
+
+
+def write_round(plan: Plan, study: Study, elsewhere: Iterable[Elsewhere], root: Path) -> Round:
+    """Choose the round of a tuning that is due, and write it.
+
+    Rounds after it follow from another one, and are forgotten.
+
+    Raises:
+        UserError: the round before it is not measured yet.
+    """
+    tuning = tuning_of(plan)
+    number, follows, _ = round_due(plan, root)
     before = plan.trials_before(number)
     for session in before:
         if not session_path(plan.study, session.id, root).is_file():
@@ -62,17 +74,17 @@ def choose_round(plan: Plan, root: Path) -> Plan:
     without = read_unlaunched(study, plan, before, root)
     fitting = [one for one in tuning.candidates if one.name not in without.reasons]
     names = {one.name for one in fitting}
-    elsewhere = recorded_elsewhere(study, plan, before, root)
-    elsewhere = [each for each in elsewhere if each.trial.candidate in names]
-    if elsewhere:
-        say(f"recorded elsewhere, which tells what to try: {len(elsewhere)} launches of candidates")
+    told_by = that_count(elsewhere, before, root)
+    told_by = [each for each in told_by if each.trial.candidate in names]
+    if told_by:
+        say(f"recorded elsewhere, which tells what to try: {len(told_by)} launches of candidates")
     chosen = next_round(
         tuning.tune,
         fitting,
         found,
         plan.params.seed,
         at_most=without.at_most,
-        elsewhere=elsewhere,
+        elsewhere=told_by,
     )
     gone = {each.candidate for past in tuning.rounds[: number - 1] for each in past.left}
     misfits = [
@@ -91,14 +103,22 @@ def choose_round(plan: Plan, root: Path) -> Plan:
         round=chosen,
     )
     write_json(round_path(plan.study, number, root), record)
-    # Tables that are there are of other rounds: Snakemake would take them for a reason to stop.
-    (root / "results" / plan.study / STAMP).unlink(missing_ok=True)
-    after = number + 1
-    while (later := round_path(plan.study, after, root)).is_file():
-        later.unlink()
-        after += 1
+    forget_tables(plan.study, root)
+    forget_rounds(plan.study, number + 1, root)
     say(f"round {number}: {told(tuning.tune, chosen, found)}")
-    return make_plan(plan.params.model_dump(), root)
+    return chosen
+
+
+def forget_tables(study: str, root: Path) -> None:
+    """Forget tables of other rounds: Snakemake would take them for a reason to stop."""
+    (root / "results" / study / STAMP).unlink(missing_ok=True)
+
+
+def forget_rounds(study: str, number: int, root: Path) -> None:
+    """Forget the rounds from a number on."""
+    while (path := round_path(study, number, root)).is_file():
+        path.unlink()
+        number += 1
 
 
 def told(tune: Tune, chosen: Round, found: Sequence[Seen]) -> str:

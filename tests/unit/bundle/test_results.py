@@ -40,8 +40,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def taken(project: Path, here: Path) -> Counter[str]:
-    manifest = Manifest(study=STUDY, sessions=[], engines={})
-    pack_results(manifest, project, project / "out.tar.gz", has_output=False)
+    pack_results(project, project / "out.tar.gz", has_output=False)
     return take_results(project / "out.tar.gz", here, [STUDY])
 
 

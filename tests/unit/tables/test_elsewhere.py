@@ -10,7 +10,7 @@ from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord, follows_digest
 from servetune.records.paths import record_path, round_path, session_path
 from servetune.study.study import read_study
-from servetune.tables.elsewhere import recorded_elsewhere
+from servetune.tables.elsewhere import recorded_elsewhere, that_count
 from servetune.tune.trials import Round, Seen, Trial
 from tests.project import Project
 from tests.report_data import make_data
@@ -51,9 +51,8 @@ def found(project: Project, host: str = "AMD", **load: Any) -> list[Seen]:
     )
     write_json(round_path(TUNED, 1, project.root), record)
     plan = measured(project, TUNED, "AMD")
-    return recorded_elsewhere(
-        read_study(TUNED, project.root), plan, plan.trials_before(2), project.root
-    )
+    elsewhere = recorded_elsewhere(read_study(TUNED, project.root), plan, project.root)
+    return that_count(elsewhere, plan.trials_before(2), project.root)
 
 
 def test_a_candidate_that_another_study_served_alike_under_the_same_load_is_known(
