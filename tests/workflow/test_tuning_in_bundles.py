@@ -13,14 +13,14 @@ from tests.workflow.test_bundle import ENGINE, Host, export
 from tests.workflow.test_kills import wait_for
 from tests.workspace import Workspace
 
-LAUNCHES = 10
+LAUNCHES = 8
 
 
 @pytest.fixture
 def tuning(workspace: Workspace) -> Workspace:
     """A tuning of 112 candidates, of which the base is a poor one."""
     study = workspace.study
-    study["server"] = {"max_num_seqs": 1, "max_model_len": 1024, "standin_step_ms": 20}
+    study["server"] = {"max_num_seqs": 1, "max_model_len": 1024, "standin_step_ms": 10}
     study["variants"] = {"plain": {"model": "standin"}}
     study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
     study["tune"] = {
@@ -81,8 +81,6 @@ def test_a_tuning_goes_on_from_loan_to_loan_to_its_answer_and_launches_nothing_t
     assert len(sessions) == sum(len(each["trials"]) for each in ended) <= LAUNCHES
     assert sum(len(each["launches"]) for each in sessions) <= len(sessions) + 1
     assert "everything is measured" in tuning.run("servetune", "bundle", "export").stderr
-    assert "rule measure_session" not in tuning.dry_run()
-    assert "choose_round" not in tuning.dry_run()
-    tuning.measure()
-    summary = (tuning.root / "reports/summary.md").read_text()
-    assert "confirmed on 2 fresh launches" in summary
+    again = tuning.dry_run()
+    assert "collect_tables" in again
+    assert "rule measure_session" not in again and "choose_round:" not in again

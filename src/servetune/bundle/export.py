@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from servetune.bundle import start
-from servetune.bundle.manifest import MANIFEST, TUNING, BundledEngine, BundledTuning, Manifest
+from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
 from servetune.bundle.results import KINDS
+from servetune.bundle.rounds import TUNING, BundledTuning
 from servetune.engines.environments import cache_root, vllm_version
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file, write_json

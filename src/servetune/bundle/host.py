@@ -10,11 +10,11 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from servetune.bundle.manifest import Manifest, read_manifest
 from servetune.bundle.results import pack_results, take_results
-from servetune.bundle.rounds import with_next, with_rounds
 from servetune.bundle.turns import one_at_a_time, together, without_record
 from servetune.engines.environments import adopt_engine
 from servetune.errors import UserError
@@ -108,18 +108,29 @@ def _run(arguments: argparse.Namespace) -> int:
         pack_results(project, arguments.results, not arguments.without_output)
 
     try:
-        manifest = with_rounds(manifest, project)
-        measure(manifest, project, until_s, keep)
-        while not without_record(manifest, project) and (more := with_next(manifest, project)):
-            manifest = more
-            measure(manifest, project, until_s, keep)
+        for part in _rounds(manifest, project):
+            measure(part, project, until_s, keep)
     finally:
         keep()
+    manifest = read_manifest(project)
     owed = sum(count_owed(session, project) for session in manifest.sessions)
     total = sum(len(session.owed) for session in manifest.sessions)
     done = f"{total - owed} of {total} load points, searches and qualities"
     say(f"{done} measured; results in {arguments.results}")
     return 0
+
+
+def _rounds(manifest: Manifest, project: Path) -> Iterator[Manifest]:
+    """Yield what to measure; of a tuning again with each round, once that before is measured."""
+    if not manifest.is_tuned:
+        yield manifest
+        return
+    from servetune.bundle.rounds import with_next, with_rounds
+
+    more: Manifest | None = with_rounds(manifest, project)
+    while more:
+        yield more
+        more = None if without_record(more, project) else with_next(more, project)
 
 
 def _find_models(manifest: Manifest, named: list[str], project: Path) -> None:

@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 from servetune.files import read_model
-from servetune.plan.planned import Plan, Session
-from servetune.plan.sessions import Declared
+from servetune.plan.planned import Session
 from servetune.study.base import Frozen, Id
 from servetune.study.models import ModelSource
-from servetune.tables.elsewhere import Elsewhere
 
 MANIFEST = "bundle.json"
-TUNING = "tuning.json"
 
 
 class BundledEngine(Frozen):
@@ -41,17 +38,6 @@ class Manifest(Frozen):
     elsewhere: dict[Id, ModelSource] = {}
     gpus: int = 0
     is_tuned: bool = False
-
-
-class BundledTuning(Frozen):
-    """What rounds of a tuning are chosen by, beside what was measured.
-
-    `plan` is as it was exported. `declared` has a variant for each candidate.
-    """
-
-    plan: Plan
-    declared: Declared
-    elsewhere: list[Elsewhere]
 
 
 def read_manifest(folder: Path) -> Manifest:

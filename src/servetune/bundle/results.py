@@ -26,7 +26,7 @@ from servetune.records.paths import launch_files, raw_folder, round_path
 from servetune.records.sessions import Launch
 from servetune.sessions.owed import count_owed, end_finished
 from servetune.sessions.session import write_session
-from servetune.tables.rounds import forget_tables
+from servetune.tables.freshness import forget_tables
 from servetune.workloads.datasets import read_requests
 
 REQUESTS = "requests.parquet"

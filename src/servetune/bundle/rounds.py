@@ -1,14 +1,34 @@
-"""The rounds of a tuning on the host of a bundle, which chooses them by what it measures."""
+"""The rounds of a tuning on the host of a bundle, which chooses them by what it measures.
+
+Only a bundle with a tuning imports this: it needs SciPy.
+"""
 
 from dataclasses import replace
 from pathlib import Path
 
-from servetune.bundle.manifest import MANIFEST, TUNING, BundledTuning, Manifest
+from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.files import read_model, write_json
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import grown, read_rounds, until
+from servetune.plan.sessions import Declared
+from servetune.study.base import Frozen
+from servetune.tables.elsewhere import Elsewhere
 from servetune.tables.freshness import round_due
 from servetune.tables.rounds import write_round
+
+TUNING = "tuning.json"
+"""In the root of a bundle that is tuned."""
+
+
+class BundledTuning(Frozen):
+    """What rounds of a tuning are chosen by, beside what was measured.
+
+    `plan` is as it was exported. `declared` has a variant for each candidate.
+    """
+
+    plan: Plan
+    declared: Declared
+    elsewhere: list[Elsewhere]
 
 
 def with_rounds(manifest: Manifest, project: Path) -> Manifest:
@@ -17,8 +37,6 @@ def with_rounds(manifest: Manifest, project: Path) -> Manifest:
     Raises:
         UserError: a round or a record is damaged.
     """
-    if not manifest.is_tuned:
-        return manifest
     tuning = _bundled(project)
     return _kept(manifest, tuning, _as_it_is(tuning, project), project)
 
@@ -29,8 +47,6 @@ def with_next(manifest: Manifest, project: Path) -> Manifest | None:
     Raises:
         UserError: a round or a record is damaged.
     """
-    if not manifest.is_tuned:
-        return None
     tuning = _bundled(project)
     plan = _as_it_is(tuning, project)
     if plan.tuning is None or plan.tuning.has_ended:

@@ -53,6 +53,11 @@ def check_tables(plan: Plan, root: Path) -> None:
         )
 
 
+def forget_tables(study: str, root: Path) -> None:
+    """Forget tables of other rounds: Snakemake would take them for a reason to stop."""
+    (root / "results" / study / STAMP).unlink(missing_ok=True)
+
+
 def report_digest(plan: Plan, root: Path) -> str:
     """Digest of what the report is made from: tables, their sessions, published numbers, code."""
     sessions = (session_path(plan.study, id, root) for id in _sessions(_records(plan, root)))

@@ -18,7 +18,7 @@ from servetune.records.paths import round_path, session_path
 from servetune.study.study import Study, read_study
 from servetune.study.tune import Tune
 from servetune.tables.elsewhere import Elsewhere, recorded_elsewhere, that_count
-from servetune.tables.freshness import STAMP, round_due
+from servetune.tables.freshness import forget_tables, round_due
 from servetune.tables.seen import seen
 from servetune.tables.unlaunched import read_unlaunched
 from servetune.tune.race import next_round
@@ -107,11 +107,6 @@ def write_round(plan: Plan, study: Study, elsewhere: Iterable[Elsewhere], root: 
     forget_rounds(plan.study, number + 1, root)
     say(f"round {number}: {told(tuning.tune, chosen, found)}")
     return chosen
-
-
-def forget_tables(study: str, root: Path) -> None:
-    """Forget tables of other rounds: Snakemake would take them for a reason to stop."""
-    (root / "results" / study / STAMP).unlink(missing_ok=True)
 
 
 def forget_rounds(study: str, number: int, root: Path) -> None:

@@ -19,6 +19,7 @@ from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.bundle.results import pack_results, take_results
 from servetune.errors import UserError
 from servetune.files import write_json
+from servetune.records.measurements import read_measurement
 from tests.paths import ROOT
 from tests.recorded import plan_of
 
@@ -40,7 +41,10 @@ def project(tmp_path: Path) -> Path:
 
 
 def taken(project: Path, here: Path) -> Counter[str]:
-    pack_results(project, project / "out.tar.gz", has_output=False)
+    """Take an archive as its host may have made it, whatever a bundle would have packed."""
+    with tarfile.open(project / "out.tar.gz", "w:gz") as archive:
+        for name in (MANIFEST, "results"):
+            archive.add(project / name, name)
     return take_results(project / "out.tar.gz", here, [STUDY])
 
 
@@ -65,6 +69,17 @@ def test_every_record_that_was_measured_there_is_here_afterwards(
     assert counts["measurements"] == len(
         list((project / "results" / STUDY / "records").glob("*.json"))
     )
+
+
+def test_what_came_with_a_bundle_of_other_sessions_stays_behind(
+    project: Path, tmp_path: Path
+) -> None:
+    edit(project / MANIFEST, lambda manifest: manifest["sessions"].pop())
+    gone = plan_of(STUDY).sessions[-1].id
+    pack_results(project, project / "out.tar.gz", has_output=False)
+    take_results(project / "out.tar.gz", tmp_path, [STUDY])
+    came = [read_measurement(file) for file in tmp_path.glob("results/*/records/*.json")]
+    assert came and gone not in {record.session for record in came}
 
 
 @pytest.mark.parametrize("field", ["study", "measurement", "variant", "session"])

@@ -4,7 +4,7 @@ import sys
 
 import grimp
 
-from servetune.bundle.start import NEEDED
+from servetune.bundle.start import NEEDED, TO_TUNE
 
 BROUGHT = {"pydantic_core", "tokenizers", "typing_extensions"}
 """With vLLM or with what is demanded."""
@@ -13,9 +13,15 @@ NOT_THERE = {"ruamel"}
 """What reads studies and parameters, which the host of a bundle does not."""
 
 
-def test_a_bundle_demands_what_measuring_imports_and_nothing_else() -> None:
-    graph = grimp.build_graph("servetune", include_external_packages=True)
+def imported_by(graph: grimp.ImportGraph) -> set[str]:
     modules = graph.find_upstream_modules("servetune.bundle.host")
     imported = {name for name in modules if not name.startswith("servetune")}
+    return imported - set(sys.stdlib_module_names) - NOT_THERE
+
+
+def test_a_bundle_demands_what_it_imports_and_nothing_else() -> None:
+    graph = grimp.build_graph("servetune", include_external_packages=True)
     demanded = {*NEEDED, *BROUGHT} - {"pyarrow"}  # by which pandas writes Parquet
-    assert imported - set(sys.stdlib_module_names) - NOT_THERE == demanded
+    assert imported_by(graph) == {*demanded, *TO_TUNE}
+    graph.remove_module("servetune.bundle.rounds")
+    assert imported_by(graph) == demanded
