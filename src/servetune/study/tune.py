@@ -118,8 +118,8 @@ class QualityBounds(Declared):
 class Budget(Declared):
     """What a tuning may cost, its confirming launches included.
 
-    Launches are never more. A round is chosen by the minutes that launches took so far, so that
-    its last one may end a little later.
+    Launches are never more. Minutes are passed by the launch that is running at most: no round is
+    chosen of which more than the last could end after them, by the longest launch so far.
     """
 
     server_minutes: float = Field(
@@ -133,7 +133,7 @@ class Budget(Declared):
 class Confirm(Declared):
     """Fresh launches of the best and of the base, on which alone the verdict stands."""
 
-    best: Annotated[int, Field(ge=1, le=20)] = Field(3, description="candidates to confirm")
+    best: Annotated[int, Field(ge=1, le=20)] = Field(2, description="candidates to confirm")
     repeats: Repeats = Field(3, ge=2, description="launches of each, and of the base")
 
 

@@ -162,17 +162,20 @@ class _Race:
     def _affordable(self, level: Level, searches: int = 0) -> int:
         """Return how many launches at a level the budget takes, some searches kept back.
 
-        What confirming takes is kept back too, up to its share of the budget.
+        What confirming takes is kept back too, up to its share of the budget. All but the last end
+        within the budget even if each takes as long as the longest so far.
         """
         budget, seconds = self.tune.budget, 60 * self.tune.budget.server_minutes
         launches = budget.launches - len(self.launched) - searches
-        left_s = seconds - sum(each.server_s for each in self.launched)
+        took_s = [each.server_s for each in self.launched]
+        expected_s, left_s = self._seconds(level), seconds - sum(took_s)
+        in_time = 1 + int(left_s / max(expected_s, *took_s, 0.0))
         left_s -= searches * self._seconds("search")
         if level != "confirm":
             confirms = self.tune.confirm.repeats * (self.tune.confirm.best + 1)
             launches -= min(confirms, int(CONFIRMING * budget.launches))
             left_s -= min(confirms * self._seconds("confirm"), CONFIRMING * seconds)
-        return max(0, min(launches, int(left_s / MARGIN / self._seconds(level))))
+        return max(0, min(launches, in_time, int(left_s / MARGIN / expected_s)))
 
     def _screens(self) -> Round | None:
         if self.at["search"]:

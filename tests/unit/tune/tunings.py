@@ -56,10 +56,12 @@ def run(
     capacity: Any = capacity_of,
     seed: int = 0,
     failing: Callable[[Trial], Failure | None] = lambda trial: None,
+    takes_s: tuple[float, ...] = (100.0,),
 ) -> tuple[list[Round], list[Seen]]:
     """Tune to the end, with launches that deviate by 2 % and intervals of 5 %.
 
-    A capacity of None does not fit; `failing` names the failure of a launch by itself.
+    A capacity of None does not fit; `failing` names the failure of a launch by itself. A launch
+    takes one of some times.
     """
     assert study.tune is not None
     of = candidates(study.tune, study)
@@ -73,7 +75,7 @@ def run(
         if failure := failing(trial):
             return Seen(trial, 100.0, failure=failure)
         at *= math.exp(rng.normal(0, 0.02))
-        return Seen(trial, 100.0, at, at / 1.05, at * 1.05)
+        return Seen(trial, takes_s[rng.integers(len(takes_s))], at, at / 1.05, at * 1.05)
 
     rounds, seen = [next_round(study.tune, of, [], seed)], []
     while rounds[-1].trials:
