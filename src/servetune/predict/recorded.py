@@ -5,7 +5,6 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 
@@ -63,7 +62,7 @@ def observe(record: MeasurementRecord, launch: Launch, study: Study) -> Observed
         in_flight=metrics.request_throughput_rps * metrics.e2e_mean_ms / 1e3,  # Little 1961
         devices=launch.server.tensor_parallel_size or 1,
         scheduler=scheduler_of(launch, metrics),
-        processes=_section(launch, "parallel_config").get("_api_process_count") or 1,
+        processes=launch.config("parallel_config").get("_api_process_count") or 1,
         bounds=bounds,
         figures=recorded_figures(metrics),
     )
@@ -104,13 +103,13 @@ def bounds_of(launch: Launch) -> Bounds | None:
 
 def _graph_tokens(launch: Launch) -> int:
     """Return the most tokens of a step in a CUDA graph; without graphs, all steps are alike."""
-    settings = _section(launch, "compilation_config")
+    settings = launch.config("compilation_config")
     return settings.get("max_cudagraph_capture_size") or sys.maxsize
 
 
 def scheduler_of(launch: Launch, metrics: Metrics) -> Scheduler:
     """Return the settings that a launch resolved, and what was seen of drafts and prefixes."""
-    settings, cache = _section(launch, "scheduler_config"), _section(launch, "cache_config")
+    settings, cache = launch.config("scheduler_config"), launch.config("cache_config")
     default = Scheduler()
     return Scheduler(
         max_num_seqs=launch.server.max_num_seqs or default.max_num_seqs,
@@ -123,11 +122,6 @@ def scheduler_of(launch: Launch, metrics: Metrics) -> Scheduler:
         accepted=tuple(metrics.acceptance_by_position or ()),
         hit_ratio=metrics.prefix_cache_hit_ratio or 0.0,
     )
-
-
-def _section(launch: Launch, name: str) -> dict[str, Any]:
-    section = launch.server_info.get("vllm_config", {}).get(name)
-    return section if isinstance(section, dict) else {}
 
 
 def lengths(record: MeasurementRecord, study: Study, count: int) -> tuple[Counts, Counts]:

@@ -150,6 +150,11 @@ class Launch(Record):
     ceilings: Ceilings | None = None
     measured: list[Id] = []
 
+    def config(self, section: str) -> dict[str, Any]:
+        """Return a section of vLLM's configuration as it resolved it; empty if it told none."""
+        found = (self.server_info.get("vllm_config") or {}).get(section)
+        return found if isinstance(found, dict) else {}
+
 
 class SessionRecord(Record):
     """One variant and repeat: `results/<study>/sessions/<session>.json`.

@@ -17,7 +17,7 @@ import pandas as pd
 from servetune.analysis.findings import rules
 from servetune.analysis.roofline.attained import Attained, Engine, Row, attain
 from servetune.errors import reason_of
-from servetune.records.sessions import Ceilings, SessionRecord
+from servetune.records.sessions import Ceilings, Launch, SessionRecord
 from servetune.tables.frames import PENDING, grouped, known, records_of
 
 
@@ -25,6 +25,7 @@ from servetune.tables.frames import PENDING, grouped, known, records_of
 class Case:
     """What a rule looks at: a row of the tidy table, and what is known of its server.
 
+    `launch` is that of its server, and `engine` what the roofline knows of it.
     `is_heaviest`: no other load point of the row's variant and workload has more in flight.
     `lighter` is the row of the next lighter closed loop of the same server and workload, `repeats`
     are the rows of other launches at this load point that are ok.
@@ -35,6 +36,7 @@ class Case:
     is_heaviest: bool = True
     lighter: Row | None = None
     repeats: tuple[Row, ...] = ()
+    launch: Launch | None = None
 
     @cached_property
     def attained(self) -> Attained | None:
@@ -92,10 +94,11 @@ def cases(
     for row in rows:
         others = loads[row["variant"], row["workload"]]
         is_heaviest = _in_flight(row) >= max(map(_in_flight, others))
-        engine = _engine_of(row, sessions, declared)
+        launch = _launch_of(row, sessions)
+        engine = _engine_of(row, launch, declared)
         repeats = (other for other in others if other["load_point"] == row["load_point"])
         also = tuple(each for each in repeats if each is not row and each["status"] == "ok")
-        made.append(Case(row, engine, is_heaviest, _lighter(row, others), also))
+        made.append(Case(row, engine, is_heaviest, _lighter(row, others), also, launch))
     return made
 
 
@@ -114,13 +117,14 @@ def _lighter(row: Row, others: list[Row]) -> Row | None:
     return max(below, key=_in_flight, default=None)
 
 
-def _engine_of(
-    row: Row, sessions: dict[str, SessionRecord], declared: Ceilings | None
-) -> Engine | None:
-    """Return the engine that served a row; None if its architecture or ceilings are not known."""
+def _launch_of(row: Row, sessions: dict[str, SessionRecord]) -> Launch | None:
     session = sessions.get(row["session"])
     launches = session.launches if session else []
-    launch = next((launch for launch in launches if launch.launch == row["launch"]), None)
+    return next((launch for launch in launches if launch.launch == row["launch"]), None)
+
+
+def _engine_of(row: Row, launch: Launch | None, declared: Ceilings | None) -> Engine | None:
+    """Return the engine that served a row; None if its architecture or ceilings are not known."""
     ceilings = declared or (launch.ceilings if launch else None)
     if launch is None or launch.model is None or ceilings is None:
         return None

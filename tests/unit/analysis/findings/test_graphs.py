@@ -1,0 +1,67 @@
+"""Batches that no full CUDA graph holds are told, with the sizes that vLLM captures."""
+
+import pytest
+
+from servetune.analysis.findings.gather import Case, find
+from servetune.records.sessions import Launch
+
+SIZES = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56]
+FULL_AND_PIECEWISE, PIECEWISE = [2, 1], 1
+
+
+def case(running: float, max_num_seqs: int, mode: object, drafts: int | None = None) -> Case:
+    config = {"cudagraph_mode": mode, "cudagraph_capture_sizes": SIZES}
+    info = {"vllm_config": {"compilation_config": config}}
+    launch = Launch(
+        launch=1, status="ok", command=[], environment={}, started_at="", server_info=info
+    )
+    row = {
+        "status": "ok",
+        "variant": "a",
+        "workload": "w",
+        "load_point": "c",
+        "concurrency": running,
+    }
+    row |= {"running_mean": running, "running_max": running, "max_num_seqs": max_num_seqs}
+    return Case({**row, "num_speculative_tokens": drafts}, launch=launch)
+
+
+def told(case: Case) -> str | None:
+    finding = find(case).get("batch-beyond-full-graphs")
+    return finding.attempts[0] if finding else None
+
+
+@pytest.mark.parametrize(
+    ("running", "max_num_seqs", "drafts", "names"),
+    [
+        (26.3, 28, None, ("24", "32")),  # vLLM captures 24, and 32 only if so many may run
+        (60.0, 1024, None, ("max_cudagraph_capture_size", "60")),
+        (20.0, 1024, 3, ("max_cudagraph_capture_size", "80")),  # of 4 tokens each, 56 are 14
+    ],
+)
+def test_a_batch_beyond_the_full_graphs_is_told_with_what_to_set(
+    running: float, max_num_seqs: int, drafts: int | None, names: tuple[str, ...]
+) -> None:
+    attempt = told(case(running, max_num_seqs, FULL_AND_PIECEWISE, drafts))
+    assert attempt and all(name in attempt for name in names)
+
+
+@pytest.mark.parametrize(
+    ("running", "max_num_seqs", "mode", "drafts"),
+    [
+        (24.0, 28, FULL_AND_PIECEWISE, None),
+        (32.0, 32, FULL_AND_PIECEWISE, None),
+        (14.0, 1024, FULL_AND_PIECEWISE, 3),
+        (26.3, 28, PIECEWISE, None),  # attention is in no graph, whatever the batch
+        (26.3, 28, 0, None),
+        (26.3, 28, None, None),
+    ],
+)
+def test_a_batch_that_a_graph_holds_or_a_server_without_full_graphs_is_not_told(
+    running: float, max_num_seqs: int, mode: object, drafts: int | None
+) -> None:
+    assert told(case(running, max_num_seqs, mode, drafts)) is None
+
+
+def test_a_server_whose_launch_is_not_known_has_no_such_finding() -> None:
+    assert told(Case(case(26.3, 28, FULL_AND_PIECEWISE).row)) is None
