@@ -54,7 +54,8 @@ def pack_results(project: Path, out: Path, has_output: bool) -> None:
         is_wanted = path.name != SCHEDULE and (has_output or not is_output)
         return member if is_whole and is_wanted and is_theirs(path) else None
 
-    with whole_file(out) as temporary, tarfile.open(temporary, "w:gz", compresslevel=6) as archive:
+    # Written after each session, while the GPU waits; most of it is Parquet, compressed already.
+    with whole_file(out) as temporary, tarfile.open(temporary, "w:gz", compresslevel=1) as archive:
         archive.add(project / MANIFEST, MANIFEST)
         if (project / "results").is_dir():
             archive.add(project / "results", "results", filter=keep)
