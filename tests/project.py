@@ -9,12 +9,12 @@ import yaml
 from tests.paths import ROOT
 
 PARAMS = """\
+max_num_seqs:
+max_model_len:
 study: {study}
 variants: all
 repeats:
 seed: 0
-max_num_seqs:
-max_model_len:
 """
 """A params.yaml of the tests' own: the project's is for its users to edit."""
 

@@ -101,6 +101,7 @@ IN_PROJECT: dict[str, Callable[[Path], object]] = {
     "results/*/metrics.json": _json,
     "results/*/*.parquet": read_table,
     "results/*/*.sha256": _stamp,
+    "reports/summary.json": _json,
     "reports/*.sha256": _stamp,
     "results/raw/*/*/launch-*.json": lambda path: read_model(path, Launch),
     "results/raw/*/*/*.parquet": read_table,
@@ -184,7 +185,7 @@ def examine(root: Path, fix: bool) -> bool:
         print(f"{printable(str(path))}: left half-written by a process that is gone")
     print(f"{len(checked)} files checked, {len(broken)} broken, {len(left)} left half-written")
     if (broken or left) and not fix:
-        print("run: servetune doctor --fix")
+        print("run: uv run servetune doctor --fix")
         return False
     for path in left:
         path.unlink(missing_ok=True)

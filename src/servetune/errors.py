@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from errno import EACCES, EDQUOT, EIO, ENOSPC, EROFS
 from pathlib import Path
 
-RUN = "snakemake --cores 1 reports/summary.html"
+RUN = "uv run snakemake --cores 1 reports/summary.html"
 """What measures and makes all that is missing, for a message to say what to try."""
 
 _LONGEST_LINE = 2000
@@ -23,7 +23,7 @@ class DamagedError(UserError):
     """A file of the project's own that is not as it was written."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: damaged: {why}; run: servetune doctor --fix")
+        super().__init__(f"{path}: damaged: {why}; run: uv run servetune doctor --fix")
         self.path, self.why = path, why
 
 

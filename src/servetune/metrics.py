@@ -29,6 +29,7 @@ class Metric:
         unit: of its values; empty for a ratio or a count.
         better: which way is better; with None it gets no ratio to the baseline.
         head: a shorter title, for a table's head.
+        key: a shorter name, for `summary.json`.
         compared: a column in the comparison of variants; a judged metric is one anyway.
         reviewed: in `metrics.json`, which a reviewer diffs.
         judged: gets a verdict. Metrics that move together would only cost power.
@@ -44,6 +45,7 @@ class Metric:
     unit: str = ""
     better: Literal["lower", "higher"] | None = None
     head: str = ""
+    key: str = ""
     compared: bool = False
     reviewed: bool = False
     judged: bool = False
@@ -73,14 +75,14 @@ METRICS = (
     Metric("e2e_p99_ms", "E2E p99", "ms", "lower"),
     Metric("request_throughput_rps", "Request throughput", "requests/s", "higher"),
     Metric(
-        *("output_throughput_tok_s", "Output throughput", "tok/s", "higher", "Output"),
+        *("output_throughput_tok_s", "Output throughput", "tok/s", "higher", "Output", "tok_s"),
         reviewed=True,
         judged=True,
         drawn=True,
     ),
     Metric("total_throughput_tok_s", "Total throughput", "tok/s", "higher"),
     Metric(
-        *("slo_attainment_percent", "SLO attainment", "%", "higher"),
+        *("slo_attainment_percent", "SLO attainment", "%", "higher", "", "slo_percent"),
         reviewed=True,
         judged=True,
         needs_slo=True,

@@ -27,7 +27,7 @@ def test_a_change_is_judged_against_another_revision(committed: Workspace) -> No
     committed.set_params(max_num_seqs=1)
     stale = committed.run("servetune", "compare", "main")
     assert stale.returncode == 2
-    assert "run: snakemake --cores 1 reports/summary.html" in stale.stderr
+    assert "run: uv run snakemake --cores 1 reports/summary.html" in stale.stderr
     committed.collect()
     # The server takes one request at a time instead of eight. Whether three launches prove it is up
     # to this machine; the exit code is that of what is told.

@@ -63,7 +63,7 @@ def test_clean_removes_what_no_branch_names_once_it_is_told_to(measured: Workspa
     assert "nothing to remove" in measured.check("servetune", "clean")
     measured.check("git", "branch", "-D", "main")
     before = measured.records()
-    assert "run: servetune clean --yes" in measured.check("servetune", "clean")
+    assert "run: uv run servetune clean --yes" in measured.check("servetune", "clean")
     assert measured.records() == before
     measured.check("servetune", "clean", "--yes")
     left = [path.name for path in measured.root.glob("results/**/*-r1-*") if path.suffix != ".lock"]

@@ -50,6 +50,7 @@ rule render_report:
     output:
         "reports/summary.html",
         "reports/summary.md",
+        "reports/summary.json",
         "reports/summary.sha256",
     log:
         f"logs/{PLAN.study}/report.log",

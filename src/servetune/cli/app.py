@@ -19,6 +19,9 @@ PlanFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts: the same as JSON.")]
 
+MORE, STEPS, UPKEEP = "More", "Steps, which the workflow runs", "Upkeep"
+"""Panels of the help, below that of every day."""
+
 
 def studies() -> list[str]:
     """List the studies of the project."""

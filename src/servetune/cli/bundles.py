@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from servetune.cli.app import ROOT, app, studies
+from servetune.cli.app import MORE, ROOT, app, studies
 from servetune.errors import UserError
 from servetune.plan.make import make_plan, read_params
 
 bundle = typer.Typer(
     no_args_is_help=True, help="Measure on a host without network and without this project."
 )
-app.add_typer(bundle, name="bundle")
+app.add_typer(bundle, name="bundle", rich_help_panel=MORE)
 
 
 @bundle.command("export")

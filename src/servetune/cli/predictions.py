@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from servetune.cli.app import ROOT, app, studies
+from servetune.cli.app import MORE, ROOT, app, studies
 from servetune.errors import UserError, nearest
 from servetune.plan.make import read_params
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("output_throughput_tok_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms")
 
 
-@app.command()
+@app.command(rich_help_panel=MORE)
 def predict(
     study: Annotated[
         str | None,

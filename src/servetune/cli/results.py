@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from servetune.cli.app import ROOT, AsJson, PlanFile, app, studies
+from servetune.cli.app import MORE, ROOT, AsJson, PlanFile, app, studies
 from servetune.errors import RUN, UserError
 from servetune.files import write_text
 from servetune.metrics import METRIC
@@ -45,7 +45,7 @@ def show(plan: PlanFile = None) -> None:
     from servetune.analysis.wording import plural
     from servetune.report.reading import read_so_far
     from servetune.report.terminal import render_terminal
-    from servetune.tables.freshness import notes_of, report_digest, stands
+    from servetune.tables.freshness import notes_of, partial_digest, report_digest, stands
 
     the_plan = read_plan(plan, ROOT)
     if not recorded(the_plan.study, ROOT):
@@ -59,8 +59,10 @@ def show(plan: PlanFile = None) -> None:
         lacks = notes_of(ROOT / "reports" / "summary.sha256")
         but = f", but {plural(len(lacks), 'part')} could not be made, marked there" if lacks else ""
         print(f"The report: reports/summary.html{but}")
+    elif stands(ROOT / "reports" / "summary.sha256", partial_digest(the_plan, ROOT)):
+        print("The partial report: reports/summary.html")
     else:
-        print("No report of these yet; run: servetune report --partial")
+        print("No report of these yet; run: uv run servetune report --partial")
 
 
 @app.command()
@@ -117,7 +119,7 @@ def compare(
         raise SystemExit(1)
 
 
-@app.command("alone-or-together")
+@app.command("alone-or-together", rich_help_panel=MORE)
 def alone_or_together(study: str) -> None:
     """Find out by a study whether sessions on one host disturb each other, and keep the answer."""
     from servetune.report.together import find_out
@@ -155,7 +157,7 @@ def history(
         Console().print(render(name, metric, rows))
 
 
-@app.command()
+@app.command(rich_help_panel=MORE)
 def deploy(
     variant: str,
     form: Annotated[

@@ -6,16 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from servetune.cli.app import ROOT, PlanFile, app
+from servetune.cli.app import ROOT, STEPS, PlanFile, app
 from servetune.errors import UserError
-from servetune.files import write_text
+from servetune.files import write_json, write_text
 from servetune.lifetime.owners import end_left_behind
 from servetune.plan.file import read_plan
 from servetune.progress import counted, say
 from servetune.running import running
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def engine(
     name: Annotated[
         str, typer.Argument(help="An environment of workflow/envs, a Python, or vllm==VERSION.")
@@ -31,7 +31,7 @@ def engine(
         print(make_ready(name, python, ROOT))
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def model(id: str, plan: PlanFile = None) -> None:
     """Fetch, make or quantize one model of the plan into data/models."""
     from servetune.models.make import make_model
@@ -40,7 +40,7 @@ def model(id: str, plan: PlanFile = None) -> None:
         make_model(_known(read_plan(plan, ROOT).models, id, "model"), ROOT)
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def workload(id: str, plan: PlanFile = None) -> None:
     """Write one request dataset of the plan to data/workloads."""
     from servetune.workloads.datasets import write_dataset
@@ -49,7 +49,7 @@ def workload(id: str, plan: PlanFile = None) -> None:
     write_dataset(dataset, ROOT / "data" / "workloads" / f"{id}.jsonl", ROOT)
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def session(id: str, plan: PlanFile = None) -> None:
     """Serve one variant and measure every load point that is still missing."""
     from servetune.sessions.session import run_session
@@ -57,11 +57,12 @@ def session(id: str, plan: PlanFile = None) -> None:
     end_left_behind()
     sessions = {session.id: session for session in read_plan(plan, ROOT).sessions}
     chosen = _known(sessions, id, "session")
-    say(f"session {chosen.order + 1} of {len(sessions)}: {id}")
+    repeat = f" r{chosen.repeat}" if chosen.repeat > 1 else ""
+    say(f"session {chosen.order + 1} of {len(sessions)}: {chosen.variant}{repeat}")
     run_session(chosen, ROOT, sessions=[*sessions.values()])
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def tune(plan: PlanFile = None) -> None:
     """Choose the next round of a tuning: what to launch, by what was measured so far."""
     from servetune.files import write_json
@@ -72,7 +73,7 @@ def tune(plan: PlanFile = None) -> None:
         write_json(plan, grown)
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def tables(plan: PlanFile = None) -> None:
     """Turn the plan's records into tables and metrics.json."""
     from servetune.tables.freshness import STAMP, tables_digest, write_stamp
@@ -93,14 +94,20 @@ def report(
         bool, typer.Option("--partial", help="Of what is measured so far; the rest is pending.")
     ] = False,
 ) -> None:
-    """Render summary.html and summary.md from the plan's tables, or from what there is so far.
+    """Render summary.html, .md and .json from the plan's tables, or from what there is so far.
 
     A part that cannot be made is marked in its place, and told; the exit code stays 0.
     """
+    from servetune.report.headline import headline
     from servetune.report.html import render_html
     from servetune.report.markdown import render_markdown
     from servetune.report.reading import read_measured, read_partial
-    from servetune.tables.freshness import check_tables, report_digest, write_stamp
+    from servetune.tables.freshness import (
+        check_tables,
+        partial_digest,
+        report_digest,
+        write_stamp,
+    )
 
     the_plan = read_plan(plan, ROOT)
     if not partial:
@@ -109,13 +116,16 @@ def report(
     stamp = out / "summary.sha256"
     # Until the end, so that a report is never taken for that of another plan.
     stamp.unlink(missing_ok=True)
-    say(f"report: {out / 'summary.html'}")
+    if not partial:
+        say(f"report: {out / 'summary.html'}")
     write_text(out / "summary.html", render_html(measured))
     write_text(out / "summary.md", render_markdown(measured))
+    write_json(out / "summary.json", headline(measured))
     for line in measured.lacks:
         print(f"servetune: {line}", file=sys.stderr)
     if partial:
         missing = ", ".join(counted(measured.pending))
+        write_stamp(stamp, partial_digest(the_plan, ROOT))
         print(f"{out / 'summary.html'}: {f'without {missing}' if missing else 'complete'}")
     else:
         write_stamp(stamp, report_digest(the_plan, ROOT), measured.lacks)

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from servetune.cli.app import ROOT, app, studies
+from servetune.cli.app import ROOT, UPKEEP, app, studies
 from servetune.errors import RUN
 from servetune.plan.make import read_params
 from servetune.plan.project import check_project
 
 
-@app.command()
+@app.command(rich_help_panel=UPKEEP)
 def retry(
     study: Annotated[
         str | None,
@@ -27,7 +27,7 @@ def retry(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=UPKEEP)
 def doctor(
     fix: Annotated[
         bool, typer.Option("--fix", help="Set broken files aside and remove what is half-written.")
@@ -41,7 +41,7 @@ def doctor(
         raise SystemExit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=UPKEEP)
 def clean(
     yes: Annotated[bool, typer.Option("--yes", help="Remove it. Git keeps what it had.")] = False,
 ) -> None:
@@ -62,4 +62,6 @@ def clean(
         remove(lost)
         print(f"{freed} freed; DVC's cache keeps its copies until: dvc gc --all-commits")
     else:
-        print(f"{freed} to free; run: servetune clean --yes" if lost else "nothing to remove")
+        print(
+            f"{freed} to free; run: uv run servetune clean --yes" if lost else "nothing to remove"
+        )

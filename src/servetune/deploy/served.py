@@ -10,7 +10,7 @@ import pandas as pd
 from servetune.analysis.wording import number, where_of
 from servetune.engines.arguments import as_argv
 from servetune.engines.environments import description_file, known_parser, read_engine, vllm_version
-from servetune.errors import DamagedError, UserError
+from servetune.errors import DamagedError, UserError, nearest
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Plan, Session
 from servetune.report.measured import Measured
@@ -89,7 +89,8 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
     """
     sessions = {s.variant: s for s in reversed(plan.sessions)}
     if variant not in sessions:
-        raise UserError(f"{variant}: no such variant; expected one of {', '.join(plan.variants)}")
+        expected = f"expected one of {', '.join(plan.variants)}{nearest(variant, plan.variants)}"
+        raise UserError(f"{variant}: no such variant; {expected}")
     session = sessions[variant]
     engine = plan.engines[session.engine]
     parser = known_parser(engine, root)

@@ -82,7 +82,7 @@ def read_engine(engine: str) -> BuiltEngine:
     """
     path = description_file(engine)
     if not path.is_file():
-        raise UserError(f"{path}: the engine is not built; run: servetune engine {engine}")
+        raise UserError(f"{path}: the engine is not built; run: uv run servetune engine {engine}")
     return read_model(path, BuiltEngine)
 
 
@@ -125,7 +125,7 @@ def make_ready(word: str, python: Path | None, root: Path) -> Path:
             raise UserError(
                 f"engine: no Python with vllm {version} is known on this host; measure on another"
                 " with `servetune bundle export`, or name the Python here:"
-                f" servetune engine vllm=={version} --python PATH"
+                f" uv run servetune engine vllm=={version} --python PATH"
             )
         return adopt_engine(
             engine_id(EngineVersion(vllm=version), root), python.absolute(), version

@@ -53,7 +53,7 @@ def checkpoint(id: str, root: Path) -> Path:
     try:
         manifest = read_model(folder / MANIFEST, ModelManifest)
     except FileNotFoundError:
-        raise UserError(f"{folder}: no such model; run: servetune model {id}") from None
+        raise UserError(f"{folder}: no such model; run: uv run servetune model {id}") from None
     if manifest.checkpoint == ".":
         return folder.absolute()
     path: Path = (root / manifest.checkpoint).absolute()

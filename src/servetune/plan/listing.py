@@ -10,8 +10,8 @@ def lines(estimate: Estimate) -> Iterator[str]:
     """List what a run would measure, session by session, and what that takes together."""
     yield f"{estimate.study} on {estimate.hardware}: {estimate.question}"
     for session in estimate.sessions:
-        takes = f" ({about(session.seconds)})" if session.owed else ""
-        yield f"  session {session.id}{takes}"
+        takes = f", {about(session.seconds)}" if session.owed else ""
+        yield f"  session {session.id} ({session.variant}{takes})"
         for item in session.items:
             state = "measured" if item.is_measured else f"to measure, {about(item.seconds)}"
             yield f"    {item.name}: {state}"

@@ -63,7 +63,7 @@ def read_measured(plan: Plan, root: Path) -> Measured:
     if not asked <= {*tables.load_points["measurement"]}:
         raise UserError(
             f"{results}: the tables are not of this plan; run: {RUN}, or"
-            " servetune report --partial for what is there"
+            " uv run servetune report --partial for what is there"
         )
     return _measured(plan, root, tables, _sessions(plan, tables.load_points, root))
 

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from servetune.files import read_model
 from servetune.plan.estimate import SessionEstimate, estimate
 from servetune.plan.planned import Plan, Session
 from servetune.plan.times import Times
-from servetune.records.excerpts import TimedExcerpt
+from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, recorded, session_path
+from servetune.records.validity import verdict
 from servetune.running import Running, since
 from servetune.study.base import Frozen
 
@@ -69,7 +69,15 @@ def state_of(
     measured = recorded(plan.study, root)
     estimated = {session.id: session for session in estimate(plan, times, measured).sessions}
     sessions = [
-        _session(session, estimated[session.id], running.get(session.id), stopped, measured, root)
+        _session(
+            plan,
+            session,
+            estimated[session.id],
+            running.get(session.id),
+            stopped,
+            measured,
+            root,
+        )
         for session in sorted(plan.sessions, key=lambda session: session.order)
     ]
     # Steps that make models and engines are named in no plan: those of any run here.
@@ -95,6 +103,7 @@ def state_of(
 
 
 def _session(
+    plan: Plan,
     session: Session,
     estimated: SessionEstimate,
     running: Running | None,
@@ -104,7 +113,8 @@ def _session(
 ) -> SessionState:
     there = [id for id in session.owed if id in measured]
     points = [m.id for m in session.measurements if m.id in measured]
-    statuses = Counter(_status(record_path(session.study, id, root)) for id in points)
+    records = (_record(record_path(session.study, id, root)) for id in points)
+    statuses = Counter(verdict(record, plan.validity)[0] for record in records)
     is_done = session_path(session.study, session.id, root).is_file()
     status: SessionStatus = "waiting"
     if running:
@@ -137,6 +147,4 @@ def _left_s(estimated: SessionEstimate, running: Running | None) -> float:
     return sum(owed_s.values()) + max(0.0, current_s - since(running.doing_since))
 
 
-@cache
-def _status(path: Path) -> str:
-    return read_model(path, TimedExcerpt).status
+_record = cache(read_measurement)

@@ -33,7 +33,7 @@ def render_state(state: State) -> RenderableType:
             f"{session.measured} of {session.owed}",
             Text(_now(session)),
         )
-    steps = [Text(f"running: {doing(step)}") for step in state.steps]
+    steps = [Text(f"running: {step.step} {step.name}, {doing(step)}") for step in state.steps]
     return Group(Text(summary(state)), table, *steps, *map(Text, _advice(state)))
 
 
@@ -61,7 +61,7 @@ def summary(state: State) -> str:
     if state.left_s and state.is_running:
         parts.append(f"{about(state.left_s)} left")
     if state.began_at:
-        parts.append(f"running since {_clock(state.began_at)}")
+        parts.append(f"since {_clock(state.began_at)}")
     return ", ".join(parts)
 
 
@@ -111,7 +111,7 @@ def _advice(state: State) -> Iterator[str]:
     if state.measured < state.owed:
         yield f"Nothing runs. To go on, {about(state.left_s)}: {RUN}"
     if state.measured and state.measured < state.owed:
-        yield "What there is: servetune report --partial"
+        yield "What there is: uv run servetune report --partial"
 
 
 def _clock(at: str) -> str:

@@ -64,6 +64,7 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
     given = json.dumps(problem["input"], default=str)
     message = problem["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
+    message = message.replace("input should be", "expected").split(", unable to parse")[0]
     if kind == "literal_error":
         expected = str(context["expected"]).replace("'", "")
         choices = expected.replace(" or ", ", ").split(", ")

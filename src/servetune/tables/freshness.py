@@ -65,6 +65,11 @@ def report_digest(plan: Plan, root: Path) -> str:
     return _digest(tables_digest(plan, root), [*sessions, *beside, *_code("analysis", "report")])
 
 
+def partial_digest(plan: Plan, root: Path) -> str:
+    """Digest of what a partial report is made from: never that of a whole one."""
+    return _digest(f"partial {report_digest(plan, root)}", [])
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a step would be given now: a file that holds its digest, and whether it had it."""

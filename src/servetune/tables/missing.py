@@ -8,21 +8,18 @@ from servetune.plan.planned import Plan, Session
 from servetune.records.paths import recorded, session_path
 from servetune.tables.freshness import report_digest, wanted
 
-REPORT = ("summary.html", "summary.md", "summary.sha256")
+REPORT = ("summary.html", "summary.md", "summary.json", "summary.sha256")
 
 
 def kept(plan: Plan, root: Path) -> str:
-    """Say in a line what a plan has after it was stopped, and how to go on."""
+    """Say what a plan has after it was stopped, counted as `servetune status` does."""
     there = recorded(plan.study, root)
-    points = [measurement.id in there for measurement in plan.measurements]
-    sessions = [session_path(plan.study, s.id, root).is_file() for s in plan.sessions]
-    parts = [
-        *([f"{sum(points)} of {len(points)} load points"] if points else []),
-        f"{sum(sessions)} of {len(sessions)} sessions",
-    ]
+    owed = [id in there for session in plan.sessions for id in session.owed]
+    done = [session_path(plan.study, s.id, root).is_file() for s in plan.sessions]
     return (
-        f"servetune: stopped; measured and kept: {', '.join(parts)}."
-        " Run the same command again to go on."
+        f"servetune: stopped; {sum(done)} of {len(done)} sessions done,"
+        f" {sum(owed)} of {len(owed)} measured and kept.\n"
+        "Run the same command again to go on."
     )
 
 
@@ -50,7 +47,7 @@ def missing(plan: Plan, root: Path) -> list[str]:
     logs = [log for log in logs if (root / log).is_file()]
     lines += [f"  see {log}" for log in logs]
     if recorded(plan.study, root):
-        lines.append("  for a report of what is there: servetune report --partial")
+        lines.append("  for a report of what is there: uv run servetune report --partial")
     mend = "Mend what the logs say, then run" if logs else "Run"
     return [*lines, f"  What was measured is kept. {mend} the same command again."]
 

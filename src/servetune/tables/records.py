@@ -81,7 +81,7 @@ def _read(plan: Plan, root: Path, *, is_whole: bool) -> Records:
     def read(path: Path, model: type[R], pending: Callable[[], R], **names: str) -> R:
         if is_whole and not path.is_file():
             raise UserError(
-                f"{path}: no such record, but the plan has it; run: servetune doctor --fix,"
+                f"{path}: no such record, but the plan has it; run: uv run servetune doctor --fix,"
                 f" then {RUN}"
             )
         record = read_model(path, model) if path.is_file() else pending()

@@ -1,13 +1,17 @@
 """The report of a plan of which some is not measured yet."""
 
+import json
 import shutil
 from io import StringIO
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
+from typer.testing import CliRunner
 
 from servetune.analysis.wording import NONE
+from servetune.cli import app
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
@@ -83,3 +87,21 @@ def test_without_any_record_there_is_no_report(project: Project) -> None:
     plan = make_plan({"study": "quickstart", "variants": "all", "seed": 0}, project.root)
     with pytest.raises(UserError, match="nothing of this plan"):
         read_partial(plan, project.root)
+
+
+def test_show_names_the_partial_report_until_more_is_measured(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, results = recorded(project, "h200-granite")
+    params = {**project.params, "study": "h200-granite"}
+    (project.root / "params.yaml").write_text(yaml.safe_dump(params))
+    records = sorted(results.glob("records/*.json"))
+    last = records[-1].read_bytes()
+    records[-1].unlink()
+    monkeypatch.chdir(project.root)
+    made = CliRunner().invoke(app, ["report", "--partial"])
+    assert made.stdout.splitlines() == ["reports/summary.html: without 1 load point"]
+    assert json.loads((project.root / "reports/summary.json").read_text())
+    assert "The partial report: reports/summary.html" in CliRunner().invoke(app, ["show"]).stdout
+    records[-1].write_bytes(last)
+    assert "No report of these yet" in CliRunner().invoke(app, ["show"]).stdout

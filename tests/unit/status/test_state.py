@@ -1,5 +1,6 @@
 """What `servetune status` says of a study."""
 
+import json
 import shutil
 from io import StringIO
 from typing import Any
@@ -95,3 +96,15 @@ def test_a_killed_session_is_stopped_and_the_next_command_is_named(
     assert of(seen, killed).status == "stopped"
     told = words(render_state(seen))
     assert "snakemake --cores 1" in told and "report --partial" in told
+
+
+def test_invalid_is_what_the_study_calls_so_now(plan: Plan, project: Project) -> None:
+    record = plan.sessions[-1].measurements[0].id
+    path = project.root / "results" / STUDY / "records" / f"{record}.json"
+    text = json.loads(path.read_text())
+    text["card"]["other_cpu_ratio"] = 0.5
+    text["status"], text["reason"] = "invalid", "neighbours"
+    path.write_text(json.dumps(text))
+    assert state(plan, project).invalid == 1
+    kind = plan.validity.model_copy(update={"other_cpu_ratio": 1.0})
+    assert state(plan.model_copy(update={"validity": kind}), project).invalid == 0

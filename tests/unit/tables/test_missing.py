@@ -44,7 +44,7 @@ def test_missing_sessions_are_named_with_the_logs_of_what_they_lack(
 def test_a_report_of_other_records_does_not_stand(plan: Plan, project: Project) -> None:
     finish(plan, project.root)
     reports = project.root / "reports"
-    for name in ("summary.html", "summary.md"):
+    for name in ("summary.html", "summary.md", "summary.json"):
         write_text(reports / name, "a report")
     write_stamp(reports / "summary.sha256", "of other records")
     assert "not of their records" in missing(plan, project.root)[1]

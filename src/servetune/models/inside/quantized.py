@@ -19,6 +19,7 @@ from llmcompressor import oneshot
 from llmcompressor.modifiers.gptq import GPTQModifier
 from llmcompressor.modifiers.quantization import QuantizationModifier
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from servetune.corpus import passage
 from servetune.models.inside.writing import read_options, refuse, say
@@ -59,7 +60,7 @@ def quantize(base: Path, out: Path, scheme: str, calibration: Path | None, seed:
     else:
         texts = [passage(seed * SAMPLES + index, WORDS) for index in range(SAMPLES)]
     torch.manual_seed(seed)
-    say(f"load {base}")
+    logging.disable_progress_bar()
     model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
     tokenizer: Any = AutoTokenizer.from_pretrained(base)
     if scheme == "w8a8":

@@ -28,16 +28,16 @@ def read_options(parser: ArgumentParser, parent: str | None = None) -> Namespace
 
 
 class Progress:
-    """Lines on stderr, one every three seconds: what runs, how far, what is left."""
+    """Lines on stderr, one every ten seconds: what runs, how far, what is left."""
 
     def __init__(self, what: str, steps: int) -> None:
         self.what, self.steps = what, steps
         self.began = self.shown = time.monotonic()
 
     def show(self, step: int, detail: str) -> None:
-        """Say that `step` steps are done, if three seconds have passed or it was the last."""
+        """Say that `step` steps are done, if ten seconds have passed or it was the last."""
         now = time.monotonic()
-        if now - self.shown < 3 and step < self.steps:
+        if now - self.shown < 10 and step < self.steps:
             return
         self.shown = now
         left = (now - self.began) / step * (self.steps - step)

@@ -9,7 +9,7 @@ from servetune.report.section import Section
 from servetune.report.setup.section import setup
 
 STEPS = {
-    "Measure what is missing and render this report": f"uv run {RUN}",
+    "Measure what is missing and render this report": RUN,
     "Measure with another value of one parameter": "uv run dvc exp run -S max_num_seqs=16",
     "Compare its metrics with these": "uv run dvc metrics diff",
 }
