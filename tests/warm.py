@@ -30,7 +30,7 @@ NAMES = ("dvc", "servetune", "snakemake")
 # whose place a stand-in may take.
 LIBRARIES = (
     *("altair", "httpx", "jinja2", "pandas", "psutil", "pyarrow.parquet", "pydantic"),
-    *("rich.console", "scipy.special", "tokenizers", "typer", "vl_convert", "yaml"),
+    *("rich.console", "scipy.optimize", "tokenizers", "typer", "vl_convert", "yaml"),
     *("dvc.cli.command", "dvc.repo", "dvc.repo.experiments", "dvc.stage.run", "dvc_data.index"),
     *("snakemake.cli", "snakemake.api", "snakemake.workflow", "snakemake.dag"),
 )

@@ -1,11 +1,14 @@
 """A workspace with the real Snakefile and dvc.yaml, and a study that a stand-in engine serves."""
 
+import atexit
 import json
 import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import psutil
@@ -165,7 +168,14 @@ class Workspace:
 
 def make_workspace(root: Path, engine_cache: Path) -> Workspace:
     """Make a fresh clone, in which nothing was measured yet."""
-    root.mkdir()
+    copy_tree(_fresh(), root)
+    return Workspace(root, engine_cache)
+
+
+@cache
+def _fresh() -> Path:
+    root = Path(mkdtemp(prefix="fresh-"))
+    atexit.register(shutil.rmtree, root)
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in (*COPIED, ".dvc/config", ".dvc/.gitignore", ".dvc/plots"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -176,9 +186,13 @@ def make_workspace(root: Path, engine_cache: Path) -> Workspace:
     (root / "model").mkdir()
     (root / "model/config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     (root / "params.yaml").write_text(PARAMS.format(study="standin"))
-
-    made = Workspace(root, engine_cache)
+    made = Workspace(root, root / "cache")
     made.write_study(STUDY)
     made.check("git", "init", "-q", "-b", "main")
     made.commit("A study")
-    return made
+    return root
+
+
+def copy_tree(original: Path, root: Path) -> None:
+    """Copy a folder as it is, times included; a third of what it costs Python."""
+    subprocess.run(["cp", "-a", original, root], check=True)

@@ -1,9 +1,8 @@
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.workspace import Workspace, make_workspace
+from tests.workspace import Workspace, copy_tree, make_workspace
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +30,7 @@ def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def measured(measured_once: Workspace, tmp_path: Path) -> Workspace:
     """A copy of a workspace after its first run, Snakemake's metadata included."""
     root = tmp_path / "workspace"
-    shutil.copytree(measured_once.root, root)
+    copy_tree(measured_once.root, root)
     copy = Workspace(root, Path(measured_once.environment["SERVETUNE_CACHE"]))
     copy.first_output = measured_once.first_output
     return copy

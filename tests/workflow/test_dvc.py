@@ -5,7 +5,6 @@ The fixtures go on from one another: a run, its record in Git (the baseline), an
 
 import json
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 import yaml
 from moto.server import ThreadedMotoServer
 
-from tests.workspace import Workspace, make_workspace
+from tests.workspace import Workspace, copy_tree, make_workspace
 
 
 @pytest.fixture(scope="module")
@@ -326,7 +325,7 @@ def test_a_misspelt_override_is_one_line_and_nothing_starts(
 
 
 def _copy(original: Workspace, root: Path) -> Workspace:
-    shutil.copytree(original.root, root, symlinks=True)
+    copy_tree(original.root, root)
     return Workspace(root, Path(original.environment["SERVETUNE_CACHE"]))
 
 
