@@ -84,8 +84,8 @@ def effects(values: pd.DataFrame, factorial: Factorial) -> pd.DataFrame:
     that 1 means that the effects multiply. Launches vary as in the verdicts.
 
     Columns workload, load_point, metric, effect, ratio, ratio_low, ratio_high, is_proven and
-    p_value: of no effect, corrected for all rows (Holm). No row where a cell has fewer than two
-    launches.
+    p_value: of no effect, corrected for all rows (Holm), and NaN where `in_lockstep`. No row where
+    a cell has fewer than two launches.
     """
     groups = pool_launches(values)
     repeated = groups[groups["launches"] > 1]
@@ -95,6 +95,7 @@ def effects(values: pd.DataFrame, factorial: Factorial) -> pd.DataFrame:
     ]
     common = [place for place in of_cells[0].index if all(place in g.index for g in of_cells)]
     launches = [as_group(group.loc[common]) for group in of_cells]
+    in_lockstep = np.any([group.loc[common, "in_lockstep"] for group in of_cells], axis=0)
     count = len(factorial.factors)
     parts = []
     for size in range(1, count + 1):
@@ -108,7 +109,8 @@ def effects(values: pd.DataFrame, factorial: Factorial) -> pd.DataFrame:
                     ratio=np.exp(estimate.log_ratio),
                     ratio_low=np.exp(low),
                     ratio_high=np.exp(high),
-                    p_value=estimate.p_value_of_none(),
+                    p_value=np.where(in_lockstep, np.nan, estimate.p_value_of_none()),
+                    in_lockstep=in_lockstep,
                 )
             )
     every = pd.concat(parts, ignore_index=True)

@@ -8,6 +8,7 @@ are those of `servetune.analysis.verdicts.judge_revisions`, whose error holds ov
 import pandas as pd
 
 from servetune.analysis.launches import intervals, launch_values
+from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.verdicts import judge_revisions
 from servetune.metrics import JUDGED, METRIC
 from servetune.tables.history import PLACE, Measuring
@@ -16,7 +17,7 @@ KEY = [*PLACE, "metric"]
 
 MOVED = ("faster", "slower")
 
-STAYED = ("indistinguishable", "undecided")
+STAYED = ("indistinguishable", "undecided", LOCKSTEP)
 
 MEASURED = ("measured_at", "vllm_version", "launches", "value", "low", "high")
 JUDGED_AS = ("against", "ratio", "ratio_low", "ratio_high", "verdict")
@@ -39,7 +40,7 @@ def follow(
     level = pd.DataFrame(columns=[*KEY, "commit"])
     parts = [pd.DataFrame(columns=list(COLUMNS))]
     for measuring in history:
-        values = launch_values(measuring.table, measuring.quantiles, metrics)
+        values = launch_values(measuring.with_cards, measuring.quantiles, metrics)
         values = values.assign(commit=measuring.commit)
         verdicts = _verdicts(values, level, equivalence)
         about = (

@@ -9,6 +9,7 @@ from scipy import special
 from servetune.analysis import wording
 from servetune.analysis.devices import shares
 from servetune.analysis.differences import CONFIDENCE, Floats, Group, t_quantile
+from servetune.analysis.lockstep import is_of_wave, waves
 from servetune.analysis.spread import spread
 from servetune.metrics import JUDGED, METRIC, METRICS, Metric
 from servetune.records.sessions import SEVERAL
@@ -33,11 +34,12 @@ def launch_values(
     """Return one row a (measurement that is ok, metric), from the tidy table and distributions.
 
     Columns variant, repeat, order, started_at, session, device (None: not known, as in older
-    tables), measurement, workload, load_point, metric, value, log_value and request_variance: of
-    the log value, from the requests of this launch alone; NaN where it is not known, as of a
-    throughput. A throughput has no row where a rate or a trace sets the pace: it is the pace, and
-    says nothing of the server. SLO attainment has one only there. Its log value counts half a
-    request more, so that there is one where none is within (Walter, Biometrika 62, 1975).
+    tables), measurement, workload, load_point, metric, value, log_value, request_variance: of the
+    log value, from the requests of this launch alone; NaN where it is not known, as of a
+    throughput; and in_lockstep: a TTFT of a load point at which any clients run in lockstep.
+    A throughput has no row where a rate or a trace sets the pace: it is the pace, and says nothing
+    of the server. SLO attainment has one only there. Its log value counts half a request more, so
+    that there is one where none is within (Walter, Biometrika 62, 1975).
     """
     ok = table[table["status"] == "ok"]
     ok = ok.assign(device=ok.get("device"))
@@ -58,6 +60,8 @@ def launch_values(
     long = long[is_number | (is_share & (long["value"] == 0))].reset_index(drop=True)
     long["log_value"] = np.log(long["value"].where(long["value"] > 0))
     long["request_variance"] = _request_variances(long, quantiles)
+    at = pd.MultiIndex.from_frame(long[PLACE[:2]])
+    long["in_lockstep"] = at.isin([*waves(table)]) & long["metric"].map(is_of_wave).astype(bool)
     shares = long[long["metric"].isin(SHARES)]
     requests = shares["completed_requests"].astype(float)
     within = shares["value"] / 100 * requests + 0.5
@@ -131,7 +135,7 @@ def group_launches(values: pd.DataFrame) -> pd.DataFrame:
     """Reduce launch values to one row a (variant, workload, load_point, metric), in their order.
 
     Columns `launches`, `mean` and `variance` (of log values), `degrees` (of freedom of the
-    variance) and `request_variance` (the mean).
+    variance), `request_variance` (the mean) and `in_lockstep`.
     """
     return (
         values.groupby(["variant", *PLACE], sort=False)
@@ -140,6 +144,7 @@ def group_launches(values: pd.DataFrame) -> pd.DataFrame:
             mean=("log_value", "mean"),
             variance=("log_value", "var"),
             request_variance=("request_variance", "mean"),
+            in_lockstep=("in_lockstep", "any"),
         )
         .reset_index()
         .assign(degrees=lambda groups: groups["launches"] - 1)

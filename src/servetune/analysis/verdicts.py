@@ -2,7 +2,8 @@
 
 `faster` and `slower` say that the difference is beyond the smallest one of interest, and
 `indistinguishable` that it is within; each is proven at the level, over all verdicts of the
-table at once. `undecided` proves nothing.
+table at once. `undecided` proves nothing, and `lockstep` is asked nothing: where clients run in
+lockstep, TTFT tells nothing of a variant.
 """
 
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pandas as pd
 
 from servetune.analysis.differences import CONFIDENCE, difference, holm, three_sided
 from servetune.analysis.launches import PLACE, as_group, pool_launches
+from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.planning import further_of_few, further_repeats
 from servetune.analysis.spread import can_decide
 from servetune.metrics import METRIC
@@ -33,11 +35,11 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
         A row a (variant, workload, load_point, metric), in the order of the values, with the
         `launches` and `baseline_launches`. `ratio` is variant / baseline, of geometric means, with
         its own interval at 95 % (`ratio_low`, `ratio_high`). `p_value` is of the claim that fits
-        best, corrected for all comparisons of the table (Holm). `verdict` is `none` where there
-        are too few launches, and `reason` says why. `further_repeats` would decide an undecided
-        comparison, or one without a verdict, with a probability of 90 %: it is infinite if no
-        reasonable number does, and NaN where a side has no launch. `is_blocked` tells where
-        launches were compared within their rounds, as the machine drifted.
+        best, corrected for all comparisons of the table (Holm), and NaN in lockstep. `verdict` is
+        `none` where there are too few launches, and `reason` says why. `further_repeats` would
+        decide an undecided comparison, or one without a verdict, with a probability of 90 %: it is
+        infinite if no reasonable number does, and NaN where a side has no launch. `is_blocked`
+        tells where launches were compared within their rounds, as the machine drifted.
     """
     groups = pool_launches(values)
     pairs = groups[groups["variant"] != baseline].merge(
@@ -77,13 +79,16 @@ def _judge_pairs(pairs: pd.DataFrame, base_name: str, equivalence: float) -> pd.
     low, high = measured.interval()
     margin = float(np.log1p(equivalence))
     claim, p_value = three_sided(measured, margin)
-    p_value = holm(p_value)
+    in_lockstep = pairs[["in_lockstep", "in_lockstep_base"]].eq(True).any(axis=1).to_numpy()
+    has_launches = ~np.isnan(p_value)
+    p_value = holm(np.where(in_lockstep, np.nan, p_value))
     launches, base_launches = variant.launches, np.nan_to_num(base.launches)
     is_proven = (p_value <= 1 - CONFIDENCE) & can_decide(
         np.minimum(launches, base_launches), measured.degrees
     )
     sign = np.where([METRIC[metric].better == "higher" for metric in pairs["metric"]], 1, -1)
     claimed = np.where(is_proven, np.array(WORDS)[claim * sign + 1], "undecided")
+    claimed = np.where(in_lockstep, LOCKSTEP, claimed)
     table = pairs[["variant", *PLACE]].assign(
         launches=launches.astype(int),
         baseline_launches=base_launches.astype(int),
@@ -91,7 +96,7 @@ def _judge_pairs(pairs: pd.DataFrame, base_name: str, equivalence: float) -> pd.
         ratio_low=np.exp(low),
         ratio_high=np.exp(high),
         p_value=p_value,
-        verdict=np.where(np.isnan(p_value), "none", claimed).astype(object),
+        verdict=np.where(has_launches, claimed, "none").astype(object),
         further_repeats=np.nan,
         is_blocked=pairs["is_blocked"],
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.tables.frames import PENDING, known
+from servetune.tables.frames import PENDING, grouped, known
 
 NONE = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -118,6 +118,12 @@ def load_of(row: dict[str, Any]) -> str:
 def place_of(row: dict[str, Any]) -> tuple[str, str]:
     """Return the workload and the load point of a row."""
     return row["workload"], row["load_point"]
+
+
+def variants_by_place(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
+    """Name the variants of rows by workload and load point, each once."""
+    at = grouped(rows, place_of)
+    return {place: list(dict.fromkeys(row["variant"] for row in at[place])) for place in at}
 
 
 def is_batch(row: dict[str, Any]) -> bool:

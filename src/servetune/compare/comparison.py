@@ -8,6 +8,7 @@ import pandas as pd
 from servetune.analysis.comparison import KEY, compare
 from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import launch_values
+from servetune.analysis.lockstep import waves
 from servetune.analysis.planning import resolution
 from servetune.analysis.verdicts import judge_revisions
 from servetune.compare.sides import Side, under_names_of
@@ -53,12 +54,13 @@ class Comparison:
     rows: list[Row]
     verdicts: pd.DataFrame
     resolution: pd.DataFrame
+    in_lockstep: dict[tuple[str, str], list[str]]
     drifted: list[str]
     order_was_kept: bool
 
-    def count(self, verdict: str) -> int:
-        """Count the comparisons with a verdict."""
-        return int((self.verdicts["verdict"] == verdict).sum())
+    def count(self, *verdicts: str) -> int:
+        """Count the comparisons with one of some verdicts."""
+        return int(self.verdicts["verdict"].isin(verdicts).sum())
 
 
 def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
@@ -76,6 +78,7 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
         rows=_rows(base, here, verdicts),
         verdicts=verdicts,
         resolution=resolution(launches, equivalence, verdicts["p_value"].count()),
+        in_lockstep=waves(pd.concat([base.table, here.table])),
         drifted=list(drifts.loc[drifts["has_drifted"], "metric"]),
         order_was_kept=order_was_kept(here.table),
     )

@@ -6,10 +6,12 @@ import pandas as pd
 
 from servetune.analysis import wording
 from servetune.analysis.capacities import gain
+from servetune.analysis.lockstep import LOCKSTEP
 from servetune.compare.changes import Change, declared_changes, installed_changes, resolved_changes
 from servetune.compare.comparison import Comparison, Row
 from servetune.compare.sides import Side
 from servetune.metrics import JUDGED, METRIC
+from servetune.report import lockstep
 from servetune.report.capacity.words import Found
 from servetune.report.gfm import bullets, details, escaped, pipe_table, text
 from servetune.report.quality import words as quality
@@ -52,10 +54,12 @@ def _answer(comparison: Comparison) -> str:
     if comparison.verdicts.empty:
         return "There is nothing to compare."
     counts = [
-        f"{count} {'without a verdict' if word == 'none' else word}"
-        for word in ("slower", "faster", "indistinguishable", "undecided", "none")
+        f"{count} {word}"
+        for word in ("slower", "faster", "indistinguishable", "undecided")
         if (count := comparison.count(word))
     ]
+    if without := comparison.count("none", LOCKSTEP):
+        counts.append(f"{without} without a verdict")
     total = wording.plural(len(comparison.verdicts), "comparison")
     margin = wording.share(comparison.equivalence)
     return f"Of {total}: {wording.listed(counts)} (smallest difference of interest {margin})."
@@ -80,6 +84,7 @@ def _cautions(comparison: Comparison, installed: list[Change]) -> list[str]:
         )
     if any(change.name in ("host", "GPU") for change in installed):
         notes.append("The two sides were measured on different machines.")
+    notes += lockstep.cautions(comparison.in_lockstep)
     if comparison.drifted:
         heads = [METRIC[metric].title for metric in comparison.drifted]
         notes.append(f"The machine changed while this revision was measured: {', '.join(heads)}.")

@@ -101,6 +101,8 @@ def _side(label: str, read: Reader, without: str) -> Side:
     # A table of an older version knows no probes; they are compared with nothing.
     points = declared(points) if "probe" in points else points
     served = points.groupby("session", sort=False)["variant"].first()
+    cards = {id: record.card.model_dump_json() for id, record in records.items()}
+    points = points.assign(card=points["measurement"].map(cards))
     return Side(
         label=label,
         params=params,

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from servetune.analysis.lockstep import is_of_wave
 from servetune.analysis.wording import listed, place_of
 
 MARK = "\N{PILCROW SIGN}"
@@ -13,7 +14,7 @@ Place = tuple[str, str]
 
 def mark(row: Mapping[str, Any], metric: str, waves: Collection[Place]) -> str:
     """Return the mark of a row's metric; empty of all but a TTFT among the `waves`."""
-    return MARK if metric.startswith("ttft") and place_of(dict(row)) in waves else ""
+    return MARK if is_of_wave(metric) and place_of(dict(row)) in waves else ""
 
 
 def cautions(waves: Mapping[Place, list[str]]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """What a study measured, as both forms of the report take it, and what both make of it first."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,12 @@ from servetune.analysis.answer import Decision, decisions
 from servetune.analysis.comparison import compare
 from servetune.analysis.context_growth import Growth, growths
 from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
-from servetune.analysis.findings.busy import is_in_lockstep
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
+from servetune.analysis.lockstep import waves
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
-from servetune.analysis.wording import place_of
+from servetune.analysis.wording import place_of, variants_by_place
 from servetune.metrics import COMPARED, COSTS, PER_GPU, Metric
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
@@ -207,12 +207,13 @@ class Measured:
     @cached_property
     def behind_front_end(self) -> dict[tuple[str, str], list[str]]:
         """The variants that the front end limits, by load point."""
-        return _variants(c for c in self.loaded if load_bound(c) is Bound.FRONT_END)
+        limited = (case.row for case in self.loaded if load_bound(case) is Bound.FRONT_END)
+        return variants_by_place(limited)
 
     @cached_property
     def in_lockstep(self) -> dict[tuple[str, str], list[str]]:
         """The variants whose clients send in lockstep, by load point; one launch is enough."""
-        return _variants(case for case in self.cases if is_in_lockstep(case))
+        return waves(self.points)
 
     @cached_property
     def dummies(self) -> set[str]:
@@ -242,9 +243,3 @@ class Measured:
 
     def _of_points(self, rows: pd.DataFrame) -> pd.DataFrame:
         return rows[rows["measurement"].isin(self.points["measurement"])]
-
-
-def _variants(of: Iterable[Case]) -> dict[tuple[str, str], list[str]]:
-    """Name the variants of cases by load point, each once."""
-    rows = grouped((case.row for case in of), place_of)
-    return {at: list(dict.fromkeys(row["variant"] for row in same)) for at, same in rows.items()}

@@ -8,6 +8,7 @@ import pandas as pd
 
 from servetune.analysis.judgement import Judgement
 from servetune.analysis.launches import devices_in
+from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unseen_share
 from servetune.analysis.spread import FEWEST
 from servetune.analysis.wording import (
@@ -27,6 +28,7 @@ from servetune.metrics import JUDGED, METRIC, Metric
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SEVERAL
 from servetune.report.gfm import escaped
+from servetune.report.lockstep import MARK
 from servetune.report.table import Table
 from servetune.tables.frames import grouped, known, records_of
 
@@ -55,7 +57,9 @@ def worded(verdict: str, metric: Metric) -> str:
 
 
 def word_of(row: dict[str, Any]) -> str:
-    """Write the verdict of a row."""
+    """Write the verdict of a row; lockstep with its mark."""
+    if row["verdict"] == LOCKSTEP:
+        return f"{LOCKSTEP} {MARK}"
     return worded(row["verdict"], METRIC[row["metric"]])
 
 
@@ -245,6 +249,8 @@ def verdict_cell(cells: Mapping[str, dict[str, Any]], metric: str) -> str:
     row = cells.get(metric)
     if row is None:
         return absent(cells)
+    if row["verdict"] == LOCKSTEP:
+        return word_of(row)
     word = word_of(row) if row["verdict"] == "none" else f"**{word_of(row)}**"
     more = f"; {told}" if (told := wanting(row)) else ""
     return f"{word} {escaped(interval(row))}{more}"

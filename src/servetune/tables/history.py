@@ -47,16 +47,29 @@ class Measuring:
     read: Reader
 
     @cached_property
-    def quantiles(self) -> pd.DataFrame:
-        """The distributions of its ok runs, as `servetune.tables.write.quantiles` makes them."""
+    def records(self) -> dict[str, MeasurementRecord]:
+        """The records of its ok runs that can be read, by `measurement`."""
         ok = self.table[self.table["status"] == "ok"]
         files = self.read([f"records/{id}.json" for id in ok["record"]])
-        parts = [
-            quantiles([record]).assign(measurement=run)
+        return {
+            run: record
             for run, file in zip(ok["measurement"], files, strict=True)
             if (record := read_old(file, MeasurementRecord))
+        }
+
+    @cached_property
+    def quantiles(self) -> pd.DataFrame:
+        """The distributions of its ok runs, as `servetune.tables.write.quantiles` makes them."""
+        parts = [
+            quantiles([record]).assign(measurement=run) for run, record in self.records.items()
         ]
         return pd.concat(parts, ignore_index=True) if parts else quantiles([])
+
+    @property
+    def with_cards(self) -> pd.DataFrame:
+        """The table with the validity cards of its ok runs."""
+        cards = {run: record.card.model_dump_json() for run, record in self.records.items()}
+        return self.table.assign(card=self.table["measurement"].map(cards))
 
 
 def read_history(study: str, root: Path) -> list[Measuring]:

@@ -42,6 +42,7 @@ def make_values(
                         "value": np.exp(log_value),
                         "log_value": log_value,
                         "request_variance": np.nan,
+                        "in_lockstep": False,
                     }
                 )
             order += 1

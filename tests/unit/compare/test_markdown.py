@@ -6,11 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.compare.comparison import Comparison
+from servetune.compare.comparison import Comparison, compare_sides
 from servetune.compare.markdown import capacity_table, quality_table, render_comparison
 from servetune.compare.sides import Side
 from servetune.tables.capacity import CAPACITIES
 from servetune.tables.quality import QUALITIES
+from tests.report_data import make_data, make_quickstart_plan
 
 
 def side(
@@ -97,8 +98,32 @@ def test_throughputs_over_different_parts_of_the_loads_are_told_to_be_so() -> No
 
     def told(base: bool | None, here: bool | None) -> str:
         sides = revision("main", base), revision("this revision", here)
-        return render_comparison(Comparison(*sides, 0.03, [], _NONE, _NONE, [], True))
+        return render_comparison(Comparison(*sides, 0.03, [], _NONE, _NONE, {}, [], True))
 
     assert "Throughputs of main cover the ends of closed loops" in told(None, False)
     assert "cover the ends" not in told(None, None)
     assert "cover the ends" not in told(False, False)
+
+
+def test_ttft_is_not_judged_at_a_load_point_where_one_side_sends_in_lockstep() -> None:
+    data = make_data(make_quickstart_plan(repeats=3))
+    crowded = data.table.assign(
+        card=[
+            json.dumps({"send_crowding": 7.0 if at == "c8" else 1.0})
+            for at in data.table["load_point"]
+        ]
+    )
+    here = replace(side(), table=crowded, quantiles=data.quantiles)
+    before, distributions = (
+        table.assign(measurement="before-" + table["measurement"])
+        for table in (data.table.drop(columns="card"), data.quantiles)
+    )
+    base = replace(side(), label="main", table=before, quantiles=distributions)
+    comparison = compare_sides(base, here, 0.03)
+    verdicts = comparison.verdicts.set_index(["load_point", "metric"])["verdict"]
+    assert set(verdicts["c8", "ttft_p50_ms"]) == {"lockstep"}
+    assert "lockstep" not in {*verdicts["c4", "ttft_p50_ms"], *verdicts["c8", "tpot_p50_ms"]}
+    text = render_comparison(comparison)
+    assert text.count("lockstep \N{PILCROW SIGN} |") == len(data.plan.variants)
+    assert "4 without a verdict" in text
+    assert "> \N{PILCROW SIGN} At text · c8 " in text

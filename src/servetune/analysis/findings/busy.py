@@ -10,7 +10,6 @@ NEARLY = 0.9
 BUSY_CORE = 0.5
 FULL_KV_CACHE = 0.9
 BUSY_DEVICE = 0.7
-CROWDED = 1.5
 SHORT_OF_KV_CACHE = 0.95
 SOME_WAIT = 0.5
 MUCH_OF_E2E = 0.2
@@ -58,11 +57,6 @@ def in_flight(case: Case) -> float | None:
         case.value(name) for name in ("e2e_mean_ms", "completed_requests", "duration_s")
     )
     return e2e_ms / 1e3 * requests / duration_s if e2e_ms and requests and duration_s else None
-
-
-def is_in_lockstep(case: Case) -> bool:
-    """Tell whether clients are known to send together more often than by chance."""
-    return case.has_numbers and (case.card("send_crowding") or 0.0) >= CROWDED
 
 
 def has_full_batch(case: Case) -> bool:

@@ -1,8 +1,8 @@
 """Effects and interactions, where the variants combine changes in all ways."""
 
 from servetune.analysis.wording import TIMES, where_of
-from servetune.report import lockstep
 from servetune.report.gfm import details, table_of
+from servetune.report.lockstep import MARK
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Table
@@ -21,11 +21,10 @@ SAID = (
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None without a factorial."""
-    waves = measured.in_lockstep
     rows = [
         [
             *(where_of(row), HEADS[row["metric"]], row["effect"], interval(row)),
-            lockstep.mark(row, row["metric"], waves) or ("yes" if row["is_proven"] else "no"),
+            MARK if row["in_lockstep"] else "yes" if row["is_proven"] else "no",
         ]
         for row in records_of(measured.judgement.effects)
     ]

@@ -114,12 +114,7 @@ def _verdicts(measured: Measured, words: LoadPoints, most: int | None) -> str:
         [
             text(where_of(row) + words.mark(row)),
             text(marked(row["variant"], measured.dummies, measured.failing)),
-            *(
-                f"lockstep {words.doubt(row, metric)}"
-                if words.doubt(row, metric)
-                else verdicts.verdict_cell(row["cells"], metric)
-                for metric in words.heads
-            ),
+            *(verdicts.verdict_cell(row["cells"], metric) for metric in words.heads),
         ]
         for row in words.judged[:most]
     ]

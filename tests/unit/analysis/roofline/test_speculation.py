@@ -64,7 +64,11 @@ def launches(tpot_ms: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
             **{"variant": variant, "workload": "closed", "load_point": point, "repeat": i},
             **{"concurrency": int(point[1:]), "rate_rps": None, "status": "ok"},
             **{"metric": "tpot_p50_ms", "value": value, "log_value": math.log(value)},
-            **{"measurement": f"{variant}-{point}-{i}", "request_variance": float("nan")},
+            **{
+                "measurement": f"{variant}-{point}-{i}",
+                "request_variance": float("nan"),
+                "in_lockstep": False,
+            },
             **{"session": "s", "order": i, "started_at": "2026-01-01T00:00:00Z"},
         }
         for variant, points in tpot_ms.items()

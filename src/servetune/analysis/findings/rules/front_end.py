@@ -7,8 +7,9 @@ and the client's clock.
 import re
 
 from servetune.analysis.findings.bounds import Bound, load_bound
-from servetune.analysis.findings.busy import front_end_limit, in_flight, is_in_lockstep
+from servetune.analysis.findings.busy import front_end_limit, in_flight
 from servetune.analysis.findings.gather import Case, Finding, facts, rule
+from servetune.analysis.lockstep import is_in_lockstep
 from servetune.analysis.wording import TIMES, ms, proportion, short, whole
 
 _API_SERVERS = re.compile(r"--api-server-count[= ](\d+)")
@@ -63,7 +64,7 @@ def front_end_is_the_limit(case: Case) -> Finding | None:
 def lockstep(case: Case) -> Finding | None:
     """The clients send together, so that prompts wait for each other: TTFT is that of a wave."""
     crowding = case.card("send_crowding")
-    if not is_in_lockstep(case) or crowding is None:
+    if not is_in_lockstep(case.row) or crowding is None:
         return None
     return Finding(
         title="Clients run in lockstep: prompts arrive in waves, so TTFT is the time of a wave.",

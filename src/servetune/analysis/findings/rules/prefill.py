@@ -1,8 +1,8 @@
 """Rules about the reading of prompts."""
 
 from servetune.analysis.findings.bounds import engine_sets_pace
-from servetune.analysis.findings.busy import is_in_lockstep
 from servetune.analysis.findings.gather import Case, Finding, rule
+from servetune.analysis.lockstep import is_in_lockstep
 from servetune.analysis.wording import ms, proportion, whole
 
 MOST_OF_TTFT = 0.5
@@ -27,7 +27,7 @@ def prefill_bound_ttft(case: Case) -> Finding | None:
     attained = case.attained
     if attained is None or attained.prefill_utilization < BUSY:
         return None
-    if not engine_sets_pace(case) or is_in_lockstep(case):
+    if not engine_sets_pace(case) or is_in_lockstep(case.row):
         return None
     read, requests = case.value("input_tokens"), case.value("completed_requests")
     return Finding(

@@ -6,9 +6,9 @@ from servetune.analysis.findings.busy import (
     busy_engine,
     fills_batch,
     fills_token_budget,
-    is_in_lockstep,
 )
 from servetune.analysis.findings.gather import Case, Evidence, Finding, facts, rule
+from servetune.analysis.lockstep import is_in_lockstep
 from servetune.analysis.wording import ms, proportion, seconds, short, whole
 
 MOST_OF_TTFT = 0.5
@@ -24,7 +24,7 @@ def queueing_dominates_ttft(case: Case) -> Finding | None:
     if not case.has_numbers or not queue_ms or not ttft_ms or queue_ms < MOST_OF_TTFT * ttft_ms:
         return None
     busy = busy_engine(case)
-    if busy is None or not engine_sets_pace(case) or is_in_lockstep(case):
+    if busy is None or not engine_sets_pace(case) or is_in_lockstep(case.row):
         return None
     return Finding(
         title="TTFT is mostly queueing.",
