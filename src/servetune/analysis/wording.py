@@ -17,12 +17,12 @@ NBSP = "\N{NO-BREAK SPACE}"
 
 
 def number(value: Any) -> str:
-    """Write a number shortly, whole from 100 on: 0.0035, 7.91, 41.2, 1,346."""
+    """Write a number shortly, whole from 100 on: 0.0035, 0.040, 7.91, 41.2, 1,346."""
     value = known(value)
     if value is None:
         return NONE
     if abs(value) < 0.095:
-        return f"{value:.2g}"
+        return f"{value:#.2g}" if value else "0"
     for digits, below in ((2, 9.995), (1, 99.95)):
         if abs(value) < below:
             return f"{value:.{digits}f}"
@@ -201,4 +201,4 @@ def state(table: pd.DataFrame) -> str:
     others = ("failed", "invalid", PENDING)
     counts = {status: int((table["status"] == status).sum()) for status in others}
     rest = listed(f"{count:,} {status}" for status, count in counts.items() if count)
-    return f"{ok:,} of {plural(total, 'measurement')} are ok, {rest}."
+    return f"{ok:,} of {plural(total, 'measurement')} {'is' if ok == 1 else 'are'} ok, {rest}."

@@ -118,7 +118,10 @@ RULES = (
         "other-gpu-processes",
         "other_gpu_processes",
         lambda m, c: c.other_gpu_processes,
-        lambda m, c: f"{c.other_gpu_processes} other processes used the GPU",
+        lambda m, c: (
+            f"{c.other_gpu_processes} other process{'' if c.other_gpu_processes == 1 else 'es'}"
+            " used the GPU"
+        ),
     ),
     Rule(
         "other-gpu-memory",

@@ -37,7 +37,8 @@ def test_the_answer_says_what_each_variant_takes(data: SearchData, results: Resu
     assert place == "live, strict"
     assert within == "TTFT p99 ≤ 100 ms and TPOT p99 ≤ 12 ms"
     bf16, w8a8, fp8, eagle3 = said.replace("\N{NO-BREAK SPACE}", " ").split("; ")[:4]
-    assert bf16 == "bf16 takes 50.0 requests/s (90 % interval 40.0 to 62.5), limited by TTFT p99"
+    assert bf16 == "bf16 takes 50.0 requests/s"
+    assert said.endswith(" TTFT p99 limits bf16.")
     assert w8a8 == "w8a8 takes at least 200 requests/s (at least 3.20\N{MULTIPLICATION SIGN})"
     assert fp8 == "fp8-kv does not meet it at the lowest load, 1.00 requests/s"
     assert eagle3.startswith("eagle3 has no answer, as its search failed (the server did not start")
@@ -153,12 +154,12 @@ def test_a_thousand_requests_at_the_slo_have_their_cost_where_the_study_has_a_pr
     plan = data.report.plan.model_copy(update={"price_usd_per_hour": 3.6})
     priced = {each.row["variant"]: each.cost for each in words.found(plan, data.searched)}
     # 3.60 an hour is 0.001 a second, in which the capacity is 50 requests, or 62.5 to 40.
-    assert priced["bf16"] == "0.02 [0.016, 0.025]"
-    assert priced["w8a8"] == "at most 0.005"
+    assert priced["bf16"] == "0.020 [0.016, 0.025]"
+    assert priced["w8a8"] == "at most 0.0050"
     assert priced["fp8-kv"] == priced["eagle3"] == "\N{EN DASH}"
     priced_report = replace(data.measured, plan=plan)
     for text in (render_html(priced_report), render_markdown(priced_report).replace("\\", "")):
-        assert "USD/1k requests" in text and "0.02 [0.016, 0.025]" in text
+        assert "USD/1k requests" in text and "0.020 [0.016, 0.025]" in text
     assert "USD/1k requests" not in render_html(data.measured)
 
 
@@ -172,8 +173,8 @@ def test_a_server_on_two_gpus_has_its_capacity_per_gpu_and_costs_both(data: Sear
     plan = plan.model_copy(update={"sessions": sessions})
     told = {each.row["variant"]: each for each in words.found(plan, data.searched)}
     assert told["bf16"].per_gpu == "25.0"
-    assert told["bf16"].cost == "0.04 [0.032, 0.05]"
-    assert told["w8a8"].cost == "at most 0.005"
+    assert told["bf16"].cost == "0.040 [0.032, 0.050]"
+    assert told["w8a8"].cost == "at most 0.0050"
     shown = replace(data.measured, plan=plan)
     for text in (render_html(shown), render_markdown(shown)):
         assert "Per GPU" in text
@@ -211,19 +212,25 @@ def test_a_server_that_was_not_steady_has_its_times_and_no_interval() -> None:
     assert nested["w8a8"]["live"] == {"capacity_rps_lower": 0.0, "capacity_rps_not_steady": 1}
 
 
-def test_an_interval_tells_preemptions_and_what_is_not_known() -> None:
+def test_searches_whose_steadiness_is_not_known_are_named_once(results: Results) -> None:
+    assert words.not_told(list(results.values())).endswith("is not known of all.")
+    data = make_searches(ends={**ENDS, "bf16": replace(ENDS["bf16"], changes=())})
+    told = words.not_told(words.found(data.report.plan, data.searched))
+    assert "w8a8" in told and "bf16" not in told
+
+
+def test_an_interval_tells_preemptions() -> None:
     steady = replace(ENDS["bf16"], changes=(), preemptions=0)
     preempted = replace(steady, preemptions=12)
-    unknown, known, noted = (
+    known, noted = (
         next(
             each.ended
             for each in words.found(data.report.plan, data.searched)
             if each.row["variant"] == "bf16"
         )
-        for end in (ENDS["bf16"], steady, preempted)
+        for end in (steady, preempted)
         for data in [make_searches(ends={**ENDS, "bf16": end})]
     )
-    assert "not known" in unknown
     assert known == "found"
     assert "12 preemptions" in noted and "not calibrated" in noted
 

@@ -138,7 +138,10 @@ def _open(decision: Decision) -> Iterator[str]:
     once = [variant for variant, outcome in outcomes.items() if _is_few(outcome)]
     more = {variant: each for variant, each in outcomes.items() if variant not in once}
     if once:
-        yield f"Launched once, so not shown: {few(once, MOST_NAMED)}."
+        yield (
+            f"Launched once, so not shown: {few(once, MOST_NAMED)}. A verdict takes {FEWEST} or"
+            " more launches."
+        )
     if more:
         nearest = wanting(min(more.values(), key=lambda outcome: outcome.further_launches))
         which = f" ({nearest})" if len(more) == 1 else f"; the nearest to a verdict takes {nearest}"
@@ -148,15 +151,14 @@ def _open(decision: Decision) -> Iterator[str]:
 
 
 def _changed(outcomes: dict[str, Outcome], gpus: dict[str, int]) -> str:
-    """Name variants with their changes, and GPUs if told; of many, those that changed most."""
+    """Name variants with their changes, and GPUs if told; those that changed most come first."""
 
     def told(name: str) -> str:
         has = f", {counted(gpus[name])}" if gpus else ""
         return f"{name} ({change(outcomes[name].ratio)}{has})"
 
     most = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
-    names = list(outcomes) if len(outcomes) <= MOST_NAMED + 1 else most
-    return few(map(told, names), MOST_NAMED)
+    return few(map(told, most), MOST_NAMED)
 
 
 def _are(those: Iterable[str]) -> str:
@@ -169,16 +171,12 @@ def _is_few(outcome: Outcome) -> bool:
 
 
 def wanting(outcome: Outcome) -> str:
-    """Say how many launches would show what is not shown."""
+    """Say how many launches would show what is not shown; the headline tells of the fewest."""
     more = outcome.further_launches
     if not _is_few(outcome) or math.isinf(more):
         return further(more)
     launches = outcome.launches + more
-    return (
-        f"takes {FEWEST} or more launches"
-        if launches <= FEWEST
-        else f"takes about {launches:.0f} launches"
-    )
+    return f"takes about {launches:.0f} launches" if launches > FEWEST else ""
 
 
 def grid(measured: Measured) -> Grid | None:
@@ -242,7 +240,7 @@ def _capacity(repeats: list[Found]) -> Cell:
     if not answered:
         return Cell("no answer")
     first = answered[0]
-    gained = f"{first.gained}, one launch" if first.gain else ""
+    gained = first.gained if first.gain else ""
     if len(repeats) == 1:
         ends = "" if first.is_lower_bound else f" [{first.interval.replace(' to ', ', ')}]"
         return Cell(figure=f"{first.capacity}{ends}", remark=gained)

@@ -4,7 +4,7 @@ from servetune.analysis.wording import number, percent, share, whole
 from servetune.plan.planned import Plan
 from servetune.report.capacity.charts import drawn, observations
 from servetune.report.capacity.probes import sent
-from servetune.report.capacity.words import METHOD, Found
+from servetune.report.capacity.words import METHOD, Found, not_told
 from servetune.report.gfm import table_of
 from servetune.report.grammar import distinct
 from servetune.report.measured import Measured
@@ -20,18 +20,19 @@ def section(measured: Measured) -> Section | None:
     if searched is None or not results:
         return None
     seen = observations(searched, measured.table)
+    method = f"{METHOD} {not_told(results)}".rstrip()
     flat = _flat(plan, results, several=bool(measured.gpus))
     return Section(
         "capacity",
         TITLE,
         {
-            "method": METHOD,
+            "method": method,
             "table": _table(plan, results, several=bool(measured.gpus)),
             "sent": sent(measured.table, searched),
             "objectives": distinct(seen, "objective"),
         },
         drawn(results, seen, measured.variants),
-        lambda fit: f"### {TITLE}\n\n{table_of(measured, flat, fit.rows, after=METHOD)}",
+        lambda fit: f"### {TITLE}\n\n{table_of(measured, flat, fit.rows, after=method)}",
         link="Capacity",
     )
 

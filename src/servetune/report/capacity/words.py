@@ -1,14 +1,14 @@
 """The capacity within the SLO, in words and cells: what was found, and by which probes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from servetune.analysis.capacities import Gain, gains
-from servetune.analysis.wording import NONE, listed, number, percent, plural, ratio, span
+from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
 from servetune.capacity.sequential import OVERLOAD
 from servetune.plan.planned import Plan
 from servetune.study.capacity import Objective, Slo
@@ -110,10 +110,7 @@ class Found:
 
     @property
     def _notes(self) -> Iterator[str]:
-        is_steady = known(self.row.get("is_steady"))
-        if is_steady is None:
-            yield "whether the server was steady is not known"
-        elif not is_steady:
+        if known(self.row.get("is_steady")) == 0:
             yield "the server was not steady"
         if preemptions := known(self.row.get("preemptions")):
             count = plural(int(preemptions), "preemption")
@@ -218,14 +215,39 @@ def objective(name: str) -> str:
 
 
 def sentences(results: list[Found]) -> list[tuple[str, str, str]]:
-    """Say for each tier its place, what it asks, and the load that each variant takes within it."""
+    """Say for each tier its place, what it asks, what each variant takes, and what limits it."""
     said = []
     for here in grouped(results, lambda each: each.place).values():
         repeats = grouped(here, lambda each: each.row["variant"])
         taken = "; ".join(f"{variant} {_taken(of)}" for variant, of in repeats.items())
         row = here[0].row
-        said.append((f"{row['workload']}, {row['tier']}", here[0].within, f"{taken}."))
+        it = " ".join([f"{taken}.", *_limits(here)])
+        said.append((f"{row['workload']}, {row['tier']}", here[0].within, it))
     return said
+
+
+def _limits(here: list[Found]) -> Iterator[str]:
+    """Say which objective limits which variants; a single one would only repeat the SLO."""
+    ended = ("failed", "unsteady", "zero", PENDING)
+    limited = [each for each in here if each.binding != NONE and each.row["ended"] not in ended]
+    names = {each.row["variant"] for each in here}
+    for binding, of in grouped(limited, lambda each: each.binding).items():
+        variants = dict.fromkeys(each.row["variant"] for each in of)
+        if len(_objectives(of[0].row)) > 1 or binding == OVERLOAD:
+            yield f"{binding[0].upper()}{binding[1:]} limits {_named(variants, names)}."
+
+
+def _named(variants: Collection[str], every: Collection[str]) -> str:
+    return "all" if len(variants) == len(every) > 1 else listed(variants)
+
+
+def not_told(results: list[Found]) -> str:
+    """Say of which searches it is not known whether the server was steady; empty if of none."""
+    answered = {each.row["variant"]: each for each in results if not each.has_no_answer}
+    unknown = [v for v, each in answered.items() if known(each.row.get("is_steady")) is None]
+    if not unknown:
+        return ""
+    return f"Whether the server was steady is not known of {_named(unknown, answered)}."
 
 
 def _taken(repeats: list[Found]) -> str:
@@ -252,12 +274,5 @@ def _taken_once(each: Found) -> str:
         return f"has no answer, as {why} ({row['reason']})"
     if row["ended"] == "zero":
         return f"does not meet it at the lowest load, {number(row['upper'])} {unit}"
-    notes = [] if each.gain is None else [each.gained]
-    limited = ""
-    if not each.is_lower_bound:
-        notes.append(f"{percent(row['confidence'])} interval {each.interval}")
-        # A single objective would only repeat the SLO.
-        says_more = len(_objectives(row)) > 1 or row["binding"] == OVERLOAD
-        limited = f", limited by {each.binding}" if row["binding"] and says_more else ""
-    aside = f" ({'; '.join(notes)})" if notes else ""
-    return f"takes {each.capacity} {unit}{aside}{limited}"
+    gained = each.gained if each.gain is None or each.gain.ratio is None else ratio(each.gain.ratio)
+    return f"takes {each.capacity} {unit}{f' ({gained})' if each.gain else ''}"
