@@ -7,6 +7,7 @@ sets: `hidden` (variants not shown), `where` (workload and load point), `workloa
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import altair as alt
@@ -88,11 +89,17 @@ def at_place() -> alt.Chart:
 
 
 def curves(
-    lines: alt.Chart, marks: alt.Chart, variants: list[str], title: str, where: str, size: int = 60
+    lines: alt.Chart,
+    marks: alt.Chart,
+    variants: list[str],
+    title: str,
+    where: str,
+    size: int = 60,
+    above: Iterable[alt.Chart] = (),
 ) -> alt.LayerChart:
     """Draw lines and the points on them; `where` is shown until the reader selects a place."""
     coloured = lines.mark_line().encode(look(variants)[0])
-    return hiding(layered(coloured, points(marks, variants, title, size)), where=where)
+    return hiding(layered(coloured, points(marks, variants, title, size), *above), where=where)
 
 
 def shown(chart: alt.LayerChart) -> alt.LayerChart:

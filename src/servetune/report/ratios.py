@@ -1,5 +1,6 @@
 """Charts of ratios to the baseline, with their intervals where there are some."""
 
+from collections.abc import Collection
 from typing import Any
 
 import altair as alt
@@ -11,6 +12,7 @@ from servetune.analysis.capacities import Gain
 from servetune.analysis.judgement import Judgement
 from servetune.analysis.wording import TIMES, inside, number, ratio, where_of
 from servetune.metrics import METRIC
+from servetune.report import lockstep
 from servetune.report.capacity.words import Found
 from servetune.report.grammar import (
     Spec,
@@ -20,7 +22,6 @@ from servetune.report.grammar import (
     log_ticks,
     look,
     place_axis,
-    places_of,
     says,
     shown,
     spec,
@@ -96,12 +97,21 @@ def _gain(of: Outcome | Gain, *, is_inverse: bool = False) -> dict[str, float]:
 
 
 @drawing
-def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: str) -> Spec | None:
-    """Draw the ratios to the baseline, one row a load point; None if there is no ratio."""
+def ratios(
+    comparison: pd.DataFrame,
+    variants: list[str],
+    metric: str,
+    title: str,
+    waves: Collection[lockstep.Place] = (),
+) -> Spec | None:
+    """Draw the ratios to the baseline, one row a load point; None if there is no ratio.
+
+    Where clients run in lockstep, at one of the `waves`, a TTFT is marked.
+    """
     rows = [
         {
             "variant": row["variant"],
-            "where": where_of(row),
+            "where": _marked(row, metric, waves),
             "value": value,
             "shown": f"{ratio(value)} ({number(row[metric])})",
         }
@@ -110,7 +120,7 @@ def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: st
     ]
     if not rows:
         return None
-    places = [at for at in places_of(comparison) if at in distinct(rows, "where")]
+    places = _places(comparison, metric, waves, rows)
     lanes = variants[1:]
     one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
     x = _ratio_axis([row["value"] for row in rows], metric)
@@ -127,17 +137,23 @@ def ratios(comparison: pd.DataFrame, variants: list[str], metric: str, title: st
 
 
 @drawing
-def forest(judgement: Judgement, variants: list[str], metric: str, title: str) -> Spec | None:
+def forest(
+    judgement: Judgement,
+    variants: list[str],
+    metric: str,
+    title: str,
+    waves: Collection[lockstep.Place] = (),
+) -> Spec | None:
     """Draw each ratio with its interval, and the runs behind it as dots; None without intervals.
 
     A run's ratio is to the baseline's geometric mean at the same load point, so that the
-    baseline's own dots show how much its launches vary.
+    baseline's own dots show how much its launches vary. Marked as in `ratios`.
     """
     verdicts = judgement.verdicts
     rows = [
         {
             "variant": row["variant"],
-            "where": where_of(row),
+            "where": _marked(row, metric, waves),
             "value": row["ratio"],
             "low": row["ratio_low"],
             "high": row["ratio_high"],
@@ -148,8 +164,8 @@ def forest(judgement: Judgement, variants: list[str], metric: str, title: str) -
     ]
     if not rows:
         return None
-    places = [at for at in places_of(judgement.launches) if at in distinct(rows, "where")]
-    every = _run_ratios(judgement.launches, metric, variants[0])
+    places = _places(judgement.launches, metric, waves, rows)
+    every = _run_ratios(judgement.launches, metric, variants[0], waves)
     runs = [run for run in every if run["where"] in places]
     values = [row["value"] for row in [*rows, *runs]]
     low, high = _limits(values)
@@ -218,13 +234,31 @@ def _axis(values: list[float], title: str) -> alt.X:
     )
 
 
-def _run_ratios(launches: pd.DataFrame, metric: str, baseline: str) -> list[dict[str, Any]]:
+def _marked(row: dict[str, Any], metric: str, waves: Collection[lockstep.Place]) -> str:
+    return f"{where_of(row)} {lockstep.mark(row, metric, waves)}".rstrip()
+
+
+def _places(
+    table: pd.DataFrame,
+    metric: str,
+    waves: Collection[lockstep.Place],
+    rows: list[dict[str, Any]],
+) -> list[str]:
+    """Name the load points of a table that have a row, each once, in the table's order."""
+    places = table[["workload", "load_point"]].drop_duplicates()
+    drawn = distinct(rows, "where")
+    return [at for row in records_of(places) if (at := _marked(row, metric, waves)) in drawn]
+
+
+def _run_ratios(
+    launches: pd.DataFrame, metric: str, baseline: str, waves: Collection[lockstep.Place]
+) -> list[dict[str, Any]]:
     here, place = launches[launches["metric"] == metric], ["workload", "load_point"]
     means = here[here["variant"] == baseline].groupby(place)["log_value"].mean()
     return [
         {
             "variant": row["variant"],
-            "where": where_of(row),
+            "where": _marked(row, metric, waves),
             "value": value,
             "shown": f"{ratio(value)} in repeat {row['repeat']}",
         }

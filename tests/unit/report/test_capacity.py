@@ -213,7 +213,7 @@ def test_a_server_that_was_not_steady_has_its_times_and_no_interval() -> None:
 
 
 def test_searches_whose_steadiness_is_not_known_are_named_once(results: Results) -> None:
-    assert words.not_told(list(results.values())).endswith("is not known of all.")
+    assert words.not_told(list(results.values())).endswith("is not known of any variant.")
     data = make_searches(ends={**ENDS, "bf16": replace(ENDS["bf16"], changes=())})
     told = words.not_told(words.found(data.report.plan, data.searched))
     assert "w8a8" in told and "bf16" not in told

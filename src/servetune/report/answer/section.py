@@ -14,6 +14,8 @@ from servetune.report.ratios import gains
 from servetune.report.section import Section
 from servetune.tables.frames import broken
 
+INVERSE = "; in latency, how many times as short"
+
 NOTHING = "No measurement is ok, so there is no answer yet."
 
 
@@ -22,7 +24,8 @@ class Answer:
     """What the template and the Markdown take.
 
     `said` holds what is shown with the loads where it is, `capacities` the capacity within each
-    SLO. `warnings` of poor quality come before any speed, `notes` after the numbers.
+    SLO. `warnings` of poor quality come before any speed, `notes` after the numbers. `inverse`
+    says what a gain in latency is, where one is drawn.
     """
 
     said: list[tuple[str, str]]
@@ -33,10 +36,12 @@ class Answer:
     has_problems: bool
     warnings: list[str]
     notes: list[str]
+    inverse: str
 
 
 def section(measured: Measured) -> Section:
     """Make the section."""
+    has_latency = any(decision.metric.better == "lower" for decision in measured.decisions)
     words = Answer(
         said=sentences(measured),
         capacities=capacities(measured.deciding),
@@ -46,6 +51,7 @@ def section(measured: Measured) -> Section:
         has_problems=bool(len(broken(measured.table))),
         warnings=warnings(measured.plan, measured.answers),
         notes=notes(measured),
+        inverse=INVERSE if has_latency else "",
     )
     charts = {"answer": gains(measured.decisions, measured.deciding, measured.variants)}
     return Section("answer", "Answer", words, charts, lambda fit: _markdown(measured, words))

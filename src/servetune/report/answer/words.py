@@ -4,7 +4,7 @@ A variant is called faster, slower or the fastest only where that is proven.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from servetune.analysis.answer import NOT_SHOWN, Decision, Outcome
@@ -139,13 +139,13 @@ def _open(decision: Decision) -> Iterator[str]:
     more = {variant: each for variant, each in outcomes.items() if variant not in once}
     if once:
         yield (
-            f"Launched once, so not shown: {few(once, MOST_NAMED)}. A verdict takes {FEWEST} or"
+            f"Launched once, so not shown: {_counted(once)}. A verdict takes {FEWEST} or"
             " more launches."
         )
     if more:
         nearest = wanting(min(more.values(), key=lambda outcome: outcome.further_launches))
         which = f" ({nearest})" if len(more) == 1 else f"; the nearest to a verdict takes {nearest}"
-        yield f"Not shown yet: {few(more, MOST_NAMED)}{which}."
+        yield f"Not shown yet: {_counted(more)}{which}."
     if lacking := decision.having(None):
         yield f"There is no ok measurement of {few(lacking)}."
 
@@ -159,6 +159,11 @@ def _changed(outcomes: dict[str, Outcome], gpus: dict[str, int]) -> str:
 
     most = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
     return few(map(told, most), MOST_NAMED)
+
+
+def _counted(variants: Collection[str]) -> str:
+    """Name a few variants, and count many: their rows tell which."""
+    return listed(variants) if len(variants) <= MOST_NAMED + 1 else f"{len(variants)} variants"
 
 
 def _are(those: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """The capacity within the SLO, in words and cells: what was found, and by which probes."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -234,11 +234,8 @@ def _limits(here: list[Found]) -> Iterator[str]:
     for binding, of in grouped(limited, lambda each: each.binding).items():
         variants = dict.fromkeys(each.row["variant"] for each in of)
         if len(_objectives(of[0].row)) > 1 or binding == OVERLOAD:
-            yield f"{binding[0].upper()}{binding[1:]} limits {_named(variants, names)}."
-
-
-def _named(variants: Collection[str], every: Collection[str]) -> str:
-    return "all" if len(variants) == len(every) > 1 else listed(variants)
+            whom = "all" if len(variants) == len(names) > 1 else listed(variants)
+            yield f"{binding[0].upper()}{binding[1:]} limits {whom}."
 
 
 def not_told(results: list[Found]) -> str:
@@ -247,7 +244,8 @@ def not_told(results: list[Found]) -> str:
     unknown = [v for v, each in answered.items() if known(each.row.get("is_steady")) is None]
     if not unknown:
         return ""
-    return f"Whether the server was steady is not known of {_named(unknown, answered)}."
+    of = "any variant" if len(unknown) == len(answered) > 1 else listed(unknown)
+    return f"Whether the server was steady is not known of {of}."
 
 
 def _taken(repeats: list[Found]) -> str:

@@ -1,14 +1,27 @@
 """Distributions of latency."""
 
+from collections.abc import Collection
 from typing import Any
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.lockstep import is_of_wave
 from servetune.analysis.wording import number, where_of
-from servetune.report.grammar import Spec, at_place, curves, heaviest, log_ticks, says, short, spec
+from servetune.report.grammar import (
+    Spec,
+    at_place,
+    curves,
+    data,
+    heaviest,
+    log_ticks,
+    says,
+    short,
+    spec,
+)
 from servetune.report.lacks import drawing
+from servetune.report.lockstep import MARK, Place
 from servetune.tables.frames import first_of
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E latency"}
@@ -21,10 +34,16 @@ _SHARES = [0, 0.25, 0.5, 0.75, 0.9, 1]
 
 
 @drawing
-def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> Spec | None:
+def distribution(
+    quantiles: pd.DataFrame,
+    variants: list[str],
+    latency: str,
+    waves: Collection[Place] = (),
+) -> Spec | None:
     """Draw the distribution of a latency: a curve a measurement, share of requests below a value.
 
     `quantiles` holds a row a (measurement, latency, probability). None if it holds no such row.
+    Where clients run in lockstep, at one of the `waves`, a TTFT is marked.
     """
     of_latency = quantiles[(quantiles["latency"] == latency) & quantiles["value_ms"].notna()]
     if of_latency.empty:
@@ -71,8 +90,15 @@ def distribution(quantiles: pd.DataFrame, variants: list[str], latency: str) -> 
         for median in [dict(zip(row["probability"], row["value"], strict=True)).get(0.5)]
     ]
     description = f"Distribution of {title} over requests. Medians at {where}: {says(medians)}"
-    chart = curves(base, marks, variants, title, where)
-    return spec(chart, description, 230, rows=rows)
+    at_wave = [{"where": " · ".join(at)} for at in waves if is_of_wave(latency)]
+    doubt = (
+        alt.Chart(data("waves"))
+        .transform_filter("datum.where === where")
+        .mark_text(align="right", baseline="bottom", dx=-4, dy=-4)
+        .encode(x=alt.value("width"), y=alt.value("height"), text=alt.value(f"{MARK} in lockstep"))
+    )
+    chart = curves(base, marks, variants, title, where, above=[doubt] if at_wave else [])
+    return spec(chart, description, 230, rows=rows, waves=at_wave)
 
 
 def _curve(index: int, group: pd.DataFrame, every: int) -> dict[str, Any]:

@@ -23,7 +23,10 @@ from servetune.tables.frames import grouped, known, records_of
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no request has a latency."""
     of = measured.distributions, measured.variants
-    drawn = {f"distribution-{latency}": distribution(*of, latency) for latency in LATENCIES}
+    drawn = {
+        f"distribution-{latency}": distribution(*of, latency, measured.in_lockstep)
+        for latency in LATENCIES
+    }
     if not (drawn["distribution-ttft"] or drawn["distribution-e2e"]):
         return None
     place = heaviest(measured.distributions)

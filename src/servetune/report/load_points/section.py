@@ -90,7 +90,7 @@ def section(measured: Measured) -> Section | None:
 
 def _ratios(measured: Measured, metric: Metric) -> Spec | None:
     """Draw the ratios with their intervals, or without where there are none."""
-    of = measured.variants, metric.name, metric.head or metric.title
+    of = (measured.variants, metric.name, metric.head or metric.title, measured.in_lockstep)
     return forest(measured.judgement, *of) or ratios(measured.comparison, *of)
 
 

@@ -91,12 +91,12 @@ def _chart(placed: list[Case], variants: list[str]) -> Spec:
     x = alt.X(
         "intensity:Q",
         scale=alt.Scale(type="log", nice=False),
-        axis=alt.Axis(title="FLOPs a byte (log scale)", tickCount=5, format="~s", grid=False),
+        axis=alt.Axis(title="FLOPs a byte (log scale)", tickCount=5, format=",~g", grid=False),
     )
     y = alt.Y(
         "value:Q",
         scale=alt.Scale(type="log"),
-        axis=alt.Axis(title="TFLOP/s (log scale)", tickCount=5, format="~g", grid=False),
+        axis=alt.Axis(title="TFLOP/s (log scale)", tickCount=5, format=",~g", grid=False),
     )
     roofed = alt.Chart(data("roof")).encode(x, y)
     lines = roofed.mark_line(strokeDash=[5, 3]).encode(detail="roof:N")

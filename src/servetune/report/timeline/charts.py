@@ -32,6 +32,9 @@ HEIGHT = 130
 END_S = 1e9
 """Until when is shown at first: all of it."""
 
+WITHOUT_PREFIX = "datum.label === '0k' ? '0' : datum.label"
+"""Vega writes the zero of an axis of thousands as 0k."""
+
 DASHES = [[1, 0], [5, 3], [1, 3], [8, 2, 1, 2], [2, 6]]
 
 Rows = list[dict[str, Any]]
@@ -124,7 +127,7 @@ def _chart(
     )
     # One scale for all runs, so that they compare; all axes as wide, so that moments align.
     scale = alt.Scale(domain=[0, most or 1.0])
-    axis = alt.Axis(title=title, format=form, tickCount=4, minExtent=46)
+    axis = alt.Axis(title=title, format=form, tickCount=4, minExtent=46, labelExpr=WITHOUT_PREFIX)
     legend = alt.Legend(title=None, orient="top", symbolType="stroke") if len(kinds) > 1 else None
     line = (
         alt.Chart(data())

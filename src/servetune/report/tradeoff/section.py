@@ -1,12 +1,13 @@
 """Throughput against latency: a line a variant through its load points."""
 
+from collections.abc import Collection
 from typing import Any
 
 import altair as alt
-import pandas as pd
 
 from servetune.analysis.wording import is_batch, number
 from servetune.metrics import PERCENTILES
+from servetune.report import lockstep
 from servetune.report.grammar import Spec, data, distinct, hiding, layered, look, points, says, spec
 from servetune.report.lacks import drawing
 from servetune.report.latency.charts import LATENCIES
@@ -23,10 +24,7 @@ SELECTED = (
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no load point has a line to draw."""
     rows = records_of(measured.comparison)
-    charts = {
-        f"tradeoff-{latency}": _chart(measured.points, rows, measured.variants, latency)
-        for latency in LATENCIES
-    }
+    charts = {f"tradeoff-{latency}": _chart(measured, rows, latency) for latency in LATENCIES}
     if not (charts["tradeoff-ttft"] or charts["tradeoff-e2e"]):
         return None
     words = {
@@ -39,16 +37,15 @@ def section(measured: Measured) -> Section | None:
 
 
 @drawing
-def _chart(
-    table: pd.DataFrame, compared: list[dict[str, Any]], variants: list[str], latency: str
-) -> Spec | None:
+def _chart(measured: Measured, compared: list[dict[str, Any]], latency: str) -> Spec | None:
     """Draw a latency against output throughput: a line a variant through its load points.
 
     Lines join the means over ok repeats; the faint points are the repeats. A batch is left out:
-    its latencies are the place of a request in the queue.
+    its latencies are the place of a request in the queue. None where there is no second point.
     """
-    means = _means(compared, latency, variants)
-    if not means:
+    table, variants = measured.points, measured.variants
+    means = _means(compared, latency, variants, measured.in_lockstep)
+    if len(means) < 2:
         return None
     ok = table[table["status"] == "ok"] if table["repeat"].nunique() > 1 else table[:0]
     repeats = [point for row in records_of(ok) if (point := _point(row, latency))]
@@ -101,7 +98,12 @@ def _chart(
     return spec(chart, description, 250, rows=means, repeats=repeats)
 
 
-def _means(rows: list[dict[str, Any]], latency: str, variants: list[str]) -> list[dict[str, Any]]:
+def _means(
+    rows: list[dict[str, Any]],
+    latency: str,
+    variants: list[str],
+    waves: Collection[lockstep.Place],
+) -> list[dict[str, Any]]:
     """Return a row a load point, with its percentiles in lists: a large study has many.
 
     The baseline comes first, as its labels do.
@@ -109,7 +111,7 @@ def _means(rows: list[dict[str, Any]], latency: str, variants: list[str]) -> lis
     made = [
         {
             **point,
-            "load_point": row["load_point"],
+            "load_point": f"{row['load_point']} {lockstep.mark(row, latency, waves)}".rstrip(),
             "order": order,
             "lane": variants.index(row["variant"]),
             "at": number(row["output_throughput_tok_s"]),
