@@ -4,6 +4,7 @@ import json
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from servetune.bundle import start
@@ -22,7 +23,7 @@ from servetune.plan.planned import Plan, Session
 from servetune.plan.rounds import launch_each, until
 from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
-from servetune.sessions.owed import count_owed
+from servetune.sessions.owed import count_owed, so_far
 from servetune.sessions.provenance import EXPORTED, git_state
 from servetune.study.study import read_study
 from servetune.tables.elsewhere import recorded_elsewhere
@@ -140,7 +141,10 @@ def _content(
         yield str(project / path), root / path
     for session in manifest.sessions:
         # What was measured before, so that the host goes on and counts its launches on.
-        records = [record_path(session.study, m.id, root) for m in session.measurements]
+        probes = (so_far(session, search, root) for search in session.searches)
+        ids = [m.id for m in session.measurements]
+        ids += [record.measurement for record in chain.from_iterable(probes)]
+        records = [record_path(session.study, id, root) for id in ids]
         if session.quality:
             records.append(quality_path(session.study, session.quality.id, root))
         records += launch_files(session.study, session.id, root)
