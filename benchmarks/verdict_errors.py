@@ -88,11 +88,13 @@ class Structure:
     is further noise of each value. `drift` is by round, `step` at a random time, `memory` the
     correlation of launches that follow each other, `grid` what values are rounded to, and
     `varied` the degrees of freedom of a spread of each variant, metric and load point's own.
+    `scales` holds in the first `of_metrics`.
     """
 
     noise: Callable[[Shape], Floats] = normal
     shared: float = 0.5
     scales: Callable[[int], list[float]] = equal
+    of_metrics: int = METRICS
     by_point: bool = False
     within: float = 0.0
     drift: float = 0.0
@@ -115,6 +117,8 @@ CHOSEN_ON = {
     "one varies 10x, shared": Structure(scales=of_last, shared=0.95),
     "baseline varies 10x": Structure(scales=of_base, shared=0.0),
     "baseline 10x, shared": Structure(scales=of_base, shared=0.95),
+    "one 4x in two metrics": Structure(scales=partial(of_last, by=4.0), of_metrics=2, shared=0.8),
+    "one 10x in one metric": Structure(scales=of_last, of_metrics=1),
     "half vary 10x": Structure(scales=of_half),
     "two vary 10x": Structure(scales=partial(of_last, count=2)),
     "three vary 5x": Structure(scales=partial(of_last, count=3, by=5.0), shared=0.3),
@@ -135,6 +139,10 @@ HELD_OUT = {
     "one varies 3x": Structure(scales=partial(of_last, by=3.0), shared=0.0),
     "one varies 3x, shared": Structure(scales=partial(of_last, by=3.0), shared=0.9),
     "one varies 30x": Structure(scales=partial(of_last, by=30.0)),
+    "one 3x in one metric": Structure(scales=partial(of_last, by=3.0), of_metrics=1, shared=0.2),
+    "one 7x in two metrics": Structure(scales=partial(of_last, by=7.0), of_metrics=2, shared=0.0),
+    "baseline 5x in two": Structure(scales=partial(of_base, by=5.0), of_metrics=2, shared=0.9),
+    "two 5x in two metrics": Structure(scales=partial(of_last, count=2, by=5.0), of_metrics=2),
     "variants vary 3x": Structure(scales=partial(of_last, count=99, by=3.0), shared=0.2),
     "two vary 20x": Structure(scales=partial(of_last, count=2, by=20.0), shared=0.7),
     "three vary 4x": Structure(scales=partial(of_last, count=3, by=4.0), shared=0.2),
@@ -174,7 +182,7 @@ def draw(
     own = how.noise((tables, 1, points, variants, launches) if how.by_point else full)
     values = math.sqrt(how.shared) * common + math.sqrt(1 - how.shared) * own
     values = values + how.within * normal(full)
-    values = values * np.array(how.scales(variants))[:, None]
+    values[:, : how.of_metrics] *= np.array(how.scales(variants))[:, None]
     if how.varied:
         values = values / np.sqrt(RANDOM.chisquare(how.varied, (*full[:-1], 1)) / how.varied)
     since = RANDOM.uniform(0.2, 0.8, (tables, 1, 1)) * variants * launches
@@ -258,7 +266,13 @@ def print_false(title: str, structures: dict[str, Structure], tables: int) -> No
 def print_power(tables: int) -> None:
     print("A true difference of 10 %, margin 3 %, launches vary by 1 %: share called")
     print(f"{'launches vary':25} n " + "".join(f"{METRICS * (v - 1) * p:9}" for v, p in SIZES))
-    for name in ("equal, half shared", "equal, all shared", "one varies 10x", "strong drift"):
+    for name in (
+        "equal, half shared",
+        "equal, all shared",
+        "one varies 10x",
+        "one 4x in two metrics",
+        "strong drift",
+    ):
         how = (CHOSEN_ON | HELD_OUT)[name]
         for count in LAUNCHES:
             called = []

@@ -26,7 +26,11 @@ VARIES_MORE = 0.05
 """Level of the test, over all metrics and places, by which a variant is left out of the pool."""
 
 VARIES_MORE_HERE = 0.01
-"""Level of the test at one place by which a variant there keeps its own degrees of freedom."""
+"""Level of the test in one metric by which a variant is left out of its pool, and of that at one
+place by which it there keeps its own degrees of freedom."""
+
+TELLING = 4.0
+"""Degrees of freedom, as of five launches, by which a variant may be left out in one metric."""
 
 ROUNDS_DIFFER = 0.01
 """Level of the test by which launches are compared within their round."""
@@ -75,7 +79,8 @@ def spread(launches: Floats, *, has_rounds: bool = True, devices: Floats | None 
     - A variant's variance is the pooled one or its own, whichever is larger.
     - A variant whose share of the variance, averaged over places and metrics, is proven to be
       larger (F test) is left out of the pool, if it is the only one: several say that any may
-      vary so. Shares are bounded: one odd place proves nothing.
+      vary so. Shares are bounded: one odd place proves nothing. In one metric, five launches
+      prove it: a batch that fits no CUDA graph varies in TPOT, and not in TTFT.
     - The degrees of freedom are those of the variants that the pool in effect consists of. One
       that varies more, over all or at this place, has only its own.
       A comparison takes the smaller degrees of its two sides (Mickey and Brown, Bounds on the
@@ -115,17 +120,14 @@ def _pooled(own: Floats, degrees: Floats, is_two: NDArray[np.bool_]) -> list[Flo
     """Return variance, degrees and planned variance, NaN where a variant has fewer than two."""
     known = np.where(degrees > 0, own, 0.0)
     squares = degrees * known
-    total, total_degrees = squares.sum(-1, keepdims=True), degrees.sum(-1, keepdims=True)
-    share = np.divide(squares, total, where=total > 0, out=np.zeros_like(squares))
-    measured = np.maximum((degrees > 0).sum((-3, -2), keepdims=True), 1)
-    share = share.sum((-3, -2), keepdims=True) / measured
-    others = np.maximum(total_degrees - degrees, 1e-9)
+    share = _shares(squares)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = share / (1 - share) * others / degrees
-        varies_more = (ratio > special.fdtri(degrees, others, 1 - VARIES_MORE)) & ~is_two
+        varies_more = _is_larger(_mean(share, degrees > 0, (-3, -2)), degrees, VARIES_MORE)
+        varies_more = (varies_more | _is_odd(squares, degrees)) & ~is_two
         is_out = varies_more & (varies_more.sum(-1, keepdims=True) == 1)
         pool_degrees = np.sum(degrees * ~is_out, -1, keepdims=True)
         pool = np.sum(squares * ~is_out, -1, keepdims=True) / pool_degrees
+        others = np.maximum(degrees.sum(-1, keepdims=True) - degrees, 1e-9)
         is_more = known > special.fdtri(degrees, others, 1 - VARIES_MORE_HERE) * pool
     is_own = varies_more | is_more | (is_two & (pool_degrees < WELL_KNOWN))
     widest = OF_TWO**2 * np.max(np.nan_to_num(pool), -2, keepdims=True)
@@ -137,20 +139,50 @@ def _pooled(own: Floats, degrees: Floats, is_two: NDArray[np.bool_]) -> list[Flo
     return [np.where(degrees > 0, each, np.nan) for each in (variance, counted, planned)]
 
 
+def _shares(squares: Floats) -> Floats:
+    total = squares.sum(-1, keepdims=True)
+    return np.asarray(np.divide(squares, total, where=total > 0, out=np.zeros_like(squares)))
+
+
+def _mean(values: Floats, counts: NDArray[np.bool_], axes: tuple[int, ...]) -> Floats:
+    """Average over axes the values that count, where the others are zero."""
+    return np.asarray(
+        values.sum(axes, keepdims=True) / np.maximum(counts.sum(axes, keepdims=True), 1)
+    )
+
+
+def _is_larger(share: Floats, degrees: Floats, level: float) -> NDArray[np.bool_]:
+    """Tell which variants' share of the variance proves that they vary more than the others."""
+    others = np.maximum(degrees.sum(-1, keepdims=True) - degrees, 1e-9)
+    return np.asarray(
+        share / (1 - share) * others / degrees > special.fdtri(degrees, others, 1 - level)
+    )
+
+
+def _is_odd(squares: Floats, degrees: Floats) -> NDArray[np.bool_]:
+    """Tell which variant alone varies more in a metric: without it, none of the others does."""
+    share = _mean(_shares(squares), degrees > 0, (-2,))
+    odd = _is_larger(share, degrees, VARIES_MORE_HERE) & (degrees >= TELLING)
+    rest, of_rest = np.where(odd, 0.0, squares), np.where(odd, 0.0, degrees)
+    share = _mean(_shares(rest), of_rest > 0, (-2,))
+    return np.asarray(odd & ~_is_larger(share, of_rest, VARIES_MORE).any(-1, keepdims=True))
+
+
 def _alike(squares: Floats, degrees: Floats) -> Floats:
     """Return the share of the variants that a pool in effect consists of, at most 1.
 
     Few that vary much make up most of a pool. Shares of variants that vary alike are Dirichlet
     distributed, so that their sum of squares is (1 + a) / (1 + a * variants), where a is half of
-    the degrees of freedom of one; it is averaged over places and metrics, and solved for variants.
+    the degrees of freedom of one; it is averaged over places, and over metrics if all pool as many
+    variants, and solved for variants.
     """
-    total = squares.sum(-1, keepdims=True)
-    share = np.divide(squares, total, where=total > 0, out=np.zeros_like(squares))
-    concentration = np.sum(share**2, -1, keepdims=True)
+    concentration = np.sum(_shares(squares) ** 2, -1, keepdims=True)
     is_pool = concentration > 0
-    several = np.maximum(is_pool.sum((-3, -2), keepdims=True), 1)
-    concentration = concentration.sum((-3, -2), keepdims=True) / several
     variants = np.maximum((degrees > 0).sum(-1, keepdims=True), 1)
+    are_alike = variants.max((-3, -2), keepdims=True) == variants.min((-3, -2), keepdims=True)
+    concentration = np.where(
+        are_alike, _mean(concentration, is_pool, (-3, -2)), _mean(concentration, is_pool, (-2,))
+    )
     half = degrees.sum(-1, keepdims=True) / variants / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = ((1 + half) / concentration - 1) / half

@@ -34,6 +34,24 @@ def test_a_variant_that_varies_ten_times_more_keeps_its_own_spread_and_spoils_no
     assert np.sqrt(np.median(pooled.variance[..., :-1])) < 0.012
 
 
+def test_a_variant_that_varies_more_in_one_metric_spoils_no_other_there() -> None:
+    launches = draw(3, launches=5, places=1)
+    launches[:, 0, :, -1] *= 10
+    pooled = spread(launches)
+    deviation = np.sqrt(np.median(pooled.variance, 0))[:, 0]
+    assert deviation[0, :2] == pytest.approx(0.01, rel=0.3)
+    assert deviation[0, 2] > 0.05
+    assert (pooled.degrees[:, 0, :, -1] == 4).mean() > 0.8
+    assert np.median(pooled.degrees[:, 1:]) > np.median(pooled.degrees[:, 0, :, -1])
+
+
+def test_two_variants_that_vary_more_say_that_any_may() -> None:
+    launches = draw(7, launches=5, places=1)
+    launches[:, 0, :, -2:] *= 10
+    pooled = spread(launches)
+    assert np.sqrt(np.median(pooled.variance[:, 0, :, 0])) > 0.03
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_launches_of_two_speeds_are_not_called_faster(seed: int) -> None:
     values = make_values(TWELVE, repeats=3, spread=1e-4)
