@@ -88,11 +88,8 @@ def test_what_a_killed_run_left_behind_is_told_and_ended(
 ) -> None:
     environment = owned_by(dict(os.environ), os.getpid())
     elsewhere = ended_owner().replace(HOST, "another-boot:pid-1")
-    kept = [
-        subprocess.Popen(SLEEP, env=environment),
-        subprocess.Popen(SLEEP, env={**os.environ, OWNERS: elsewhere}),
-    ]
-    left = subprocess.Popen(SLEEP, env={**os.environ, OWNERS: f"{mark(1)} {ended_owner()}"})
+    kept = [begun(environment), begun({**os.environ, OWNERS: elsewhere})]
+    left = begun({**os.environ, OWNERS: f"{mark(1)} {ended_owner()}"})
     end_left_behind()
     assert left.wait() != 0
     assert f"({left.pid})" in capfd.readouterr().err
@@ -100,6 +97,14 @@ def test_what_a_killed_run_left_behind_is_told_and_ended(
         assert process.poll() is None
         process.kill()
         process.wait()
+
+
+def begun(environment: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a process and wait until it runs: before, its environment may not be readable yet."""
+    command = [sys.executable, "-c", "print('began', flush=True); import time; time.sleep(600)"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "began\n"
+    return process
 
 
 def test_a_mark_names_a_process_and_not_its_pid() -> None:
