@@ -89,6 +89,7 @@ METRICS = (
     ),
     Metric("acceptance_length", "Acceptance length", reviewed=True),
     Metric("acceptance_ratio", "Acceptance ratio"),
+    Metric("tokens_per_step", "Tokens per step"),
     Metric("duration_s", "Duration", "s"),
     Metric("cost_usd_per_million_output_tokens", "USD/1M output", is_cost=True),
     Metric("cost_usd_per_million_total_tokens", "USD/1M total", is_cost=True),

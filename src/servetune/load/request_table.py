@@ -207,6 +207,9 @@ def _from_counters(grown: Counters) -> dict[str, Any]:
     if drafts:
         metrics["acceptance_length"] = 1 + accepted / drafts
         metrics["acceptance_ratio"] = accepted / max(grown.get("draft_tokens", 0), 1)
+        # Each step of a request emits one token and those that it accepted.
+        if (tokens := grown.get("generation_tokens", 0)) > accepted:
+            metrics["tokens_per_step"] = tokens / (tokens - accepted)
         at = {int(name.removeprefix(AT_POSITION)): name for name in grown if AT_POSITION in name}
         metrics["acceptance_by_position"] = [grown[at[place]] / drafts for place in sorted(at)]
     if queries := grown.get("prefix_cache_queries"):

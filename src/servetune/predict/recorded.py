@@ -13,7 +13,7 @@ from servetune.load.arrivals import arrival_times
 from servetune.predict.fit import ALLOWED, Bounds, Observed
 from servetune.predict.server import Counts, Floats, Requests, Scheduler
 from servetune.records.loads import Load
-from servetune.records.measurements import MeasurementRecord, Metrics, read_measurement
+from servetune.records.measurements import MeasurementRecord, Metrics, draft_share, read_measurement
 from servetune.records.paths import session_path
 from servetune.records.sessions import Launch, read_session
 from servetune.study.datasets import RandomDataset
@@ -111,6 +111,7 @@ def scheduler_of(launch: Launch, metrics: Metrics) -> Scheduler:
     """Return the settings that a launch resolved, and what was seen of drafts and prefixes."""
     settings, cache = launch.config("scheduler_config"), launch.config("cache_config")
     default = Scheduler()
+    found = draft_share(metrics.acceptance_length, metrics.tokens_per_step)
     return Scheduler(
         max_num_seqs=launch.server.max_num_seqs or default.max_num_seqs,
         max_num_batched_tokens=launch.server.max_num_batched_tokens
@@ -119,7 +120,7 @@ def scheduler_of(launch: Launch, metrics: Metrics) -> Scheduler:
         block_tokens=cache.get("block_size") or default.block_tokens,
         is_chunked=settings.get("enable_chunked_prefill", True),
         is_async=bool(settings.get("async_scheduling")),
-        accepted=tuple(metrics.acceptance_by_position or ()),
+        accepted=tuple(found * share for share in metrics.acceptance_by_position or ()),
         hit_ratio=metrics.prefix_cache_hit_ratio or 0.0,
     )
 

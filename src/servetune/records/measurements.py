@@ -25,7 +25,8 @@ class Metrics(Record):
     Latencies are in milliseconds, throughputs per second of `throughput_window`; None, of an older
     record, is the whole load, and whether it is uncertain is then not known.
     `acceptance_length` is tokens emitted per verification step (1 + accepted / drafts),
-    `acceptance_ratio` accepted over drafted tokens; both are None without speculation.
+    `acceptance_ratio` accepted over drafted tokens, `tokens_per_step` what a request got a step of
+    the engine, with a draft or without: n-grams often find none. All are None without speculation.
     `queue_time_mean_ms`, `prefill_time_mean_ms`, `decode_time_mean_ms` and `server_tpot_mean_ms`
     are the engine's own, `server_e2e_mean_ms` is the API server's, over all requests that the
     server finished meanwhile, those that are not counted included. `answered_ttft_mean_ms` and
@@ -65,6 +66,7 @@ class Metrics(Record):
     e2e_p99_ms: float | None = None
     acceptance_length: float | None = None
     acceptance_ratio: float | None = None
+    tokens_per_step: float | None = None
     acceptance_by_position: list[float] | None = None
     prefix_cache_hit_ratio: float | None = None
     preemptions: int | None = None
@@ -75,6 +77,13 @@ class Metrics(Record):
     server_e2e_mean_ms: float | None = None
     answered_ttft_mean_ms: float | None = None
     answered_e2e_mean_ms: float | None = None
+
+
+def draft_share(acceptance_length: float | None, tokens_per_step: float | None) -> float:
+    """Return the share of a request's steps that verified a draft, in [0, 1]; 1 if not known."""
+    if acceptance_length is None or tokens_per_step is None or acceptance_length <= 1:
+        return 1.0
+    return min(1.0, (tokens_per_step - 1) / (acceptance_length - 1))
 
 
 class Attained(Record):

@@ -171,15 +171,15 @@ def from_chunks(
 ) -> dict[str, Any]:
     """Return the fields of a card that the chunks of the answers tell.
 
-    A step of the engine gives a token, or with speculation its acceptance length; a server that
-    streams in intervals collects so many before it sends them.
+    A step of the engine gives a token, or with speculation one and those that it accepts; a server
+    that streams in intervals collects so many before it sends them.
     """
     ok = requests[requests["is_ok"]]
     chunks = len(ok) + int(ok["itl_ms"].map(len).sum())
     gaps_ms = ok["itl_ms"].explode().dropna().to_numpy(float)
     return {
         "tokens_per_chunk": float(ok["output_tokens"].sum() / chunks) if chunks else None,
-        "tokens_per_step": max(metrics.acceptance_length or 1.0, stream_interval or 1),
+        "tokens_per_step": max(metrics.tokens_per_step or 1.0, stream_interval or 1),
         "instant_chunks_ratio": float((gaps_ms < max(INSTANT_MS, INSTANT * gaps_ms.mean())).mean())
         if len(gaps_ms)
         else None,

@@ -149,8 +149,10 @@ def test_acceptance_is_what_the_servers_counters_grew_by() -> None:
         "prefix_cache_hits": 5.0,
         "preemptions": 2.0,
     }
-    metrics = aggregate(table(reply(0, 0.0)), grown, load())
+    metrics = aggregate(table(reply(0, 0.0)), {**grown, "generation_tokens": 650.0}, load())
     assert metrics.acceptance_length == pytest.approx(2.5)
+    assert metrics.tokens_per_step == pytest.approx(650 / 500)
+    assert aggregate(table(reply(0, 0.0)), grown, load()).tokens_per_step is None
     assert metrics.acceptance_ratio == pytest.approx(0.5)
     assert metrics.acceptance_by_position == pytest.approx([0.9, 0.4, 0.2])
     assert metrics.prefix_cache_hit_ratio == pytest.approx(0.1)

@@ -172,6 +172,15 @@ def test_speculation_gives_several_tokens_a_chunk(count: Count) -> None:
     assert "chunks" in token_sources(card)
 
 
+def test_speculation_that_seldom_finds_a_draft_gives_about_one_token_a_chunk(count: Count) -> None:
+    """As n-grams do: 32 of 288 steps verify a draft, and accept one token of it."""
+    drafts = {"drafts": 32.0, "draft_tokens": 96.0, "accepted_tokens": 32.0}
+    rules, card = judged(answers(itl_s=[0.95 / 17] * 17), count, {**GREW, **drafts})
+    assert rules == set()
+    assert card.tokens_per_chunk == card.tokens_per_step == pytest.approx(20 / 18)
+    assert "chunks" in token_sources(card)
+
+
 def test_what_was_cut_off_or_failed_may_be_more_at_the_server_but_not_less(count: Count) -> None:
     cut = [replace(each, error=CUT, is_cut=True) for each in answers()[:2]]
     lost = [failed(2, 0.002)]

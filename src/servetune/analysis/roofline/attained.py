@@ -16,6 +16,7 @@ from servetune.analysis.roofline.work import (
     speculative_step,
     utilization,
 )
+from servetune.records.measurements import draft_share
 from servetune.records.sessions import Architecture, Ceilings
 from servetune.tables.frames import PENDING, known
 
@@ -81,7 +82,7 @@ def attain(row: Row, engine: Engine) -> Attained | None:
     tpot_ms, batch, context = known(row.get("tpot_p50_ms")), batch_of(row), context_of(row)
     if row["status"] in ("failed", PENDING) or not tpot_ms or batch is None or context is None:
         return None
-    emitted = known(row.get("acceptance_length")) or 1.0
+    emitted = emitted_of(row)
     work = step_work(row, engine, batch, context)
     step_s = tpot_ms * emitted / 1e3
     decode = utilization(work, step_s, engine.ceilings, engine.model.compute)
@@ -103,9 +104,15 @@ def attain(row: Row, engine: Engine) -> Attained | None:
 def step_work(row: Row, engine: Engine, batch: float, context: float) -> Work:
     """Return the work of one step of decode, drafting and verifying included."""
     kv_bytes = kv_cache_bytes(row.get("kv_cache_dtype"))
-    return speculative_step(
-        engine.model, engine.draft, batch, context, kv_bytes, engine.draft_tokens
-    )
+    found = draft_share(known(row.get("acceptance_length")), known(row.get("tokens_per_step")))
+    drafted = engine.draft_tokens * found
+    return speculative_step(engine.model, engine.draft, batch, context, kv_bytes, drafted)
+
+
+def emitted_of(row: Row) -> float:
+    """Return the tokens that a request got a step: one without speculation."""
+    # An older record knows the acceptance length alone, as if each step had verified a draft.
+    return known(row.get("tokens_per_step")) or known(row.get("acceptance_length")) or 1.0
 
 
 def least_step_s(row: Row, engine: Engine, batch: float, context: float) -> float:

@@ -2,14 +2,22 @@
 
 A step with a draft of `k` tokens costs `r` plain steps and emits `1 + a` tokens on average, so it
 is `(1 + a) / r` times as fast (Leviathan, Kalman and Matias 2023, theorem 3.8, with the costs of
-`docs/roofline.md`). Drafting and verifying costs more of a step as the batch grows, until compute
+`docs/roofline.md`). Where only some steps find a draft, as with n-grams, `k` and `a` are means over
+all steps. Drafting and verifying costs more of a step as the batch grows, until compute
 is the limit and rejected tokens are paid in full.
 """
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 
-from servetune.analysis.roofline.attained import Engine, Row, batch_of, context_of, least_step_s
+from servetune.analysis.roofline.attained import (
+    Engine,
+    Row,
+    batch_of,
+    context_of,
+    emitted_of,
+    least_step_s,
+)
 from servetune.tables.frames import known
 
 LARGEST_BATCH = 4096
@@ -35,12 +43,12 @@ def speculate(row: Row, engine: Engine) -> Speculation | None:
     length, batch, context = known(row.get("acceptance_length")), batch_of(row), context_of(row)
     if not engine.draft_tokens or length is None or batch is None or context is None:
         return None
-    cost = step_cost(row, engine, batch, context)
+    cost, emitted = step_cost(row, engine, batch, context), emitted_of(row)
     return Speculation(
         acceptance_length=length,
         step_cost=cost,
-        predicted_speedup=length / cost,
-        pays_until=_pays_until(row, engine, context, length),
+        predicted_speedup=emitted / cost,
+        pays_until=_pays_until(row, engine, context, emitted),
     )
 
 
@@ -50,11 +58,11 @@ def step_cost(row: Row, engine: Engine, batch: float, context: float) -> float:
     return least_step_s(row, engine, batch, context) / least_step_s(row, plain, batch, context)
 
 
-def _pays_until(row: Row, engine: Engine, context: float, length: float) -> int | None:
+def _pays_until(row: Row, engine: Engine, context: float, emitted: float) -> int | None:
     """Return the first batch, by powers of two and then between them, that is not faster."""
 
     def is_slower(batch: int) -> bool:
-        return step_cost(row, engine, batch, context) >= length
+        return step_cost(row, engine, batch, context) >= emitted
 
     doubled = (2**power for power in range(LARGEST_BATCH.bit_length()))
     high = next(filter(is_slower, doubled), None)

@@ -65,7 +65,7 @@ def head(model: Architecture, tokens: float) -> Work:
 
 
 def decode_step(
-    model: Architecture, batch: float, context: float, kv_bytes: float, tokens: int = 1
+    model: Architecture, batch: float, context: float, kv_bytes: float, tokens: float = 1
 ) -> Work:
     """Run one step of decode of a batch of sequences.
 
@@ -86,7 +86,7 @@ def speculative_step(
     batch: float,
     context: float,
     kv_bytes: float,
-    tokens: int,
+    tokens: float,
 ) -> Work:
     """Draft some tokens one after another, then verify them and one more in one pass.
 

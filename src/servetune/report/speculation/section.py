@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 
 from servetune.analysis.payoff import Place
+from servetune.analysis.roofline.attained import emitted_of
 from servetune.analysis.roofline.speculation import speculate
 from servetune.analysis.wording import NONE, TIMES, number, percent, ratio, where_of
 from servetune.report.gfm import table_of, text
@@ -84,7 +85,7 @@ def _rows(measured: Measured) -> list[list[Cell]]:
                 ", ".join(percent(fmean(shares)) for shares in zip(*positions, strict=False)),
                 number(fmean(gain.step_cost for gain in gains) if gains else None),
                 # The cost of a step that the measured speed-up implies.
-                number(length / speedup.value if speedup else None),
+                number(fmean(map(emitted_of, rows)) / speedup.value if speedup else None),
                 ratio(fmean(gain.predicted_speedup for gain in gains) if gains else None),
                 interval(speedup) if speedup else NONE,
                 _until(gains[0].pays_until) if gains else NONE,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from servetune.analysis.payoff import Payoff, Speedup, counterparts, payoffs, speedups
-from servetune.analysis.roofline.attained import Engine
+from servetune.analysis.roofline.attained import Engine, attain
 from servetune.analysis.roofline.speculation import LARGEST_BATCH, speculate, step_cost
 from servetune.records.sessions import Ceilings
 from servetune.report.gfm import text
@@ -51,6 +51,19 @@ def test_what_is_never_accepted_never_pays_and_what_costs_nothing_always_does() 
     free = speculate(row(), Engine(LLAMA_8B, bandwidth_only, None, draft_tokens=3))
     assert free is not None and free.pays_until is None
     assert step_cost(row(), Engine(LLAMA_8B, bandwidth_only, None, 3), LARGEST_BATCH, 640) < 1.1
+
+
+def test_drafts_that_are_seldom_found_cost_little_and_give_little() -> None:
+    """A third of the steps verify a draft, and emit 2.5 tokens; the others emit one."""
+    always = speculate(row(), ENGINE)
+    told = speculate(row(tokens_per_step=1.5), ENGINE)
+    assert told is not None and always is not None
+    assert told.acceptance_length == 2.5
+    assert told.step_cost - 1 == pytest.approx((always.step_cost - 1) / 3, rel=0.05)
+    assert told.predicted_speedup == pytest.approx(1.5 / told.step_cost)
+    # A step of 2.75 ms a token lasts 1.5 times as long, whatever a draft would have given.
+    found = attain(row(tokens_per_step=1.5), ENGINE)
+    assert found is not None and found.step_ms == pytest.approx(1.5 * 2.75)
 
 
 def test_without_speculation_there_is_nothing_to_tell() -> None:
