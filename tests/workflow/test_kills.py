@@ -126,7 +126,7 @@ def test_nothing_outlives_a_killed_session_and_the_next_run_goes_on(workspace: W
         pytest.param(signal.SIGINT, os.killpg, id="Ctrl-C"),
     ],
 )
-def test_a_stop_keeps_what_is_measured_in_one_line_and_the_next_run_goes_on(
+def test_a_stop_says_in_two_lines_what_is_kept_and_the_next_run_goes_on(
     workspace: Workspace, sign: signal.Signals, to: Callable[[int, int], None]
 ) -> None:
     slow_load(workspace)
@@ -139,8 +139,8 @@ def test_a_stop_keeps_what_is_measured_in_one_line_and_the_next_run_goes_on(
     assert processes(workspace) == []
     lines = told.read_text()[before:].splitlines()
     # A step may have warned meanwhile of a load that stands still, on a line of its progress.
-    (line,) = [line for line in lines if not re.match(r"\[ *\d+:\d\d\] ", line)]
-    assert "1 of 2 load points" in line
+    kept, _ = [line for line in lines if not re.match(r"\[ *\d+:\d\d\] ", line)]
+    assert "1 of 2 measured" in kept
     check_that_it_goes_on(workspace)
 
 
