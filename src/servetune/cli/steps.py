@@ -65,7 +65,6 @@ def session(id: str, plan: PlanFile = None) -> None:
 @app.command(rich_help_panel=STEPS)
 def tune(plan: PlanFile = None) -> None:
     """Choose the next round of a tuning: what to launch, by what was measured so far."""
-    from servetune.files import write_json
     from servetune.tables.rounds import choose_round
 
     grown = choose_round(read_plan(plan, ROOT), ROOT)

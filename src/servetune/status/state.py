@@ -17,6 +17,7 @@ from servetune.records.paths import record_path, recorded, session_path
 from servetune.records.validity import verdict
 from servetune.running import Running, since
 from servetune.study.base import Frozen
+from servetune.study.validity import Limits
 
 SessionStatus = Literal["done", "failed", "running", "stopped", "waiting"]
 
@@ -113,8 +114,8 @@ def _session(
 ) -> SessionState:
     there = [id for id in session.owed if id in measured]
     points = [m.id for m in session.measurements if m.id in measured]
-    records = (_record(record_path(session.study, id, root)) for id in points)
-    statuses = Counter(verdict(record, plan.validity)[0] for record in records)
+    paths = (record_path(session.study, id, root) for id in points)
+    statuses = Counter(_status(path, plan.validity) for path in paths)
     is_done = session_path(session.study, session.id, root).is_file()
     status: SessionStatus = "waiting"
     if running:
@@ -147,4 +148,7 @@ def _left_s(estimated: SessionEstimate, running: Running | None) -> float:
     return sum(owed_s.values()) + max(0.0, current_s - since(running.doing_since))
 
 
-_record = cache(read_measurement)
+@cache
+def _status(path: Path, limits: Limits) -> str:
+    # Of a record that stands; the record itself is large, and would be kept.
+    return verdict(read_measurement(path), limits)[0]

@@ -25,9 +25,8 @@ def batch_beyond_full_graphs(case: Case) -> Finding | None:
     if not isinstance(mode, list) or mode[:1] != [FULL]:
         return None
     tokens = 1 + int(case.value("num_speculative_tokens") or 0)
-    requests = sorted(
-        {-(-size // tokens) for size in sizes if -(-size // tokens) * tokens <= max(sizes)}
-    )
+    filled = sorted({-(-size // tokens) for size in sizes})
+    requests = [count for count in filled if count * tokens <= max(sizes)]
     captured = max((each for each in requests if each <= max_num_seqs), default=0)
     if running <= captured:
         return None
