@@ -27,6 +27,13 @@ class DamagedError(UserError):
         self.path, self.why = path, why
 
 
+class NothingMeasuredError(UserError):
+    """A plan of which there is no record yet."""
+
+    def __init__(self, study: str) -> None:
+        super().__init__(f"results/{study}: nothing of this plan is measured yet; run: {RUN}")
+
+
 def printable(text: str) -> str:
     r"""Return text with what ends a line or steers a terminal escaped, as `\n` and `\x1b`."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from servetune.cli.app import MORE, ROOT, AsJson, PlanFile, app, studies
-from servetune.errors import RUN, UserError
+from servetune.errors import RUN, NothingMeasuredError, UserError
 from servetune.files import write_text
 from servetune.metrics import METRIC
 from servetune.plan.file import read_plan
@@ -48,10 +48,11 @@ def show(plan: PlanFile = None) -> None:
     from servetune.tables.freshness import notes_of, partial_digest, report_digest, stands
 
     the_plan = read_plan(plan, ROOT)
-    if not recorded(the_plan.study, ROOT):
-        print(f"{the_plan.study}: no results yet; run: {RUN}")
+    try:
+        measured = read_so_far(the_plan, ROOT)
+    except NothingMeasuredError as nothing:
+        print(nothing)
         return
-    measured = read_so_far(the_plan, ROOT)
     Console().print(render_terminal(measured))
     if measured.pending:
         print(f"Not measured yet: {', '.join(counted(measured.pending))}")

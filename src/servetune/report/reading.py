@@ -34,7 +34,7 @@ def read_so_far(plan: Plan, root: Path) -> Measured:
     """Read the tables if they are of this plan and its records, and else make them from those.
 
     Raises:
-        UserError: nothing is measured yet.
+        NothingMeasuredError: nothing is measured yet.
     """
     stamp = root / "results" / plan.study / STAMP
     is_whole = stands(stamp, tables_digest(plan, root))
@@ -45,7 +45,7 @@ def read_partial(plan: Plan, root: Path) -> Measured:
     """Make what there is of a plan from its records, what is missing pending.
 
     Raises:
-        UserError: nothing is measured yet.
+        NothingMeasuredError: nothing is measured yet.
     """
     tables = make_tables(plan, root, records_so_far(plan, root))
     return _measured(plan, root, tables, sessions_so_far(plan, root))

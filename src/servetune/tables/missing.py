@@ -46,7 +46,8 @@ def missing(plan: Plan, root: Path) -> list[str]:
         logs = [f"logs/{plan.study}/{step}.log" for step in ("tables", "report")]
     logs = [log for log in logs if (root / log).is_file()]
     lines += [f"  see {log}" for log in logs]
-    if recorded(plan.study, root):
+    there = recorded(plan.study, root)
+    if any(id in there for session in plan.sessions for id in session.owed):
         lines.append("  for a report of what is there: uv run servetune report --partial")
     mend = "Mend what the logs say, then run" if logs else "Run"
     return [*lines, f"  What was measured is kept. {mend} the same command again."]

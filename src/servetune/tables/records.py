@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from servetune.errors import RUN, UserError
+from servetune.errors import RUN, NothingMeasuredError, UserError
 from servetune.files import read_model
 from servetune.plan.planned import Plan, PlannedSearch, Session
 from servetune.records.base import Record
@@ -54,13 +54,13 @@ def records_so_far(plan: Plan, root: Path) -> Records:
     """Read the records of a plan that are there; in place of the others are pending ones.
 
     Raises:
-        UserError: there is none.
+        NothingMeasuredError: there is none.
     """
     records = _read(plan, root, is_whole=False)
     statuses = {record.status for record in records.measurements.values()}
     statuses |= {record.status for record in records.qualities.values()}
     if statuses <= {PENDING}:
-        raise UserError(f"results/{plan.study}: nothing of this plan is measured yet; run: {RUN}")
+        raise NothingMeasuredError(plan.study)
     return records
 
 

@@ -89,6 +89,18 @@ def test_without_any_record_there_is_no_report(project: Project) -> None:
         read_partial(plan, project.root)
 
 
+def test_show_says_of_an_edited_study_that_nothing_of_it_is_measured(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(project, "h200-granite")
+    (project.root / "params.yaml").write_text(
+        yaml.safe_dump({**project.params, "study": "h200-granite", "seed": 7})
+    )
+    monkeypatch.chdir(project.root)
+    shown = CliRunner().invoke(app, ["show"])
+    assert shown.exit_code == 0 and "nothing of this plan is measured" in shown.stdout
+
+
 def test_show_names_the_partial_report_until_more_is_measured(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
