@@ -1,6 +1,6 @@
 """What a server decided only as it started, and which settings it ignored: from its log.
 
-Its configuration tells neither. The wording is that of vLLM 0.8 to 0.32, on CUDA and on the CPU; of
+Its configuration tells neither. The wording is that of vLLM 0.8 to 0.33, on CUDA and on the CPU; of
 what no line tells nothing is known.
 """
 

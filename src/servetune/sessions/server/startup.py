@@ -1,7 +1,7 @@
 """Where a server's start went and what it has room for: from its own report, else from its log.
 
 The report is /server_info and the `cache_config_info` of /metrics. The log's wording is that of
-vLLM 0.6 to 0.32, on CUDA and on the CPU; a line that is not there leaves its fact None.
+vLLM 0.6 to 0.33, on CUDA and on the CPU; a line that is not there leaves its fact None.
 """
 
 import re
