@@ -16,7 +16,7 @@ import pytest
 from servetune.analysis.findings.gather import Case, Finding, all_rules, cases, find, findings
 from servetune.analysis.roofline.attained import Engine
 from servetune.records.measurements import Card, Metrics
-from servetune.records.sessions import Architecture, Ceilings
+from servetune.records.sessions import Architecture, Ceilings, Launch
 from servetune.records.validity import checks
 from servetune.study.validity import Limits
 from tests.paths import DATA
@@ -80,6 +80,17 @@ def test_a_throttled_server_is_told_with_its_queue_time() -> None:
     assert dict(told.evidence)["waiting, on average"] == "6.21"
     assert told.attempts == ("raise max_num_seqs to 8 or more",)
     assert told.gain == pytest.approx(8)
+
+
+def test_a_draft_that_is_copied_from_the_text_cannot_be_trained() -> None:
+    model = recorded("random-draft")
+    info = {"vllm_config": {"speculative_config": {"method": "ngram"}}}
+    launch = Launch(
+        launch=1, status="ok", command=[], environment={}, started_at="", server_info=info
+    )
+    copied = replace(model, launch=launch)
+    trained, repeats = (find(case)["drafts-rejected"].attempts[0] for case in (model, copied))
+    assert "trained" in trained and "repeat their prompts" in repeats
 
 
 def test_a_full_kv_cache_is_told_with_its_preemptions() -> None:

@@ -5,6 +5,9 @@ from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.roofline.speculation import speculate
 from servetune.analysis.wording import TIMES, ms, proportion
 
+WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix")
+"""Methods whose drafts are copied from the text so far."""
+
 FEW_ACCEPTED = 0.3
 
 
@@ -82,6 +85,7 @@ def drafts_rejected(case: Case) -> Finding | None:
         return None
     speculation = speculate(case.row, case.engine) if case.engine else None
     predicted = speculation.predicted_speedup if speculation else None
+    method = case.launch.config("speculative_config").get("method") if case.launch else None
     return Finding(
         title="Most draft tokens are rejected.",
         evidence=(
@@ -90,7 +94,9 @@ def drafts_rejected(case: Case) -> Finding | None:
             *([("predicted speed-up", f"{predicted:.2f}{TIMES}")] if predicted else []),
         ),
         attempts=(
-            "use a draft trained for this model and this kind of text",
+            "keep it for answers that repeat their prompts, as summaries and edits of code do"
+            if method in WITHOUT_MODEL
+            else "use a draft trained for this model and this kind of text",
             "draft fewer tokens (num_speculative_tokens), or serve without speculation",
         ),
         gain=max(1.05, 1 / predicted) if predicted else 1.05,
