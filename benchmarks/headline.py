@@ -34,7 +34,7 @@ from tests.recorded import results_of  # noqa: E402
 
 LOADS, CAPACITY = "h200-llama8b", "h200-capacity"
 REPEATS = 3
-LOW, HIGH = "c1", "c256"
+LOW, HIGH = "c1", "c128"
 TIERS = ("interactive", "server")
 EAGLE3 = "eagle3-"
 HEADS = (
@@ -42,7 +42,7 @@ HEADS = (
     "1 client, output tok/s",
     "over bf16",
     "of the bandwidth ceiling",
-    "256 clients, output tok/s",
+    "128 clients, output tok/s",
     "over bf16",
     "req/s within 500/30 ms",
     "req/s within 2000/100 ms",
