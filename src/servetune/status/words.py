@@ -51,7 +51,7 @@ def render_live(state: State) -> RenderableType:
 
 
 def summary(state: State) -> str:
-    """Say how much is measured, what went wrong, and when it ends, on one line."""
+    """Say how much is measured, what went wrong, and what is left, in 80 columns."""
     done = sum(session.status in ("done", "failed") for session in state.sessions)
     parts = [
         f"{state.study}: {done} of {len(state.sessions)} sessions done,"
@@ -60,8 +60,6 @@ def summary(state: State) -> str:
     ]
     if state.left_s and state.is_running:
         parts.append(f"{about(state.left_s)} left")
-    if state.began_at:
-        parts.append(f"since {_clock(state.began_at)}")
     return ", ".join(parts)
 
 
@@ -105,13 +103,15 @@ def counted_states(of: SessionState | State) -> list[str]:
 def _advice(state: State) -> Iterator[str]:
     """Say what to do next, where nothing runs."""
     if state.is_running:
-        if state.ends_at:
-            yield f"It should end at about {_clock(state.ends_at)}."
+        began = [f"Running since {_clock(state.began_at)}."] if state.began_at else []
+        ends = [f"It should end at about {_clock(state.ends_at)}."] if state.ends_at else []
+        yield " ".join(began + ends)
         return
     if state.measured < state.owed:
-        yield f"Nothing runs. To go on, {about(state.left_s)}: {RUN}"
+        yield f"Nothing runs. To go on, {about(state.left_s)}:"
+        yield f"  {RUN}"
     if state.measured and state.measured < state.owed:
-        yield "What there is: uv run servetune report --partial"
+        yield "A report of what there is: uv run servetune report --partial"
 
 
 def _clock(at: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
+from servetune.errors import RUN
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.plan.times import recorded_times
@@ -49,9 +50,9 @@ def of(state: State, id: str) -> SessionState:
     return {session.id: session for session in state.sessions}[id]
 
 
-def words(shown: RenderableType) -> str:
+def words(shown: RenderableType, width: int = 160) -> str:
     printed = StringIO()
-    Console(file=printed, width=160).print(shown)
+    Console(file=printed, width=width).print(shown)
     return printed.getvalue()
 
 
@@ -71,7 +72,10 @@ def test_done_running_waiting_and_stopped_sessions_are_told_apart(
     assert seen.owed - seen.measured == 1 + 2 * len(plan.sessions[0].measurements)
     told = words(render_state(seen)), words(render_live(seen))
     assert all("closed c1, load point 1 of 2, 812 tok/s" in text for text in told)
-    assert "session " in told[1] and "left" in told[1]
+    assert "session " in told[1]
+    # Lines that wrap push each other out of a terminal that is drawn anew.
+    assert words(render_live(seen), 80).splitlines()[-1].endswith(" min left")
+    assert "Running since 2026-01-01 10:00." in words(render_state(seen), 80)
 
 
 def test_what_is_left_shrinks_with_what_is_done_and_with_sessions_side_by_side(
@@ -94,8 +98,8 @@ def test_a_killed_session_is_stopped_and_the_next_command_is_named(
     killed = plan.sessions[0].id
     seen = state(plan, project, gone=(step(killed),))
     assert of(seen, killed).status == "stopped"
-    told = words(render_state(seen))
-    assert "snakemake --cores 1" in told and "report --partial" in told
+    told = words(render_state(seen), 80)
+    assert RUN in told and "report --partial" in told
 
 
 def test_invalid_is_what_the_study_calls_so_now(plan: Plan, project: Project) -> None:
