@@ -110,8 +110,8 @@ RULES = (
         "other_cpu_ratio",
         _other_cpu,
         lambda m, c: (
-            f"other processes used {_other_cpu(m, c):.0%} of this machine's processors or more"
-            " for a twentieth of the load"
+            f"other processes used {_other_cpu(m, c):.0%} of the cores or more for a"
+            " twentieth of the load"
         ),
     ),
     Rule(
