@@ -159,4 +159,4 @@ def _run_maker(maker: str, options: dict[str, Any], root: Path) -> None:
             stdout=output,
         )
     if done.returncode:
-        raise UserError(f"models: {module} failed; see above, and {log}")
+        raise UserError(f"models: {module} failed; see {log}")

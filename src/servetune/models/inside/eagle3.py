@@ -168,7 +168,7 @@ def train(target: Any, stream: Tensor) -> Draft:
     def loss_of(ids: Tensor) -> tuple[Tensor, str]:
         loss, right = chain_loss(draft, target, ids)
         shares = " ".join(f"{share:.2f}" for share in right)
-        return loss, f", right {shares}"
+        return loss, f", accuracy {shares}"
 
     optimizer = torch.optim.AdamW(draft.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95))
     fit(optimizer, loss_of, stream, Progress("train draft", STEPS))

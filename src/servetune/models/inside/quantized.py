@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from servetune.corpus import passage
-from servetune.models.inside.writing import read_options, refuse, say
+from servetune.models.inside.writing import Progress, read_options, refuse, say
 
 SAMPLES = 128
 WORDS = 256
@@ -50,6 +50,14 @@ def read_texts(path: Path) -> list[str]:
     return texts
 
 
+def tell_layers(model: Any) -> None:
+    """Have a model say how many of its layers are done; each is run again and again."""
+    layers = model.get_decoder().layers
+    progress = Progress("quantize", len(layers))
+    for done, layer in enumerate(layers[1:], start=1):
+        layer.register_forward_pre_hook(lambda *_, done=done: progress.show(done))
+
+
 def quantize(base: Path, out: Path, scheme: str, calibration: Path | None, seed: int) -> None:
     """Write the quantized checkpoint and its tokenizer to `out`.
 
@@ -64,13 +72,14 @@ def quantize(base: Path, out: Path, scheme: str, calibration: Path | None, seed:
     model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
     tokenizer: Any = AutoTokenizer.from_pretrained(base)
     if scheme == "w8a8":
-        say(f"quantize to w8a8: {len(texts)} calibration texts, layer by layer")
+        say(f"quantize to w8a8: {len(texts)} calibration texts")
         limit = min(MAX_TOKENS, model.config.max_position_embeddings)
         # Cut here: the tokenizer would save its own truncation, and vLLM would obey it.
         rows = [tokenizer(text)["input_ids"][:limit] for text in texts]
         data = Dataset.from_list(
             [{"input_ids": row, "attention_mask": [1] * len(row)} for row in rows]
         )
+        tell_layers(model)
         oneshot(
             model=model,
             recipe=GPTQModifier(targets="Linear", scheme="W8A8", ignore=["lm_head"]),
@@ -82,7 +91,6 @@ def quantize(base: Path, out: Path, scheme: str, calibration: Path | None, seed:
         say("quantize to fp8")
         fp8 = QuantizationModifier(targets="Linear", scheme="FP8_DYNAMIC", ignore=["lm_head"])
         oneshot(model=model, recipe=fp8)
-    say("save")
     model.save_pretrained(out, save_compressed=True)
     tokenizer.save_pretrained(out)
     say(f"wrote {out}")
