@@ -109,20 +109,20 @@ class Server:
     def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
         """Wait until /health answers and /v1/models names this very server.
 
-        `progress` is called with the seconds so far, every ten seconds.
+        `progress` is called with the seconds so far: after 10 s, and whenever they have doubled.
 
         Raises:
             ServerError: it ended, did not get ready in time, or another one answers.
         """
-        last_s = 0.0
+        told_s = 10.0
         while (elapsed := time.monotonic() - self._started) < timeout_s:
             if not self.is_running():
                 raise ServerError(explain(self.log_tail(400)) or "ended while it started")
             if self.is_healthy(2.0) and self._names_itself():
                 self._startup_s = round(time.monotonic() - self._started, 2)
                 return
-            if elapsed - last_s >= 10:
-                last_s = elapsed
+            if elapsed >= told_s:
+                told_s *= 2
                 progress(elapsed)
             time.sleep(0.2)
         raise ServerError(f"not ready after {timeout_s:.0f} s")
