@@ -1,6 +1,7 @@
 """The short tables at the end of a run."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import pandas as pd
@@ -20,7 +21,7 @@ from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, marked
 from servetune.report.measured import Measured
 from servetune.report.quality import words as quality
-from servetune.tables.frames import PENDING, grouped, records_of
+from servetune.tables.frames import PENDING, broken, grouped, records_of
 
 STATUS_STYLE = {
     "ok": "green",
@@ -37,7 +38,8 @@ NAME_WIDTH = 22
 def render_terminal(measured: Measured) -> Group:
     """Make text and tables for `rich`: the answer, load points, and capacities where searched.
 
-    Below them stands why a search failed, and what is wrong with the quality of a variant.
+    Below them stands why a search failed, what is wrong with the quality of a variant, and how to
+    measure again what failed or is invalid.
     """
     plan, points, dummy, found = (
         measured.plan,
@@ -59,6 +61,7 @@ def render_terminal(measured: Measured) -> Group:
             *([DUMMY] if dummy else []),
             *slo.failures(found),
             *quality.warnings(plan, measured.answers),
+            *_unusable(points),
         ],
     }
     shown: list[Table | Text] = [Text(f"{plan.study}: {plan.question}", style="italic")]
@@ -68,6 +71,16 @@ def render_terminal(measured: Measured) -> Group:
         except Exception as error:
             shown.append(Text(lack(name, reason_of(error))))
     return Group(*shown)
+
+
+def _unusable(points: pd.DataFrame) -> list[str]:
+    statuses = Counter(broken(points)["status"])
+    counts = [
+        f"{statuses[status]} {status}" for status in ("failed", "invalid") if statuses[status]
+    ]
+    if not counts:
+        return []
+    return [f"{', '.join(counts)}: the report says why. To try again: uv run servetune retry"]
 
 
 def _proven(measured: Measured) -> list[answers.Column]:

@@ -169,8 +169,11 @@ def test_a_failed_variant_has_its_row_its_reason_and_its_log() -> None:
         assert "no ok measurement of eagle3" in text
 
 
-def test_the_heads_of_the_appendix_count_what_they_fold() -> None:
+def test_what_is_of_no_use_is_counted_at_the_end_of_a_run_and_in_the_folded_heads() -> None:
     data = make_data(failed={"eagle3": "no room"}, invalid={"w8a8-text-c8": "late"})
+    shown = io.StringIO()
+    Console(file=shown, width=80).print(render_terminal(data))
+    assert shown.getvalue().splitlines()[-1].startswith("5 failed, 1 invalid: ")
     heads = {s.anchor: s.counts for s in sections(data) if s.part == "Appendix"}
     assert heads == {
         "problems": "5 failed, 1 invalid",
