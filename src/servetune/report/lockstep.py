@@ -5,6 +5,7 @@ from typing import Any
 
 from servetune.analysis.lockstep import is_of_wave
 from servetune.analysis.wording import listed, place_of, places
+from servetune.tables.frames import grouped
 
 MARK = "\N{PILCROW SIGN}"
 """Stands beside a TTFT that is the time of a wave of prompts."""
@@ -18,12 +19,9 @@ def mark(row: Mapping[str, Any], metric: str, waves: Collection[Place]) -> str:
 
 
 def cautions(waves: Mapping[Place, list[str]]) -> Iterator[str]:
-    """Say where TTFT tells nothing, a sentence for load points of the same variants."""
-    together: dict[tuple[str, ...], list[Place]] = {}
-    for place, clients in waves.items():
-        together.setdefault(tuple(clients), []).append(place)
-    for variants, where in together.items():
+    """Say where TTFT tells nothing, a sentence for the load points of the same variants."""
+    for variants, at in grouped(waves, lambda place: tuple(waves[place])).items():
         yield (
-            f"{MARK} At {places(where)} the clients of {listed(variants)} send in lockstep:"
+            f"{MARK} At {places(at)} the clients of {listed(variants)} send in lockstep:"
             " TTFT is the time of a wave of prompts there, and tells nothing of a variant."
         )

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from servetune.report.html import render_html
+from servetune.report.latency.parts import placed, stack
 from servetune.report.latency.section import section
+from servetune.report.lockstep import cautions
 from servetune.report.markdown import render_markdown
 from servetune.report.marks import FRONT_END
 from tests.report_data import ReportData, make_data, make_quickstart_plan
@@ -51,6 +53,17 @@ def test_the_parts_of_a_latency_are_drawn_and_told_by_load_point_and_variant(
         if line.startswith(f"| {LIMITED}") and "c8" in line
     ]
     assert told.endswith("| 60\N{NO-BREAK SPACE}% |")
+
+
+def test_where_clients_run_in_lockstep_a_ttft_is_marked_and_nothing_else(data: ReportData) -> None:
+    waves = {("text", "c4"): ["bf16"], ("text", "c8"): ["bf16"], ("open", "r8"): [LIMITED]}
+    for latency in ("ttft", "e2e"):
+        chart = stack(placed(data.cases, data.variants), data.variants, latency, "text · c8", waves)
+        assert chart is not None
+        marked = {param["name"]: param.get("value") for param in chart["params"]}["waves"]
+        assert marked == (["text · c4", "text · c8", "open · r8"] if latency == "ttft" else [])
+    first, second = cautions(waves)
+    assert "text · c4 and c8" in first and "bf16" in first and LIMITED in second
 
 
 def test_a_report_without_the_servers_times_shows_no_parts() -> None:

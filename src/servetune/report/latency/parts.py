@@ -1,6 +1,6 @@
 """Where the latency goes: queue, prefill and decode of the engine, and the front end."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from servetune.analysis.findings.gather import Case
 from servetune.analysis.latency_parts import Parts, latency_parts
+from servetune.analysis.lockstep import is_of_wave
 from servetune.analysis.wording import ms, number, percent, where_of
 from servetune.report.grammar import (
     Spec,
@@ -21,6 +22,7 @@ from servetune.report.grammar import (
     spec,
 )
 from servetune.report.lacks import drawing
+from servetune.report.lockstep import MARK, Place
 from servetune.report.table import Cell, Name, Table
 from servetune.tables.frames import grouped
 
@@ -62,8 +64,17 @@ def placed(cases: Iterable[Case], variants: list[str]) -> list[Placed]:
 
 
 @drawing
-def stack(made: list[Placed], variants: list[str], latency: str, where: str) -> Spec | None:
-    """Draw the parts of a latency as a bar a variant; `where` is shown first. None without any."""
+def stack(
+    made: list[Placed],
+    variants: list[str],
+    latency: str,
+    where: str,
+    waves: Collection[Place] = (),
+) -> Spec | None:
+    """Draw the parts of a latency as a bar a variant; `where` is shown first. None without any.
+
+    Where clients run in lockstep, at one of the `waves`, the variants of a TTFT are marked.
+    """
     rows: list[dict[str, Any]] = [
         {
             "variant": each.variant,
@@ -78,6 +89,9 @@ def stack(made: list[Placed], variants: list[str], latency: str, where: str) -> 
         return None
     title, lanes = LATENCIES[latency], [v for v in variants if v in distinct(rows, "variant")]
     order = f"indexof({list(NAMES)}, datum.part)"
+    drawn = [name for name in NAMES if any(name in row["part"] for row in rows)]
+    at_waves = [" · ".join(at) for at in waves if is_of_wave(latency)]
+    marked = f"datum.label + (indexof(waves, where) < 0 ? '' : ' {MARK}')"
     bars = (
         at_place()
         .transform_flatten(["part", "value"])
@@ -86,12 +100,15 @@ def stack(made: list[Placed], variants: list[str], latency: str, where: str) -> 
         .encode(
             alt.X("value:Q", stack="zero", axis=alt.Axis(title=f"{title} (ms)", tickCount=5)),
             alt.Y(
-                "variant:N", sort=lanes, scale=alt.Scale(domain=lanes), axis=alt.Axis(title=None)
+                "variant:N",
+                sort=lanes,
+                scale=alt.Scale(domain=lanes),
+                axis=alt.Axis(title=None, labelExpr=marked),
             ),
             alt.Color(
                 "part:N",
                 scale=alt.Scale(domain=list(NAMES), range="ordinal"),
-                legend=alt.Legend(title=None, orient="top"),
+                legend=alt.Legend(title=None, orient="top", values=drawn),
             ),
             alt.Order("order:Q"),
             tooltip=[
@@ -107,7 +124,7 @@ def stack(made: list[Placed], variants: list[str], latency: str, where: str) -> 
         for parts in [[f"{p} {ms(v)}" for p, v in zip(row["part"], row["value"], strict=True)]]
     ]
     description = f"{title} by its parts. At {where}: {says(facts)}"
-    chart = hiding(layered(bars), where=where)
+    chart = hiding(layered(bars), where=where, waves=at_waves)
     return spec(chart, description, 26 * len(lanes) + 20, rows=rows)
 
 

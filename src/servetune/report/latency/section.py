@@ -31,7 +31,10 @@ def section(measured: Measured) -> Section | None:
         return None
     place = heaviest(measured.distributions)
     made = placed(measured.cases, measured.variants)
-    stacks = {f"parts-{name}": stack(made, measured.variants, name, place) for name in PARTS}
+    stacks = {
+        f"parts-{name}": stack(made, measured.variants, name, place, measured.in_lockstep)
+        for name in PARTS
+    }
     words = {
         "captions": {f"distribution-{latency}": title for latency, title in LATENCIES.items()},
         "places": places_of(measured.distributions),
