@@ -67,7 +67,7 @@ function show(element) {
 
 // Labels of points keep clear of points, of other text and of the edge: one that does not is left
 // out. The first comes first, so a chart's rows begin with those whose labels matter most.
-const GAP = 4; // pixels between labels, so that they do not read as one
+const GAP = 10; // pixels between labels, so that they do not read as one
 function declutter(element) {
   const labels = [...element.querySelectorAll(".role-mark.mark-text text")];
   const frame = element.getBoundingClientRect();
@@ -184,14 +184,6 @@ window.addEventListener("beforeprint", () => {
 window.addEventListener("afterprint", () => {
   for (const details of folded) details.open = false;
 });
-
-// On a phone a row of these tables is a block, whose cells say what they are.
-for (const table of document.querySelectorAll(".verdicts, .stacks")) {
-  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
-  for (const row of table.querySelectorAll("tbody tr")) {
-    [...row.cells].forEach((cell, index) => (cell.dataset.head = heads[index]));
-  }
-}
 
 // A table that is wider or higher than its place says so.
 const boxes = new ResizeObserver((seen) => {

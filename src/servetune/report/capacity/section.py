@@ -51,7 +51,7 @@ def _table(plan: Plan, results: list[Found], *, several: bool) -> Table:
     }
     return Table(
         *(TITLE, _heads(plan, several=several), rows, ("Variant", "Limited by", "Search")),
-        css=("", "stacks"),
+        css=("", "dense"),
         groups=groups,
     )
 
@@ -72,7 +72,7 @@ def _heads(plan: Plan, *, several: bool) -> list[str]:
     repeat = ["Repeat"] if plan.repeats > 1 else []
     per_gpu = ["Per GPU"] if several else []
     cost = ["USD/1k requests"] if plan.price_usd_per_hour else []
-    heads = ["Variant", *repeat, "Capacity", "Interval", "Gain", *per_gpu, *cost]
+    heads = ["Variant", *repeat, "Capacity", "Gain", "Capacity interval", *per_gpu, *cost]
     return [*heads, "Limited by", "Search", "Probes", "Requests", "Seconds"]
 
 
@@ -81,11 +81,12 @@ def _row(plan: Plan, each: Found, capacity: Cell, interval: str, *, several: boo
     return [
         Name(row["variant"]),
         *([str(row["repeat"])] if plan.repeats > 1 else []),
-        *(capacity, interval),
+        capacity,
         Styled("baseline", "muted") if row["variant"] == plan.baseline else each.gained,
+        interval,
         *([each.per_gpu] if several else []),
         *([each.cost] if plan.price_usd_per_hour else []),
         each.binding,
-        Styled(each.ended, "why failed" if each.has_no_answer and not each.is_pending else ""),
+        Styled(each.ended, "why failed" if each.has_no_answer and not each.is_pending else "why"),
         *(whole(row["probes"]), whole(row["requests"]), number(row["seconds"])),
     ]

@@ -32,7 +32,7 @@ def section(measured: Measured) -> Section | None:
         for row in sizes
     ]
     heads = ("Variant", "Tokens", f"{TIMES} baseline", "Max concurrency", "Start-up, s")
-    table = Table("KV cache", heads, rows, texts=("Variant",), css=("", "stacks dense"))
+    table = Table("KV cache", heads, rows, texts=("Variant",), css=("", "dense"))
     columns = {"KV-cache tokens" if head == "Tokens" else head: head for head in heads[:4]}
     return Section(
         "kv-cache",
