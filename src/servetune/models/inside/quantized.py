@@ -52,7 +52,7 @@ def read_texts(path: Path) -> list[str]:
 
 def tell_layers(model: Any) -> None:
     """Have a model say how many of its layers are done; each is run again and again."""
-    layers = model.get_decoder().layers
+    layers = getattr(model.get_decoder(), "layers", ())
     progress = Progress("quantize", len(layers))
     for done, layer in enumerate(layers[1:], start=1):
         layer.register_forward_pre_hook(lambda *_, done=done: progress.show(done))
