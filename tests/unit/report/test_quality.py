@@ -1,6 +1,7 @@
 """The report tells who fails the bounds of quality, before it tells who is fast."""
 
 import io
+import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -112,6 +113,12 @@ def test_the_charts_show_interval_and_bound_and_say_so(made: Any) -> None:
         assert "fp8-kv" in chart["description"] and "Bound: " in chart["description"]
     assert charts["quality-perplexity"]["datasets"]["bounds"][0]["value"] == 1.02
     assert charts["quality-top1"]["datasets"]["bounds"][0]["value"] == 0.95
+    assert '"align": "left"' in json.dumps(charts["quality-perplexity"])
+    passing = replace(data, answers=table[table["variant"] != "fp8-kv"])
+    beyond = quality_section(passing)
+    assert beyond is not None
+    aligned = json.dumps(beyond.charts["quality-perplexity"])
+    assert '"align": "right"' in aligned, "its label stands where there is room"
 
 
 def test_a_perplexity_beyond_all_numbers_fails_and_breaks_no_chart() -> None:

@@ -55,11 +55,13 @@ def intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -
     colour, shape = look(variants)
     base = alt.Chart(data()).encode(y, colour, tooltip=tooltip(title, "shown"))
     line = alt.Chart(data("bounds"))
+    # Towards the middle, as there is no room beyond an edge.
+    is_far = 2 * (bound or 0.0) > low + high
     layers = (
         line.mark_rule(strokeDash=[5, 3]).encode(x),
-        line.mark_text(align="left", dx=4, dy=-2, baseline="bottom").encode(
-            x, y=alt.value(0), text="shown:N"
-        ),
+        line.mark_text(
+            align="right" if is_far else "left", dx=-4 if is_far else 4, dy=-2, baseline="bottom"
+        ).encode(x, y=alt.value(0), text="shown:N"),
         base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q")),
         base.mark_point(filled=True, opacity=1, size=80).encode(x, shape),
     )
