@@ -128,7 +128,7 @@ def test_quality_is_drawn_against_its_bounds_and_told_in_words(
         for name, bound in (("perplexity", "at most 1.02"), ("top1", "at least 95")):
             chart = page.locator(f"#quality [data-chart='quality-{name}']")
             assert chart.locator(MARKS).count() == 2, "w8a8 and fp8-kv"
-            expect(chart).to_contain_text(bound)
+            expect(chart.locator("svg").get_by_text(bound)).to_be_visible()
             told = attribute(chart, "aria-label")
             assert "fp8-kv" in told and bound in told
         expect(page.locator("#answer .note").first).to_contain_text("fp8-kv fails the bounds")

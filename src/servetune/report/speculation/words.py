@@ -8,7 +8,7 @@ from servetune.report.table import Cell, Name, Table
 
 def payoff_table(payoffs: list[Payoff]) -> Table:
     """Tell of each variant and workload up to which concurrency it was measured to pay."""
-    heads = ("Variant", "Against", "Workload", "Pays up to concurrency", "No longer at")
+    heads = ("Variant", "Pays up to concurrency", "No longer at", "Against", "Workload")
     return Table("Up to which load it pays", heads, list(map(_cells, payoffs)), heads)
 
 
@@ -21,7 +21,7 @@ def _cells(payoff: Payoff) -> list[Cell]:
         up_to = f"{_at(pays)}, the highest measured" if is_last else _at(pays)
     undecided = NONE if pays is None or pays == payoff.points[-1] else "undecided above"
     no_longer = _at(stops) if stops else undecided
-    return [Name(payoff.variant), payoff.plain, payoff.workload, up_to, no_longer]
+    return [Name(payoff.variant), up_to, no_longer, payoff.plain, payoff.workload]
 
 
 def unsure(payoffs: list[Payoff]) -> str:
