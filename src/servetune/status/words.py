@@ -34,7 +34,9 @@ def render_state(state: State) -> RenderableType:
             Text(_now(session)),
         )
     steps = [Text(f"running: {step.step} {step.name}, {doing(step)}") for step in state.steps]
-    return Group(Text(summary(state)), table, *steps, *map(Text, _advice(state)))
+    return Group(
+        Text(f"{state.study}: {summary(state)}"), table, *steps, *map(Text, _advice(state))
+    )
 
 
 def render_live(state: State) -> RenderableType:
@@ -47,15 +49,15 @@ def render_live(state: State) -> RenderableType:
             place = f"session {session.position} of {len(state.sessions)}"
             name = Text(name_of(session, state))
             table.add_row(Text(place, style="cyan"), name, Text(doing(session.running)))
-    return Group(table, Text(summary(state), style="dim"))
+    # A terminal writes ^C where this ends: on an empty line it moves none of those to be cleared.
+    return Group(table, Text(summary(state), style="dim"), Text())
 
 
 def summary(state: State) -> str:
-    """Say how much is measured, what went wrong, and what is left, in 80 columns."""
+    """Say how much is measured, what went wrong, and what is left, on one line."""
     done = sum(session.status in ("done", "failed") for session in state.sessions)
     parts = [
-        f"{state.study}: {done} of {len(state.sessions)} sessions done,"
-        f" {state.measured} of {state.owed} measured",
+        f"{done} of {len(state.sessions)} sessions done, {state.measured} of {state.owed} measured",
         *counted_states(state),
     ]
     if state.left_s and state.is_running:

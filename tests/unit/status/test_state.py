@@ -73,8 +73,9 @@ def test_done_running_waiting_and_stopped_sessions_are_told_apart(
     told = words(render_state(seen)), words(render_live(seen))
     assert all("closed c1, load point 1 of 2, 812 tok/s" in text for text in told)
     assert "session " in told[1]
-    # Lines that wrap push each other out of a terminal that is drawn anew.
-    assert words(render_live(seen), 80).splitlines()[-1].endswith(" min left")
+    *_, last, empty = words(render_live(seen), 80).splitlines()
+    assert last.startswith(f"{len(others)} of ") and last.endswith(" min left")
+    assert empty == "", "where a terminal writes ^C"
     assert "Running since 2026-01-01 10:00." in words(render_state(seen), 80)
 
 
