@@ -22,9 +22,8 @@ def retry(
     from servetune.sessions.retry import forget
 
     counts = forget(study or read_params(ROOT)["study"], ROOT)
-    print(
-        f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten; run: {RUN}"
-    )
+    print(f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten; run:")
+    print(f"  {RUN}")
 
 
 @app.command(rich_help_panel=UPKEEP)
