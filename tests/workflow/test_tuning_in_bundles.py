@@ -18,9 +18,12 @@ LAUNCHES = 8
 
 @pytest.fixture
 def tuning(workspace: Workspace) -> Workspace:
-    """A tuning of 112 candidates, of which the base is a poor one."""
+    """A tuning of 112 candidates, of which the base is a poor one.
+
+    Its steps are so long that what a busy machine adds to them hides no gain.
+    """
     study = workspace.study
-    study["server"] = {"max_num_seqs": 1, "max_model_len": 1024, "standin_step_ms": 10}
+    study["server"] = {"max_num_seqs": 1, "max_model_len": 1024, "standin_step_ms": 40}
     study["variants"] = {"plain": {"model": "standin"}}
     study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
     study["tune"] = {
@@ -76,8 +79,7 @@ def test_a_tuning_goes_on_from_loan_to_loan_to_its_answer_and_launches_nothing_t
     tuning.check("servetune", "bundle", "import", str(results))
     ended = rounds(tuning)
     assert ended[: len(begun)] == begun
-    # What the answer is depends on how busy this machine was.
-    assert ended[-1]["ended"]
+    assert ended[-1]["ended"] == "confirmed"
     sessions = tuning.sessions()
     assert len(sessions) == sum(len(each["trials"]) for each in ended) <= LAUNCHES
     assert sum(len(each["launches"]) for each in sessions) <= len(sessions) + 1
