@@ -7,7 +7,6 @@ import pytest
 from servetune.report.html import render_html
 from servetune.report.latency.parts import placed, stack
 from servetune.report.latency.section import section
-from servetune.report.lockstep import cautions
 from servetune.report.markdown import render_markdown
 from servetune.report.marks import FRONT_END
 from tests.report_data import ReportData, make_data, make_quickstart_plan
@@ -62,8 +61,6 @@ def test_where_clients_run_in_lockstep_a_ttft_is_marked_and_nothing_else(data: R
         assert chart is not None
         marked = {param["name"]: param.get("value") for param in chart["params"]}["waves"]
         assert marked == (["text · c4", "text · c8", "open · r8"] if latency == "ttft" else [])
-    first, second = cautions(waves)
-    assert "text · c4 and c8" in first and "bf16" in first and LIMITED in second
 
 
 def test_a_report_without_the_servers_times_shows_no_parts() -> None:
