@@ -46,10 +46,12 @@ class Posterior:
 
     def draws(self, count: int, seed: Sequence[int]) -> Floats:
         """Return so many of the functions that may be true, [count, candidates]."""
-        # Rounding leaves no room for Cholesky where much is known.
+        # Rounding leaves no room for Cholesky where much is known. Eigenvectors differ between
+        # machines, where candidates are alike in any case; the symmetric root does not.
         values, vectors = linalg.eigh(self.covariance)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         normal = np.random.default_rng(list(seed)).standard_normal((count, len(self.mean)))
-        drawn: Floats = self.mean + (normal * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        drawn: Floats = self.mean + normal @ root
         return drawn
 
 
