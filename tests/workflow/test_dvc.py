@@ -113,7 +113,12 @@ def test_the_difference_to_the_baseline_can_be_shown(one_at_a_time: Workspace) -
     assert params == {"params.yaml": {"max_num_seqs": {"old": None, "new": 1}}}
     metrics = one_at_a_time.check("dvc", "metrics", "diff", "--json")
     change = json.loads(metrics)["reports/summary.json"]
-    assert change["plain.tok_s"]["diff"] < 0 and set(change) <= {"plain.tok_s", "fp8-kv.x"}
+    assert set(change) <= {"plain.tok_s", "fp8-kv.x"}
+    committed = one_at_a_time.check("git", "show", "HEAD:reports/summary.json")
+    measured = (one_at_a_time.root / "reports/summary.json").read_text()
+    old, new = (json.loads(text)["plain"]["tok_s"] for text in (committed, measured))
+    # Which is faster depends on how busy the machine is, too.
+    assert old != new and change["plain.tok_s"] == {"old": old, "new": new, "diff": new - old}
 
 
 def test_experiments_are_shown_with_what_decides_in_100_columns(one_at_a_time: Workspace) -> None:
