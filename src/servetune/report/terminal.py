@@ -1,7 +1,6 @@
 """The short tables at the end of a run."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 import pandas as pd
@@ -20,8 +19,9 @@ from servetune.report.capacity import words as slo
 from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, marked
 from servetune.report.measured import Measured
+from servetune.report.problems.section import counts
 from servetune.report.quality import words as quality
-from servetune.tables.frames import PENDING, broken, grouped, records_of
+from servetune.tables.frames import PENDING, grouped, records_of
 
 STATUS_STYLE = {
     "ok": "green",
@@ -74,13 +74,8 @@ def render_terminal(measured: Measured) -> Group:
 
 
 def _unusable(points: pd.DataFrame) -> list[str]:
-    statuses = Counter(broken(points)["status"])
-    counts = [
-        f"{statuses[status]} {status}" for status in ("failed", "invalid") if statuses[status]
-    ]
-    if not counts:
-        return []
-    return [f"{', '.join(counts)}: the report says why. To try again: uv run servetune retry"]
+    told = counts(points)
+    return [f"{told}: the report says why. To try again: uv run servetune retry"] if told else []
 
 
 def _proven(measured: Measured) -> list[answers.Column]:

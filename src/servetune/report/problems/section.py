@@ -31,14 +31,20 @@ def section(measured: Measured) -> Section | None:
     found = problems(measured.table)
     if not found:
         return None
-    counts = measured.table["status"].value_counts()
-    told = [f"{counts[status]:,} {status}" for status in ("failed", "invalid") if status in counts]
     return Section(
         "problems",
         "Failed and invalid measurements",
         found,
         markdown=lambda fit: _markdown(found, fit),
-        counts=", ".join(told),
+        counts=counts(measured.table),
+    )
+
+
+def counts(table: pd.DataFrame) -> str:
+    """Say how many measurements failed and are invalid; empty where all are ok."""
+    statuses = table["status"].value_counts()
+    return ", ".join(
+        f"{statuses[status]:,} {status}" for status in ("failed", "invalid") if status in statuses
     )
 
 
