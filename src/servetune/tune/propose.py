@@ -14,7 +14,7 @@ from servetune.tune.trials import Seen
 MOST_MODELLED = 600
 """Candidates that the model looks at: those tried, and a sample of the others."""
 
-DEPTH = 0.5
+DEPTH = 0.3
 """How far below the best, as a logarithm, all is alike: a candidate that fails, or is far worse."""
 
 FAILURE_ERROR = 0.3
@@ -25,14 +25,27 @@ ELSEWHERE_SPREAD = 0.05
 
 DRAWS = 256
 
+NEAR, NEAR_FROM = 2, 4
+"""One trial in so many changes one setting of the best, after so many trials for each setting.
+
+A far candidate promises more by how little is known of it, so that the best beside a cliff may
+never be tried (Eriksson et al., Scalable Global Optimization via Local Bayesian Optimization,
+NeurIPS 2019).
+"""
+
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the model says: the candidates it looked at, by name, and functions that may be true."""
+    """What the model says: the candidates it looked at, by name, and functions that may be true.
+
+    `near` are those that differ in at most one setting from the best that has a value; none where
+    too little is known to say which that is.
+    """
 
     names: Sequence[str]
     mean: Floats
     draws: Floats
+    near: frozenset[str] = frozenset()
 
     def mean_of(self, name: str) -> float:
         """Return what a candidate is expected to be, as a logarithm of which more is better."""
@@ -81,8 +94,14 @@ def look(
         for name, estimate in told
     ]
     observed += [Observed(place[name], floor, FAILURE_ERROR**2) for name in failed]
-    known: Posterior = posterior(distances(modelled), observed, range(len(modelled)))
-    return Outlook([each.name for each in modelled], known.mean, known.draws(DRAWS, seed))
+    apart = distances(modelled)
+    known: Posterior = posterior(apart, observed, range(len(modelled)))
+    names = [each.name for each in modelled]
+    best = max((place[name] for name, _ in told), key=lambda at: known.mean[at])
+    changed = (apart[:, best] > 0).sum(axis=0)
+    is_near = (changed <= 1) & (len(tried) >= NEAR_FROM * len(apart))
+    near = frozenset(name for name, near in zip(names, is_near, strict=True) if near)
+    return Outlook(names, known.mean, known.draws(DRAWS, seed), near)
 
 
 Proposer = Callable[[Outlook | None, Sequence[str], int, Sequence[int]], list[str]]
@@ -95,19 +114,19 @@ def propose(
     """Return at most `width` of the candidates: each the best of a function that may be true.
 
     Thompson sampling (Thompson, Biometrika 25, 1933), a draw a trial, so that the trials of a
-    round differ by as much as is not known (Kandasamy et al., AISTATS 2018).
+    round differ by as much as is not known (Kandasamy et al., AISTATS 2018). One in `NEAR` is the
+    best of those near the best so far.
     """
     if outlook is None:
         return in_random_order(names, width, seed)
-    known = set(names)
-    columns = [i for i, name in enumerate(outlook.names) if name in known]
-    chosen: dict[str, None] = {}
-    for draw in outlook.draws[:, columns]:
-        if len(chosen) == min(width, len(columns)):
-            break
-        best_first = (outlook.names[columns[i]] for i in np.argsort(-draw))
-        chosen[next(name for name in best_first if name not in chosen)] = None
-    return list(chosen)
+    left = {name: i for i, name in enumerate(outlook.names) if name in set(names)}
+    chosen = []
+    for trial, draw in enumerate(outlook.draws[: min(width, len(left))]):
+        near = [name for name in left if trial % NEAR == 0 and name in outlook.near]
+        best = max(near or left, key=lambda name: draw[left[name]])
+        chosen.append(best)
+        del left[best]
+    return chosen
 
 
 def in_random_order(names: Sequence[str], width: int, seed: Sequence[int]) -> list[str]:

@@ -43,6 +43,12 @@ SEARCH_OVER_SCREEN, CONFIRM_OVER_SCREEN = 1.3, 1.8
 MARGIN = 1.15
 """What a round may take over its expectation."""
 
+SEARCHING = 1 / 16
+"""Share of the budget that is kept back for searches while screening, at most."""
+
+SEARCHED = 2
+"""Candidates that are searched for one that is confirmed: few probes may miss the best."""
+
 LEAST_GAIN = 0.01
 """Screening ends once the best is not expected to be better than the incumbent by this share."""
 
@@ -162,15 +168,16 @@ class _Race:
     def _affordable(self, level: Level, searches: int = 0) -> int:
         """Return how many launches at a level the budget takes, some searches kept back.
 
-        What confirming takes is kept back too, up to its share of the budget. All but the last end
-        within the budget even if each takes as long as the longest so far.
+        What confirming takes is kept back too, each up to its share of the budget. All but the last
+        end within the budget even if each takes as long as the longest so far.
         """
         budget, seconds = self.tune.budget, 60 * self.tune.budget.server_minutes
-        launches = budget.launches - len(self.launched) - searches
+        launches = budget.launches - len(self.launched)
+        launches -= min(searches, int(SEARCHING * budget.launches))
         took_s = [each.server_s for each in self.launched]
         expected_s, left_s = self._seconds(level), seconds - sum(took_s)
         in_time = 1 + int(left_s / max(expected_s, *took_s, 0.0))
-        left_s -= searches * self._seconds("search")
+        left_s -= min(searches * self._seconds("search"), SEARCHING * seconds)
         if level != "confirm":
             confirms = self.tune.confirm.repeats * (self.tune.confirm.best + 1)
             launches -= min(confirms, int(CONFIRMING * budget.launches))
@@ -180,8 +187,7 @@ class _Race:
     def _screens(self) -> Round | None:
         if self.at["search"]:
             return None
-        best = self.tune.confirm.best
-        room = self._affordable("screen", min(best, self.tune.budget.launches // 8))
+        room = self._affordable("screen", SEARCHED * self.tune.confirm.best)
         tried = {each.trial.candidate for each in self.seen}
         is_open = [
             each.name
@@ -203,9 +209,9 @@ class _Race:
 
     def _searches(self) -> Round | None:
         searched = {each.trial.candidate for each in self.at["search"]}
-        best = self.tune.confirm.best
-        names = [name for name in self._finalists()[:best] if name not in searched]
-        room = min(self._affordable("search"), best - len(searched))
+        most = SEARCHED * self.tune.confirm.best
+        names = [name for name in self._finalists()[:most] if name not in searched]
+        room = min(self._affordable("search"), most - len(searched))
         trials = [Trial(name, "search") for name in names[: min(WIDTH, room)]]
         return self._round(trials) if trials else None
 
