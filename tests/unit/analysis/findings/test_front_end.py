@@ -8,15 +8,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from servetune.analysis.findings.gather import Case, cases, find
+from servetune.analysis.findings.gather import Case, find
 from servetune.analysis.latency_parts import latency_parts
 from servetune.analysis.roofline.attained import Engine
-from servetune.records.sessions import read_session
-from tests.recorded import results_of
 from tests.unit.analysis.architectures import H200, LLAMA_8B
+from tests.unit.analysis.findings.recorded import recorded
 
 LATER_TOKENS = 127.0
 """Of an answer, on average."""
@@ -198,18 +196,6 @@ def test_a_neighbour_is_not_taken_for_the_cost_of_a_step() -> None:
     broken = json.dumps([{"rule": "other-gpu-processes", "is_broken": True}])
     assert "decode-far-from-the-ceiling" in find(case(slow))
     assert "decode-far-from-the-ceiling" not in find(case(slow, checks=broken))
-
-
-def recorded(study: str) -> dict[str, set[str]]:
-    """The load points of a recorded study at which each rule finds something."""
-    results = results_of(study)
-    table = pd.read_parquet(results / "load_points.parquet")
-    read = map(read_session, (results / "sessions").glob("*.json"))
-    told: dict[str, set[str]] = {}
-    for each in cases(table, {session.session: session for session in read}, None):
-        for rule in find(each):
-            told.setdefault(rule, set()).add(f"{each.row['variant']} {each.row['workload']}")
-    return told
 
 
 def test_one_client_with_long_prompts_is_bound_by_prefill_and_by_nothing_before_it() -> None:

@@ -1,9 +1,10 @@
-"""Batches that no full CUDA graph holds are told, with the sizes that vLLM captures."""
+"""Steps that no CUDA graph holds are told, with the sizes that vLLM captures."""
 
 import pytest
 
 from servetune.analysis.findings.gather import Case, find
 from servetune.records.sessions import Launch
+from tests.unit.analysis.findings.recorded import recorded
 
 SIZES = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56]
 FULL_AND_PIECEWISE, PIECEWISE = [2, 1], 1
@@ -65,3 +66,15 @@ def test_a_batch_that_a_graph_holds_or_a_server_without_full_graphs_is_not_told(
 
 def test_a_server_whose_launch_is_not_known_has_no_such_finding() -> None:
     assert told(Case(case(26.3, 28, FULL_AND_PIECEWISE).row)) is None
+
+
+def test_slow_steps_with_prompts_that_no_graph_holds_are_told_and_none_that_one_holds() -> None:
+    by = ("variant", "load_point", "repeat")
+    told = recorded("h200-cuda-graphs", by)["prompts-beyond-graphs"]
+    assert told == {
+        f"to-512 {clients} {repeat}" for clients in ("c32", "c64") for repeat in (1, 2, 3)
+    }
+
+
+def test_steps_with_prompts_that_are_as_fast_as_those_in_graphs_are_not_told() -> None:
+    assert "prompts-beyond-graphs" not in recorded("h200-granite")

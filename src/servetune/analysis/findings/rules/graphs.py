@@ -1,13 +1,29 @@
 """Rules about the CUDA graphs that a server captured."""
 
+import math
+
+from servetune.analysis.findings.bounds import engine_sets_pace
 from servetune.analysis.findings.gather import Case, Finding, rule
-from servetune.analysis.wording import short, whole
+from servetune.analysis.lockstep import is_in_lockstep
+from servetune.analysis.wording import ms, short, whole
 
 FULL = 2
 """vLLM's `CUDAGraphMode.FULL`: a step is one graph, attention included."""
 
 GAIN = 1.06
 """What 28 clients on an H200 gained (results/h200-aa: `seqs-28` beside `base`)."""
+
+SLOW = 1.6
+"""How many times as long as the roofline allows a step with prompts takes in a CUDA graph, at most.
+
+From results/h200-cuda-graphs: `to-2048`.
+"""
+
+LARGER = 4
+"""How many times larger the graphs are made at most: prompts that need more keep a GPU busy."""
+
+MOST_WITH_PROMPTS = 0.5
+"""Share of the steps that read prompts up to which the median ITL is that of the others."""
 
 
 @rule
@@ -48,3 +64,55 @@ def batch_beyond_full_graphs(case: Case) -> Finding | None:
         gain=GAIN,
         chart="throughput",
     )
+
+
+@rule
+def prompts_beyond_graphs(case: Case) -> Finding | None:
+    """Steps that read a prompt are larger than any CUDA graph, and far slower than the device is.
+
+    The host then launches their kernels one by one. Prompts join the steps as by a Poisson process,
+    and a step without one takes the median ITL; speculation emits more than one token a step.
+    """
+    config = case.launch.config("compilation_config") if case.launch else {}
+    sizes, running = config.get("cudagraph_capture_sizes"), case.value("running_mean")
+    rate_rps, mean_ms = case.value("request_throughput_rps"), case.value("itl_mean_ms")
+    plain_ms, prompt = case.value("itl_p50_ms"), _computed_tokens(case)
+    of_prompt = case.attained.prefill if case.attained else None
+    if not case.has_numbers or not sizes or not of_prompt or case.value("num_speculative_tokens"):
+        return None
+    if not running or not rate_rps or not mean_ms or not plain_ms or not prompt:
+        return None
+    mode = config.get("cudagraph_mode")
+    if not (mode[-1] if isinstance(mode, list) else mode):
+        return None  # steps with prompts run in no graph, whatever their size
+    joining = rate_rps * mean_ms / 1e3
+    share = -math.expm1(-joining)
+    tokens, wanted = prompt + running, 2 ** math.ceil(math.log2(2 * prompt + running))
+    if not max(sizes) < tokens or wanted > LARGER * max(sizes) or share > MOST_WITH_PROMPTS:
+        return None
+    if not engine_sets_pace(case) or is_in_lockstep(case.row):
+        return None
+    step_ms = plain_ms + (mean_ms - plain_ms) / share
+    least_ms = joining / share * 1e3 * of_prompt.least_s
+    if step_ms <= SLOW * least_ms:
+        return None
+    return Finding(
+        title="Steps that read prompts are larger than the largest CUDA graph.",
+        evidence=(
+            ("tokens of such a step", whole(tokens)),
+            ("largest graph", f"{whole(max(sizes))} tokens"),
+            ("such a step", f"{ms(step_ms)}, {ms(least_ms)} by the roofline"),
+            ("a step without prompts", ms(plain_ms)),
+        ),
+        attempts=(f"raise compilation_config.max_cudagraph_capture_size to {whole(wanted)}",),
+        gain=mean_ms / (mean_ms - share * (step_ms - SLOW * least_ms)),
+        chart="throughput",
+    )
+
+
+def _computed_tokens(case: Case) -> float | None:
+    """Return the mean tokens of a prompt that are not in the prefix cache."""
+    read, requests = case.value("input_tokens"), case.value("completed_requests")
+    if not read or not requests:
+        return None
+    return read / requests * (1 - (case.value("prefix_cache_hit_ratio") or 0.0))
