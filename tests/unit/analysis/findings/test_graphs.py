@@ -1,10 +1,14 @@
 """Steps that no CUDA graph holds are told, with the sizes that vLLM captures."""
 
+import copy
+import json
+from dataclasses import replace
+
 import pytest
 
 from servetune.analysis.findings.gather import Case, find
 from servetune.records.sessions import Launch
-from tests.unit.analysis.findings.recorded import recorded
+from tests.unit.analysis.findings.recorded import recorded_cases
 
 SIZES = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56]
 FULL_AND_PIECEWISE, PIECEWISE = [2, 1], 1
@@ -68,13 +72,43 @@ def test_a_server_whose_launch_is_not_known_has_no_such_finding() -> None:
     assert told(Case(case(26.3, 28, FULL_AND_PIECEWISE).row)) is None
 
 
+def is_told(case: Case) -> bool:
+    return "prompts-beyond-graphs" in find(case)
+
+
 def test_slow_steps_with_prompts_that_no_graph_holds_are_told_and_none_that_one_holds() -> None:
-    by = ("variant", "load_point", "repeat")
-    told = recorded("h200-cuda-graphs", by)["prompts-beyond-graphs"]
-    assert told == {
-        f"to-512 {clients} {repeat}" for clients in ("c32", "c64") for repeat in (1, 2, 3)
+    told = {
+        (case.row["variant"], case.row["load_point"], case.row["repeat"])
+        for case in recorded_cases("h200-cuda-graphs")
+        if is_told(case)
     }
+    assert told == {("to-512", at, repeat) for at in ("c32", "c64") for repeat in (1, 2, 3)}
 
 
 def test_steps_with_prompts_that_are_as_fast_as_those_in_graphs_are_not_told() -> None:
-    assert "prompts-beyond-graphs" not in recorded("h200-granite")
+    assert not any(map(is_told, recorded_cases("h200-granite")))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"max_num_batched_tokens": 512},  # a step has no more tokens, whatever the prompt
+        {"prefix_cache_hit_ratio": 0.9},
+        {"num_speculative_tokens": 3},
+        {"card": json.dumps({"send_crowding": 2.0})},  # prompts come in waves
+    ],
+)
+def test_where_steps_fit_a_graph_or_their_time_is_not_known_nothing_is_told(
+    change: dict[str, object],
+) -> None:
+    slow = next(case for case in recorded_cases("h200-cuda-graphs") if is_told(case))
+    assert not is_told(replace(slow, row={**slow.row, **change}))
+
+
+@pytest.mark.parametrize("mode", [[2, 0], 0])
+def test_where_steps_with_prompts_run_in_no_graph_their_size_is_not_blamed(mode: object) -> None:
+    slow = next(case for case in recorded_cases("h200-cuda-graphs") if is_told(case))
+    assert slow.launch and slow.launch.server_info
+    info = copy.deepcopy(slow.launch.server_info)
+    info["vllm_config"]["compilation_config"]["cudagraph_mode"] = mode
+    assert not is_told(replace(slow, launch=slow.launch.model_copy(update={"server_info": info})))

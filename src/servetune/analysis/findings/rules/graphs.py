@@ -87,7 +87,9 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
         return None  # steps with prompts run in no graph, whatever their size
     joining = rate_rps * mean_ms / 1e3
     share = -math.expm1(-joining)
-    tokens, wanted = prompt + running, 2 ** math.ceil(math.log2(2 * prompt + running))
+    most = case.value("max_num_batched_tokens") or math.inf
+    tokens = min(most, prompt + running)
+    wanted = min(most, 2 ** math.ceil(math.log2(2 * prompt + running)))
     if not max(sizes) < tokens or wanted > LARGER * max(sizes) or share > MOST_WITH_PROMPTS:
         return None
     if not engine_sets_pace(case) or is_in_lockstep(case.row):
