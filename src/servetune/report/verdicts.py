@@ -135,12 +135,26 @@ def cautions(plan: Plan, judgement: Judgement) -> list[str]:
             "Sessions did not run in the interleaved order of the plan, so a drift of the machine"
             " can look like a difference between variants."
         )
-    notes += [
-        f"All launches of {variant} ran on {listed(devices.split(SEVERAL))}: its difference from"
-        " variants that also ran on other GPUs may be that of the GPUs."
-        for variant, devices in judgement.on_the_same_devices.items()
-    ]
+    if judgement.on_the_same_devices:
+        notes.append(_on_few_gpus(judgement.on_the_same_devices))
     return notes
+
+
+def _on_few_gpus(devices: Mapping[str, str]) -> str:
+    """Name the variants that ran on some of the GPUs alone, by those GPUs."""
+    where = [
+        f"{listed(variants)} on {listed(map(_short_of, of_these.split(SEVERAL)))}"
+        for of_these, variants in grouped(devices, lambda variant: devices[variant]).items()
+    ]
+    return (
+        f"These variants did not run on every GPU: {'; '.join(where)}. Their differences from"
+        " variants that also ran on others may be those of the GPUs."
+    )
+
+
+def _short_of(device: str) -> str:
+    """Write the first part of a UUID, as nvidia-smi takes it too: GPU-82c032b2."""
+    return "-".join(device.split("-")[:2])
 
 
 def _under_drift(judgement: Judgement, metric: str) -> str:

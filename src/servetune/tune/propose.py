@@ -119,7 +119,8 @@ def propose(
     """
     if outlook is None:
         return in_random_order(names, width, seed)
-    left = {name: i for i, name in enumerate(outlook.names) if name in set(names)}
+    known = set(names)
+    left = {name: i for i, name in enumerate(outlook.names) if name in known}
     chosen = []
     for trial, draw in enumerate(outlook.draws[: min(width, len(left))]):
         near = [name for name in left if trial % NEAR == 0 and name in outlook.near]

@@ -1,6 +1,7 @@
 """Verdicts come first in the report, with their intervals, their runs and what qualifies them."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from servetune.report.html import render_html
 from servetune.report.latency.section import percentile_table
 from servetune.report.markdown import render_markdown
 from servetune.report.ratios import forest
-from servetune.report.verdicts import power_table
+from servetune.report.verdicts import cautions, power_table
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan, rename_variants
 
 
@@ -99,6 +100,15 @@ def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do() ->
     assert not any(line.startswith("| text · c8 | w8a8") for line in text.splitlines())
     assert "No verdict on w8a8 at text · c8: an interval takes at least two ok repeats" in text
     assert any(line.startswith("| text · c8 | fp8-kv | **") for line in text.splitlines())
+
+
+def test_variants_that_ran_on_some_gpus_alone_are_told_once_by_their_gpus(data: ReportData) -> None:
+    judgement = judge_study(data.plan, data.table, data.quantiles)
+    one, other = "GPU-82c032b2-034d-adf9", "GPU-dd1c51f6-e8c8-3616"
+    on = replace(judgement, on_the_same_devices={"a": one, "b": other, "c": one})
+    (told,) = [note for note in cautions(data.plan, on) if "GPU" in note]
+    assert "a and c on GPU-82c032b2" in told and "b on GPU-dd1c51f6." in told
+    assert not any("GPU" in note for note in cautions(data.plan, judgement))
 
 
 def test_a_variant_without_any_verdict_is_told_in_one_sentence() -> None:
