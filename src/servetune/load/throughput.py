@@ -45,22 +45,45 @@ def throughput(requests: pd.DataFrame, load: Load) -> Throughput:
     An open loop and a batch have that of their whole time: they end when all that was declared is
     answered.
     """
-    counted = requests[requests["is_counted"]]
-    ok = counted[counted["is_ok"]]
-    duration_s = float(ends_s(ok).max() - counted["start_s"].min()) if len(ok) else 0.0
-    whole = float(ok["output_tokens"].sum()) / duration_s if duration_s else 0.0
-    if load.concurrency is None or load.is_open or not whole:
+    if load.concurrency is None or load.is_open:
+        return Throughput(_whole(requests), "whole load", is_uncertain=False)
+    return closed_loop_throughput(requests, load.concurrency)
+
+
+def closed_loop_throughput(
+    requests: pd.DataFrame, clients: int, window: ThroughputWindow | None = None
+) -> Throughput:
+    """Return the output throughput of a closed loop, in the window that its requests call for.
+
+    Or in a given one, to compare with another load of which that is known.
+    """
+    whole = _whole(requests)
+    if not whole or window == "whole load":
         return Throughput(whole, "whole load", is_uncertain=False)
-    full = _full(requests, load.concurrency)
+    full = _full(requests, clients)
     if full is None:
         return Throughput(whole, "whole load", is_uncertain=True)
-    if _busy_ratio(requests, load.concurrency) >= LOCKSTEP:
+    if window is None and _busy_ratio(requests, clients) >= LOCKSTEP:
         return Throughput(whole, "whole load", is_uncertain=False)
     tokens, seconds = _balanced(requests[requests["is_ok"]], *full)
-    latencies = 1e3 * seconds / float(ok["e2e_ms"].mean())
+    latencies = 1e3 * seconds / float(requests.loc[_counts(requests), "e2e_ms"].mean())
     if latencies < USABLE:
         return Throughput(whole, "whole load", is_uncertain=True)
     return Throughput(tokens / seconds, "while full", is_uncertain=latencies < TRUSTED)
+
+
+def _counts(requests: pd.DataFrame) -> "pd.Series[bool]":
+    return requests["is_counted"] & requests["is_ok"]
+
+
+def _whole(requests: pd.DataFrame) -> float:
+    """Return the output tokens a second over the whole time of the counted requests."""
+    ok = requests[_counts(requests)]
+    if ok.empty:
+        return 0.0
+    begun_s = requests.loc[requests["is_counted"], "start_s"].min()
+    duration_s = float(ends_s(ok).max() - begun_s)
+    return float(ok["output_tokens"].sum()) / duration_s if duration_s else 0.0
 
 
 def ends_s(requests: pd.DataFrame) -> "pd.Series[float]":

@@ -17,15 +17,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from servetune.predict.batching import simulate
-from servetune.predict.server import (
-    Floats,
-    FrontEnd,
-    Requests,
-    Scheduler,
-    Served,
-    Server,
-    StepTime,
-)
+from servetune.predict.figures import figures_of
+from servetune.predict.server import Floats, FrontEnd, Requests, Scheduler, Server, StepTime
+from servetune.records.measurements import ThroughputWindow
 
 ALLOWED = {
     "output_throughput_tok_s": 0.04,
@@ -68,7 +62,7 @@ class Observed:
     """One recorded load: what was sent to which scheduler, and `figures`, named as in ALLOWED.
 
     `counted` is how many requests the figures are of: the first ones. `in_flight` were so on
-    average, on a server of `devices`.
+    average, on a server of `devices`. `window` is the part of the load that its throughput is of.
     """
 
     requests: Requests
@@ -79,6 +73,12 @@ class Observed:
     processes: int
     bounds: Bounds
     figures: Mapping[str, float]
+    window: ThroughputWindow | None = None
+
+    @property
+    def clients(self) -> int | None:
+        """Of a closed loop; None of arrivals that have their times."""
+        return None if self.requests.due_s is not None else self.requests.concurrency
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ class Fitted:
     def predict(self, observed: Observed) -> dict[str, float]:
         """Return the figures of a load as this server would have them."""
         server = self.server(observed.scheduler, observed.processes, observed.bounds)
-        return figures_of(simulate(server, observed.requests), observed.counted)
+        served = simulate(server, observed.requests)
+        return figures_of(served, observed.counted, observed.clients, observed.window)
 
 
 def fit(loads: Sequence[Observed]) -> Fitted:
@@ -150,34 +151,3 @@ def _overhead_s(load: Observed) -> float:
     context = float(sent.input_tokens.mean() + sent.output_tokens.mean() / 2)
     sequences_s = load.in_flight * (SEQUENCE_S + load.bounds.context_s * context)
     return max(step_s - load.bounds.weights_s - sequences_s, 0.1 * step_s)
-
-
-def figures_of(served: Served, counted: int) -> dict[str, float]:
-    """Return the figures of the first requests of a simulated load, named as recorded ones are."""
-    ttft_ms, tpot_ms = served.ttft_ms[:counted], served.tpot_ms[:counted]
-    emitted = np.maximum(served.output_tokens - 1, 1)
-    engine_ms = 1e3 * (served.engine_finish_s - served.engine_first_s) / emitted
-    queue_ms = 1e3 * (served.scheduled_s - served.reached_s)[:counted]
-    prefill_ms = 1e3 * (served.engine_first_s - served.scheduled_s)[:counted]
-    duration_s = served.finish_s[:counted].max() - served.sent_s[:counted].min()
-    return {
-        "output_throughput_tok_s": float(served.output_tokens[:counted].sum() / duration_s),
-        "itl_p50_ms": 1e3 * _weighted_median(served.gaps_s, served.gap_weights),
-        "server_tpot_mean_ms": float(engine_ms[:counted].mean()),
-        "tpot_p50_ms": float(np.median(tpot_ms)),
-        "tpot_p99_ms": float(np.quantile(tpot_ms, 0.99)),
-        "tpot_mean_ms": float(tpot_ms.mean()),
-        "ttft_mean_ms": float(ttft_ms.mean()),
-        "ttft_p50_ms": float(np.median(ttft_ms)),
-        "ttft_p99_ms": float(np.quantile(ttft_ms, 0.99)),
-        "front_end_mean_ms": float((ttft_ms - queue_ms - prefill_ms).mean()),
-        "prefill_time_mean_ms": float(prefill_ms.mean()),
-    }
-
-
-def _weighted_median(values: Floats, weights: Floats) -> float:
-    if not len(values):
-        return 0.0
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])

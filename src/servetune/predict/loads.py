@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from servetune.predict.batching import simulate
-from servetune.predict.fit import Fitted, Observed, figures_of
+from servetune.predict.figures import figures_of
+from servetune.predict.fit import Fitted, Observed
 from servetune.predict.server import Counts, Floats, Requests, Server
 from servetune.study.capacity import Objective, Slo
 
@@ -58,7 +59,8 @@ class Predicting:
     def closed(self, concurrency: int) -> dict[str, float]:
         """Predict a closed loop of so many clients."""
         count = max(ENOUGH, 4 * concurrency)
-        return figures_of(simulate(self.server, self._requests(count, concurrency)), count)
+        served = simulate(self.server, self._requests(count, concurrency))
+        return figures_of(served, count, concurrency)
 
     def open(self, rate_rps: float) -> dict[str, float]:
         """Predict an open loop with Poisson arrivals."""

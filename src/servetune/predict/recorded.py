@@ -65,6 +65,7 @@ def observe(record: MeasurementRecord, launch: Launch, study: Study) -> Observed
         processes=launch.config("parallel_config").get("_api_process_count") or 1,
         bounds=bounds,
         figures=recorded_figures(metrics),
+        window=metrics.throughput_window,
     )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from servetune.predict import loads
+from servetune.predict.batching import simulate
 from servetune.predict.fit import Bounds, Fitted, Observed, fit
 from servetune.predict.loads import Predicting
 from servetune.predict.server import Requests, Scheduler
@@ -34,6 +35,16 @@ def test_a_limit_of_sequences_makes_clients_wait() -> None:
     predicting = Predicting(TRUE, load(16))
     limited = predicting.with_settings({"max_num_seqs": 4})
     assert limited.closed(16)["ttft_p50_ms"] > 3 * predicting.closed(16)["ttft_p50_ms"]
+
+
+def test_the_throughput_of_a_closed_loop_is_that_of_a_longer_one() -> None:
+    lengths = np.random.default_rng(0).integers(16, 240, 1000)
+    varied = replace(load(16), requests=Requests(np.full(1000, 512), lengths, 16))
+    predicted = Predicting(TRUE, varied).closed(250)["output_throughput_tok_s"]
+    sent = Requests(np.full(16_000, 512), np.resize(lengths, 16_000), 250)
+    served = simulate(Predicting(TRUE, varied).server, sent)
+    longer = served.output_tokens.sum() / served.finish_s.max()
+    assert predicted == pytest.approx(longer, rel=0.03)
 
 
 def test_the_capacity_is_where_the_slo_is_just_met(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from servetune.predict.judged import judge
 from servetune.predict.recorded import read_loads
 from servetune.study.study import read_study
 
@@ -20,6 +21,12 @@ def test_recorded_loads_tell_their_scheduler_lengths_and_arrivals() -> None:
     assert 219 <= sent.input_tokens.min() < sent.input_tokens.max() <= 511
     assert sent.due_s is not None
     assert len(sent.due_s) / sent.due_s[-1] == pytest.approx(50)
+
+
+def test_the_throughput_of_loads_with_lengths_that_vary_is_predicted_as_it_was_measured() -> None:
+    loads = read_loads(read_study("h200-cuda-graphs", ROOT), "h200-cuda-graphs", ROOT)
+    errors = judge(loads["to-512"][:4]).errors
+    assert all(abs(error.by_figure["output_throughput_tok_s"]) < 0.05 for error in errors)
 
 
 def test_light_loads_come_first() -> None:
