@@ -142,8 +142,8 @@ def test_what_was_recorded_elsewhere_tells_what_to_try_and_no_more() -> None:
     alike = {each.name for each in of if each.values["max_num_seqs"] == 16}
     other = next(each.name for each in of if each.values == best)
     elsewhere = [Seen(Trial(other, "screen"), 100.0, 40.0, 39.0, 41.0)]
-    near_told = near_alone = again = by_chance = 0
-    for seed in range(12):
+    near_told = near_alone = again = 0
+    for seed in range(60):
         told, alone = (
             next_round(study.tune, of, [base], seed, elsewhere=known) for known in (elsewhere, ())
         )
@@ -151,10 +151,9 @@ def test_what_was_recorded_elsewhere_tells_what_to_try_and_no_more() -> None:
         near_told += len(tried & alike)
         near_alone += len({trial.candidate for trial in alone.trials} & alike)
         again += other in tried
-        by_chance += other in {trial.candidate for trial in alone.trials}
     # What is near it comes first, and it is launched again before it counts.
     assert near_told > 1.5 * near_alone
-    assert again > 1.5 * by_chance
+    assert again > 42
     assert told.beaten_below == alone.beaten_below
     assert told.left == alone.left
     assert told.incumbent == "plain"

@@ -158,11 +158,20 @@ def _prompts_s(row: Row, engine: Engine) -> float:
 
 def _prompt_work(row: Row, engine: Engine, is_alone: bool) -> Work | None:
     """Return the work of a prompt of mean length; None where it is not known."""
+    prompt = mean_prompt(row)
+    if prompt is None:
+        return None
+    computed, cached = prompt
+    batched = known(row.get("max_num_batched_tokens")) or computed + cached
+    kv_bytes = kv_cache_bytes(row.get("kv_cache_dtype"))
+    return prefill(engine.model, computed, cached, batched, kv_bytes, is_alone)
+
+
+def mean_prompt(row: Row) -> tuple[float, float] | None:
+    """Return the mean tokens of a prompt that are computed, and those in the prefix cache."""
     requests, read = (known(row.get(name)) for name in ("completed_requests", "input_tokens"))
     if not requests or not read:
         return None
     length = read / requests
     cached = length * (known(row.get("prefix_cache_hit_ratio")) or 0.0)
-    batched = known(row.get("max_num_batched_tokens")) or length
-    kv_bytes = kv_cache_bytes(row.get("kv_cache_dtype"))
-    return prefill(engine.model, length - cached, cached, batched, kv_bytes, is_alone)
+    return length - cached, cached

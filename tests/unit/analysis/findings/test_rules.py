@@ -332,5 +332,5 @@ def test_a_start_is_told_of_its_variant_and_not_of_each_load_point() -> None:
 
 
 def test_a_rule_is_found_by_being_there() -> None:
-    assert {"client-bound", "prompts-beyond-graphs"} <= all_rules().keys()
+    assert len(all_rules()) == 17
     assert all(name == name.lower() and "_" not in name for name in all_rules())

@@ -5,6 +5,7 @@ import math
 from servetune.analysis.findings.bounds import engine_sets_pace
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.lockstep import is_in_lockstep
+from servetune.analysis.roofline.attained import mean_prompt
 from servetune.analysis.wording import ms, short, whole
 
 FULL = 2
@@ -76,7 +77,7 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
     config = case.launch.config("compilation_config") if case.launch else {}
     sizes, running = config.get("cudagraph_capture_sizes"), case.value("running_mean")
     rate_rps, mean_ms = case.value("request_throughput_rps"), case.value("itl_mean_ms")
-    plain_ms, prompt = case.value("itl_p50_ms"), _computed_tokens(case)
+    plain_ms, prompt = case.value("itl_p50_ms"), mean_prompt(case.row)
     of_prompt = case.attained.prefill if case.attained else None
     if not case.has_numbers or not sizes or not of_prompt or case.value("num_speculative_tokens"):
         return None
@@ -85,12 +86,13 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
     mode = config.get("cudagraph_mode")
     if not (mode[-1] if isinstance(mode, list) else mode):
         return None  # steps with prompts run in no graph, whatever their size
+    largest, (computed, _) = max(sizes), prompt
     joining = rate_rps * mean_ms / 1e3
     share = -math.expm1(-joining)
     most = case.value("max_num_batched_tokens") or math.inf
-    tokens = min(most, prompt + running)
-    wanted = min(most, 2 ** math.ceil(math.log2(2 * prompt + running)))
-    if not max(sizes) < tokens or wanted > LARGER * max(sizes) or share > MOST_WITH_PROMPTS:
+    tokens = min(most, computed + running)
+    wanted = min(most, 2 ** math.ceil(math.log2(2 * computed + running)))
+    if tokens <= largest or wanted > LARGER * largest or share > MOST_WITH_PROMPTS:
         return None
     if not engine_sets_pace(case) or is_in_lockstep(case.row):
         return None
@@ -102,7 +104,7 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
         title="Steps that read prompts are larger than the largest CUDA graph.",
         evidence=(
             ("tokens of such a step", whole(tokens)),
-            ("largest graph", f"{whole(max(sizes))} tokens"),
+            ("largest graph", f"{whole(largest)} tokens"),
             ("such a step", f"{ms(step_ms)}, {ms(least_ms)} by the roofline"),
             ("a step without prompts", ms(plain_ms)),
         ),
@@ -110,11 +112,3 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
         gain=mean_ms / (mean_ms - share * (step_ms - SLOW * least_ms)),
         chart="throughput",
     )
-
-
-def _computed_tokens(case: Case) -> float | None:
-    """Return the mean tokens of a prompt that are not in the prefix cache."""
-    read, requests = case.value("input_tokens"), case.value("completed_requests")
-    if not read or not requests:
-        return None
-    return read / requests * (1 - (case.value("prefix_cache_hit_ratio") or 0.0))
