@@ -51,7 +51,11 @@ def test_a_shell_completes_commands_and_studies(
         return run(_SERVETUNE_COMPLETE="complete_bash", **words).output.split()
 
     assert completed("servetune com") == ["compare"]
-    assert completed("servetune retry h200-l") == ["h200-llama8b", "h200-llama8b-varied"]
+    assert completed("servetune retry h200-l") == [
+        "h200-llama8b",
+        "h200-llama8b-graphs",
+        "h200-llama8b-varied",
+    ]
 
 
 def planned(project: Project, study: str, *more: str) -> str:
