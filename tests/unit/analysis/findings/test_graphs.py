@@ -85,8 +85,9 @@ def test_slow_steps_with_prompts_that_no_graph_holds_are_told_and_none_that_one_
     assert told == {("to-512", at, repeat) for at in ("c32", "c64") for repeat in (1, 2, 3)}
 
 
-def test_steps_with_prompts_that_are_as_fast_as_those_in_graphs_are_not_told() -> None:
-    assert not any(map(is_told, recorded_cases("h200-granite")))
+@pytest.mark.parametrize("study", ["h200-granite", "h200-llama8b-graphs"])
+def test_steps_with_prompts_that_are_as_fast_as_those_in_graphs_are_not_told(study: str) -> None:
+    assert not any(map(is_told, recorded_cases(study)))
 
 
 @pytest.mark.parametrize(
