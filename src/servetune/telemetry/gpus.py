@@ -206,6 +206,7 @@ def _sample(handle: Any) -> dict[str, Any]:
         "memory_clock_mhz": _ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM),
         "utilization_ratio": None if utilization is None else utilization.gpu / 100,
         "memory_used_bytes": None if memory is None else int(memory.used),
+        "memory_free_bytes": None if memory is None else int(memory.free),
         "temperature_c": _ask("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU),
         "throttle_reasons": None if bits is None else ",".join(reasons),
     }

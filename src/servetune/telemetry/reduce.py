@@ -11,6 +11,9 @@ from servetune.telemetry.sampler import Counters
 IDLE_SAMPLES = 4
 """So many samples without a request are needed to tell what an idle GPU does."""
 
+FULL = 0.02
+"""A GPU with a smaller share of its memory free is full: an allocation may have failed there."""
+
 RESTED_S = 1.0
 """NVML's power and utilization are those of up to so long before."""
 
@@ -84,20 +87,32 @@ def rested(samples: pd.DataFrame) -> pd.DataFrame:
 def gpu_neighbours(samples: pd.DataFrame, resting: pd.DataFrame) -> dict[str, float | None]:
     """Return the fields of a card that tell whether others used the GPUs during a load.
 
-    Memory counts that came and went: a server keeps what it takes. So does utilization while the
-    server had no request (`resting`, those of the whole launch). Neither power nor the server's
-    own pace is evidence: prefill, lockstep and long contexts move both as far as a neighbour does.
+    Memory counts that came and went: a server keeps what it takes. It does not count on a GPU that
+    was full: there PyTorch's allocator gives its cache back and tries again (release_cached_blocks
+    in its CUDACachingAllocator.cpp). Utilization counts while the server had no request
+    (`resting`, those of the whole launch). Neither power nor the server's own pace is evidence:
+    prefill, lockstep and long contexts move both as far as a neighbour does.
     """
     idle = resting[resting.index.isin(samples.index)]
     others = samples.get("gpu_other_processes", pd.Series(dtype=float)).dropna()
-    memory = samples.filter(regex=r"^gpu\d+_memory_used_bytes$").dropna().astype(float)
+    memory = _of_each_gpu(samples, "memory_used_bytes").dropna()
+    free = _of_each_gpu(samples, "memory_free_bytes").reindex(columns=memory.columns)
+    was_full = free.min() < FULL * (memory + free).max()
     passing = memory.max() - memory.iloc[[0, -1]].max() if len(memory) else memory.max()
+    passing = passing.mask((passing > 0) & was_full)
     utilization = idle.filter(regex=r"^gpu\d+_utilization_ratio$").astype(float).max(axis=1)
     return {
         "other_gpu_processes": int(others.max()) if len(others) else None,
         "other_gpu_memory_gib": float(passing.max()) / 2**30 if len(passing.dropna()) else None,
         "idle_gpu_utilization_ratio": _mean(utilization, IDLE_SAMPLES),
     }
+
+
+def _of_each_gpu(samples: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the samples of a reading, a column a GPU: gpu0, gpu1 …"""
+    ending = f"_{name}"
+    columns = [str(c) for c in samples if str(c).startswith("gpu") and str(c).endswith(ending)]
+    return samples[columns].astype(float).rename(columns=lambda column: column.removesuffix(ending))
 
 
 def _in_flight(samples: pd.DataFrame) -> "pd.Series[float]":

@@ -91,6 +91,7 @@ def test_a_sample_has_units(library: FakeNvml) -> None:
         "gpu0_memory_clock_mhz": 3201,
         "gpu0_utilization_ratio": 0.75,
         "gpu0_memory_used_bytes": 3 * 2**30,
+        "gpu0_memory_free_bytes": 77 * 2**30,
         "gpu0_temperature_c": 61,
         "gpu0_throttle_reasons": "software_power_cap,software_thermal",
     }

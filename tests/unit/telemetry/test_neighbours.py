@@ -25,11 +25,13 @@ class FakeGpus:
     def __init__(self) -> None:
         self.pids: list[int] | None = [SERVER]
         self.memory_gib = 100.0
+        self.total_gib = 140.0
         self.utilization = 1.0
 
     def sample(self) -> dict[str, Any]:
         return {
             "gpu0_memory_used_bytes": int(self.memory_gib * GIB),
+            "gpu0_memory_free_bytes": int((self.total_gib - self.memory_gib) * GIB),
             "gpu0_utilization_ratio": self.utilization,
         }
 
@@ -110,6 +112,32 @@ def test_without_listed_processes_a_neighbour_is_seen_by_its_memory(unlisted: Wa
     unlisted.gpus.memory_gib -= 0.5
     unlisted.sample(10)
     assert unlisted.card() == Card(other_gpu_memory_gib=0.5)
+    assert rule_broken(unlisted.card()) == "other-gpu-memory"
+
+
+@pytest.mark.parametrize("free_gib", [0.25, 2.5])
+def test_a_full_gpu_whose_server_frees_its_cache_is_no_evidence_of_a_neighbour(
+    unlisted: Watched, free_gib: float
+) -> None:
+    unlisted.gpus.memory_gib = 137.0
+    unlisted.sample(10)
+    unlisted.gpus.memory_gib = unlisted.gpus.total_gib - free_gib
+    unlisted.sample(10)
+    unlisted.gpus.memory_gib = 132.0
+    unlisted.sample(10)
+    assert unlisted.card().other_gpu_memory_gib is None
+    assert rule_broken(unlisted.card()) is None
+
+
+def test_a_neighbour_that_leaves_room_is_seen_on_a_gpu_that_is_nearly_full(
+    unlisted: Watched,
+) -> None:
+    unlisted.gpus.total_gib, unlisted.gpus.memory_gib = 22.0, 20.5
+    unlisted.sample(10)
+    unlisted.gpus.memory_gib += 0.5
+    unlisted.sample(10)
+    unlisted.gpus.memory_gib -= 0.5
+    unlisted.sample(10)
     assert rule_broken(unlisted.card()) == "other-gpu-memory"
 
 
