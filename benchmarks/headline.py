@@ -33,7 +33,6 @@ sys.path.insert(0, str(ROOT))
 from tests.recorded import results_of  # noqa: E402
 
 LOADS, CAPACITY = "h200-llama8b-graphs", "h200-capacity"
-REPEATS = 3
 LOW, HIGH = "c1", "c128"
 TIERS = ("interactive", "server")
 EAGLE3 = "eagle3-"
@@ -53,14 +52,14 @@ Row = dict[str, Any]
 
 def main() -> None:
     """Print the tables."""
-    plan = make_plan({**read_params(ROOT), "study": LOADS, "repeats": REPEATS}, ROOT)
+    plan = make_plan({**read_params(ROOT), "study": LOADS}, ROOT)
     results = results_of(LOADS)
     table = pd.read_parquet(results / "load_points.parquet")
     quantiles = pd.read_parquet(results / "quantiles.parquet")
     compared = records_of(compare(table, plan.baseline))
     means = {(row["variant"], row["load_point"]): row for row in compared}
-    ratios = {
-        (row["variant"], row["load_point"]): interval(row)
+    judged = {
+        (row["variant"], row["load_point"]): row
         for row in records_of(judge_study(plan, table, quantiles).verdicts)
         if row["metric"] == "output_throughput_tok_s"
     }
@@ -73,7 +72,8 @@ def main() -> None:
         for place in (LOW, HIGH):
             row = means.get((variant, place), {})
             throughput = number(row.get("output_throughput_tok_s"))
-            cells += [throughput, ratios.get((variant, place), NONE)]
+            verdict = judged.get((variant, place))
+            cells += [throughput, interval(verdict) if verdict else NONE]
             if place == LOW:
                 cells.append(percent(mbu.get(variant)))
         print(line([*cells, *(within.get((variant, tier), NONE) for tier in TIERS)]))
@@ -81,7 +81,12 @@ def main() -> None:
     print(line(("EAGLE-3 with acceptance length", "output tok/s ahead of bf16 up to")))
     print(line(("---", "---")))
     for variant in filter(is_speculating, plan.variants):
-        print(line((variant.removeprefix(EAGLE3), ahead_until(means, variant))))
+        at = {
+            row["concurrency"]: judged[name]["ratio"]
+            for name, row in means.items()
+            if name[0] == variant
+        }
+        print(line((variant.removeprefix(EAGLE3), ahead_until(at))))
 
 
 @dataclass(frozen=True)
@@ -117,15 +122,15 @@ def is_speculating(variant: str) -> bool:
     return variant.startswith(EAGLE3)
 
 
-def ahead_until(means: dict[tuple[str, str], Row], variant: str) -> str:
-    """Say up to how many clients a variant's output throughput is above the baseline's."""
-    rows = [row for (name, _), row in means.items() if name == variant]
-    rows.sort(key=lambda row: row["concurrency"])
-    loads = [float(row["concurrency"]) for row in rows]
-    ratios = [float(row["output_throughput_tok_s_ratio"]) for row in rows]
-    crossing = falls_below_one(loads, ratios)
+def ahead_until(ratios: dict[float, float]) -> str:
+    """Say up to how many clients a variant's output throughput is above the baseline's.
+
+    `ratios` is variant / baseline, by the number of clients.
+    """
+    loads = sorted(ratios)
+    crossing = falls_below_one(loads, [ratios[load] for load in loads])
     if crossing is None:
-        return f"{loads[-1]:.0f} clients and more ({ratio(ratios[-1])} there)"
+        return f"{loads[-1]:.0f} clients and more ({ratio(ratios[loads[-1]])} there)"
     bounds = f"between {crossing.last_ahead:.0f} and {crossing.first_behind:.0f}"
     return f"about {crossing.at:.0f} clients ({bounds})"
 
