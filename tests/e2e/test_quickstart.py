@@ -148,6 +148,6 @@ def test_immediately_after_there_is_nothing_to_be_done(quickstart: Clone) -> Non
 
 def test_the_recorded_arguments_are_those_of_the_engines_own_parser(quickstart: Clone) -> None:
     engine = read_engine(engine_id("vllm-cpu", ROOT))
-    recorded = json.loads((ROOT / "workflow/envs/vllm.arguments.json").read_text())
+    recorded = json.loads((ROOT / "workflow/envs/vllm-0.32.0.arguments.json").read_text())
     found = {name: argument.model_dump() for name, argument in engine.arguments.items()}
     assert found == recorded

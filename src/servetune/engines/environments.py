@@ -94,20 +94,18 @@ def forget_if_gone(engine: str) -> None:
 
 
 def known_parser(engine: Engine, root: Path) -> Parser | None:
-    """Return the arguments that an engine takes: from itself, or as recorded for the locks.
+    """Return the arguments that an engine takes: from itself, or as recorded for its version.
 
-    Both pinned engines hold the same version of vLLM. None where neither is there yet, as for
-    a host engine that was never asked, and for a version that is not recorded.
+    None where neither is there, as for a host engine that was never asked, and for a version that
+    is not recorded.
     """
     path = description_file(engine_id(engine, root))
     if path.is_file():
         return read_model(path, BuiltEngine).arguments
     if isinstance(engine, EnginePython):
         return None
-    name = "vllm"
-    if isinstance(engine, EngineVersion) and engine.vllm != vllm_version("vllm-cuda", root):
-        name = f"vllm-{engine.vllm}"
-    recorded = root / "workflow" / "envs" / f"{name}.arguments.json"
+    version = vllm_version(engine, root)
+    recorded = root / "workflow" / "envs" / f"vllm-{version}.arguments.json"
     return TypeAdapter(Parser).validate_json(recorded.read_bytes()) if recorded.is_file() else None
 
 

@@ -45,7 +45,9 @@ def test_a_mapping_is_given_as_json_and_a_list_as_words() -> None:
     assert as_argv({"middleware": ["a", "b"]}, PARSER) == ["--middleware", "a", "b"]
 
 
-REAL = TypeAdapter(Parser).validate_json((ROOT / "workflow/envs/vllm.arguments.json").read_bytes())
+REAL = TypeAdapter(Parser).validate_json(
+    (ROOT / "workflow/envs/vllm-0.32.0.arguments.json").read_bytes()
+)
 
 
 @pytest.mark.parametrize("parser", [REAL, None], ids=["known", "not yet known"])

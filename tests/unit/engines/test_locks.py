@@ -3,8 +3,20 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Literal
 
+import pytest
+
+from servetune.engines.environments import vllm_version
 from tests.paths import ROOT
+
+
+@pytest.mark.parametrize("engine", ["vllm-cpu", "vllm-cuda"])
+def test_the_arguments_of_each_pinned_version_are_known_before_it_is_built(
+    engine: Literal["vllm-cpu", "vllm-cuda"],
+) -> None:
+    version = vllm_version(engine, ROOT)
+    assert (ROOT / "workflow" / "envs" / f"vllm-{version}.arguments.json").is_file()
 
 
 def test_the_lock_of_vllm_cuda_resolves_and_each_package_has_a_hash(tmp_path: Path) -> None:
