@@ -19,6 +19,7 @@ from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import ModelManifest, checkpoint, model_folder
 from servetune.plan.identity import digest
 from servetune.plan.make import declare_candidates
+from servetune.plan.order import in_rounds
 from servetune.plan.planned import Plan, Session
 from servetune.plan.rounds import launch_each, until
 from servetune.plan.workflow import run_workflow
@@ -46,8 +47,7 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
     """
     tuning = _tuning(plan, root)
     plan = tuning.plan if tuning else plan
-    in_order = sorted(plan.sessions, key=lambda session: session.order)
-    sessions = [session for session in in_order if count_owed(session, root)]
+    sessions = in_rounds([one for one in plan.sessions if count_owed(one, root)], plan.sessions)
     if not sessions and not tuning:
         raise UserError(f"{plan.study}: everything is measured; there is nothing to export")
     needing = [*sessions, *(_of_candidates(tuning) if tuning else [])]

@@ -1,0 +1,36 @@
+"""The order in which sessions are measured, and in which those that are still owed are."""
+
+from servetune.plan.order import in_rounds, measuring_order
+from servetune.plan.planned import Session
+
+VARIANTS = ["bf16", "fp8", "eagle3"]
+
+
+def plan(repeats: int) -> list[Session]:
+    return [
+        Session.model_construct(id=f"{variant}/{repeat}", variant=variant, repeat=repeat, order=i)
+        for i, (variant, repeat) in enumerate(measuring_order(VARIANTS, repeats, seed=0))
+    ]
+
+
+def test_what_is_left_of_a_plan_keeps_its_order() -> None:
+    planned = plan(repeats=4)
+    for done in range(len(planned)):
+        assert in_rounds(planned[done:], planned) == planned[done:]
+
+
+def test_a_variant_that_is_far_ahead_is_launched_between_the_others() -> None:
+    planned = plan(repeats=9)
+    owed = [
+        session
+        for session in planned
+        if session.repeat > (6 if session.variant == "bf16" else 3)
+        and session.repeat <= (9 if session.variant == "bf16" else 6)
+    ]
+    launched = in_rounds(reversed(owed), planned)
+    rounds = [launched[i : i + 3] for i in range(0, len(launched), 3)]
+    assert [{session.variant for session in each} for each in rounds] == [set(VARIANTS)] * 3
+    # Round by round as the plan has repeats 4 to 6.
+    assert [session.variant for session in launched] == [
+        session.variant for session in planned if 4 <= session.repeat <= 6
+    ]
