@@ -1,5 +1,7 @@
 """The order in which sessions are measured, and in which those that are still owed are."""
 
+from typing import Any
+
 from servetune.plan.order import in_rounds, measuring_order
 from servetune.plan.planned import Session
 
@@ -7,10 +9,12 @@ VARIANTS = ["bf16", "fp8", "eagle3"]
 
 
 def plan(repeats: int) -> list[Session]:
-    return [
-        Session.model_construct(id=f"{variant}/{repeat}", variant=variant, repeat=repeat, order=i)
-        for i, (variant, repeat) in enumerate(measuring_order(VARIANTS, repeats, seed=0))
-    ]
+    return [session(*at, i) for i, at in enumerate(measuring_order(VARIANTS, repeats, seed=0))]
+
+
+def session(variant: str, repeat: int, order: int) -> Session:
+    fields: dict[str, Any] = {"variant": variant, "repeat": repeat, "order": order}
+    return Session.model_construct(**fields)
 
 
 def test_what_is_left_of_a_plan_keeps_its_order() -> None:
