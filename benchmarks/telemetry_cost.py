@@ -1,8 +1,8 @@
 """What sampling a server's /metrics and the session's processes costs, as a share of one core.
 
 Serves a recorded page of vLLM from another process, samples it as a session does, and reads the
-CPU time of this process. Beside it: the same samples parsed with prometheus_client, and a
-connection for each. Then the times of the cores, and times and memory of as many processes as a
+CPU time of this process. Beside it: what a session asks once a second to see that the server
+lives, the same samples parsed with prometheus_client, and by a new client of httpx for each. Then the times of the cores, and times and memory of as many processes as a
 server on eight GPUs and its clients have; and those of the processes through psutil.
 
     uv run python benchmarks/telemetry_cost.py
@@ -20,6 +20,7 @@ import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
+from servetune.loopback import local_client
 from servetune.telemetry import proc, processors
 from servetune.telemetry.sampler import SAMPLE_EVERY_S, read_metrics, scrape
 
@@ -87,12 +88,21 @@ def main() -> int:
     server.start()
     url = f"http://127.0.0.1:{ours.recv()}"
     text = PAGE.read_text()
-    with httpx.Client(trust_env=False) as client:
+
+    def look_after() -> None:
+        with local_client(url) as own:
+            own.get("/health")
+        scrape(url)
+
+    with local_client() as client:
         sampled = _share_of_a_core(lambda: scrape(url, client=client))
         shares = {
             "a sample, as in a session": sampled,
             "of it, reading the lines that matter": _share_of_a_core(lambda: read_metrics(text)),
-            "a sample over a connection of its own": _share_of_a_core(lambda: scrape(url)),
+            "health and counters, once a second": _share_of_a_core(look_after, 1.0),
+            "a sample by a new client of httpx": _share_of_a_core(
+                lambda: httpx.get(url), samples=40
+            ),
             "prometheus_client on the whole page": _share_of_a_core(
                 lambda: list(text_string_to_metric_families(text))
             ),

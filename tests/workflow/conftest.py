@@ -4,6 +4,8 @@ import pytest
 
 from tests.workspace import Workspace, copy_tree, make_workspace
 
+NO_SUCH_PROXY = "http://127.0.0.1:9"
+
 
 @pytest.fixture(scope="session")
 def engine_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -19,9 +21,13 @@ def workspace(tmp_path: Path, engine_cache: Path) -> Workspace:
 
 @pytest.fixture(scope="session")
 def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A workspace after the first run with its cache; `measured` gives each test a copy of it."""
+    """A workspace after the first run with its cache; `measured` gives each test a copy of it.
+
+    It ran on a host that reaches others through a proxy, which its own servers are not behind.
+    """
     folder = tmp_path_factory.mktemp("measured")
     made = make_workspace(folder / "workspace", folder / "cache")
+    made.environment["HTTP_PROXY"] = NO_SUCH_PROXY
     made.first_output = made.measure()
     return made
 

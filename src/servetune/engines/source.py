@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+from servetune.loopback import without_proxy
+
 THREADS = frozenset(
     {
         *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS"),
@@ -16,6 +18,8 @@ THREADS = frozenset(
 def environment_with_source() -> dict[str, str]:
     """Return this process's environment with servetune's code and commands found first.
 
+    What is sent to this host goes through no proxy.
+
     How many threads a library takes is left to it, or to a study's `environment`: a server must
     not be faster or slower by the number of cores that Snakemake was given.
     """
@@ -26,4 +30,5 @@ def environment_with_source() -> dict[str, str]:
         **{name: value for name, value in os.environ.items() if name not in THREADS},
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
         "PATH": os.pathsep.join(dict.fromkeys(commands)),
+        **without_proxy(os.environ),
     }

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pandas as pd
 
+from servetune.loopback import local_client
 from servetune.telemetry.gpus import Gpus, count_others
 from servetune.telemetry.server_metrics import FIGURES, GAUGES, NAMES, PER_POSITION
 
@@ -60,10 +61,12 @@ def _value(line: str) -> float | None:
 
 def scrape(url: str, tries: int = 1, client: httpx.Client | None = None) -> Counters:
     """Read a server's metrics now; empty where it does not answer after so many tries."""
-    get = client.get if client else httpx.get
+    if client is None:
+        with local_client() as own:
+            return scrape(url, tries, own)
     for _ in range(tries):
         with contextlib.suppress(httpx.HTTPError):
-            return read_metrics(get(f"{url}/metrics", timeout=5.0).raise_for_status().text)
+            return read_metrics(client.get(f"{url}/metrics").raise_for_status().text)
     return {}
 
 
@@ -111,8 +114,8 @@ class Sampler:
         return pd.DataFrame(rows, columns=None if rows else ["time_s", "measurement", *GAUGES])
 
     def _run(self) -> None:
-        # One connection for all samples: a client of its own for each costs ten times as much.
-        with httpx.Client(trust_env=False) as client:
+        # One connection for all samples.
+        with local_client() as client:
             while not self._stopped.wait(SAMPLE_EVERY_S):
                 self._sample(client)
 

@@ -19,6 +19,7 @@ import httpx
 
 from servetune.engines.source import environment_with_source
 from servetune.lifetime.guard import Guarded
+from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ServerFacts
 from servetune.sessions.server.choices import known_variables, read_choices, read_ignored
 from servetune.sessions.server.key import own_key
@@ -67,7 +68,7 @@ class Server:
         self._words = [
             *("serve", self.model, *self.arguments),
             # Last, so that no argument before them can take their place.
-            *("--host", "127.0.0.1", "--port", str(self.port), "--served-model-name", self.name),
+            *("--host", HOST, "--port", str(self.port), "--served-model-name", self.name),
         ]
         self._process: Guarded | None = None
         self._started = 0.0
@@ -83,7 +84,7 @@ class Server:
     @property
     def url(self) -> str:
         """The server's address."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{HOST}:{self.port}"
 
     def start(self) -> None:
         """Start the process, behind a guard that stops it when this process ends."""
@@ -174,7 +175,7 @@ class Server:
     def client(self, timeout_s: float) -> httpx.Client:
         """Return an HTTP client with this server's address and key."""
         headers = {"Authorization": f"Bearer {self.api_key}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout_s)
+        return local_client(self.url, headers, timeout_s)
 
     def get(self, path: str, timeout_s: float = HEALTH_TIMEOUT_S) -> httpx.Response:
         """GET a path with this server's key; raises httpx.HTTPError."""
@@ -262,7 +263,7 @@ _ERROR = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception): .*)$")
 
 def _free_port() -> int:
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind((HOST, 0))
         port: int = listener.getsockname()[1]
         return port
 
@@ -271,7 +272,7 @@ def _is_free(port: int) -> bool:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", port))
+            listener.bind((HOST, port))
         except OSError:
             return False
         return True

@@ -112,7 +112,9 @@ async def benchmark(args: argparse.Namespace, requests: list[SampleRequest]) -> 
         limit = args.max_concurrency
         return asyncio.Semaphore(limit) if limit else contextlib.nullcontext()
 
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, trust_env=True
+    ) as session:
         warm = replace(_input(args, base_url, requests[0]), request_id=None)
         print(f"Warming up with {args.num_warmups} requests...", flush=True)
         await asyncio.gather(
