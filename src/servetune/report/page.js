@@ -112,8 +112,10 @@ async function draw(element) {
 
 // A chart that could not be seen may have another width, and no room for its labels.
 function fit(part) {
+  const inside = part.querySelectorAll("[data-chart]");
+  if (!inside.length) return;
   window.dispatchEvent(new Event("resize"));
-  part.querySelectorAll("[data-chart]").forEach(declutter);
+  inside.forEach(declutter);
 }
 
 const elements = [...document.querySelectorAll("[data-chart]")];
