@@ -153,16 +153,15 @@ def _power(
     size: Floats, spread: Floats, margin: float, launches: Floats, level: float, each: Floats
 ) -> Floats:
     """The probability of the true verdict, by the noncentral t."""
-    # A second of imports, which most reports do without; scipy.special's nctdtr is NaN far out.
-    from scipy import stats
-
     degrees = each * (launches - 1)
     se = np.maximum(spread * np.sqrt(2 / launches), 1e-12)
 
     def exceeds(shift: Floats, level: float) -> Floats:
         # Beyond 50 standard errors the noncentral t has no digits left, and it is certain.
         noncentral = np.clip(shift / se, -50, 50)
-        return np.asarray(stats.nct.sf(-special.stdtrit(degrees, level), degrees, noncentral))
+        # The upper tail is the lower one mirrored, which has its digits; NaN where it has none.
+        tail = special.nctdtr(degrees, -noncentral, special.stdtrit(degrees, level))
+        return np.asarray(np.nan_to_num(tail))
 
     outside = exceeds(size - margin, level / 2)
     inside = exceeds(margin - size, level) + exceeds(margin + size, level) - 1
