@@ -1,6 +1,7 @@
 """A workspace with the real Snakefile and dvc.yaml, and a study that a stand-in engine serves."""
 
 import atexit
+import compileall
 import json
 import os
 import shutil
@@ -183,6 +184,8 @@ def _fresh() -> Path:
             shutil.copytree(ROOT / name, root / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, root / name)
+    # Else each process of each copy would compile it.
+    compileall.compile_dir(root / "src", quiet=1)
     (root / "model").mkdir()
     (root / "model/config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     (root / "params.yaml").write_text(PARAMS.format(study="standin"))

@@ -79,8 +79,8 @@ class Clone:
         path.write_text(yaml.safe_dump(quiet, sort_keys=False))
 
 
-def make_clone(root: Path) -> Clone:
-    """Make a clone in which nothing was ever made."""
+def make_clone(root: Path, models: Path) -> Clone:
+    """Make a clone in which nothing was ever made but what it finds in the folder of models."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -93,6 +93,7 @@ def make_clone(root: Path) -> Clone:
         if (ROOT / name).is_file() and not name.startswith(made_here):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, root / name)
+    (root / "data/models").symlink_to(models)
     made = Clone(root)
     made.choose("quickstart")
     made.run("git", "init", "-q", "-b", "main")
