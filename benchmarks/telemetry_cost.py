@@ -2,8 +2,9 @@
 
 Serves a recorded page of vLLM from another process, samples it as a session does, and reads the
 CPU time of this process. Beside it: what a session asks once a second to see that the server
-lives, the same samples parsed with prometheus_client, and by a new client of httpx for each. Then the times of the cores, and times and memory of as many processes as a
-server on eight GPUs and its clients have; and those of the processes through psutil.
+lives, the same samples parsed with prometheus_client, and by a new client of httpx for each. Then
+the times of the cores, and times and memory of as many processes as a server on eight GPUs and
+its clients have; and those of the processes through psutil.
 
     uv run python benchmarks/telemetry_cost.py
 """

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from servetune.analysis.findings.busy import DISTURBING
 from servetune.analysis.findings.gather import Case, find
 from servetune.records.sessions import Launch
 from tests.unit.analysis.findings.recorded import recorded_cases
@@ -88,6 +89,12 @@ def test_slow_steps_with_prompts_that_no_graph_holds_are_told_and_none_that_one_
 @pytest.mark.parametrize("study", ["h200-granite", "h200-llama8b-graphs"])
 def test_steps_with_prompts_that_are_as_fast_as_those_in_graphs_are_not_told(study: str) -> None:
     assert not any(map(is_told, recorded_cases(study)))
+
+
+def test_steps_that_a_neighbour_slowed_are_blamed_on_no_graph() -> None:
+    disturbed = [case for case in recorded_cases("h200-neighbours") if case.broken & DISTURBING]
+    assert {case.row["workload"] for case in disturbed} == {"matmul", "copy", "cores", "server"}
+    assert not any(map(is_told, disturbed))
 
 
 @pytest.mark.parametrize(

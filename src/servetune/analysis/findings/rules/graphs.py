@@ -3,6 +3,7 @@
 import math
 
 from servetune.analysis.findings.bounds import engine_sets_pace
+from servetune.analysis.findings.busy import DISTURBING
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.lockstep import is_in_lockstep
 from servetune.analysis.roofline.attained import mean_prompt
@@ -94,7 +95,7 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
     wanted = min(most, 2 ** math.ceil(math.log2(2 * computed + running)))
     if tokens <= largest or wanted > LARGER * largest or share > MOST_WITH_PROMPTS:
         return None
-    if not engine_sets_pace(case) or is_in_lockstep(case.row):
+    if not engine_sets_pace(case) or is_in_lockstep(case.row) or case.broken & DISTURBING:
         return None
     step_ms = plain_ms + (mean_ms - plain_ms) / share
     least_ms = joining / share * 1e3 * of_prompt.least_s
