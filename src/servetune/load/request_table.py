@@ -220,7 +220,9 @@ def _from_counters(grown: Counters) -> dict[str, Any]:
         for name, mean in _MEANS.items():
             if name in grown:
                 metrics[mean] = 1e3 * grown[name] / finished
-        later_tokens = grown.get("generation_tokens", 0) - finished
+        # Of those that finished, as the time is: a request that was cut off has tokens only.
+        tokens = grown.get("finished_generation_tokens", grown.get("generation_tokens", 0))
+        later_tokens = tokens - finished
         if "decode_time_s" in grown and later_tokens > 0:
             metrics["server_tpot_mean_ms"] = 1e3 * grown["decode_time_s"] / later_tokens
     return metrics

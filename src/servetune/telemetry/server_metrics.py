@@ -28,6 +28,7 @@ COUNTERS = {
     "requests_finished": ("vllm:request_success_total", "vllm:request_success"),
     "prompt_tokens": ("vllm:prompt_tokens_total", "vllm:prompt_tokens"),
     "generation_tokens": ("vllm:generation_tokens_total", "vllm:generation_tokens"),
+    "finished_generation_tokens": ("vllm:request_generation_tokens_sum",),
     "engine_steps": ("vllm:iteration_tokens_total_count", "vllm:iteration_tokens_count"),
     "queue_time_s": (
         "vllm:request_queue_time_seconds_sum",

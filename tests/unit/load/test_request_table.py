@@ -176,6 +176,17 @@ def test_the_server_tells_its_own_times_of_the_requests_that_it_finished() -> No
     assert metrics.server_e2e_mean_ms == pytest.approx(700)
 
 
+def test_the_servers_tpot_is_that_of_finished_requests_where_others_were_cut_off() -> None:
+    grown = {
+        "requests_finished": 4.0,
+        "finished_generation_tokens": 44.0,
+        "generation_tokens": 44.0 + 200.0,
+        "decode_time_s": 2.0,
+    }
+    metrics = aggregate(table(reply(0, 0.0)), grown, load())
+    assert metrics.server_tpot_mean_ms == pytest.approx(50)
+
+
 def test_the_clients_means_beside_the_servers_are_over_the_same_requests() -> None:
     replies = [reply(i, float(i), ttft_s=0.1 * (1 + i), e2e_s=2.0) for i in range(3)]
     made = table(*replies, settle_requests=1)

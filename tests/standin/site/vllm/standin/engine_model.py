@@ -220,6 +220,7 @@ class Engine:
         scheduled, began = generation.scheduled or now, generation.began_decoding or now
         self.metrics.observe("request_prefill_time_seconds", began - scheduled)
         self.metrics.observe("request_decode_time_seconds", now - began)
+        self.metrics.observe("request_generation_tokens", len(generation.output))
         self.metrics.observe("request_inference_time_seconds", now - scheduled)
         self.metrics.observe("e2e_request_latency_seconds", now - generation.arrived)
         self.metrics.finished(reason)

@@ -16,6 +16,7 @@ FIRST_TOKEN_BUCKETS = (
     20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
 )
 # fmt: on
+TOKEN_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 COUNTERS = (
     "generation_tokens",
     "num_preemptions",
@@ -32,6 +33,7 @@ SPECULATION_COUNTERS = (
 HISTOGRAMS = {
     "e2e_request_latency_seconds": LATENCY_BUCKETS,
     "request_decode_time_seconds": LATENCY_BUCKETS,
+    "request_generation_tokens": TOKEN_BUCKETS,
     "request_inference_time_seconds": LATENCY_BUCKETS,
     "request_prefill_time_seconds": LATENCY_BUCKETS,
     "request_queue_time_seconds": LATENCY_BUCKETS,
@@ -68,8 +70,8 @@ class Metrics:
     def count(self, name: str, amount: int = 1) -> None:
         self._counters[name].inc(amount)
 
-    def observe(self, name: str, seconds: float) -> None:
-        self._histograms[name].observe(seconds)
+    def observe(self, name: str, value: float) -> None:
+        self._histograms[name].observe(value)
 
     def finished(self, reason: str) -> None:
         self._success.labels(**self._labels, finished_reason=reason).inc()
