@@ -11,6 +11,8 @@ import pytest
 
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = re.compile(r"^```(\w+) title=\"([^\"]+)\"\n(.*?)^```$", re.M | re.S)
 CHECKS = ROOT / "tests/unit/contributed.py"
 

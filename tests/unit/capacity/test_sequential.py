@@ -16,6 +16,8 @@ from servetune.capacity.evidence import (
 from servetune.capacity.sequential import Finished, Judgement, judge, judge_all, sample_of
 from servetune.study.capacity import Slo
 
+pytestmark = pytest.mark.slow
+
 ERROR = 0.05
 P99 = Slo(ttft_p99_ms=1000).objectives
 

@@ -3,6 +3,8 @@ from typer.testing import CliRunner, Result
 
 from servetune.cli import app
 
+pytestmark = pytest.mark.slow
+
 
 def predict(*words: str) -> Result:
     return CliRunner().invoke(app, ["predict", *words], prog_name="servetune")

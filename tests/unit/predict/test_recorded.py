@@ -6,6 +6,8 @@ from servetune.predict.judged import judge
 from servetune.predict.recorded import read_loads
 from servetune.study.study import read_study
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

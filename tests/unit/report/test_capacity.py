@@ -19,6 +19,8 @@ from servetune.report.timeline import charts as timeline
 from servetune.tables.capacity import metrics
 from tests.search_data import ENDS, SearchData, make_searches
 
+pytestmark = pytest.mark.slow
+
 Results = dict[str, words.Found]
 
 

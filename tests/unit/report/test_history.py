@@ -17,6 +17,8 @@ from tests.project import Project
 from tests.report_data import ReportData, make_data
 from tests.unit.analysis.history_data import METRIC, Measured
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Measured:

@@ -26,6 +26,8 @@ from tests.paths import ROOT
 from tests.project import Project
 from tests.report_data import ReportData, make_data
 
+pytestmark = pytest.mark.slow
+
 STUDY = "h200-granite"
 
 

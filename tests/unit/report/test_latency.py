@@ -11,6 +11,8 @@ from servetune.report.markdown import render_markdown
 from servetune.report.marks import FRONT_END
 from tests.report_data import ReportData, make_data, make_quickstart_plan
 
+pytestmark = pytest.mark.slow
+
 LIMITED = "w8a8"
 
 

@@ -12,6 +12,8 @@ from servetune.report.reading import read_measured
 from servetune.report.roofline.section import section as roofline
 from tests.recorded import RECORDED, plan_of, results_of
 
+pytestmark = pytest.mark.slow
+
 OF_STEP = {
     "decode-at-the-bandwidth-ceiling": Bound.BANDWIDTH,
     "decode-far-from-the-ceiling": Bound.STEP,

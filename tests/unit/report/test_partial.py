@@ -23,6 +23,8 @@ from servetune.report.terminal import render_terminal
 from tests.paths import ROOT
 from tests.project import Project
 
+pytestmark = pytest.mark.slow
+
 
 def recorded(project: Project, study: str) -> tuple[Plan, Path]:
     """A project with the results of a recorded study that a test may take away."""

@@ -21,6 +21,8 @@ from servetune.tables.quality import metrics, qualities
 from tests.quality_data import BOUNDS, make_failed, make_quality, make_record
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan
 
+pytestmark = pytest.mark.slow
+
 SAID = (
     "fp8-kv fails the bounds of quality: its perplexity is 1.310x that of bf16 (bound 1.02x) and"
     " its most likely token is that of bf16 at 82.0 % of positions (bound 95 %)."

@@ -33,6 +33,8 @@ from tests.report_data import (
     with_load,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class Page(HTMLParser):
     """The tags, visible text and scripts of a page."""

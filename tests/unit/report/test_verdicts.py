@@ -13,6 +13,8 @@ from servetune.report.ratios import forest
 from servetune.report.verdicts import cautions, power_table
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan, rename_variants
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def data() -> ReportData:

@@ -20,6 +20,8 @@ from tests.loads import failed, load, reply, rows
 from tests.project import Project
 from tests.report_data import ReportData, make_data, make_quickstart_plan
 
+pytestmark = pytest.mark.slow
+
 LIMITS = {"ttft": 500.0, "tpot": 40.0}
 MARKED = "SLO attainment"
 

@@ -13,6 +13,8 @@ from servetune.tables.freshness import report_digest, tables_digest, wanted, wri
 from tests.paths import ROOT
 from tests.report_data import make_quickstart_plan
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = ROOT / "src" / "servetune"
 
 

@@ -15,6 +15,8 @@ from servetune.tables.published import Published, read_published
 from tests.recorded import results_of
 from tests.report_data import ReportData, make_data
 
+pytestmark = pytest.mark.slow
+
 SOURCE = Source(
     title="A write-up <b>",
     hardware="one L4",

@@ -18,6 +18,8 @@ from servetune.report.table import Name
 from tests.report_data import make_data, make_quickstart_plan
 from tests.unit.analysis.architectures import EAGLE3, H200, LLAMA_8B
 
+pytestmark = pytest.mark.slow
+
 ENGINE = Engine(LLAMA_8B, H200, EAGLE3, draft_tokens=3)
 
 
