@@ -228,8 +228,9 @@ def _gone(value: float) -> None:
     """Take a sample away."""
 
 
-TOKENS, PROMPTS, FINISHED = (
+TOKENS, TOKENS_OF_FINISHED, PROMPTS, FINISHED = (
     "generation_tokens_total",
+    "request_generation_tokens_sum",
     "prompt_tokens_total",
     "request_success_total",
 )
@@ -240,6 +241,8 @@ HITS = "prefix_cache_hits_total"
 def lies() -> list[Lie]:
     """Return every kind of false number, those of the plain server first."""
     doubled_usage = _usage(completion_tokens=2)
+    counters = (TOKENS, TOKENS_OF_FINISHED)
+    doubled_tokens = _all(*(_counter(name, lambda value: 2 * value) for name in counters))
     return [
         Lie("all tokens in one chunk at the end", ("coarse-chunks",), stream=_merged(0)),
         Lie("two chunks for an answer", ("coarse-chunks",), stream=_merged(OUTPUT_TOKENS // 2)),
@@ -265,14 +268,14 @@ def lies() -> list[Lie]:
             ("answer-texts",),
             body=_halved,
             stream=doubled_usage,
-            page=_counter(TOKENS, lambda v: 2 * v),
+            page=doubled_tokens,
         ),
         Lie(
             "the same, and no tokenizer reads the texts",
             unknown="tokens-confirmed",
             body=_halved,
             stream=doubled_usage,
-            page=_counter(TOKENS, lambda v: 2 * v),
+            page=doubled_tokens,
             keeps_tokenizer=False,
         ),
         Lie("empty text", ("answer-texts",), stream=_texts(lambda place, text: "")),
