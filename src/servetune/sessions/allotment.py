@@ -21,7 +21,7 @@ from servetune.sessions.cores import (
     share_cores,
 )
 from servetune.sessions.hardware import declared_gpus, host_id, places
-from servetune.sessions.neighbours import loaded
+from servetune.sessions.neighbours import started
 from servetune.sessions.pool import count_held, hold
 from servetune.sessions.together import read_together
 from servetune.telemetry.gpus import EVERY, Gpu
@@ -29,10 +29,15 @@ from servetune.telemetry.gpus import EVERY, Gpu
 
 @dataclass(frozen=True)
 class Allotment:
-    """A slot of this host, and how many of the host's other GPUs are in use now."""
+    """A slot of this host, and who is beside it.
+
+    `count_others` tells how many of the host's other GPUs are in use now, and
+    `wait_for_neighbours` ends when those that the study declares load their GPUs.
+    """
 
     slot: Slot
-    count_others: Callable[[], int | None]
+    count_others: Callable[[], int | None] = lambda: None
+    wait_for_neighbours: Callable[[], None] = lambda: None
 
     @property
     def visible(self) -> str | None:
@@ -62,7 +67,7 @@ def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator
     """
     if session.hardware == "cpu":
         with hold(["cpu"], 1):
-            yield Allotment(_slot([], machine_cores()), lambda: None)
+            yield Allotment(_slot([], machine_cores()))
         return
     usable = declared_gpus(session.hardware, session.gpus, session.visible_gpus)
     every = places(EVERY)
@@ -76,11 +81,11 @@ def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator
 
     dealt = deal([*sessions, session], uuids)[session.id]
     with contextlib.ExitStack() as stack:
-        count_others: Callable[[], int]
         if session.neighbours is None and together in (None, "alike"):
             owner = f"{root.resolve()} {session.study}"
             dealt = stack.enter_context(hold(uuids, session.gpus, dealt, owner))
             count_others = partial(count_held, set(host).difference(dealt))
+            allotment = Allotment(slot_on(dealt), count_others)
         else:
             stack.enter_context(hold(host, len(host)))
             beside: list[Sequence[str]] = []
@@ -88,10 +93,10 @@ def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator
                 # On the same GPUs with neighbours and without: only they are to differ.
                 first, *others = groups_of(uuids, session.gpus)
                 dealt, beside = list(first), others if session.neighbours == "all" else []
-            count_others = stack.enter_context(loaded(session, [*map(slot_on, beside)], root))
-        slot = slot_on(dealt)
-        stack.enter_context(pinned(parse_cores(slot.cores or "")))
-        yield Allotment(slot, count_others)
+            neighbours = stack.enter_context(started(session, [*map(slot_on, beside)], root))
+            allotment = Allotment(slot_on(dealt), neighbours.count, neighbours.wait)
+        stack.enter_context(pinned(parse_cores(allotment.slot.cores or "")))
+        yield allotment
 
 
 def _slot(gpus: list[Gpu], cores: Iterable[int], together: Together | None = None) -> Slot:

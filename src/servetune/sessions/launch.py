@@ -71,6 +71,7 @@ class ServerLaunch:
             facts = self._wait_ready(pending)
             if facts is None:
                 return
+            self._allotment.wait_for_neighbours()
             own = [child.pid for child in psutil.Process().children(recursive=True)]
             servers = servers_processes(before, devices.processes(), own)
             sampler = Sampler(server.url, devices, servers)

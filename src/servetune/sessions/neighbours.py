@@ -10,7 +10,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from servetune.engines.source import environment_with_source
@@ -38,13 +38,36 @@ class Neighbour(Record):
     slot: Slot
 
 
-@contextlib.contextmanager
-def loaded(session: Session, slots: list[Slot], root: Path) -> Iterator[Callable[[], int]]:
-    """Keep a session's variant under load on these slots; yields how many neighbours run.
+class Neighbours:
+    """Neighbours of a session, by their folders; they start while its server does."""
 
-    Raises:
-        UserError: a neighbour could not be started, or ended by itself.
-    """
+    def __init__(self, session: Session, processes: dict[Path, Guarded]) -> None:
+        self._session = session
+        self._processes = processes
+
+    def count(self) -> int:
+        """Return how many there are.
+
+        Raises:
+            UserError: one could not be started, or ended by itself.
+        """
+        for place, process in self._processes.items():
+            if process.poll() is not None:
+                lines = (place / "neighbour.log").read_text(errors="replace").splitlines()
+                reason = (lines or [""])[-1]
+                raise UserError(f"a neighbour of session {self._session.id} ended: {reason}")
+        return len(self._processes)
+
+    def wait(self) -> None:
+        """Wait until each has loaded its server once; raises UserError if one cannot."""
+        study = self._session.study
+        while self.count() and not all(_has_loaded(place, study) for place in self._processes):
+            time.sleep(1.0)
+
+
+@contextlib.contextmanager
+def started(session: Session, slots: list[Slot], root: Path) -> Iterator[Neighbours]:
+    """Keep a session's variant under load on these slots, from when it is ready there."""
     scratch = root / ".servetune"
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch) as folder, contextlib.ExitStack() as stack:
@@ -67,17 +90,7 @@ def loaded(session: Session, slots: list[Slot], root: Path) -> Iterator[Callable
                 stderr=log,
             )
             processes[place] = stack.enter_context(guarded)
-
-        def running() -> int:
-            ended = [place for place, process in processes.items() if process.poll() is not None]
-            if ended:
-                lines = (ended[0] / "neighbour.log").read_text(errors="replace").splitlines()
-                raise UserError(f"a neighbour of session {session.id} ended: {(lines or [''])[-1]}")
-            return len(processes)
-
-        while running() and not all(_has_loaded(place, session.study) for place in processes):
-            time.sleep(1.0)
-        yield running
+        yield Neighbours(session, processes)
 
 
 def _has_loaded(place: Path, study: str) -> bool:
@@ -107,7 +120,7 @@ def main(file: Path) -> None:
     ]
     endless = session.model_copy(update={"measurements": loads, "searches": [], "quality": None})
     with pinned(parse_cores(neighbour.slot.cores or "")):
-        allotment = Allotment(neighbour.slot, lambda: None)
+        allotment = Allotment(neighbour.slot)
         ServerLaunch(endless, Path.cwd(), allotment).run(math.inf)
 
 
