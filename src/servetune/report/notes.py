@@ -25,7 +25,7 @@ def notes(measured: Measured) -> list[str]:
         lambda: _of_missing_ratios(measured),
         lambda: choices.cautions(measured.sessions),
         lambda: validity.warnings(measured.table),
-        lambda: provenance.cautions(measured.table, measured.sessions),
+        lambda: provenance.cautions(measured.plan, measured.table, measured.sessions),
     )
     said, lacks = [], []
     for kind in kinds:

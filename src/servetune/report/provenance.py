@@ -11,7 +11,7 @@ from servetune.records.sessions import Launch, SessionRecord
 from servetune.tables.frames import PENDING
 
 
-def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
+def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
     """Warn where rows come from different places, or without the record of their session."""
     launches = launches_of(table, sessions)
     kinds = {
@@ -30,7 +30,9 @@ def cautions(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[st
     ]
     notes += _unlike(table, sessions)
     beside = table["card"].map(lambda text: json.loads(text).get("other_gpus_in_use") or 0)
-    if beside.max() > 0 and any(launch.slot and not launch.slot.together for launch in launches):
+    unknown = any(launch.slot and not launch.slot.together for launch in launches)
+    # A study that declares neighbours is itself what answers that.
+    if beside.max() > 0 and unknown and all(s.neighbours is None for s in plan.sessions):
         notes.append(
             "Sessions ran side by side on one host. Whether they disturb each other there is not"
             " known; servetune alone-or-together measures it."

@@ -18,10 +18,12 @@ from servetune.records.sessions import Ceilings, Launch, Slot
 from servetune.report import provenance
 from servetune.report.html import bundle, render_html
 from servetune.report.markdown import render_markdown
+from servetune.report.reading import read_measured
 from servetune.report.section import sections
 from servetune.report.terminal import render_terminal
 from servetune.report.validity import words as validity
 from servetune.study.validity import Limits
+from tests.recorded import plan_of, results_of
 from tests.report_data import (
     HOSTILE,
     ReportData,
@@ -633,8 +635,23 @@ def test_a_server_that_did_not_start_is_no_other_version() -> None:
             silent = launch.server.model_copy(update={"vllm_version": None})
             launches = [launch.model_copy(update={"server": silent})]
             sessions[id] = session.model_copy(update={"launches": launches})
-    assert not any("versions" in note for note in provenance.cautions(data.table, sessions))
+    assert not any(
+        "versions" in note for note in provenance.cautions(data.plan, data.table, sessions)
+    )
     assert provenance.versions(data.plan, data.table, sessions).count("vllm") == 1
+
+
+@pytest.mark.parametrize(
+    ("study", "told"), [("h200-tensor-parallel", True), ("h100-together", False)]
+)
+def test_sessions_beside_each_other_are_told_but_where_that_is_the_question(
+    study: str, told: bool
+) -> None:
+    data = read_measured(plan_of(study), results_of(study).parents[1])
+    beside = data.table["card"].map(lambda card: json.loads(card)["other_gpus_in_use"])
+    assert beside.max() == 1
+    notes = provenance.cautions(data.plan, data.table, data.sessions)
+    assert any("servetune alone-or-together" in note for note in notes) == told
 
 
 def test_a_kv_cache_that_is_another_in_a_repeat_is_told() -> None:
@@ -649,7 +666,9 @@ def test_a_kv_cache_that_is_another_in_a_repeat_is_told() -> None:
                 server = launch.server.model_copy(update=size)
                 launches = [launch.model_copy(update={"server": server})]
                 sessions[id] = session.model_copy(update={"launches": launches})
-        return [note for note in provenance.cautions(data.table, sessions) if "KV" in note]
+        return [
+            note for note in provenance.cautions(data.plan, data.table, sessions) if "KV" in note
+        ]
 
     assert told(524_800) == []
     (note,) = told(262_144)
