@@ -36,8 +36,9 @@ TASK = {
 
 
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
-    """The quickstart with two more variants, unfit in several ways, under loads of their own.
+    """The quickstart with half of its requests and two more variants, unfit in several ways.
 
+    They have loads of their own.
     Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
     too small for two long ones.
     """
@@ -49,7 +50,7 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
         "growing": {"kind": "text", "requests": 8, "input_words": 220, "output_tokens": 128},
     }
     study["workloads"] = {
-        **quickstart["workloads"],
+        **{name: _half(load) for name, load in quickstart["workloads"].items()},
         "many": {"generator": "vllm-bench", **many},
         "long": {"generator": "vllm-bench", **long},
     }
@@ -75,6 +76,11 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
         },
     }
     return study
+
+
+def _half(workload: dict[str, Any]) -> dict[str, Any]:
+    points = [{**point, "requests": point["requests"] // 2} for point in workload["load_points"]]
+    return {**workload, "load_points": points}
 
 
 def one_server_for_all_loads(quickstart: dict[str, Any]) -> dict[str, Any]:

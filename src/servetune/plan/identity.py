@@ -25,8 +25,8 @@ PROTOCOL = 2
 QUALITY_PROTOCOL = 1
 """Raised by hand when the way of scoring a corpus changes, so that old scores are not reused."""
 
-MODEL_RECIPES = 1
-"""Raised by hand when a model is made differently from the same declaration."""
+MODEL_RECIPES = {"tiny": 2, "eagle3": 2}
+"""Raised by hand when a model of a source is made differently from the same declaration."""
 
 DATASET_RECIPES = 2
 """Raised by hand when a dataset is made differently from the same declaration."""
@@ -80,7 +80,8 @@ def model_content(source: ModelSource, parents: list[str], root: Path) -> dict[s
     """Say all that decides a checkpoint: its declaration, its files, and what makes it."""
     # Names inside a study and paths on a host do not decide what a checkpoint is.
     declared = source.model_dump(mode="json", exclude={*PARENTS, *FILES})
-    content = {"recipe": MODEL_RECIPES, "declared": declared, "parents": parents}
+    recipe = MODEL_RECIPES.get(source.source, 1)
+    content = {"recipe": recipe, "declared": declared, "parents": parents}
     if isinstance(source, Made):
         content |= {"maker": sha256(lock_file(source.made_by, root)), "corpus": CORPUS_VERSION}
     if not isinstance(source, LocalPath):

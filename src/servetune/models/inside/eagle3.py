@@ -23,8 +23,8 @@ from transformers.utils import logging
 from servetune.models.inside.tiny import fit, token_stream
 from servetune.models.inside.writing import Progress, read_options, refuse, say
 
-STEPS = 120
-LEARNING_RATE = 2e-3
+STEPS = 80
+LEARNING_RATE = 8e-3
 DRAFT_STEPS = 3
 LATER_STEP_WEIGHT = 0.8
 """Weight of a draft step's loss relative to the step before it, as in EAGLE-3's own training."""

@@ -31,8 +31,8 @@ CHAT_TEMPLATE = (
 )
 
 CHARACTERS = 800_000
-STEPS = 170
-SHAPES = ((4, 256), (4, 256), (4, 256), (1, 1024))
+STEPS = 190
+SHAPES = (*[(4, 128)] * 7, (1, 1024))
 """(batch, length) of the steps in turn; short rows train faster, long ones stretch the context."""
 LEARNING_RATE = 5e-3
 
