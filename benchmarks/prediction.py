@@ -2,10 +2,10 @@
 
 Run: uv run python benchmarks/prediction.py
 
-It prints Markdown, in ten to twenty minutes on one core. Each variant is fitted to its lightest and
-its heaviest recorded load; the others are asked. CHOSEN_ON names the variants on which the model,
-its prior and its allowed errors were chosen: their errors are no test. phi4-shape has one load a
-variant: there two variants are fitted, and others of the same kind asked.
+It prints Markdown, in ten to twenty minutes on one core. Each variant is fitted to its lightest
+recorded load and the heaviest that was not cut off; the others are asked. CHOSEN_ON names the
+variants on which the model, its prior and its allowed errors were chosen: their errors are no test.
+phi4-shape has one load a variant: there two variants are fitted, and others of the same kind asked.
 """
 
 import math

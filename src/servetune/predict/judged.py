@@ -36,10 +36,16 @@ def median_error(errors: Sequence[Error], figure: str) -> float | None:
 
 
 def judge(loads: Sequence[Recorded]) -> Judged:
-    """Fit the lightest and the heaviest load, and predict those between."""
-    fitted_to = [loads[0], *loads[1:][-1:]]
+    """Fit the lightest load and the heaviest that was not cut off, and predict the others.
+
+    Of a load that was cut off, such as a probe that is decided, only the requests that ended are
+    known, which waited the least.
+    """
+    whole = [i for i, (_, observed) in enumerate(loads) if i and observed.is_whole]
+    chosen = {0, whole[-1] if whole else len(loads) - 1}
+    fitted_to = [loads[i] for i in sorted(chosen)]
     fitted = fit([observed for _, observed in fitted_to])
-    asked = loads[1:-1]
+    asked = [load for i, load in enumerate(loads) if i not in chosen]
     return Judged(
         fitted=fitted,
         of=tuple(record.load_point for record, _ in fitted_to),

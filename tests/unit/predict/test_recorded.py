@@ -31,6 +31,15 @@ def test_the_throughput_of_loads_with_lengths_that_vary_is_predicted_as_it_was_m
     assert all(abs(error.by_figure["output_throughput_tok_s"]) < 0.05 for error in errors)
 
 
+def test_a_probe_that_was_cut_off_is_asked_and_not_fitted() -> None:
+    loads = read_loads(read_study("h200-capacity", ROOT), "h200-capacity", ROOT)
+    lightest, closed, *_, cut = loads["fp8"]
+    assert cut[1].counted < len(cut[1].requests.input_tokens)
+    judged = judge([lightest, closed, cut])
+    assert judged.of == ("r20.6", "c16")
+    assert [error.load_point for error in judged.errors] == ["r83.8"]
+
+
 def test_light_loads_come_first() -> None:
     loads = read_loads(read_study("h200-llama8b", ROOT), "h200-llama8b", ROOT)
     assert [record.load_point for record, _ in loads["w8a8"]] == [
