@@ -36,9 +36,8 @@ TASK = {
 
 
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
-    """The quickstart with half of its requests and two more variants, unfit in several ways.
+    """Half of the quickstart's requests, and two unfit variants under loads of their own.
 
-    They have loads of their own.
     Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
     too small for two long ones.
     """

@@ -76,11 +76,6 @@ class Observed:
     window: ThroughputWindow | None = None
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all requests ended."""
-        return self.counted >= len(self.requests.input_tokens)
-
-    @property
     def clients(self) -> int | None:
         """Of a closed loop; None of arrivals that have their times."""
         return None if self.requests.due_s is not None else self.requests.concurrency

@@ -7,6 +7,7 @@ import numpy as np
 
 from servetune.predict.fit import Fitted, fit
 from servetune.predict.recorded import Recorded
+from servetune.records.measurements import MeasurementRecord
 
 JUDGED = ("output_throughput_tok_s", "ttft_p50_ms", "tpot_p50_ms")
 """Figures whose errors are told."""
@@ -38,10 +39,10 @@ def median_error(errors: Sequence[Error], figure: str) -> float | None:
 def judge(loads: Sequence[Recorded]) -> Judged:
     """Fit the lightest load and the heaviest that was not cut off, and predict the others.
 
-    Of a load that was cut off, such as a probe that is decided, only the requests that ended are
-    known, which waited the least.
+    A probe is cut off as it is decided: only the requests that ended are known, which waited the
+    least.
     """
-    whole = [i for i, (_, observed) in enumerate(loads) if i and observed.is_whole]
+    whole = [i for i, (record, _) in enumerate(loads) if i and not _was_cut_off(record)]
     chosen = {0, whole[-1] if whole else len(loads) - 1}
     fitted_to = [loads[i] for i in sorted(chosen)]
     fitted = fit([observed for _, observed in fitted_to])
@@ -51,6 +52,10 @@ def judge(loads: Sequence[Recorded]) -> Judged:
         of=tuple(record.load_point for record, _ in fitted_to),
         errors=tuple(error_of(fitted, load) for load in asked),
     )
+
+
+def _was_cut_off(record: MeasurementRecord) -> bool:
+    return record.probe is not None and record.probe.stopped == "decided"
 
 
 def error_of(fitted: Fitted, load: Recorded) -> Error:
