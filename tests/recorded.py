@@ -1,4 +1,4 @@
-"""The studies recorded under results/, and the plans that their tables were made from.
+"""The studies recorded whole under results/, and the plans that their tables were made from.
 
 After a change of what tables are made with: `uv run python tests/recorded.py` makes them again.
 """
@@ -15,7 +15,7 @@ from servetune.tables.freshness import tables_digest, write_stamp
 from servetune.tables.write import write_tables
 
 ROOT = Path(__file__).parents[1]
-RECORDED = sorted(path.parent.name for path in (ROOT / "results").glob("*/sessions"))
+RECORDED = sorted(path.parent.name for path in (ROOT / "results").glob("*/metrics.json"))
 _MADE = TemporaryDirectory(prefix="servetune-recorded-")
 
 
