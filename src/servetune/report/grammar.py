@@ -93,30 +93,23 @@ def curves(
     marks: alt.Chart,
     variants: list[str],
     title: str,
-    where: str,
     size: int = 60,
     above: Iterable[alt.Chart] = (),
 ) -> alt.LayerChart:
-    """Draw lines and the points on them; `where` is shown until the reader selects a place."""
+    """Draw lines and the points on them, and what stands above both."""
     coloured = lines.mark_line().encode(look(variants)[0])
-    return hiding(layered(coloured, points(marks, variants, title, size), *above), where=where)
+    return layered(coloured, points(marks, variants, title, size), *above)
 
 
 def shown(chart: alt.LayerChart) -> alt.LayerChart:
     """Leave out the variants that the reader hides, in a chart without another selection."""
-    return hiding(chart.transform_filter("indexof(hidden, datum.variant) < 0"))
+    return chart.transform_filter("indexof(hidden, datum.variant) < 0")
 
 
 def layered(*layers: alt.Chart | alt.LayerChart) -> alt.LayerChart:
     """Lay charts over each other."""
     # alt.layer says that it may return a faceted chart, which it does for faceted layers only.
     return alt.LayerChart(layer=list(layers))
-
-
-def hiding(chart: alt.LayerChart, **chosen: Any) -> alt.LayerChart:
-    """Give a chart its parameters: the variants not shown, and others with their first values."""
-    params = {"hidden": [], **chosen}
-    return chart.add_params(*(alt.param(name=name, value=value) for name, value in params.items()))
 
 
 def distinct(rows: list[dict[str, Any]], key: str) -> list[str]:
@@ -137,16 +130,31 @@ def data(name: str = "rows") -> alt.NamedData:
 
 
 def spec(
-    chart: alt.LayerChart, description: str, height: int, **rows: list[dict[str, Any]]
+    chart: alt.LayerChart,
+    description: str,
+    height: int,
+    selected: dict[str, Any] | None = None,
+    **rows: list[dict[str, Any]],
 ) -> Spec:
     """Finish a chart: as wide as its place, with a text alternative and its data by name.
 
-    `height` is in pixels.
+    `height` is in pixels. `selected` holds what the reader selects, with what is shown until then.
     """
-    sized = chart.properties(description=description, width="container", height=height)
     # Altair has checked each part as it was made; checking the whole takes as long as all else.
-    made = sized.to_dict(validate=False)
+    made = chart.to_dict(validate=False)
     del made["config"]  # the page's theme decides
-    # Laid out again at every update: the labels of another axis need another place.
-    autosize = {"type": "fit-x", "contains": "padding", "resize": True}
-    return {**made, "autosize": autosize, "datasets": rows}
+    # Not through Altair, which copies the whole chart for each of these.
+    params = {"hidden": [], **(selected or {})}
+    return {
+        **made,
+        "description": description,
+        "width": "container",
+        "height": height,
+        # Laid out again at every update: the labels of another axis need another place.
+        "autosize": {"type": "fit-x", "contains": "padding", "resize": True},
+        "params": [
+            *({"name": name, "value": value} for name, value in params.items()),
+            *made.get("params", []),
+        ],
+        "datasets": rows,
+    }

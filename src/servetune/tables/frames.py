@@ -14,13 +14,10 @@ K = TypeVar("K")
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return a frame's rows as dictionaries by column."""
-    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
-
-
-def first_of(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return a frame's first row as a dictionary by column."""
-    # Not through `records_of`, which converts column by column and is ten times as slow for a row.
-    return {str(key): value for key, value in frame.iloc[0].items()}
+    names = [str(name) for name in frame.columns]
+    # Not by `to_dict`, which goes through each column by itself and takes five times as long.
+    rows = frame.to_numpy(dtype=object).tolist()
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

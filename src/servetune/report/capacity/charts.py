@@ -12,7 +12,6 @@ from servetune.report.grammar import (
     Spec,
     data,
     distinct,
-    hiding,
     layered,
     log_ticks,
     look,
@@ -75,11 +74,12 @@ def capacity(results: list[Found], variants: list[str], over: str) -> Spec | Non
     base = alt.Chart(data()).encode(y, offset, colour, tooltip=tooltip("Capacity", "shown"))
     spans = base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q"))
     points = base.mark_point(filled=True, opacity=1, size=80).encode(x, shape)
-    words = alt.Chart(data()).mark_text(align="right", dx=-8).encode(y, offset, x, text="bound:N")
+    words = alt.Chart(data()).mark_text(align="right", dx=-8)
+    layers = layered(spans, points, words.encode(y, offset, x, alt.Text("bound:N")))
     facts = [f"{row['variant']} at {row['where']} {row['shown']}" for row in rows]
     text = f"Capacity in {UNITS[over]}, with its interval. {says(facts)}"
     height = len(places) * max(40, 18 * len(lanes) + 14)
-    return spec(shown(layered(spans, points, words)), text, height, rows=rows)
+    return spec(shown(layers), text, height, rows=rows)
 
 
 def observations(searched: Searched, table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -215,26 +215,25 @@ def _against_load(
     is_hollow = alt.condition("datum.verdict === 'undecided'", alt.value(0), alt.value(1))
     points = base.mark_point(opacity=1, size=75)
     layers = [
-        base.mark_line(opacity=0.35).encode(colour, detail="lane:N", order="load:Q"),
+        base.mark_line(opacity=0.35).encode(colour, alt.Detail("lane:N"), alt.Order("load:Q")),
         points.encode(colour, fill, shape, fillOpacity=is_hollow, tooltip=tooltip(title, "shown")),
-        base.mark_text(dy=-11).encode(text="label:N"),
+        base.mark_text(dy=-11).encode(alt.Text("label:N")),
     ]
     if limits:
         line = alt.Chart(data("limits")).transform_filter("datum.objective === objective")
         layers += [
             line.mark_rule(strokeDash=[5, 3]).encode(y),
             line.mark_text(align="left", baseline="bottom", dy=-4).encode(
-                x=alt.value(0), y=alt.value(0), text="shown:N"
+                alt.Text("shown:N"), x=alt.value(0), y=alt.value(0)
             ),
         ]
     allowed = [
         {"objective": of, "value": value, "shown": told} for of, (value, told) in limits.items()
     ]
     facts = [f"{row['variant']} {row['shown']}" for row in rows if row["objective"] == chosen]
-    chart = hiding(layered(*layers)).add_params(alt.param(name="objective", value=chosen))
-    return spec(
-        chart, f"{described} {chosen}, by load. {says(facts)}", 240, rows=rows, limits=allowed
-    )
+    description = f"{described} {chosen}, by load. {says(facts)}"
+    selected = {"objective": chosen}
+    return spec(layered(*layers), description, 240, selected, rows=rows, limits=allowed)
 
 
 def _lane(variant: str, repeat: int) -> str:

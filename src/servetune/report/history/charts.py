@@ -10,7 +10,6 @@ from servetune.report.grammar import (
     Spec,
     at_place,
     data,
-    hiding,
     layered,
     look,
     points,
@@ -60,7 +59,7 @@ def over_commits(
         base.transform_filter("datum.moved")
         .mark_point(filled=False, size=260, strokeWidth=1.5)
         .encode(colour),
-        names.encode(x, y=alt.value(0), text="name:N"),
+        names.encode(x, alt.Text("name:N"), y=alt.value(0)),
     )
     facts = [
         f"{row['variant']} {value_of(row)} at {row['label']}"
@@ -68,9 +67,8 @@ def over_commits(
         if where_of(row) == where
     ]
     description = f"{metric.title} over commits, {where}. {says(facts)}"
-    return spec(
-        hiding(chart, where=where), description, 260, rows=drawn, bands=_bands(rows, labels)
-    )
+    selected, versions = {"where": where}, _bands(rows, labels)
+    return spec(chart, description, 260, selected, rows=drawn, bands=versions)
 
 
 def _bands(rows: list[dict[str, Any]], labels: list[str]) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ def _chart(sizes: list[dict[str, Any]], variants: list[str]) -> Spec | None:
     bars = base.mark_bar(height=14).encode(
         look(variants)[0], tooltip=tooltip("KV-cache tokens", "shown")
     )
-    sizes_in_words = base.mark_text(align="left", dx=6).encode(text="shown:N")
+    sizes_in_words = base.mark_text(align="left", dx=6).encode(alt.Text("shown:N"))
     facts = [f"{row['variant']} {row['shown']}" for row in rows]
     description = f"Size of the KV cache in tokens. {says(facts)}"
     return spec(shown(layered(bars, sizes_in_words)), description, 30 * len(rows), rows=rows)

@@ -4,7 +4,6 @@ from collections.abc import Collection
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from servetune.analysis.lockstep import is_of_wave
@@ -22,7 +21,7 @@ from servetune.report.grammar import (
 )
 from servetune.report.lacks import drawing
 from servetune.report.lockstep import MARK, Place
-from servetune.tables.frames import first_of
+from servetune.tables.frames import grouped, records_of
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E latency"}
 """The latencies that are drawn; ITL is not, since it counts chunks under speculation."""
@@ -49,8 +48,8 @@ def distribution(
     if of_latency.empty:
         return None
     every = max(1, -(-len(of_latency) // POINTS_AT_MOST))
-    groups = of_latency.groupby("measurement", sort=False)
-    rows = [_curve(index, group, every) for index, (_, group) in enumerate(groups)]
+    groups = grouped(records_of(of_latency), lambda row: row["measurement"])
+    rows = [_curve(index, group, every) for index, group in enumerate(groups.values())]
     values = of_latency["value_ms"]
     # Latencies at one and at many requests in flight do not fit one linear axis.
     wide = bool(values.min() > 0 and values.max() / values.min() > 40)
@@ -73,7 +72,7 @@ def distribution(
                 scale=alt.Scale(domain=[0, 1]),
                 axis=alt.Axis(title="requests at or below", format=".0%", values=_SHARES),
             ),
-            detail="measurement:N",
+            alt.Detail("measurement:N"),
         )
     )
     is_marked = " || ".join(f"datum.probability === {p}" for p in MARKED)
@@ -91,25 +90,32 @@ def distribution(
     ]
     description = f"Distribution of {title} over requests. Medians at {where}: {says(medians)}"
     at_wave = [{"where": " · ".join(at)} for at in waves if is_of_wave(latency)]
-    doubt = (
+    chart = curves(base, marks, variants, title, above=[_doubt()] if at_wave else [])
+    return spec(chart, description, 230, {"where": where}, rows=rows, waves=at_wave)
+
+
+def _doubt() -> alt.Chart:
+    doubt: alt.Chart = (
         alt.Chart(data("waves"))
         .transform_filter("datum.where === where")
         .mark_text(align="right", baseline="bottom", dx=-4, dy=-4)
         .encode(x=alt.value("width"), y=alt.value("height"), text=alt.value(f"{MARK} in lockstep"))
     )
-    chart = curves(base, marks, variants, title, where, above=[doubt] if at_wave else [])
-    return spec(chart, description, 230, rows=rows, waves=at_wave)
+    return doubt
 
 
-def _curve(index: int, group: pd.DataFrame, every: int) -> dict[str, Any]:
-    first, count = first_of(group), np.arange(len(group))
-    is_kept = (count % every == 0) | group["probability"].isin(MARKED) | (count == len(group) - 1)
-    kept = group[is_kept]
+def _curve(index: int, group: list[dict[str, Any]], every: int) -> dict[str, Any]:
+    first, last = group[0], len(group) - 1
+    kept = [
+        row
+        for i, row in enumerate(group)
+        if i % every == 0 or i == last or row["probability"] in MARKED
+    ]
     return {
         "variant": first["variant"],
         "where": where_of(first),
         "measurement": index,
         "repeat": int(first["repeat"]),
-        "probability": [float(p) for p in kept["probability"]],
-        "value": [short(value) for value in kept["value_ms"]],
+        "probability": [float(row["probability"]) for row in kept],
+        "value": [short(row["value_ms"]) for row in kept],
     }

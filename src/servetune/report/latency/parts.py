@@ -15,7 +15,6 @@ from servetune.report.grammar import (
     Spec,
     at_place,
     distinct,
-    hiding,
     layered,
     says,
     short,
@@ -124,8 +123,8 @@ def stack(
         for parts in [[f"{p} {ms(v)}" for p, v in zip(row["part"], row["value"], strict=True)]]
     ]
     description = f"{title} by its parts. At {where}: {says(facts)}"
-    chart = hiding(layered(bars), where=where, waves=at_waves)
-    return spec(chart, description, 26 * len(lanes) + 20, rows=rows)
+    selected = {"where": where, "waves": at_waves}
+    return spec(layered(bars), description, 26 * len(lanes) + 20, selected, rows=rows)
 
 
 def parts_table(made: list[Placed]) -> Table:

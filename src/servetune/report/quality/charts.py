@@ -61,7 +61,7 @@ def intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -
         line.mark_rule(strokeDash=[5, 3]).encode(x),
         line.mark_text(
             align="right" if is_far else "left", dx=-4 if is_far else 4, dy=-2, baseline="bottom"
-        ).encode(x, y=alt.value(0), text="shown:N"),
+        ).encode(x, alt.Text("shown:N"), y=alt.value(0)),
         base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q")),
         base.mark_point(filled=True, opacity=1, size=80).encode(x, shape),
     )

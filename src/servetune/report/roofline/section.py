@@ -99,8 +99,8 @@ def _chart(placed: list[Case], variants: list[str]) -> Spec:
         axis=alt.Axis(title="TFLOP/s (log scale)", tickCount=5, format=",~g", grid=False),
     )
     roofed = alt.Chart(data("roof")).encode(x, y)
-    lines = roofed.mark_line(strokeDash=[5, 3]).encode(detail="roof:N")
-    names = roofed.mark_text(align="right", dy=-7).encode(text="name:N")
+    lines = roofed.mark_line(strokeDash=[5, 3]).encode(alt.Detail("roof:N"))
+    names = roofed.mark_text(align="right", dy=-7).encode(alt.Text("name:N"))
     dots = points(alt.Chart(data()).encode(x, y), variants, "Decode")
     facts = [f"{row['variant']} at {row['shown']}" for row in rows]
     text = f"Decode on the roofline: dashed is what the device allows. {says(facts)}"

@@ -125,9 +125,9 @@ def _chart(table: pd.DataFrame, variants: list[str]) -> Spec | None:
             scale=alt.Scale(domain=[0, 1]),
             axis=alt.Axis(title="accepted", format=".0%", tickCount=5),
         ),
-        detail="measurement:N",
+        alt.Detail("measurement:N"),
     )
     facts = [f"{row['variant']} {row['shown']}" for row in rows if row["where"] == where]
     description = f"Acceptance by position in the draft, {where}. {says(facts)}"
-    chart = curves(base, base, variants, "Accepted", where, size=80)
-    return spec(chart, description, 220, rows=rows)
+    chart = curves(base, base, variants, "Accepted", size=80)
+    return spec(chart, description, 220, {"where": where}, rows=rows)

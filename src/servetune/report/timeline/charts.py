@@ -3,6 +3,7 @@
 A brush over one chart narrows all of them to its time, as the fields for the time do.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from servetune.analysis.wording import number, share, where_of
 from servetune.report.grammar import (
     Spec,
     data,
-    hiding,
+    distinct,
     layered,
     look,
     positions_of,
@@ -22,7 +23,7 @@ from servetune.report.grammar import (
     spec,
 )
 from servetune.report.lacks import drawing
-from servetune.tables.frames import records_of
+from servetune.tables.frames import grouped, known, records_of
 
 MOST_ROWS = 10_000
 """So many rows are drawn; a run of five load points has about 300."""
@@ -72,38 +73,39 @@ def drawn(samples: pd.DataFrame, variants: list[str]) -> dict[str, Spec | None]:
         "acceptance": ({"acceptance_length": "length"}, "Acceptance length (tokens)", ".2~f"),
         "positions": ({token: token for token in tokens}, "Accepted, by position", ".2~%"),
     }
+    runs = grouped(records_of(samples), lambda row: row["run"])
     bands = [
         {
             "run": run,
-            "name": part["place" if rows["workload"].nunique() > 1 else "load_point"].iat[0],
-            "time": short(part["time_s"].min()),
-            "end": short(part["time_s"].max()),
+            "name": part[0]["place" if len(distinct(rows, "workload")) > 1 else "load_point"],
+            "time": short(min(row["time_s"] for row in part)),
+            "end": short(max(row["time_s"] for row in part)),
             "is_odd": i % 2 == 0,
         }
-        for run, rows in samples.groupby("run", sort=False)
-        for i, (_, part) in enumerate(rows.groupby("measurement", sort=False))
+        for run, rows in runs.items()
+        for i, part in enumerate(_loads(rows))
     ]
-    drawing = partial(_chart, samples, bands, variants)
+    drawing = partial(_chart, runs, bands, variants)
     return {f"timeline-{name}": drawing(*of) for name, of in charts.items()}
 
 
 @drawing
 def _chart(
-    samples: pd.DataFrame,
+    runs: dict[str, Rows],
     bands: Rows,
     variants: list[str],
     columns: dict[str, str],
     title: str,
     form: str,
 ) -> Spec | None:
-    """Draw columns of the samples, by their names for readers; None where no run has a value.
+    """Draw columns of the runs, by their names for readers; None where no run has a value.
 
     The page shows the chart of a run only if it has a line in it.
     """
-    lines = _lines(samples, columns)
+    lines = _lines(runs, columns)
     if not lines:
         return None
-    first = samples["run"].iloc[0]
+    first = next(iter(runs))
     is_share, most = form.endswith("%"), max(max(line["value"]) for line in lines)
     write = share if is_share else number
     facts = [
@@ -123,7 +125,7 @@ def _chart(
         behind.transform_filter("datum.is_odd").mark_rect().encode(alt.X("time:Q"), alt.X2("end:Q"))
     )
     names = behind.mark_text(baseline="bottom", dy=-3).encode(
-        alt.X("middle:Q"), y=alt.value(0), text="name:N"
+        alt.X("middle:Q"), alt.Text("name:N"), y=alt.value(0)
     )
     # One scale for all runs, so that they compare; all axes as wide, so that moments align.
     scale = alt.Scale(domain=[0, most or 1.0])
@@ -144,29 +146,34 @@ def _chart(
             alt.Y("value:Q", scale=scale, axis=axis),
             look(variants)[0],
             alt.StrokeDash("kind:N", scale=alt.Scale(domain=kinds, range=DASHES), legend=legend),
-            detail="part:N",  # a search may send the same load twice
+            alt.Detail("part:N"),  # a search may send the same load twice
         )
         .add_params(alt.selection_interval(name="brush", encodings=["x"]))
     )
     chart = layered(shading, line, names)
     described = f"{title} over time of {first}, by load point. {says(facts)}"
-    chart = hiding(chart, **{"run": first, "from": 0, "until": END_S})
-    return spec(chart, described, HEIGHT, rows=lines, bands=bands)
+    chosen = {"run": first, "from": 0, "until": END_S}
+    return spec(chart, described, HEIGHT, chosen, rows=lines, bands=bands)
 
 
-def _lines(samples: pd.DataFrame, columns: dict[str, str]) -> Rows:
+def _lines(runs: dict[str, Rows], columns: dict[str, str]) -> Rows:
     """Return a line a (run, column, measurement); samples without a value are left out."""
     return [
         {
             "run": run,
-            "variant": part["variant"].iat[0],
+            "variant": part[0]["variant"],
             "part": i,
-            "place": part["place"].iat[0],
+            "place": part[0]["place"],
             "kind": kind,
-            "time": [short(value) for value in part["time_s"]],
-            "value": [short(value) for value in part[column]],
+            "time": [short(row["time_s"]) for row in part],
+            "value": [short(row[column]) for row in part],
         }
-        for run, rows in samples.groupby("run", sort=False)
+        for run, rows in runs.items()
         for column, kind in columns.items()
-        for i, (_, part) in enumerate(rows[rows[column].notna()].groupby("measurement", sort=False))
+        for i, part in enumerate(_loads([row for row in rows if known(row[column]) is not None]))
     ]
+
+
+def _loads(rows: Rows) -> Iterable[Rows]:
+    """Part the samples of a run by the load under which they were taken."""
+    return grouped(rows, lambda row: row["measurement"]).values()

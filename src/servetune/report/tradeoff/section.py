@@ -8,7 +8,7 @@ import altair as alt
 from servetune.analysis.wording import is_batch, number
 from servetune.metrics import PERCENTILES
 from servetune.report import lockstep
-from servetune.report.grammar import Spec, data, distinct, hiding, layered, look, points, says, spec
+from servetune.report.grammar import Spec, data, distinct, layered, look, points, says, spec
 from servetune.report.lacks import drawing
 from servetune.report.latency.charts import LATENCIES
 from servetune.report.measured import Measured
@@ -73,11 +73,11 @@ def _chart(measured: Measured, compared: list[dict[str, Any]], latency: str) -> 
     )
     colour, shape = look(variants)
     layers = [
-        base.mark_line(opacity=0.75).encode(colour, order="order:Q"),
+        base.mark_line(opacity=0.75).encode(colour, alt.Order("order:Q")),
         points(base, variants, title),
         # Above for one variant and below for the next, since their lines run close.
         base.mark_text(align="left", dx=7, dy=alt.expr("datum.lane % 2 ? 11 : -8")).encode(
-            text="load_point:N"
+            alt.Text("load_point:N")
         ),
     ]
     if repeats:
@@ -94,8 +94,8 @@ def _chart(measured: Measured, compared: list[dict[str, Any]], latency: str) -> 
         if row["workload"] == workload and row["percentile"][0] == "p50"
     ]
     description = f"{title} p50 against output throughput, {workload}. {says(facts)}"
-    chart = hiding(layered(*layers), workload=workload, percentile="p50")
-    return spec(chart, description, 250, rows=means, repeats=repeats)
+    selected = {"workload": workload, "percentile": "p50"}
+    return spec(layered(*layers), description, 250, selected, rows=means, repeats=repeats)
 
 
 def _means(

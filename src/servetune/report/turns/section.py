@@ -14,7 +14,7 @@ from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
 from servetune.report.turns.words import KEY
-from servetune.tables.frames import first_of, records_of
+from servetune.tables.frames import records_of
 
 TITLE = "Conversations by turn"
 
@@ -115,16 +115,15 @@ def _chart(by_turn: pd.DataFrame, variants: list[str], metric: str) -> Spec | No
         if line["where"] == where
     ]
     description = f"{drawn.title} over the turns of a conversation, {where}. {says(facts)}"
-    chart = curves(base, marks, variants, drawn.title, where)
-    return spec(chart, description, 220, rows=lines)
+    chart = curves(base, marks, variants, drawn.title)
+    return spec(chart, description, 220, {"where": where}, rows=lines)
 
 
 def _line(group: pd.DataFrame, metric: str) -> dict[str, Any]:
-    ordered = group.sort_values("turn")
-    first = first_of(ordered)
+    turns = records_of(group.sort_values("turn"))
     return {
-        "variant": first["variant"],
-        "where": where_of(first),
-        "turn": [int(turn) for turn in ordered["turn"]],
-        "value": [short(value) for value in ordered[metric]],
+        "variant": turns[0]["variant"],
+        "where": where_of(turns[0]),
+        "turn": [int(row["turn"]) for row in turns],
+        "value": [short(row[metric]) for row in turns],
     }
