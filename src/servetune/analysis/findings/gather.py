@@ -89,31 +89,38 @@ def cases(
     device, where the study tells them.
     """
     rows = records_of(table)
-    loads = grouped(rows, lambda row: (row["variant"], row["workload"]))
+    loads = grouped(rows, _load)
+    heaviest = {load: max(map(_in_flight, others)) for load, others in loads.items()}
+    repeats = grouped(rows, lambda row: (*_load(row), row["load_point"]))
+    loops = grouped(filter(_is_closed, rows), lambda row: (*_load(row), row["repeat"]))
     made = []
     for row in rows:
-        others = loads[row["variant"], row["workload"]]
-        is_heaviest = _in_flight(row) >= max(map(_in_flight, others))
+        is_heaviest = _in_flight(row) >= heaviest[_load(row)]
         launch = _launch_of(row, sessions)
         engine = _engine_of(row, launch, declared)
-        repeats = (other for other in others if other["load_point"] == row["load_point"])
-        also = tuple(each for each in repeats if each is not row and each["status"] == "ok")
-        made.append(Case(row, engine, is_heaviest, _lighter(row, others), also, launch))
+        alike = repeats[*_load(row), row["load_point"]]
+        also = tuple(each for each in alike if each is not row and each["status"] == "ok")
+        lighter = _lighter(row, loops.get((*_load(row), row["repeat"]), []))
+        made.append(Case(row, engine, is_heaviest, lighter, also, launch))
     return made
+
+
+def _load(row: Row) -> tuple[str, str]:
+    return row["variant"], row["workload"]
 
 
 def _in_flight(row: Row) -> float:
     return known(row["concurrency"]) or 0.0
 
 
-def _lighter(row: Row, others: list[Row]) -> Row | None:
-    """Return the next lighter closed loop of the same repeat, if one is ok."""
-    below = [
-        other
-        for other in others
-        if other["status"] == "ok" and other["repeat"] == row["repeat"]
-        if known(other["rate_rps"]) is None and 0 < _in_flight(other) < _in_flight(row)
-    ]
+def _is_closed(row: Row) -> bool:
+    """Tell a closed loop that is ok."""
+    return row["status"] == "ok" and known(row["rate_rps"]) is None and _in_flight(row) > 0
+
+
+def _lighter(row: Row, loops: list[Row]) -> Row | None:
+    """Return the next lighter one of the closed loops."""
+    below = (loop for loop in loops if _in_flight(loop) < _in_flight(row))
     return max(below, key=_in_flight, default=None)
 
 
