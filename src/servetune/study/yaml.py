@@ -4,7 +4,9 @@ import json
 import re
 import warnings
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,12 @@ def parse_yaml(text: str, name: str) -> Any:
     Raises:
         UserError: bad YAML, a key given twice, another kind of value, or too much of it.
     """
+    return deepcopy(_parsed(text, name))
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str, name: str) -> Any:
+    # A plan is made several times in a process, of a study that takes longest to read.
     # Not on the host of a bundle, which reads no YAML.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, MarkedYAMLError
