@@ -116,8 +116,7 @@ def test_probes_of_which_none_is_decided_are_drawn_hollow(
         assert {attribute(point, "fill-opacity") for point in points} == {"0"}
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_quality_is_drawn_against_its_bounds_and_told_in_words(
     browser: Browser, tmp_path: Path, width: int, scheme: Scheme
 ) -> None:

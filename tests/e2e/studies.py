@@ -36,7 +36,7 @@ TASK = {
 
 
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
-    """Half of the quickstart's requests, and two unfit variants under loads of their own.
+    """Half of the quickstart's requests, fewer documents, and two unfit variants with own loads.
 
     Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
     too small for two long ones.
@@ -53,6 +53,7 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
         "many": {"generator": "vllm-bench", **many},
         "long": {"generator": "vllm-bench", **long},
     }
+    study["quality"] = {**quickstart["quality"], "documents": 12}
     study["models"] = {**study["models"], "broken": {"source": "path", "path": "broken"}}
     declared = {
         name: {**variant, "workloads": list(quickstart["workloads"])}
