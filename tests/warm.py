@@ -29,10 +29,12 @@ NAMES = ("dvc", "servetune", "snakemake")
 # Nothing of servetune itself: a workspace has a copy of it, which a test may edit; and no NVML,
 # whose place a stand-in may take.
 LIBRARIES = (
-    *("altair", "httpx", "jinja2", "pandas", "psutil", "pyarrow.parquet", "pydantic"),
-    *("rich.console", "scipy.optimize", "tokenizers", "typer", "vl_convert", "yaml"),
+    *("altair", "filelock", "httpx", "jinja2", "pandas", "psutil", "pyarrow.dataset", "pydantic"),
+    *("rich.console", "ruamel.yaml", "scipy.optimize", "tokenizers", "typer", "vl_convert", "yaml"),
     *("dvc.cli.command", "dvc.repo", "dvc.repo.experiments", "dvc.stage.run", "dvc_data.index"),
+    *("dvc_render", "dvc_task.app", "pygit2", "requests"),
     *("snakemake.cli", "snakemake.api", "snakemake.workflow", "snakemake.dag"),
+    *("smart_open", "snakemake.executors.local", "yte"),
 )
 
 CLIENT = """\
