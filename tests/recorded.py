@@ -15,7 +15,7 @@ from servetune.tables.freshness import tables_digest, write_stamp
 from servetune.tables.write import write_tables
 
 ROOT = Path(__file__).parents[1]
-RECORDED = sorted(path.parent.name for path in (ROOT / "results").glob("*/metrics.json"))
+RECORDED = sorted(path.parent.name for path in (ROOT / "results").glob("*/load_points.csv"))
 _MADE = TemporaryDirectory(prefix="servetune-recorded-")
 
 

@@ -43,9 +43,9 @@ def parse_yaml(text: str, name: str) -> Any:
     return deepcopy(_parsed(text, name))
 
 
+# A process plans the same study several times, and reading it takes most of that.
 @lru_cache(maxsize=8)
 def _parsed(text: str, name: str) -> Any:
-    # A plan is made several times in a process, of a study that takes longest to read.
     # Not on the host of a bundle, which reads no YAML.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, MarkedYAMLError

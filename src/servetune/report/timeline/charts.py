@@ -36,23 +36,30 @@ END_S = 1e9
 WITHOUT_PREFIX = "datum.label === '0k' ? '0' : datum.label"
 """Vega writes the zero of an axis of thousands as 0k."""
 
+TOKEN = "draft token "
+"""The name of a share accepted by position, before the position."""
+
 DASHES = [[1, 0], [5, 3], [1, 3], [8, 2, 1, 2], [2, 6]]
 
 Rows = list[dict[str, Any]]
 
 
-def samples_of(table: pd.DataFrame) -> pd.DataFrame:
+def samples_of(table: pd.DataFrame) -> Rows:
     """Name the `run` (a session's launch) and `place` of each row, and spread out its positions.
 
     Rows are left out evenly where there are more than a page should hold.
     """
     every = max(1, -(-len(table) // MOST_ROWS))
     kept = table[table.groupby("measurement").cumcount() % every == 0]
-    rows = records_of(kept.drop(columns="acceptance_by_position"))
-    shares = [dict(enumerate(positions_of(v), 1)) for v in kept["acceptance_by_position"]]
-    positions = pd.DataFrame(shares, kept.index).add_prefix("draft token ")
-    named = kept.assign(run=[_run(row) for row in rows], place=[where_of(row) for row in rows])
-    return pd.concat([named, positions], axis=1)
+    return [
+        {**row, "run": _run(row), "place": where_of(row), **_positions(row)}
+        for row in records_of(kept)
+    ]
+
+
+def _positions(row: dict[str, Any]) -> dict[str, float]:
+    shares = positions_of(row["acceptance_by_position"])
+    return {f"{TOKEN}{position}": share for position, share in enumerate(shares, 1)}
 
 
 def _run(row: dict[str, Any]) -> str:
@@ -60,9 +67,9 @@ def _run(row: dict[str, Any]) -> str:
     return f"{row['variant']} · repeat {row['repeat']}{launch}"
 
 
-def drawn(samples: pd.DataFrame, variants: list[str]) -> dict[str, Spec | None]:
+def drawn(samples: Rows, variants: list[str]) -> dict[str, Spec | None]:
     """Draw the charts of all runs, of which the reader selects one; `variants` as in all charts."""
-    tokens = [str(name) for name in samples.columns if str(name).startswith("draft token ")]
+    tokens = dict.fromkeys(name for row in samples for name in row if name.startswith(TOKEN))
     charts = {
         "requests": (
             {"requests_running": "running", "requests_waiting": "waiting"},
@@ -73,18 +80,8 @@ def drawn(samples: pd.DataFrame, variants: list[str]) -> dict[str, Spec | None]:
         "acceptance": ({"acceptance_length": "length"}, "Acceptance length (tokens)", ".2~f"),
         "positions": ({token: token for token in tokens}, "Accepted, by position", ".2~%"),
     }
-    runs = grouped(records_of(samples), lambda row: row["run"])
-    bands = [
-        {
-            "run": run,
-            "name": part[0]["place" if len(distinct(rows, "workload")) > 1 else "load_point"],
-            "time": short(min(row["time_s"] for row in part)),
-            "end": short(max(row["time_s"] for row in part)),
-            "is_odd": i % 2 == 0,
-        }
-        for run, rows in runs.items()
-        for i, part in enumerate(_loads(rows))
-    ]
+    runs = grouped(samples, lambda row: row["run"])
+    bands = [band for rows in runs.values() for band in _bands(rows)]
     drawing = partial(_chart, runs, bands, variants)
     return {f"timeline-{name}": drawing(*of) for name, of in charts.items()}
 
@@ -156,6 +153,21 @@ def _chart(
     return spec(chart, described, HEIGHT, chosen, rows=lines, bands=bands)
 
 
+def _bands(rows: Rows) -> Rows:
+    """Return a row a load of a run: from when to when, by its name."""
+    name = "place" if len(distinct(rows, "workload")) > 1 else "load_point"
+    return [
+        {
+            "run": part[0]["run"],
+            "name": part[0][name],
+            "time": short(min(row["time_s"] for row in part)),
+            "end": short(max(row["time_s"] for row in part)),
+            "is_odd": i % 2 == 0,
+        }
+        for i, part in enumerate(_loads(rows))
+    ]
+
+
 def _lines(runs: dict[str, Rows], columns: dict[str, str]) -> Rows:
     """Return a line a (run, column, measurement); samples without a value are left out."""
     return [
@@ -170,10 +182,10 @@ def _lines(runs: dict[str, Rows], columns: dict[str, str]) -> Rows:
         }
         for run, rows in runs.items()
         for column, kind in columns.items()
-        for i, part in enumerate(_loads([row for row in rows if known(row[column]) is not None]))
+        for i, part in enumerate(_loads(row for row in rows if known(row.get(column)) is not None))
     ]
 
 
-def _loads(rows: Rows) -> Iterable[Rows]:
+def _loads(rows: Iterable[dict[str, Any]]) -> Iterable[Rows]:
     """Part the samples of a run by the load under which they were taken."""
     return grouped(rows, lambda row: row["measurement"]).values()
