@@ -16,7 +16,6 @@ from servetune.models.make import checkpoint
 from servetune.plan.planned import Measurement, Session
 from servetune.progress import about, counted, say
 from servetune.records.measurements import MeasurementRecord
-from servetune.records.paths import launch_files
 from servetune.records.sessions import Launch, ServerFacts
 from servetune.running import tell
 from servetune.sessions import owed
@@ -43,7 +42,7 @@ class ServerLaunch:
         self._session = session
         self._allotment = allotment
         self._root = root
-        self._number = len(launch_files(session.study, session.id, root)) + 1
+        self._number = owed.next_launch(session, root)
         self._server = server_of(session, self._number, root, allotment)
         launch = _described(session, self._number, root, allotment, self._server)
         self._recorder = Recorder(session, root, self._server, launch)

@@ -49,6 +49,20 @@ def count_owed(session: Session, root: Path) -> int:
     return len(owed_by(session, root)) + searching + owes_quality(session, root)
 
 
+def next_launch(session: Session, root: Path) -> int:
+    """Return the number of a session's next launch, which no file and no record of one has.
+
+    A clone has the records of a session that was interrupted, and not the files of its launches.
+    """
+    files = launch_files(session.study, session.id, root)
+    numbers = [int(file.stem.removeprefix("launch-")) for file in files]
+    paths = [record_path(session.study, m.id, root) for m in session.measurements]
+    numbers += [read_measurement(path).launch for path in paths if path.is_file()]
+    for search in session.searches:
+        numbers += [record.launch for record in so_far(session, search, root)]
+    return max(numbers, default=0) + 1
+
+
 def _next_probes(session: Session, root: Path) -> list[Measurement]:
     """Return what each search needs next that needs more."""
     steps = (_replay(session, search, root)[1] for search in not_ended(session, root))

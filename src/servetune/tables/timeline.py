@@ -55,15 +55,16 @@ def timeline(records: list[MeasurementRecord], root: Path) -> pd.DataFrame:
 
 
 def _kept(study: str, session: str, launch: int, loads: list[str], root: Path) -> TimelineRecord:
-    """Return the record of a launch, written anew if its samples tell of loads that it lacks."""
+    """Return the record of a launch, with the loads that it lacks and its samples tell of."""
     path = timeline_path(study, session, launch, root)
     samples = raw_folder(study, session, root) / f"telemetry-{launch}.parquet"
     kept = TimelineRecord(session=session, launch=launch)
     if path.is_file():
         kept = read_model(path, TimelineRecord)
-    if samples.is_file() and not set(loads) <= set(kept.loads):
-        told = {**kept.loads, **_reduced(read_table(samples, "time_s", "measurement"), loads)}
-        kept = kept.model_copy(update={"loads": told})
+    lacking = [load for load in loads if load not in kept.loads]
+    if samples.is_file() and lacking:
+        told = _reduced(read_table(samples, "time_s", "measurement"), lacking)
+        kept = kept.model_copy(update={"loads": {**kept.loads, **told}})
         write_json(path, kept)
     return kept
 

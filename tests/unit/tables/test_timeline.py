@@ -100,3 +100,13 @@ def test_without_samples_there_is_an_empty_table(tmp_path: Path) -> None:
     assert timeline([record("c1")], tmp_path).empty
     write_samples(tmp_path, 20, requests_running=0.0)
     assert list(timeline([record("c1")], tmp_path).columns) == list(COLUMNS)
+
+
+def test_what_was_kept_of_a_load_outlives_samples_without_it(tmp_path: Path) -> None:
+    """As where a session went on in a clone, which has no samples of what came before."""
+    write_samples(tmp_path, 20)
+    before = timeline([record("c1")], tmp_path)
+    write_samples(tmp_path, 20, measurement=[""] * 4 + ["c8"] * 20)
+    after = timeline([record("c1"), record("c8")], tmp_path)
+    assert after[after["measurement"] == "c1"].equals(before)
+    assert len(after[after["measurement"] == "c8"])
