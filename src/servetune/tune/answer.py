@@ -7,7 +7,7 @@ from servetune.metrics import METRIC
 from servetune.study.tune import Tune
 from servetune.tune.effects import Effect, effects
 from servetune.tune.space import Candidate
-from servetune.tune.standing import LAUNCH_SPREAD, failures
+from servetune.tune.standing import LAUNCH_SPREAD, estimates, failures
 from servetune.tune.trials import Leaving, Round, Seen
 from servetune.tune.verdict import Ratio, judged
 
@@ -18,7 +18,8 @@ class Answer:
 
     `winner` is None while the race runs and where none was proven better; `ratio` is then that of
     the best that was confirmed, if any was. `tried` counts candidates that were launched beside
-    the base. `left` says when each candidate left the race, and by what.
+    the base. `left` says when each candidate left the race, and by what; once the race `is_over`,
+    what did not leave was not proven worse.
     """
 
     sentence: str
@@ -27,6 +28,7 @@ class Answer:
     tried: int
     left: tuple[Leaving, ...]
     effects: tuple[Effect, ...]
+    is_over: bool
 
 
 def answer(
@@ -47,15 +49,31 @@ def answer(
     out = {each.candidate for each in last.left} if last else set()
     ratios = judged(tune, candidates, seen, launch_spread)
     best = ratios[0] if ratios else None
-    winner = best.candidate if best and best.is_better and last and last.ended else None
+    is_over = last is not None and last.ended is not None
+    if last is None or not is_over:
+        sentence = _running(tune, tried, seen, len(candidates) - 1, launch_spread)
+    else:
+        sentence = _sentence(tune, candidates, tried, seen, last, best)
     return Answer(
-        sentence=_sentence(tune, candidates, tried, seen, last, best),
-        winner=winner,
+        sentence=sentence,
+        winner=best.candidate if best and best.is_better and is_over else None,
         ratio=best,
         tried=len(tried),
         left=tuple(leaving for name, leaving in first.items() if name in out),
         effects=tuple(effects(tune, candidates, seen, launch_spread)),
+        is_over=is_over,
     )
+
+
+def _running(
+    tune: Tune, tried: Set[str], seen: Sequence[Seen], count: int, launch_spread: float
+) -> str:
+    """Say how far the race is, and what was measured to be the best so far."""
+    failed = failures(seen)
+    known = estimates(tune, seen, launch_spread)
+    standing = {name: known[name].value for name in known if name not in failed}
+    leader = f"; {max(standing, key=standing.__getitem__)} is ahead" if standing else ""
+    return f"The race is not over: {len(tried)} of {count} candidates tried{leader}."
 
 
 def _sentence(
@@ -63,13 +81,10 @@ def _sentence(
     candidates: Sequence[Candidate],
     tried: Set[str],
     seen: Sequence[Seen],
-    last: Round | None,
+    last: Round,
     best: Ratio | None,
 ) -> str:
     count = len(tried)
-    if last is None or last.ended is None:
-        leader = f"; {last.incumbent} is ahead" if last else ""
-        return f"The race is not over: {count} of {len(candidates) - 1} candidates tried{leader}."
     if best is None:
         return _unconfirmed(candidates[0].name, tried, seen, last)
     metric = METRIC.get(tune.objective)

@@ -15,6 +15,7 @@ from servetune.cli import app
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
+from servetune.report.answer.section import NOTHING, NOTHING_DECIDES
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured
@@ -119,3 +120,16 @@ def test_show_names_the_partial_report_until_more_is_measured(
     assert "The partial report: reports/summary.html" in CliRunner().invoke(app, ["show"]).stdout
     records[-1].write_bytes(last)
     assert "No report of these yet" in CliRunner().invoke(app, ["show"]).stdout
+
+
+def test_a_race_of_which_only_the_screening_began_has_measurements_and_no_answer(
+    project: Project,
+) -> None:
+    """Its load points of other fidelity are ok, and none of them decides."""
+    plan, results = recorded(project, "h200-tune")
+    take_away(results, "tuning/round-[!1]*.json")
+    plan = make_plan({"study": "h200-tune", "variants": "all", "seed": 0}, project.root)
+    measured = read_partial(plan, project.root)
+    assert (measured.table["status"] == "ok").all()
+    for text in (render_markdown(measured), render_html(measured)):
+        assert NOTHING_DECIDES in text and NOTHING not in text

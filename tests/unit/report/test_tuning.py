@@ -16,7 +16,7 @@ from servetune.report.tuning.words import Standing, effects, failures, race, sta
 from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
 from servetune.tune.space import candidates
-from servetune.tune.trials import Leaving, Seen, Trial
+from servetune.tune.trials import Leaving, Round, Seen, Trial
 from tests.report_data import make_data
 from tests.unit.tune.tunings import capacity_of, run, study_with
 
@@ -68,11 +68,41 @@ def test_a_candidate_with_a_value_tells_its_invalid_launches() -> None:
     assert failures(found) == ""
 
 
+def test_a_candidate_that_did_not_leave_says_what_became_of_it(
+    tuned: tuple[Tuning, list[Seen], Answer],
+) -> None:
+    tuning, seen, answered = tuned
+    found = standings(tuning, seen)
+    became = {str(row[0]): row[-1] for row in race(tuning, found, answered).rows}
+    assert all(became.values())
+    base, left = tuning.candidates[0].name, {each.candidate for each in answered.left}
+    named = {of.name: became[str(Name(of.name))] for of in found}
+    assert named[base] == "the base"
+    assert [name for name in named if named[name] == "the answer"] == [answered.winner]
+    stayed = {name for name in named if "not proven worse" in str(named[name])}
+    assert not stayed & left
+    assert stayed | left | {base, answered.winner} >= named.keys()
+
+
+def test_the_best_measured_is_ahead_also_in_the_middle_of_a_round() -> None:
+    study = study_with()
+    assert study.tune is not None
+    names = candidates(study.tune, study)
+    base, other = names[0].name, names[1].name
+    of = [
+        Seen(Trial(base, "screen"), 60.0, 20.0, 19.0, 21.0),
+        Seen(Trial(other, "screen"), 60.0, 30.0, 29.0, 31.0),
+    ]
+    running = [Round(2, (Trial(other, "screen"),), incumbent=base)]
+    told = answer(study.tune, names, of, running)
+    assert f"{other} is ahead" in told.sentence and not told.is_over
+
+
 def test_candidates_that_left_without_a_launch_are_counted_by_reason() -> None:
     reasons = {"a": "x", "b": "y", "c": "x", "d": "z", "e": "w"}
     left = tuple(Leaving(name, 2, reason) for name, reason in reasons.items())
     tried = Standing("e", [Seen(Trial("e", "screen"), 1.0, failure="refused")])
-    told = untried(Answer("", None, None, 1, left, ()), [tried])
+    told = untried(Answer("", None, None, 1, left, (), is_over=False), [tried])
     assert told.startswith("4 candidates") and "x (2), y (1) and z (1)" in told
 
 
@@ -89,7 +119,7 @@ def test_the_end_of_a_run_begins_with_the_answer(tuned: tuple[Tuning, list[Seen]
 
 def test_an_effect_that_is_not_known_says_so() -> None:
     told = (Effect("max_num_seqs", 8, 5, 1.2, 1.1, 1.31), Effect("kv_cache_dtype", None, 0))
-    table = effects(Answer("", None, None, 5, (), told))
+    table = effects(Answer("", None, None, 5, (), told, is_over=True))
     assert table is not None
     assert table.rows[0][:4] == ["max_num_seqs", "8", "5", "1.20\N{MULTIPLICATION SIGN}"]
     assert table.rows[1][:4] == ["kv_cache_dtype", "default", "0", "not known"]

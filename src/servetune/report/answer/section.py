@@ -17,6 +17,7 @@ from servetune.tables.frames import broken
 INVERSE = "; in latency, how many times as short"
 
 NOTHING = "No measurement is ok, so there is no answer yet."
+NOTHING_DECIDES = "What decides this study is not measured yet."
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Answer:
 
     `said` holds what is shown with the loads where it is, `capacities` the capacity within each
     SLO. `warnings` of poor quality come before any speed, `notes` after the numbers. `inverse`
-    says what a gain in latency is, where one is drawn.
+    says what a gain in latency is, where one is drawn. `nothing` says why nothing is said.
     """
 
     said: list[tuple[str, str]]
@@ -37,14 +38,17 @@ class Answer:
     warnings: list[str]
     notes: list[str]
     inverse: str
+    nothing: str
 
 
 def section(measured: Measured) -> Section:
     """Make the section."""
     has_latency = any(decision.metric.better == "lower" for decision in measured.decisions)
+    said, within = sentences(measured), capacities(measured.deciding)
+    has_values = bool((measured.table["status"] == "ok").any())
     words = Answer(
-        said=sentences(measured),
-        capacities=capacities(measured.deciding),
+        said=said,
+        capacities=within,
         grid=grid(measured),
         reasons=reasons(measured),
         state=state(measured.table),
@@ -52,6 +56,7 @@ def section(measured: Measured) -> Section:
         warnings=warnings(measured.plan, measured.answers),
         notes=notes(measured),
         inverse=INVERSE if has_latency else "",
+        nothing="" if said or within else NOTHING_DECIDES if has_values else NOTHING,
     )
     charts = {"answer": gains(measured.decisions, measured.deciding, measured.variants)}
     return Section("answer", "Answer", words, charts, lambda fit: _markdown(measured, words))
@@ -62,7 +67,7 @@ def _markdown(measured: Measured, words: Answer) -> str:
     within = [f"**{text(at)}** ({text(slo)}): {text(it)}" for at, slo, it in words.capacities]
     blocks = [
         *(f"> {text(warning)}" for warning in words.warnings),
-        bullets([*within, *said]) or NOTHING,
+        bullets([*within, *said]) or words.nothing,
         _table(measured, words.grid) if words.grid else "",
         text(f"{words.reasons} {words.state}"),
         *(f"> {text(note)}" for note in words.notes),

@@ -81,7 +81,7 @@ def reasons(measured: Measured) -> str:
     decided = f"Decided by {'; '.join(whys)}." if whys else ""
     if not measured.found or measured.plan.repeats > 1:
         return decided
-    return f"{decided} Each capacity and its interval are of one launch.".lstrip()
+    return f"{decided} Each capacity and its interval are of one search.".lstrip()
 
 
 def _place(measured: Measured, decision: Decision) -> str:

@@ -100,7 +100,6 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
     for of in found:
         known, leaving = of.best_known, left.get(of.name)
         is_winner = of.name == outcome.winner
-        reason = "the answer" if is_winner else leaving.reason if leaving else ""
         minutes = sum(each.server_s for each in of.seen) / 60
         rows.append(
             [
@@ -110,12 +109,24 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
                 _launches(of),
                 number(minutes),
                 str(leaving.round) if leaving else NONE,
-                reason,
+                leaving.reason if leaving else _staying(tuning, of, outcome),
             ]
         )
     texts = ("Candidate", "Best known as", "By")
     heads = [*texts[:1], objective(tuning), texts[1], "Launches", "Server minutes", "Left in round"]
     return Table("The race", [*heads, texts[2]], rows, texts=texts, css=("tall", ""))
+
+
+def _staying(tuning: Tuning, of: Standing, outcome: Answer) -> str:
+    """Say what became of a candidate that did not leave."""
+    if of.name == outcome.winner:
+        return "the answer"
+    if of.name == tuning.candidates[0].name:
+        return "the base"
+    if not outcome.is_over:
+        return "in the race"
+    was_confirmed = of.best_known.trial.level == "confirm"
+    return "not proven worse" if was_confirmed else "not proven worse, nor confirmed"
 
 
 def _launches(of: Standing) -> str:
