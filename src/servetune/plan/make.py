@@ -88,7 +88,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         baseline=study.baseline,
         variants=names,
         params=chosen,
-        repeats=repeats,
+        # The rounds of a tuning launch a candidate again.
+        repeats=max([repeats, *(session.repeat for session in sessions)]),
         equivalence=study.equivalence,
         validity=study.validity,
         price_usd_per_hour=study.price_usd_per_hour,
