@@ -38,6 +38,8 @@ TASK = {
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     """Half of the quickstart's requests, fewer documents, and two unfit variants with own loads.
 
+    GuideLLM loads the baseline and the drafts, whose tokens come several at once: how a model is
+    stored is nothing to a client.
     Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
     too small for two long ones.
     """
@@ -55,8 +57,10 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     }
     study["quality"] = {**quickstart["quality"], "documents": 12}
     study["models"] = {**study["models"], "broken": {"source": "path", "path": "broken"}}
+    loads = list(quickstart["workloads"])
+    without = [name for name in loads if name != "guidellm"]
     declared = {
-        name: {**variant, "workloads": list(quickstart["workloads"])}
+        name: {**variant, "workloads": loads if name in ("bf16", "eagle3") else without}
         for name, variant in quickstart["variants"].items()
     }
     small = {
