@@ -40,6 +40,7 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
 
     GuideLLM loads the baseline and the drafts, whose tokens come several at once: how a model is
     stored is nothing to a client.
+
     Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
     too small for two long ones.
     """

@@ -49,11 +49,10 @@ def answer(
     out = {each.candidate for each in last.left} if last else set()
     ratios = judged(tune, candidates, seen, launch_spread)
     best = ratios[0] if ratios else None
-    is_over = last is not None and last.ended is not None
-    if last is None or not is_over:
-        sentence = _running(tune, tried, seen, len(candidates) - 1, launch_spread)
-    else:
+    if is_over := last is not None and last.ended is not None:
         sentence = _sentence(tune, candidates, tried, seen, last, best)
+    else:
+        sentence = _running(tune, tried, seen, len(candidates) - 1, launch_spread)
     return Answer(
         sentence=sentence,
         winner=best.candidate if best and best.is_better and is_over else None,
