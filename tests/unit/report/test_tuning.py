@@ -73,7 +73,8 @@ def test_a_candidate_that_did_not_leave_says_what_became_of_it(
 ) -> None:
     tuning, seen, answered = tuned
     found = standings(tuning, seen)
-    became = {str(row[0]): row[-1] for row in race(tuning, found, answered).rows}
+    rows = race(tuning, found, answered).rows
+    became = {str(row[0]): getattr(row[-1], "text", "") for row in rows}
     assert all(became.values())
     base, left = tuning.candidates[0].name, {each.candidate for each in answered.left}
     named = {of.name: became[str(Name(of.name))] for of in found}

@@ -109,7 +109,7 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
                 _launches(of),
                 number(minutes),
                 str(leaving.round) if leaving else NONE,
-                leaving.reason if leaving else _staying(tuning, of, outcome),
+                Styled(leaving.reason if leaving else _staying(tuning, of, outcome), "why"),
             ]
         )
     texts = ("Candidate", "Best known as", "By")
