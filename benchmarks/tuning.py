@@ -75,7 +75,8 @@ class Launches:
                 break
         loads_s = min(known.requests / at, PROBE_S * count)
         seconds = LAUNCH_S + loads_s + BETWEEN_S * count
-        return Seen(trial, seconds, known.median * at, known.lower * at, known.upper * at)
+        ends = (known.lower * at, known.upper * at)
+        return Seen(trial, seconds, known.median * at, *ends, start_s=LAUNCH_S)
 
     def _path(self, begins: float | None) -> tuple[Known, ...]:
         """Draw a search that began as this one does, or nearly."""

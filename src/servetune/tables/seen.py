@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 
@@ -46,7 +47,7 @@ def seen(plan: Plan, sessions: Iterable[Session], root: Path) -> list[Seen]:
             record = read_session(path)
             each = found_by(tuning, session, record, plan.price_usd_per_hour, root)
             if session.variant in poor and each.failure is None:
-                each = Seen(each.trial, each.server_s, failure="quality")
+                each = Seen(each.trial, each.server_s, failure="quality", start_s=each.start_s)
             found.append(each)
     return found
 
@@ -56,21 +57,21 @@ def found_by(
 ) -> Seen:
     """Return what a trial's session found by its first search, or else its first load point."""
     assert session.trial is not None
-    server_s = served_s(record)
+    launched = Seen(session.trial, served_s(record), start_s=started_s(record))
     if session.searches:
         search = read_search(search_path(session.study, session.searches[0].id, root))
         capacity = search.tiers[tuning.place[1]]
         if failure := _failure_of(capacity, record):
-            return Seen(session.trial, server_s, failure=failure)
-        ends = _at_95(capacity, search.confidence)
-        return Seen(session.trial, server_s, capacity.capacity, *ends)
+            return replace(launched, failure=failure)
+        lower, upper = _at_95(capacity, search.confidence)
+        return replace(launched, value=capacity.capacity, lower=lower, upper=upper)
     point = read_measurement(record_path(session.study, session.measurements[0].id, root))
     value = _value(tuning.tune.objective, point, session, price)
     if point.status == "failed":
-        return Seen(session.trial, server_s, failure=failure_by(point.reason or "", record))
+        return replace(launched, failure=failure_by(point.reason or "", record))
     if point.status == "invalid" or value is None:
-        return Seen(session.trial, server_s, failure="invalid")
-    return Seen(session.trial, server_s, value, value, value)
+        return replace(launched, failure="invalid")
+    return replace(launched, value=value, lower=value, upper=value)
 
 
 def _value(
@@ -102,6 +103,11 @@ def served_s(record: SessionRecord) -> float:
     """
     times = (seconds_between(each.started_at, each.stopped_at) for each in record.launches)
     return max(1.0, sum(filter(None, times)))
+
+
+def started_s(record: SessionRecord) -> float:
+    """Return how much of that was before a server was ready, as far as it is known."""
+    return sum(launch.server.startup_s or 0.0 for launch in record.launches)
 
 
 def _failure_of(capacity: Capacity, record: SessionRecord) -> Failure | None:

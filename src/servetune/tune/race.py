@@ -37,17 +37,23 @@ CONFIRMING = 0.5
 ASSUMED_S = {"screen": 120.0, "search": 240.0, "confirm": 240.0}
 """Seconds of a launch, before any was seen."""
 
-SEARCH_OVER_SCREEN, CONFIRM_OVER_SCREEN = 1.3, 1.8
-"""What a launch takes over a screen, before any was seen; at a load point it takes the same."""
+LOADS_OVER_SCREEN = {"screen": 1.0, "search": 1.5, "confirm": 2.1}
+"""What the loads of a launch take over a screen's, before any was seen; a load point's the same.
+
+A search may end early, as its candidate is beaten; confirming never does.
+"""
 
 MARGIN = 1.15
-"""What a round may take over its expectation."""
+"""What a round may take over its expectation, while others are to follow."""
 
 SEARCHING = 1 / 16
 """Share of the budget that is kept back for searches while screening, at most."""
 
 SEARCHED = 2
 """Candidates that are searched for one that is confirmed: few probes may miss the best."""
+
+FEWEST = 2 * FEWEST_LAUNCHES
+"""Launches without which there is no verdict: of the base, and of one other."""
 
 LEAST_GAIN = 0.01
 """Screening ends once the best is not expected to be better than the incumbent by this share."""
@@ -150,44 +156,49 @@ class _Race:
         """Return what a launch at a level may take."""
         if same := [each.server_s for each in self.at[level]]:
             return median(same) if level == "screen" else fmean(same)
-        if level == "confirm" and (likely := self._likely_s()):
-            # A search may end early, as its candidate is beaten; confirming never does.
-            over = CONFIRM_OVER_SCREEN if self.is_search else 1.0
-            return max(over * likely, *(e.server_s for e in self.at["search"]), 0.0)
-        if self.at["screen"]:
-            over = SEARCH_OVER_SCREEN if self.is_search else 1.0
-            return over * median(each.server_s for each in self.at["screen"])
+        screens = self.at["screen"]
+        over = LOADS_OVER_SCREEN[level] if self.is_search else 1.0
+        if level == "confirm" and (likely := self._likely()):
+            longest = max((each.server_s for each in self.at["search"]), default=0.0)
+            return max(longest, fmean(_with_loads(each, over) for each in likely))
+        if screens:
+            return median(_with_loads(each, over) for each in screens)
         return ASSUMED_S[level]
 
-    def _likely_s(self) -> float | None:
-        """Return what the screens took of those that are confirmed if the race ends now."""
+    def _likely(self) -> list[Seen]:
+        """Return the screens of those that are confirmed if the race ends now."""
         likely = {self.base, *self.ranked[: self.tune.confirm.best]}
-        took = [each.server_s for each in self.at["screen"] if each.trial.candidate in likely]
-        return fmean(took) if took else None
+        return [each for each in self.at["screen"] if each.trial.candidate in likely]
 
-    def _affordable(self, level: Level, searches: int = 0) -> int:
+    def _affordable(self, level: Level, searches: int = 0, least: int = 0) -> int:
         """Return how many launches at a level the budget takes, some searches kept back.
 
-        What confirming takes is kept back too, each up to its share of the budget. All but the last
-        end within the budget even if each takes as long as the longest so far.
+        What confirming takes is kept back too, up to its share of the budget, and never less than
+        the fewest launches that give a verdict. All but the last end within the budget even if each
+        takes as long as the longest so far; for the `least` that alone counts.
         """
         budget, seconds = self.tune.budget, 60 * self.tune.budget.server_minutes
         launches = budget.launches - len(self.launched)
-        launches -= min(searches, int(SEARCHING * budget.launches))
         took_s = [each.server_s for each in self.launched]
         expected_s, left_s = self._seconds(level), seconds - sum(took_s)
-        in_time = 1 + int(left_s / max(expected_s, *took_s, 0.0))
+        in_time = 1 + int(left_s / max(expected_s, *took_s, 0.0)) if left_s > 0 else 0
+        least = min(least, launches, in_time)
+        launches -= min(searches, int(SEARCHING * budget.launches))
         left_s -= min(searches * self._seconds("search"), SEARCHING * seconds)
         if level != "confirm":
             confirms = self.tune.confirm.repeats * (self.tune.confirm.best + 1)
-            launches -= min(confirms, int(CONFIRMING * budget.launches))
-            left_s -= min(confirms * self._seconds("confirm"), CONFIRMING * seconds)
-        return max(0, min(launches, in_time, int(left_s / MARGIN / expected_s)))
+            each_s = self._seconds("confirm")
+            launches -= max(min(confirms, int(CONFIRMING * budget.launches)), FEWEST)
+            left_s -= max(min(confirms * each_s, CONFIRMING * seconds), FEWEST * each_s)
+            expected_s *= MARGIN
+        return max(least, min(launches, in_time, int(left_s / expected_s)))
 
     def _screens(self) -> Round | None:
         if self.at["search"]:
             return None
-        room = self._affordable("screen", SEARCHED * self.tune.confirm.best)
+        # A race has one candidate at least.
+        least = int(self.number <= 2)
+        room = self._affordable("screen", SEARCHED * self.tune.confirm.best, least)
         tried = {each.trial.candidate for each in self.seen}
         is_open = [
             each.name
@@ -219,13 +230,15 @@ class _Race:
         """Return one more launch of the base and of each finalist, side by side."""
         if self.confirmed == self.tune.confirm.repeats or not self._can_be_judged(self.base):
             return None
-        room = self._affordable("confirm")
+        # Without the fewest there is no answer at all.
+        least = 2 * max(0, FEWEST_LAUNCHES - self.confirmed)
+        room = self._affordable("confirm", least=least)
         finalists = self._finalists()
         if not self.confirmed:
             finalists = finalists[: min(self.tune.confirm.best, room // FEWEST_LAUNCHES - 1)]
-        names = [self.base, *finalists]
-        if not finalists or len(names) > room:
+        if not finalists or room < 2:
             return None
+        names = [self.base, *finalists[: room - 1]]
         # Each repeat begins with another, so that no candidate always follows the same one.
         turn = self.confirmed % len(names)
         names = names[turn:] + names[:turn]
@@ -271,3 +284,8 @@ class _Race:
             ended = "none better" if is_beaten else "not confirmed"
         name = winner.candidate if winner else self.incumbent
         return Round(self.number, (), name, left=tuple(self.left.values()), ended=ended)
+
+
+def _with_loads(screen: Seen, over: float) -> float:
+    """Return what a launch takes whose loads take so many times as long as a screen's."""
+    return screen.start_s + over * (screen.server_s - screen.start_s)

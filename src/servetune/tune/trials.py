@@ -27,7 +27,8 @@ class Trial:
 class Seen:
     """What a trial found: the objective with its interval at 95 %, or why there is none.
 
-    `server_s` is what the launch took, from its start to its end; 0 without a launch.
+    `server_s` is what the launch took, from its start to its end; 0 without a launch. `start_s` is
+    the part of it before the server was ready, where that is known.
     """
 
     trial: Trial
@@ -36,6 +37,7 @@ class Seen:
     lower: float = 0.0
     upper: float = float("inf")
     failure: Failure | None = None
+    start_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import pytest
 from servetune.files import write_json
 from servetune.plan.planned import Tuning
 from servetune.records.paths import record_path, session_path
+from servetune.records.sessions import ServerFacts
 from servetune.study.study import Variant
 from servetune.study.tune import Tune
-from servetune.tables.seen import failure_by, seen
+from servetune.tables.seen import failure_by, seen, served_s, started_s
 from servetune.tune.space import Candidate
 from servetune.tune.trials import Failure, Trial
 from tests.report_data import make_data, make_quickstart_plan
@@ -96,3 +97,12 @@ def test_an_objective_is_the_share_of_requests_within_the_slo_of_the_load_point(
         for limit_ms in (38.0, 1000.0)
     )
     assert 0 < strict < loose == 100
+
+
+def test_what_a_launch_took_is_told_apart_from_its_start() -> None:
+    first, second = (
+        {"stopped_at": "2026-11-01T00:04:00+00:00", "server": ServerFacts(startup_s=start_s)}
+        for start_s in (150.0, None)
+    )
+    record = session("bf16", first, second)
+    assert (served_s(record), started_s(record)) == (480.0, 150.0)

@@ -83,6 +83,17 @@ def test_once_a_long_launch_was_seen_only_the_last_may_end_after_the_budget() ->
     assert sum(each.server_s for each in seen[:-1]) <= 30 * 60
 
 
+@pytest.mark.parametrize(
+    ("start_s", "minutes"), [(170.0, 35), (170.0, 40), (170.0, 50), (20.0, 50), (20.0, 60)]
+)
+def test_a_budget_that_can_pay_for_it_ends_with_a_verdict(start_s: float, minutes: int) -> None:
+    study = study_with(budget={"server_minutes": minutes, "launches": 20})
+    took_s = (195.0, 230.0, 260.0, 280.0)
+    rounds, seen = run(study, takes_s=took_s, start_s=start_s, loads_over_screen=2.1)
+    assert rounds[-1].ended in ("confirmed", "none better")
+    assert sum(each.server_s for each in seen[:-1]) <= 60 * minutes
+
+
 def test_at_a_load_point_no_time_is_kept_back_for_searches_that_take_longer() -> None:
     point = {"maximize": "output_throughput_tok_s", "at": "c8", "confirm": {"best": 1}}
     budget = {"server_minutes": 25, "launches": 40}

@@ -57,11 +57,13 @@ def run(
     seed: int = 0,
     failing: Callable[[Trial], Failure | None] = lambda trial: None,
     takes_s: tuple[float, ...] = (100.0,),
+    start_s: float = 0.0,
+    loads_over_screen: float = 1.0,
 ) -> tuple[list[Round], list[Seen]]:
     """Tune to the end, with launches that deviate by 2 % and intervals of 5 %.
 
     A capacity of None does not fit; `failing` names the failure of a launch by itself. A launch
-    takes one of some times.
+    takes one of some times; the loads of a search take so many times as long as a screen's.
     """
     assert study.tune is not None
     of = candidates(study.tune, study)
@@ -75,7 +77,9 @@ def run(
         if failure := failing(trial):
             return Seen(trial, 100.0, failure=failure)
         at *= math.exp(rng.normal(0, 0.02))
-        return Seen(trial, takes_s[rng.integers(len(takes_s))], at, at / 1.05, at * 1.05)
+        loads_s = takes_s[rng.integers(len(takes_s))] - start_s
+        took_s = start_s + loads_s * (1.0 if trial.level == "screen" else loads_over_screen)
+        return Seen(trial, took_s, at, at / 1.05, at * 1.05, start_s=start_s)
 
     rounds, seen = [next_round(study.tune, of, [], seed)], []
     while rounds[-1].trials:
