@@ -45,6 +45,11 @@ def raw_folder(study: str, session: str, root: Path) -> Path:
     return root / "results" / "raw" / study / session
 
 
+def launch_path(study: str, session: str, launch: int, root: Path) -> Path:
+    """Return where a launch of a session stands, by its number."""
+    return raw_folder(study, session, root) / f"launch-{launch}.json"
+
+
 def launch_files(study: str, session: str, root: Path) -> list[Path]:
     """Return the files of a session's launches, each written while it ran."""
     return sorted(raw_folder(study, session, root).glob("launch-*.json"))

@@ -10,7 +10,7 @@ import pandas as pd
 from servetune.files import write_json, write_table
 from servetune.plan.planned import Measurement, Session
 from servetune.records.measurements import MeasurementRecord
-from servetune.records.paths import quality_path, raw_folder, record_path
+from servetune.records.paths import launch_path, quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
 from servetune.sessions import owed
@@ -38,7 +38,9 @@ class Recorder:
     def note(self, **changes: Any) -> None:
         """Write what is known now of the launch, by the fields of `Launch`."""
         self.launch = self.launch.model_copy(update=changes)
-        write_json(self._raw / f"launch-{self.launch.launch}.json", self.launch)
+        session = self._session
+        path = launch_path(session.study, session.id, self.launch.launch, self._root)
+        write_json(path, self.launch)
 
     @contextmanager
     def sampling(self, sampler: Sampler) -> Iterator[None]:

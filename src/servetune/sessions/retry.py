@@ -4,10 +4,12 @@ from collections import Counter
 from pathlib import Path
 
 from servetune.errors import UserError
+from servetune.files import write_json
 from servetune.records.measurements import read_measurement
+from servetune.records.paths import launch_path
 from servetune.records.quality import read_quality
 from servetune.records.searches import read_search
-from servetune.records.sessions import read_session
+from servetune.records.sessions import SessionRecord, read_session
 from servetune.records.validity import verdict
 from servetune.study.study import read_study
 from servetune.study.validity import Limits
@@ -42,9 +44,21 @@ def forget(study: str, root: Path) -> Counter[str]:
         for path in (results / "searches").glob("*.json")
         if any(tier.ended == "failed" for tier in read_search(path).tiers.values())
     }
-    for path in [*naming({path.stem for path in forgotten} | failed, results), *forgotten]:
+    named = naming({path.stem for path in forgotten} | failed, results)
+    for path in named:
+        if path.parent.name == "sessions":
+            _keep_launches(read_session(path), root)
+    for path in [*named, *forgotten]:
         path.unlink()
     return Counter(forgotten.values())
+
+
+def _keep_launches(session: SessionRecord, root: Path) -> None:
+    """Write the files of launches that a clone has not: the next record is made of them."""
+    for launch in session.launches:
+        path = launch_path(session.study, session.session, launch.launch, root)
+        if not path.is_file():
+            write_json(path, launch)
 
 
 def naming(ids: set[str], results: Path) -> list[Path]:
