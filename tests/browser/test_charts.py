@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from servetune.plan.planned import Tuning
 from servetune.report.html import render_html
+from servetune.tune.space import candidates
+from servetune.tune.trials import Seen, Trial
 from tests import search_data
 from tests.browser.pages import (
     CROWDED_TEXT,
@@ -20,8 +23,9 @@ from tests.browser.pages import (
     write,
 )
 from tests.quality_data import make_quality
-from tests.report_data import make_data, make_quickstart_plan
+from tests.report_data import ReportData, make_data, make_quickstart_plan
 from tests.search_data import make_searches
+from tests.unit.tune.tunings import study_with
 
 
 def test_the_charts_follow_the_selects_and_the_legend(browser: Browser, report: Path) -> None:
@@ -116,6 +120,21 @@ def test_probes_of_which_none_is_decided_are_drawn_hollow(
         assert {attribute(point, "fill-opacity") for point in points} == {"0"}
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_candidates_of_a_race_whose_names_begin_alike_are_told_apart(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    alike = "max_num_seqs-512-max_num_batched_tokens-16384"
+    names = [f"{alike}-{end}" for end in ("a", "b")]
+    tuned = make_tuned(names)
+    with opened(browser, write(tuned, tmp_path), width) as page:
+        chart = page.locator("[data-chart='tuning'] svg")
+        for name in names:
+            expect(chart.get_by_text(name)).to_be_visible()
+        assert chart.locator(".mark-symbol path").count() == len(names)
+        assert page.evaluate(CROWDED_TEXT) == []
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_quality_is_drawn_against_its_bounds_and_told_in_words(
     browser: Browser, tmp_path: Path, width: int, scheme: Scheme
@@ -133,6 +152,22 @@ def test_quality_is_drawn_against_its_bounds_and_told_in_words(
         expect(page.locator("#answer .note").first).to_contain_text("fp8-kv fails the bounds")
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
         assert page.evaluate(FAINT_TEXT) == []
+
+
+def make_tuned(names: list[str]) -> ReportData:
+    """A report of a tuning whose candidates were screened once each."""
+    study = study_with()
+    assert study.tune is not None
+    seen = [
+        Seen(Trial(name, "screen"), 60.0, value, value / 1.2, value * 1.2)
+        for value, name in enumerate(names, 20)
+    ]
+    pairs = zip(candidates(study.tune, study), names, strict=False)
+    of = [replace(candidate, name=name) for candidate, name in pairs]
+    tuning = Tuning(declared="", tune=study.tune, place=study.tuned_at, candidates=of, rounds=[])
+    data = make_data()
+    plan = data.plan.model_copy(update={"tuning": tuning, "variants": names})
+    return replace(data, plan=plan, seen=seen)
 
 
 def lines_of(page: Page, chart: str) -> list[str | None]:

@@ -1,5 +1,6 @@
 """The report of a tuning: its race, its failures by kind, and how its winner is run."""
 
+import math
 from dataclasses import replace
 from io import StringIO
 from typing import Any
@@ -12,7 +13,15 @@ from servetune.plan.planned import Tuning
 from servetune.report.table import Name
 from servetune.report.terminal import render_terminal
 from servetune.report.tuning.front import front
-from servetune.report.tuning.words import Standing, effects, failures, race, standings, untried
+from servetune.report.tuning.words import (
+    Standing,
+    effects,
+    failures,
+    race,
+    standings,
+    untried,
+    value_of,
+)
 from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
 from servetune.tune.space import candidates
@@ -66,6 +75,28 @@ def test_a_candidate_with_a_value_tells_its_invalid_launches() -> None:
     table = race(tuning, found, answer(study.tune, names, of, []))
     assert table.rows[0][3] == "2 (1 invalid)"
     assert failures(found) == ""
+
+
+def test_the_values_of_the_race_have_the_ratio_that_the_answer_tells(
+    tuned: tuple[Tuning, list[Seen], Answer],
+) -> None:
+    tuning, seen, answered = tuned
+    known = {of.name: of.best_known for of in standings(tuning, seen)}
+    assert answered.winner and answered.ratio
+    of, base = known[answered.winner], known[tuning.candidates[0].name]
+    assert of.value and base.value
+    assert of.value / base.value == pytest.approx(answered.ratio.value)
+    lone = [each for each in seen if each.trial == replace(of.trial, repeat=1)]
+    widths = [math.log(each.upper / each.lower) for each in (of, *lone)]
+    assert widths[0] == pytest.approx(widths[1] / math.sqrt(3))
+
+
+def test_a_capacity_of_two_launches_of_which_one_has_no_upper_end_has_none() -> None:
+    of = [
+        Seen(Trial("plain", "confirm", repeat), 60.0, 20.0, 18.0, upper)
+        for repeat, upper in enumerate((22.0, math.inf), 1)
+    ]
+    assert value_of(Standing("plain", of).best_known) == "at least 18.6"
 
 
 def test_a_candidate_that_did_not_leave_says_what_became_of_it(

@@ -29,6 +29,9 @@ from servetune.tune.answer import Answer
 
 TITLE = "Tuning"
 
+LANE_PX = 36
+"""A candidate's in the chart: its name, and its launches under it."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -86,7 +89,7 @@ def _chart(variants: list[str], found: list[Standing], axis: str) -> Spec | None
             "value": each.value,
             "low": each.lower,
             "high": min(each.upper, each.value * 2),
-            "opacity": 0.9 if each is of.best_known else 0.45,
+            "opacity": 0.9 if each in of.telling else 0.45,
             "shown": f"{LEVELS[each.trial.level]}: {value_of(each)}",
         }
         for of in found
@@ -97,7 +100,20 @@ def _chart(variants: list[str], found: list[Standing], axis: str) -> Spec | None
         return None
     lanes = list(dict.fromkeys(str(row["variant"]) for row in rows))
     x = alt.X("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=axis, tickCount=5))
-    y = alt.Y("variant:N", sort=lanes, axis=alt.Axis(title=None, ticks=False, domain=False))
+    # A name stands above its lane, where it has room.
+    y = alt.Y(
+        "variant:N",
+        sort=lanes,
+        axis=alt.Axis(
+            title=None,
+            ticks=False,
+            domain=False,
+            labelAlign="left",
+            labelPadding=-4,
+            labelOffset=-13,
+            labelLimit=0,
+        ),
+    )
     colour, shape = look(variants)
     opacity = alt.Opacity("opacity:Q", scale=None)
     base = alt.Chart(data()).encode(y, colour, opacity, tooltip=tooltip(axis, "shown"))
@@ -107,7 +123,7 @@ def _chart(variants: list[str], found: list[Standing], axis: str) -> Spec | None
     )
     facts = [f"{of.name} {value_of(of.best_known)}" for of in found if of.best_known.value]
     description = f"{axis} of each launch, the best candidate first. {says(facts)}"
-    return spec(shown(layered(*layers)), description, 40 + 20 * len(lanes), rows=rows)
+    return spec(shown(layered(*layers)), description, 40 + LANE_PX * len(lanes), rows=rows)
 
 
 def _markdown(measured: Measured, words: Words, most: int | None) -> str:

@@ -1,7 +1,9 @@
 """What a tuning found, in words and cells."""
 
+import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
 from servetune.metrics import METRIC
@@ -28,11 +30,30 @@ class Standing:
     seen: list[Seen]
 
     @property
+    def telling(self) -> list[Seen]:
+        """Its launches at the level at which it was measured best; failures if it has no others."""
+        of = [each for each in self.seen if each.value is not None] or self.seen
+        levels = {each.trial.level for each in of}
+        best = next(level for level in reversed(LEVELS) if level in levels)
+        return [each for each in of if each.trial.level == best]
+
+    @property
     def best_known(self) -> Seen:
-        """What is known of it by its best measured launch; of a failure where there is no other."""
-        levels = list(LEVELS)
-        valued = [each for each in self.seen if each.value is not None]
-        return max(valued or self.seen, key=lambda each: levels.index(each.trial.level))
+        """What these launches say together: their mean on logarithms, as in the answer."""
+        of = self.telling
+        values = [each.value for each in of if each.value]
+        if len(of) == 1 or len(values) < len(of):
+            return of[0]
+        value = math.exp(fmean(map(math.log, values)))
+        below = [
+            math.log(v / each.lower) if each.lower > 0 else math.inf
+            for v, each in zip(values, of, strict=True)
+        ]
+        above = [math.log(each.upper / v) for v, each in zip(values, of, strict=True)]
+        lower, upper = (
+            value * math.exp(half / len(of)) for half in (-math.hypot(*below), math.hypot(*above))
+        )
+        return replace(of[0], value=value, lower=lower, upper=upper)
 
 
 def standings(tuning: Tuning, seen: list[Seen]) -> list[Standing]:
