@@ -236,9 +236,11 @@ class _Race:
         finalists = self._finalists()
         if not self.confirmed:
             finalists = finalists[: min(self.tune.confirm.best, room // FEWEST_LAUNCHES - 1)]
-        if not finalists or room < 2:
+        if self.confirmed < FEWEST_LAUNCHES:
+            finalists = finalists[: max(0, room - 1)]
+        if not finalists or len(finalists) >= room:
             return None
-        names = [self.base, *finalists[: room - 1]]
+        names = [self.base, *finalists]
         # Each repeat begins with another, so that no candidate always follows the same one.
         turn = self.confirmed % len(names)
         names = names[turn:] + names[:turn]
