@@ -12,18 +12,21 @@ from pathlib import Path
 SCREEN = "SERVETUNE_SCREEN"
 """The variable that names where the lines of a run's steps go, instead of to standard error."""
 
+BEGAN = "SERVETUNE_BEGAN"
+"""The variable that tells all steps when their run began, in seconds since the epoch."""
+
 _PLURALS = {
     "capacity": "capacities",
     "launch": "launches",
     "quality": "qualities",
     "search": "searches",
 }
-_BEGAN = time.monotonic()
+_BEGAN = float(os.environ.setdefault(BEGAN, str(time.time())))
 
 
 def say(message: str) -> None:
-    """Print one line of progress, with the seconds since this process began."""
-    seconds = int(time.monotonic() - _BEGAN)
+    """Print one line of progress, with the time since the run began that this process is of."""
+    seconds = max(0, int(time.time() - _BEGAN))
     print(f"[{seconds // 60:2d}:{seconds % 60:02d}] {message}", file=sys.stderr, flush=True)
 
 

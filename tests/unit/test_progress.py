@@ -4,9 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from servetune.progress import about
+from servetune.progress import BEGAN, about
 
 PROGRAM = """
 import signal, subprocess, sys
@@ -47,6 +48,30 @@ def test_a_log_holds_what_the_terminal_shows_of_a_step_its_children_and_its_end(
     assert running.returncode == 1
     assert [word in shown for word in ("begun", "a child", "stopped", "broken")] == [True] * 4
     assert log.read_text() == shown
+
+
+def test_a_step_tells_the_time_since_its_run_began() -> None:
+    hours = 10
+    step = "from servetune.progress import say; say('begun')"
+    began = {**os.environ, BEGAN: str(time.time() - hours * 3600)}
+    command = [sys.executable, "-c", step]
+    done = subprocess.run(command, env=began, stderr=subprocess.PIPE, text=True, check=True)
+    assert int(done.stderr[1:].split(":")[0]) >= 60 * hours
+
+
+def test_the_steps_of_a_process_know_when_it_began() -> None:
+    step = f"import os; print(os.environ['{BEGAN}'])"
+    run = f"""
+import os, subprocess, sys
+import servetune.progress
+subprocess.run([sys.executable, "-c", {step!r}], check=True)
+print(os.environ["{BEGAN}"], flush=True)
+"""
+    fresh = {name: value for name, value in os.environ.items() if name != BEGAN}
+    command = [sys.executable, "-c", run]
+    done = subprocess.run(command, env=fresh, stdout=subprocess.PIPE, text=True, check=True)
+    told = done.stdout.split()
+    assert len(told) == 2 and told[0] == told[1]
 
 
 def test_an_interrupt_of_the_terminal_loses_no_line_and_keeps_the_exit_status(
