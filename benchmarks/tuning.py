@@ -56,8 +56,10 @@ class Tuned:
 class Launches:
     """Launches candidates of one server whose capacities are known."""
 
-    def __init__(self, truths: Mapping[str, float | None], seed: int) -> None:
-        self.truths = truths
+    def __init__(
+        self, truths: Mapping[str, float | None], seed: int, spread: float = SPREAD
+    ) -> None:
+        self.truths, self.spread = truths, spread
         self.rng = np.random.default_rng([seed, 21])
 
     def launch(self, trial: Trial, beaten_below: float | None, expected: float | None) -> Seen:
@@ -65,7 +67,7 @@ class Launches:
         truth = self.truths[trial.candidate]
         if truth is None:
             return Seen(trial, FAILED_LAUNCH_S, failure="does not fit")
-        at = truth * math.exp(self.rng.normal(0, SPREAD))
+        at = truth * math.exp(self.rng.normal(0, self.spread))
         path = self._path(math.log(expected / at) if expected else None)
         for count, known in enumerate(path, 1):
             if beaten_below is not None and known.upper * at < beaten_below:

@@ -47,9 +47,9 @@ def judged(
 ) -> list[Ratio]:
     """Return the verdicts of the finalists: those that are better than the base first, best first.
 
-    Launches are taken to vary alike: by what all show together, or what their own intervals say
-    if that is more. Of several finalists each interval is wider (Bonferroni), so that they hold
-    together and the best may be picked by them.
+    Launches are taken to vary alike. An interval is Student's, by what all of them show together,
+    and not narrower than what the launches' own intervals say. Of several finalists each is wider
+    (Bonferroni), so that they hold together and the best may be picked by them.
     """
     confirming = [each for each in seen if each.trial.level == "confirm"]
     asked = max((each.trial.repeat for each in confirming), default=0)
@@ -69,13 +69,13 @@ def judged(
     groups = [base, *finalists.values()]
     degrees = sum(len(of) - 1 for of in groups)
     pooled = sum(float(np.var(of)) * len(of) for of in groups) / degrees
-    variance = max(pooled, float(np.mean(np.square(errors))))
-    tail = (1 - CONFIDENCE) / 2 / len(finalists)
-    quantile = float(special.stdtrit(degrees, 1 - tail))
+    level = 1 - (1 - CONFIDENCE) / 2 / len(finalists)
+    shown = float(special.stdtrit(degrees, level)) * math.sqrt(pooled)
+    told = float(special.ndtri(level)) * math.sqrt(np.mean(np.square(errors)))
     verdicts = []
     for name, of in finalists.items():
         log = float(np.mean(of) - np.mean(base))
-        half = quantile * math.sqrt(variance * (1 / len(of) + 1 / len(base)))
+        half = max(shown, told) * math.sqrt(1 / len(of) + 1 / len(base))
         sign = 1 if tune.is_higher_better else -1
         lower, upper = sorted(math.exp(sign * (log + side * half)) for side in (-1, 1))
         counts = (len(of), len(base), asked)
