@@ -9,8 +9,12 @@ from servetune.sessions.owed import owed_by
 
 
 def expected_s(session: Session, point: Measurement, root: Path) -> float | None:
-    """Return the seconds of a load point; None of a probe, and where nothing tells."""
-    return None if point.probe else _sum(session, [point], root)
+    """Return the seconds of a load point; None of a probe, and where nothing tells.
+
+    None also of a load that ends by its own time, in which its requests tell no pace.
+    """
+    ends_by_itself = point.load.duration_s is not None
+    return None if point.probe or ends_by_itself else _sum(session, [point], root)
 
 
 def left_s(session: Session, root: Path) -> float | None:
