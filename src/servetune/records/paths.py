@@ -51,8 +51,9 @@ def launch_path(study: str, session: str, launch: int, root: Path) -> Path:
 
 
 def launch_files(study: str, session: str, root: Path) -> list[Path]:
-    """Return the files of a session's launches, each written while it ran."""
-    return sorted(raw_folder(study, session, root).glob("launch-*.json"))
+    """Return the files of a session's launches in their order, each written while it ran."""
+    files = raw_folder(study, session, root).glob("launch-*.json")
+    return sorted(files, key=lambda file: (len(file.name), file.name))
 
 
 def published_files(name: str, root: Path) -> tuple[Path, Path]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servetune.records.paths import raw_folder
+from servetune.records.paths import launch_files, raw_folder
 from servetune.sessions.owed import next_launch
 from tests.paths import ROOT
 from tests.recorded import plan_of
@@ -32,3 +32,12 @@ def test_the_files_of_launches_count_by_their_numbers(tmp_path: Path, number: in
     raw.mkdir(parents=True)
     (raw / f"launch-{number}.json").write_text("{}")
     assert next_launch(session, tmp_path) == number + 1
+
+
+def test_the_launches_of_a_session_are_in_their_order(tmp_path: Path) -> None:
+    raw = raw_folder(STUDY, session.id, tmp_path)
+    raw.mkdir(parents=True)
+    for number in (10, 2, 1):
+        (raw / f"launch-{number}.json").write_text("{}")
+    files = launch_files(STUDY, session.id, tmp_path)
+    assert [file.name for file in files] == ["launch-1.json", "launch-2.json", "launch-10.json"]
