@@ -24,7 +24,7 @@ from servetune.records.quality import read_quality
 from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_session
 from servetune.records.timelines import TimelineRecord
-from servetune.sessions.retry import naming
+from servetune.sessions.retry import keep_launches, naming
 from servetune.sessions.together import KeptTogether
 from servetune.workloads.datasets import read_requests
 
@@ -160,7 +160,9 @@ def set_aside(broken: list[Broken], root: Path) -> list[tuple[Path, Path]]:
     studies = sorted(path for path in root.glob("results/*") if path.name != "raw")
     paths = [found.aside for found in broken]
     # A session that has a record is complete, and would not measure again.
-    paths += [path for study in studies for path in naming(ids, study)]
+    named = [path for study in studies for path in naming(ids, study)]
+    keep_launches((path for path in named if path not in paths), root)
+    paths += named
     folder, moved = root / BROKEN / time.strftime("%Y%m%dT%H%M%S"), []
     for path in dict.fromkeys(paths):
         base = root if path.is_relative_to(root) else cache_root()

@@ -1,6 +1,7 @@
 """Forgetting records that are of no use, so that the next run measures them again."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from servetune.errors import UserError
@@ -9,7 +10,7 @@ from servetune.records.measurements import read_measurement
 from servetune.records.paths import launch_path
 from servetune.records.quality import read_quality
 from servetune.records.searches import read_search
-from servetune.records.sessions import SessionRecord, read_session
+from servetune.records.sessions import read_session
 from servetune.records.validity import verdict
 from servetune.study.study import read_study
 from servetune.study.validity import Limits
@@ -45,20 +46,22 @@ def forget(study: str, root: Path) -> Counter[str]:
         if any(tier.ended == "failed" for tier in read_search(path).tiers.values())
     }
     named = naming({path.stem for path in forgotten} | failed, results)
-    for path in named:
-        if path.parent.name == "sessions":
-            _keep_launches(read_session(path), root)
+    keep_launches(named, root)
     for path in [*named, *forgotten]:
         path.unlink()
     return Counter(forgotten.values())
 
 
-def _keep_launches(session: SessionRecord, root: Path) -> None:
-    """Write the files of launches that a clone has not: the next record is made of them."""
-    for launch in session.launches:
-        path = launch_path(session.study, session.session, launch.launch, root)
-        if not path.is_file():
-            write_json(path, launch)
+def keep_launches(named: Iterable[Path], root: Path) -> None:
+    """Write the launches of the sessions among these records, where a clone has no files of them.
+
+    The next record of a session is made of these files.
+    """
+    for session in (read_session(path) for path in named if path.parent.name == "sessions"):
+        for launch in session.launches:
+            path = launch_path(session.study, session.session, launch.launch, root)
+            if not path.is_file():
+                write_json(path, launch)
 
 
 def naming(ids: set[str], results: Path) -> list[Path]:
