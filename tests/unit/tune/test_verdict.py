@@ -5,11 +5,10 @@ import math
 import pytest
 from scipy import stats
 
-from servetune.study.tune import Tune
 from servetune.tune.space import candidates
 from servetune.tune.trials import Seen, Trial
 from servetune.tune.verdict import Ratio, judged
-from tests.unit.tune.tunings import STUDY, study_with
+from tests.unit.tune.tunings import study_with
 
 GAIN = 1.5
 
@@ -25,7 +24,7 @@ def confirmed(apart: float, half_width: float, launches: int = 2) -> Ratio:
             at = value * math.exp(apart * (repeat - (launches + 1) / 2))
             ends = at * math.exp(-half_width), at * math.exp(half_width)
             seen.append(Seen(Trial(each.name, "confirm", repeat), 60.0, at, *ends))
-    return judged(Tune.model_validate(STUDY["tune"]), of, seen, launch_spread=0.0)[0]
+    return judged(study.tune, of, seen, launch_spread=0.0)[0]
 
 
 def half_of(ratio: Ratio) -> float:
