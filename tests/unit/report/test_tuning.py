@@ -13,15 +13,8 @@ from servetune.plan.planned import Tuning
 from servetune.report.table import Name
 from servetune.report.terminal import render_terminal
 from servetune.report.tuning.front import front
-from servetune.report.tuning.words import (
-    Standing,
-    effects,
-    failures,
-    race,
-    standings,
-    untried,
-    value_of,
-)
+from servetune.report.tuning.standings import Standing, standings
+from servetune.report.tuning.words import effects, failures, race, untried, value_of
 from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
 from servetune.tune.space import candidates

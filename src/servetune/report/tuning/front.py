@@ -9,7 +9,8 @@ from servetune.analysis.wording import NONE, number
 from servetune.metrics import METRIC
 from servetune.plan.planned import CHOOSING, Tuning
 from servetune.report.table import Cell, Name, Table
-from servetune.report.tuning.words import Standing, objective, value_of
+from servetune.report.tuning.standings import Standing
+from servetune.report.tuning.words import objective, value_of
 from servetune.tables.frames import known, records_of
 from servetune.tune.standing import failures
 from servetune.tune.trials import Seen

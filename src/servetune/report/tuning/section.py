@@ -14,17 +14,8 @@ from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Table
 from servetune.report.tuning.front import front
-from servetune.report.tuning.words import (
-    LEVELS,
-    Standing,
-    effects,
-    failures,
-    objective,
-    race,
-    standings,
-    untried,
-    value_of,
-)
+from servetune.report.tuning.standings import LEVELS, Standing, standings
+from servetune.report.tuning.words import effects, failures, objective, race, untried, value_of
 from servetune.tune.answer import Answer
 
 TITLE = "Tuning"
