@@ -28,7 +28,8 @@ def in_rounds(owed: Iterable[Session], planned: Iterable[Session]) -> list[Sessi
 
     What is owed may be measured on a host of its own, which is a block of the comparison. Where
     the next repeat of a variant is two rounds or more after another's, its launches would follow
-    all others there; they take the places that its earlier repeats have in the plan instead.
+    all others there; they take the places that its earlier repeats have in the plan instead. The
+    rounds of a tuning are as they shall be.
     """
     owed = list(owed)
     place = {(session.variant, session.repeat): session.order for session in planned}
@@ -38,6 +39,8 @@ def in_rounds(owed: Iterable[Session], planned: Iterable[Session]) -> list[Sessi
     earliest = min(first.values(), default=1)
 
     def key(session: Session) -> tuple[int, int]:
+        if session.trial:
+            return session.order, 0
         ahead = first[session.variant] - earliest
         at = (session.variant, session.repeat - (ahead if ahead > 1 else 0))
         return place[at], session.order

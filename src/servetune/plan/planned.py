@@ -129,6 +129,14 @@ class Session(_Planned):
     trial: Trial | None = None
 
     @property
+    def repeat_of_workload(self) -> int:
+        """Which of the launches that its variant has for its workloads this is, from 1.
+
+        A tuning asks the launches of a candidate for different ones.
+        """
+        return self.trial.repeat if self.trial else self.repeat
+
+    @property
     def gpus(self) -> int:
         """How many GPUs the server runs on; 0 on a CPU."""
         return gpus_of(self.hardware, self.server)

@@ -5,7 +5,6 @@ both by digests: one of another declaration is not read, and one that no longer 
 again.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -118,16 +117,14 @@ def until(plan: Plan, number: int) -> Plan:
 
 
 def plan_rounds(declared: Declared, rounds: Iterable[Round], order: int) -> list[Session]:
-    """Plan a launch for each trial, in order; launches of a candidate are repeats, from 1 on.
+    """Plan a launch for each trial, in order.
 
     A screen asks too little to be worth scoring its answers: the first launch after it is scored.
     """
     sessions: list[Session] = []
-    repeats: Counter[str] = Counter()
     scored: set[str] = set()
     for chosen, trial in [(each, trial) for each in rounds for trial in each.trials]:
         name = trial.candidate
-        repeats[name] += 1
         is_scored = trial.level != "screen" and name not in scored
         scored |= {name} if is_scored else set()
         served = declared.study.variants[name].model_copy(update={"workloads": None})
@@ -137,9 +134,22 @@ def plan_rounds(declared: Declared, rounds: Iterable[Round], order: int) -> list
         )
         asked = replace(declared, study=study, beaten_below=chosen.beaten_below)
         at = order + len(sessions)
-        session = plan_session(asked, name, repeats[name], at, is_scored=is_scored)
+        repeat = _repeat(trial, declared.study)
+        session = plan_session(asked, name, repeat, at, is_scored=is_scored)
         sessions.append(session.model_copy(update={"trial": trial}))
     return sessions
+
+
+def _repeat(trial: Trial, study: Study) -> int:
+    """Return the number of a launch among its candidate's, from 1.
+
+    A search has a number also where none was asked for, so that a tuning with a larger budget finds
+    what one without searches confirmed. Only the base is never searched.
+    """
+    assert study.tune is not None
+    searches = int(trial.candidate != study.tune.base)
+    before: dict[Level, int] = {"screen": 0, "search": 1, "confirm": 1 + searches}
+    return before[trial.level] + trial.repeat
 
 
 def launch_each(declared: Declared, of: Iterable[Candidate]) -> list[Session]:

@@ -78,7 +78,7 @@ def sessions_so_far(plan: Plan, root: Path) -> dict[str, SessionRecord]:
 
 
 def _read(plan: Plan, root: Path, *, is_whole: bool) -> Records:
-    def read(path: Path, model: type[R], pending: Callable[[], R], **names: str) -> R:
+    def read(path: Path, model: type[R], pending: Callable[[], R], **names: str | int) -> R:
         if is_whole and not path.is_file():
             raise UserError(
                 f"{path}: no such record, but the plan has it; run: uv run servetune doctor --fix,"
@@ -89,15 +89,15 @@ def _read(plan: Plan, root: Path, *, is_whole: bool) -> Records:
 
     records, probes = Records(), dict[str, MeasurementRecord]()
     for session in plan.sessions:
-        variant = session.variant
+        variant, repeat = session.variant, session.repeat_of_workload
         for point in session.measurements:
             path = record_path(plan.study, point.id, root)
-            names = {"variant": variant, "workload": point.workload}
+            names = {"variant": variant, "workload": point.workload, "repeat": repeat}
             pending = partial(_pending, blank_record, session, point)
             records.measurements[point.id] = read(path, MeasurementRecord, pending, **names)
         for search in session.searches:
             path = search_path(plan.study, search.id, root)
-            names = {"variant": variant, "workload": search.workload}
+            names = {"variant": variant, "workload": search.workload, "repeat": repeat}
             sent = so_far(session, search, root)
             ended = read(path, SearchRecord, partial(_search, session, search, sent), **names)
             records.searches.append(ended)

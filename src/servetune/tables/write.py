@@ -45,7 +45,7 @@ def _row(
         "variant": session.variant,
         "workload": record.workload,
         "load_point": record.load_point,
-        "repeat": session.repeat,
+        "repeat": record.repeat,
         "order": session.order,
         "generator": load.generator,
         "concurrency": load.concurrency,

@@ -4,6 +4,7 @@ from typing import Any
 
 from servetune.plan.order import in_rounds, measuring_order
 from servetune.plan.planned import Session
+from servetune.tune.trials import Trial
 
 VARIANTS = ["bf16", "fp8", "eagle3"]
 
@@ -13,7 +14,7 @@ def plan(repeats: int) -> list[Session]:
 
 
 def session(variant: str, repeat: int, order: int) -> Session:
-    fields: dict[str, Any] = {"variant": variant, "repeat": repeat, "order": order}
+    fields: dict[str, Any] = {"variant": variant, "repeat": repeat, "order": order, "trial": None}
     return Session.model_construct(**fields)
 
 
@@ -38,3 +39,13 @@ def test_a_variant_that_is_far_ahead_is_launched_between_the_others() -> None:
     assert [session.variant for session in launched] == [
         session.variant for session in planned if 4 <= session.repeat <= 6
     ]
+
+
+def test_the_rounds_of_a_tuning_are_launched_as_they_are() -> None:
+    """Its candidates are ahead of one another by what they were asked for, not by rounds."""
+    launches = [("base", 2), ("best", 5), ("best", 6), ("base", 3)]
+    owed = [
+        session(variant, repeat, order).model_copy(update={"trial": Trial(variant, "confirm")})
+        for order, (variant, repeat) in enumerate(launches)
+    ]
+    assert in_rounds(owed, owed) == owed

@@ -15,6 +15,7 @@ from tests.project import Project
 
 STUDY = "quickstart-capacity"
 OTHER = "max_num_seqs-8"
+LEVELS: tuple[Level, ...] = ("screen", "search", "confirm")
 
 
 def tuned(project: Project, **settings: Any) -> Plan:
@@ -66,8 +67,7 @@ def test_a_round_adds_a_launch_for_each_trial_and_changes_none_before(project: P
 
 def test_only_confirming_launches_measure_the_workload_itself(project: Project) -> None:
     tuned(project)
-    levels: tuple[Level, ...] = ("screen", "search", "confirm")
-    for level in levels:
+    for level in LEVELS:
         plan = choose(project, level)
     searches = [session.searches[0] for session in plan.sessions if session.variant == OTHER]
     assert [search.workload for search in searches] == ["chat-screen", "chat-search", "chat"]
@@ -75,6 +75,20 @@ def test_only_confirming_launches_measure_the_workload_itself(project: Project) 
     assert screen.probes < search.probes
     assert search == confirm
     assert set(confirm.slo) == {"strict"}
+
+
+def test_a_confirming_launch_is_the_same_with_a_search_before_it_and_without(
+    project: Project,
+) -> None:
+    """A larger budget has room for searches, and what was confirmed before is found again."""
+    tuned(project)
+    for level in LEVELS:
+        searched = choose(project, level).sessions
+    round_path(STUDY, 3, project.root).unlink()
+    round_path(STUDY, 2, project.root).unlink()
+    confirmed = choose(project, "confirm").sessions
+    assert confirmed[-1].variant == OTHER
+    assert confirmed[-1].id == searched[-1].id
 
 
 def test_what_a_search_may_end_at_is_part_of_what_it_is(project: Project) -> None:

@@ -26,3 +26,17 @@ def test_tables_are_of_all_records_of_a_plan_or_not_made(
     lost.unlink()
     with pytest.raises(UserError, match=lost.stem):
         read_records(plan, project.root)
+
+
+@pytest.mark.parametrize("study", ["phi4-tune", "h100-tune"])
+def test_the_repeats_of_a_tuning_count_the_launches_of_each_workload(study: str) -> None:
+    """Launches that were confirmed in one round are compared, whatever came before them."""
+    plan = plan_of(study)
+    assert plan.tuning is not None
+    records = read_records(plan, ROOT)
+    [name, _] = plan.tuning.place
+    measured = [*records.measurements.values(), *records.searches]
+    of = {(one.variant, one.repeat) for one in measured if one.workload == name}
+    winner = plan.tuning.rounds[-1].incumbent
+    assert of == {(of, repeat) for of in (plan.baseline, winner) for repeat in (1, 2, 3)}
+    assert {one.repeat for one in measured if one.workload != name} == {1}
