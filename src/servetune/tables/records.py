@@ -41,6 +41,14 @@ class Records:
     qualities: dict[str, QualityRecord] = field(default_factory=dict)
 
 
+def lost(path: Path) -> UserError:
+    """Return the error of a record that is not there and must be."""
+    return UserError(
+        f"{path}: no such record, but the plan has it; run: uv run servetune doctor --fix,"
+        f" then {RUN}"
+    )
+
+
 def read_records(plan: Plan, root: Path) -> Records:
     """Read all records of a plan.
 
@@ -78,12 +86,9 @@ def sessions_so_far(plan: Plan, root: Path) -> dict[str, SessionRecord]:
 
 
 def _read(plan: Plan, root: Path, *, is_whole: bool) -> Records:
-    def read(path: Path, model: type[R], pending: Callable[[], R], **names: str | int) -> R:
+    def read(path: Path, model: type[R], pending: Callable[[], R], **names: Any) -> R:
         if is_whole and not path.is_file():
-            raise UserError(
-                f"{path}: no such record, but the plan has it; run: uv run servetune doctor --fix,"
-                f" then {RUN}"
-            )
+            raise lost(path)
         record = read_model(path, model) if path.is_file() else pending()
         return record.model_copy(update=names)
 

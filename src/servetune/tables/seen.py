@@ -17,6 +17,7 @@ from servetune.records.searches import read_search
 from servetune.records.sessions import SessionRecord, read_session
 from servetune.tables.figures import figures
 from servetune.tables.quality import qualities
+from servetune.tables.records import lost
 from servetune.tune.trials import Failure, Seen
 
 _NO_ROOM = re.compile(
@@ -55,17 +56,27 @@ def seen(plan: Plan, sessions: Iterable[Session], root: Path) -> list[Seen]:
 def found_by(
     tuning: Tuning, session: Session, record: SessionRecord, price: float | None, root: Path
 ) -> Seen:
-    """Return what a trial's session found by its first search, or else its first load point."""
+    """Return what a trial's session found by its first search, or else its first load point.
+
+    Raises:
+        UserError: the record of that is lost or damaged.
+    """
     assert session.trial is not None
     launched = Seen(session.trial, served_s(record), start_s=started_s(record))
     if session.searches:
-        search = read_search(search_path(session.study, session.searches[0].id, root))
+        path = search_path(session.study, session.searches[0].id, root)
+    else:
+        path = record_path(session.study, session.measurements[0].id, root)
+    if not path.is_file():
+        raise lost(path)
+    if session.searches:
+        search = read_search(path)
         capacity = search.tiers[tuning.place[1]]
         if failure := _failure_of(capacity, record):
             return replace(launched, failure=failure)
         lower, upper = _at_95(capacity, search.confidence)
         return replace(launched, value=capacity.capacity, lower=lower, upper=upper)
-    point = read_measurement(record_path(session.study, session.measurements[0].id, root))
+    point = read_measurement(path)
     value = _value(tuning.tune.objective, point, session, price)
     if point.status == "failed":
         return replace(launched, failure=failure_by(point.reason or "", record))

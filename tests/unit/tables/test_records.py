@@ -35,8 +35,9 @@ def test_the_repeats_of_a_tuning_count_the_launches_of_each_workload(study: str)
     assert plan.tuning is not None
     records = read_records(plan, ROOT)
     [name, _] = plan.tuning.place
-    measured = [*records.measurements.values(), *records.searches]
-    of = {(one.variant, one.repeat) for one in measured if one.workload == name}
+    of = {(one.workload, one.variant, one.repeat) for one in records.measurements.values()}
+    of |= {(one.workload, one.variant, one.repeat) for one in records.searches}
     winner = plan.tuning.rounds[-1].incumbent
-    assert of == {(of, repeat) for of in (plan.baseline, winner) for repeat in (1, 2, 3)}
-    assert {one.repeat for one in measured if one.workload != name} == {1}
+    confirming = {(of, repeat) for of in (plan.baseline, winner) for repeat in (1, 2, 3)}
+    assert {(variant, repeat) for workload, variant, repeat in of if workload == name} == confirming
+    assert {repeat for workload, _, repeat in of if workload != name} == {1}

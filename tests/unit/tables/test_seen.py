@@ -1,10 +1,12 @@
 """What a trial found: the objective, or by a kind why there is none."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.plan.planned import Tuning
 from servetune.records.paths import record_path, session_path
@@ -14,6 +16,9 @@ from servetune.study.tune import Tune
 from servetune.tables.seen import failure_by, seen, served_s, started_s
 from servetune.tune.space import Candidate
 from servetune.tune.trials import Failure, Trial
+from tests.paths import ROOT
+from tests.project import Project
+from tests.recorded import plan_of
 from tests.report_data import make_data, make_quickstart_plan
 from tests.sessions_data import session
 from tests.unit.tune.tunings import STUDY
@@ -97,6 +102,17 @@ def test_an_objective_is_the_share_of_requests_within_the_slo_of_the_load_point(
         for limit_ms in (38.0, 1000.0)
     )
     assert 0 < strict < loose == 100
+
+
+def test_a_trial_of_which_the_record_is_lost_is_said_to_be(project: Project) -> None:
+    """Another session would not find what this one paid for; `doctor` says what to do."""
+    plan = plan_of("h100-tune")
+    results = project.root / "results" / plan.study
+    shutil.copytree(ROOT / "results" / plan.study, results)
+    lost = plan.sessions[-1].searches[0].id
+    (results / "searches" / f"{lost}.json").unlink()
+    with pytest.raises(UserError, match=f"{lost}.*doctor --fix"):
+        seen(plan, plan.sessions, project.root)
 
 
 def test_what_a_launch_took_is_told_apart_from_its_start() -> None:
