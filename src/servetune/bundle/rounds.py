@@ -51,7 +51,7 @@ def with_next(manifest: Manifest, project: Path) -> Manifest | None:
     plan = _as_it_is(tuning, project)
     if plan.tuning is None or plan.tuning.has_ended:
         return None
-    chosen = write_round(plan, tuning.declared.study, tuning.elsewhere, project)
+    chosen = write_round(plan, tuning.declared, tuning.elsewhere, project)
     if chosen.ended:
         return None
     return _kept(manifest, tuning, grown(plan, tuning.declared, chosen), project)

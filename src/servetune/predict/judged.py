@@ -42,16 +42,20 @@ def judge(loads: Sequence[Recorded]) -> Judged:
     A probe is cut off as it is decided: only the requests that ended are known, which waited the
     least.
     """
-    whole = [i for i, (record, _) in enumerate(loads) if i and not _was_cut_off(record)]
-    chosen = {0, whole[-1] if whole else len(loads) - 1}
-    fitted_to = [loads[i] for i in sorted(chosen)]
-    fitted = fit([observed for _, observed in fitted_to])
+    fitted, chosen = fitted_to(loads)
     asked = [load for i, load in enumerate(loads) if i not in chosen]
     return Judged(
         fitted=fitted,
-        of=tuple(record.load_point for record, _ in fitted_to),
+        of=tuple(loads[i][0].load_point for i in chosen),
         errors=tuple(error_of(fitted, load) for load in asked),
     )
+
+
+def fitted_to(loads: Sequence[Recorded]) -> tuple[Fitted, list[int]]:
+    """Fit the loads that `judge` takes; returns the fit, and which loads it is of."""
+    whole = [i for i, (record, _) in enumerate(loads) if i and not _was_cut_off(record)]
+    chosen = sorted({0, whole[-1] if whole else len(loads) - 1})
+    return fit([loads[i][1] for i in chosen]), chosen
 
 
 def _was_cut_off(record: MeasurementRecord) -> bool:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -66,24 +67,29 @@ class Predicting:
         """Predict an open loop with Poisson arrivals."""
         return figures_of(simulate(self.server, self._arriving(ENOUGH, rate_rps)), ENOUGH)
 
-    def capacity_rps(self, slo: Slo, highest_rps: float) -> float:
+    def capacity_rps(
+        self, slo: Slo, highest_rps: float, requests: int = SEARCHED, width: float = WIDTH
+    ) -> float:
         """Return the highest rate of Poisson arrivals within an SLO, at most `highest_rps`.
+
+        So many `requests` are simulated at each rate, until the bounds are as close as `width`.
 
         Raises:
             ValueError: an objective is on ITL, which is not simulated for each request.
         """
         if any("itl" in objective.limits_ms for objective in slo.objectives):
             raise ValueError("ITL is not predicted; expected limits on TTFT, TPOT or E2E")
-        if self._meets(slo, highest_rps):
+        meets = partial(self._meets, slo, requests)
+        if meets(highest_rps):
             return highest_rps
         low = high = highest_rps
-        while not self._meets(slo, low) and low > highest_rps / 2**12:
+        while not meets(low) and low > highest_rps / 2**12:
             low, high = low / 2, low
-        if not self._meets(slo, low):
+        if not meets(low):
             return 0.0
-        while high > WIDTH * low:
+        while high > width * low:
             middle = math.sqrt(low * high)
-            low, high = (middle, high) if self._meets(slo, middle) else (low, middle)
+            low, high = (middle, high) if meets(middle) else (low, middle)
         return low
 
     def most_users(self, slo: Slo, most: int) -> int:
@@ -96,8 +102,8 @@ class Predicting:
             low, high = (middle, high) if served.meet(slo) else (low, middle)
         return low
 
-    def _meets(self, slo: Slo, rate_rps: float) -> bool:
-        return _Latencies.of(self.server, self._arriving(SEARCHED, rate_rps)).meet(slo)
+    def _meets(self, slo: Slo, requests: int, rate_rps: float) -> bool:
+        return _Latencies.of(self.server, self._arriving(requests, rate_rps)).meet(slo)
 
     def _arriving(self, count: int, rate_rps: float) -> Requests:
         gaps = np.random.default_rng(0).exponential(1.0, count)

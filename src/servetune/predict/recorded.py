@@ -8,8 +8,8 @@ from random import Random
 
 import numpy as np
 
-from servetune.analysis.roofline.work import head, kv_cache_bytes, passes
 from servetune.load.arrivals import arrival_times
+from servetune.models.work import head, kv_cache_bytes, passes
 from servetune.predict.fit import ALLOWED, Bounds, Observed
 from servetune.predict.server import Counts, Floats, Requests, Scheduler
 from servetune.records.loads import Load

@@ -8,14 +8,15 @@ from pathlib import Path
 from servetune.errors import RUN, UserError
 from servetune.files import write_json
 from servetune.plan.estimate import ASSUMED_LAUNCH_S
-from servetune.plan.make import make_plan
+from servetune.plan.make import declare_candidates, make_plan
 from servetune.plan.planned import Plan, Tuning, gpus_of
 from servetune.plan.rounds import RoundRecord, plan_tuning
-from servetune.plan.sessions import served_with
+from servetune.plan.sessions import Declared, served_with
 from servetune.plan.times import Times, recorded_times, typical
+from servetune.predict.candidates import predict_candidates
 from servetune.progress import about, say
 from servetune.records.paths import round_path, session_path
-from servetune.study.study import Study, read_study
+from servetune.study.study import read_study
 from servetune.study.tune import Tune
 from servetune.tables.elsewhere import Elsewhere, recorded_elsewhere, that_count
 from servetune.tables.freshness import forget_tables, round_due
@@ -49,14 +50,18 @@ def choose_round(plan: Plan, root: Path) -> Plan:
             say(line)
     if is_over:
         return plan
-    write_round(plan, study, recorded_elsewhere(study, plan, root), root)
+    declared = declare_candidates(plan, study, root)
+    write_round(plan, declared, recorded_elsewhere(study, plan, root), root)
     return make_plan(plan.params.model_dump(), root)
 
 
-def write_round(plan: Plan, study: Study, elsewhere: Iterable[Elsewhere], root: Path) -> Round:
+def write_round(
+    plan: Plan, declared: Declared, elsewhere: Iterable[Elsewhere], root: Path
+) -> Round:
     """Choose the round of a tuning that is due, and write it.
 
-    Rounds after it follow from another one, and are forgotten.
+    Rounds after it follow from another one, and are forgotten. `declared` has all candidates as
+    variants, by `servetune.plan.make.declare_candidates`.
 
     Raises:
         UserError: the round before it is not measured yet.
@@ -71,13 +76,18 @@ def write_round(plan: Plan, study: Study, elsewhere: Iterable[Elsewhere], root: 
                 f" cannot be chosen; run: {RUN}"
             )
     found = seen(plan, before, root)
-    without = read_unlaunched(study, plan, before, root)
+    without = read_unlaunched(declared.study, plan, before, root)
     fitting = [one for one in tuning.candidates if one.name not in without.reasons]
     names = {one.name for one in fitting}
     told_by = that_count(elsewhere, before, root)
     told_by = [each for each in told_by if each.trial.candidate in names]
     if told_by:
         say(f"recorded elsewhere, which tells what to try: {len(told_by)} launches of candidates")
+    predicted = {}
+    if found and all(each.trial.level != "confirm" for each in found):
+        predicted = predict_candidates(tuning, fitting, declared, before, root)
+    if predicted:
+        say(f"predicted by loads of {tuning.tune.base}, which tells what to try: {len(predicted)}")
     chosen = next_round(
         tuning.tune,
         fitting,
@@ -85,6 +95,7 @@ def write_round(plan: Plan, study: Study, elsewhere: Iterable[Elsewhere], root: 
         plan.params.seed,
         at_most=without.at_most,
         elsewhere=told_by,
+        predicted=predicted,
     )
     gone = {each.candidate for past in tuning.rounds[: number - 1] for each in past.left}
     misfits = [

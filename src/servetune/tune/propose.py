@@ -1,13 +1,14 @@
 """Which candidates to try next: those that may be best, given all trials so far."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from servetune.study.tune import Tune
 from servetune.tune.space import Candidate
-from servetune.tune.standing import estimate_of, failures
+from servetune.tune.standing import Estimate, estimate_of, failures
 from servetune.tune.surrogate import Floats, Observed, Posterior, distances, posterior
 from servetune.tune.trials import Seen
 
@@ -19,6 +20,10 @@ DEPTH = 0.3
 
 FAILURE_ERROR = 0.3
 """Standard deviation of what a failure says, so that a neighbour may still work."""
+
+MISFIT, WEIGHT_SIGMA = 0.15, 0.5
+"""Standard deviations: of a candidate about what is predicted, as a logarithm, and of the weight of
+predictions before any trial."""
 
 ELSEWHERE_SPREAD = 0.05
 """Standard deviation of a launch of another day, and maybe another host, as a logarithm."""
@@ -64,10 +69,12 @@ def look(
     launch_spread: float,
     seed: Sequence[int],
     elsewhere: Sequence[Seen] = (),
+    predicted: Mapping[str, float] | None = None,
 ) -> Outlook | None:
     """Return what the trials say of the candidates; None where none has a value.
 
-    So do launches `elsewhere`, by less: they were not of this tuning.
+    So do launches `elsewhere`, by less: they were not of this tuning. What is `predicted` of the
+    objective is where a candidate is expected before any trial tells.
     """
     seen = [*seen, *elsewhere]
     tried = {each.trial.candidate for each in seen}
@@ -89,19 +96,51 @@ def look(
     if not told:
         return None
     floor = max(estimate.value for _, estimate in told) - DEPTH
+    values = {place[name]: estimate for name, estimate in told}
+    before = _expected(tune, [each.name for each in modelled], predicted or {}, values)
     observed = [
-        Observed(place[name], max(estimate.value, floor), estimate.error**2)
+        Observed(place[name], max(estimate.value, floor) - before[place[name]], estimate.error**2)
         for name, estimate in told
     ]
-    observed += [Observed(place[name], floor, FAILURE_ERROR**2) for name in failed]
+    observed += [
+        Observed(place[name], floor - before[place[name]], FAILURE_ERROR**2) for name in failed
+    ]
     apart = distances(modelled)
     known: Posterior = posterior(apart, observed, range(len(modelled)))
     names = [each.name for each in modelled]
-    best = max((place[name] for name, _ in told), key=lambda at: known.mean[at])
+    mean = before + known.mean
+    best = max((place[name] for name, _ in told), key=lambda at: mean[at])
     changed = (apart[:, best] > 0).sum(axis=0)
     is_near = (changed <= 1) & (len(tried) >= NEAR_FROM * len(apart))
     near = frozenset(name for name, near in zip(names, is_near, strict=True) if near)
-    return Outlook(names, known.mean, known.draws(DRAWS, seed), near)
+    return Outlook(names, mean, before + known.draws(DRAWS, seed), near)
+
+
+def _expected(
+    tune: Tune,
+    names: Sequence[str],
+    predicted: Mapping[str, float],
+    told: Mapping[int, Estimate],
+) -> Floats:
+    """Return where candidates are expected by what is predicted, as logarithms about their mean.
+
+    Predictions count by a weight, estimated by how far they explain what was told; one, about
+    `WEIGHT_SIGMA`, before anything was.
+    """
+    sign = 1 if tune.is_higher_better else -1
+    logs = [sign * math.log(predicted[name]) if predicted.get(name) else math.nan for name in names]
+    of = np.array(logs)
+    if np.isnan(of).all():
+        return np.zeros(len(names))
+    of = np.nan_to_num(of - np.nanmean(of))
+    at = [*told]
+    value = np.array([told[place].value for place in at])
+    trust = 1 / (np.array([told[place].error for place in at]) ** 2 + MISFIT**2)
+    apart, moved = (x - trust @ x / trust.sum() for x in (of[at], value))
+    known = WEIGHT_SIGMA**-2
+    weight = (trust @ (apart * moved) + known) / (trust @ apart**2 + known)
+    expected: Floats = max(0.0, float(weight)) * of
+    return expected
 
 
 Proposer = Callable[[Outlook | None, Sequence[str], int, Sequence[int]], list[str]]

@@ -68,6 +68,7 @@ def next_round(
     proposer: Proposer = propose,
     at_most: Mapping[str, float] | None = None,
     elsewhere: Sequence[Seen] = (),
+    predicted: Mapping[str, float] | None = None,
 ) -> Round:
     """Return what to launch next, or how the race ended.
 
@@ -80,8 +81,9 @@ def next_round(
         proposer: what chooses the candidates to screen.
         at_most: objectives that no candidate can pass, by name, as far as any are known.
         elsewhere: what other launches of the candidates found: it tells what to try, and no more.
+        predicted: the objective as a simulation has it, by name: it tells what to try, and no more.
     """
-    known = (at_most or {}, elsewhere)
+    known = (at_most or {}, elsewhere, predicted or {})
     return _Race(tune, candidates, seen, seed, launch_spread, proposer, *known).next()
 
 
@@ -98,6 +100,7 @@ class _Race:
         proposer: Proposer,
         at_most: Mapping[str, float],
         elsewhere: Sequence[Seen],
+        predicted: Mapping[str, float],
     ) -> None:
         # In any order of what was seen the sums, and so the draws, are the same.
         seen = sorted(seen, key=lambda each: astuple(each.trial))
@@ -119,7 +122,9 @@ class _Race:
         self.failures = failures(seen)
         known = estimates(tune, self.selecting, launch_spread)
         self.estimates = {name: known[name] for name in known if name not in self.failures}
-        self.outlook = look(tune, candidates, self.selecting, launch_spread, self.seed, elsewhere)
+        self.outlook = look(
+            tune, candidates, self.selecting, launch_spread, self.seed, elsewhere, predicted
+        )
         # Best first; only what has an estimate has been looked at.
         mean_of = self.outlook.mean_of if self.outlook else None
         self.ranked = sorted(self.estimates, key=mean_of, reverse=True) if mean_of else []

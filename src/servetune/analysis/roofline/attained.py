@@ -7,7 +7,7 @@ utilizations are lower bounds of what the device did.
 from dataclasses import dataclass
 from typing import Any
 
-from servetune.analysis.roofline.work import (
+from servetune.models.work import (
     Utilization,
     Work,
     kv_cache_bytes,

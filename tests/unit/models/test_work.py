@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from servetune.analysis.roofline.attained import Attained, Engine, attain
-from servetune.analysis.roofline.work import (
+from servetune.models.architecture import count, read_architecture
+from servetune.models.work import (
     decode_step,
     kv_cache_bytes,
     passes,
@@ -16,7 +17,6 @@ from servetune.analysis.roofline.work import (
     speculative_step,
     utilization,
 )
-from servetune.models.architecture import count, read_architecture
 from servetune.records.sessions import Architecture, Ceilings
 
 LLAMA: dict[str, Any] = {
