@@ -81,7 +81,11 @@ def look(
     others = [each for each in candidates if each.name not in tried]
     room = max(0, MOST_MODELLED - len(tried))
     if len(others) > room:
-        chosen = np.random.default_rng([*seed, 1]).choice(len(others), room, replace=False)
+        by_chance = np.random.default_rng([*seed, 1]).choice(len(others), room, replace=False)
+        best_first = sorted(
+            range(len(others)), key=lambda i: -_log(tune, (predicted or {}).get(others[i].name))
+        )
+        chosen = best_first[:room] if predicted else by_chance
         others = [others[i] for i in sorted(chosen)]
     modelled = [each for each in candidates if each.name in tried] + others
     place = {each.name: i for i, each in enumerate(modelled)}
@@ -96,8 +100,11 @@ def look(
     if not told:
         return None
     floor = max(estimate.value for _, estimate in told) - DEPTH
-    values = {place[name]: estimate for name, estimate in told}
-    before = _expected(tune, [each.name for each in modelled], predicted or {}, values)
+    before = np.zeros(len(modelled))
+    if predicted:
+        logs = [_log(tune, predicted.get(each.name)) for each in modelled]
+        of = {place[name]: estimate for name, estimate in told}
+        before = np.maximum(_expected(np.array(logs), of), floor)
     observed = [
         Observed(place[name], max(estimate.value, floor) - before[place[name]], estimate.error**2)
         for name, estimate in told
@@ -116,30 +123,28 @@ def look(
     return Outlook(names, mean, before + known.draws(DRAWS, seed), near)
 
 
-def _expected(
-    tune: Tune,
-    names: Sequence[str],
-    predicted: Mapping[str, float],
-    told: Mapping[int, Estimate],
-) -> Floats:
-    """Return where candidates are expected by what is predicted, as logarithms about their mean.
-
-    Predictions count by a weight, estimated by how far they explain what was told; one, about
-    `WEIGHT_SIGMA`, before anything was.
-    """
+def _log(tune: Tune, value: float | None) -> float:
+    """Return a logarithm of which more is better; of nothing, negative infinity."""
     sign = 1 if tune.is_higher_better else -1
-    logs = [sign * math.log(predicted[name]) if predicted.get(name) else math.nan for name in names]
-    of = np.array(logs)
-    if np.isnan(of).all():
-        return np.zeros(len(names))
-    of = np.nan_to_num(of - np.nanmean(of))
-    at = [*told]
-    value = np.array([told[place].value for place in at])
-    trust = 1 / (np.array([told[place].error for place in at]) ** 2 + MISFIT**2)
-    apart, moved = (x - trust @ x / trust.sum() for x in (of[at], value))
-    known = WEIGHT_SIGMA**-2
-    weight = (trust @ (apart * moved) + known) / (trust @ apart**2 + known)
-    expected: Floats = max(0.0, float(weight)) * of
+    return sign * math.log(value) if value else -math.inf
+
+
+def _expected(predicted: Floats, told: Mapping[int, Estimate]) -> Floats:
+    """Return where candidates are expected, by logarithms that are predicted and some estimates.
+
+    Predictions count by a weight, which is estimated by how far they explain what was told (a
+    ridge regression; Hoerl and Kennard, Technometrics 12, 1970). What is not predicted is expected
+    in their middle.
+    """
+    is_known = np.isfinite(predicted)
+    of = np.where(is_known, predicted, predicted[is_known].mean())
+    at, estimates = [*told], [*told.values()]
+    value = np.array([each.value for each in estimates])
+    trust = 1 / (np.array([each.error for each in estimates]) ** 2 + MISFIT**2)
+    middle, height = (trust @ x / trust.sum() for x in (of[at], value))
+    apart, before = of[at] - middle, WEIGHT_SIGMA**-2
+    weight = (trust @ (apart * (value - height)) + before) / (trust @ apart**2 + before)
+    expected: Floats = height + max(0.0, float(weight)) * (of - middle)
     return expected
 
 

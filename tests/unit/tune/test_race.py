@@ -172,3 +172,34 @@ def test_what_was_recorded_elsewhere_tells_what_to_try_and_no_more() -> None:
     assert told.beaten_below == alone.beaten_below
     assert told.left == alone.left
     assert told.incumbent == "plain"
+
+
+def test_what_is_predicted_tells_what_to_try_and_no_more() -> None:
+    study = study_with()
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    base = Seen(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)
+    # A simulation has every server a third too fast.
+    predicted = {each.name: 1.3 * (capacity_of(each.values) or 0.0) for each in of}
+    best = {name for name, value in predicted.items() if value == max(predicted.values())}
+    told, alone = (
+        next_round(study.tune, of, [base], 0, predicted=known) for known in (predicted, {})
+    )
+    assert {trial.candidate for trial in told.trials} >= best
+    assert told.expected[min(best)] == pytest.approx(30.0, rel=0.05)
+    assert told.beaten_below == alone.beaten_below
+    assert told.left == alone.left
+    assert told.incumbent == "plain"
+
+
+def test_predictions_that_trials_contradict_count_for_nothing() -> None:
+    study = study_with()
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    seen = []
+    for each in of[:7]:
+        value = capacity_of(each.values) or 0.0
+        seen.append(Seen(Trial(each.name, "screen"), 100.0, value, 0.97 * value, 1.03 * value))
+    wrong = {each.name: 1 / (capacity_of(each.values) or 1.0) for each in of}
+    told, alone = (next_round(study.tune, of, seen, 0, predicted=known) for known in (wrong, {}))
+    assert told.trials == alone.trials

@@ -1,0 +1,63 @@
+"""What a tuning's candidates would do, by what was recorded of its base."""
+
+import pytest
+
+from servetune.plan.make import declare_candidates
+from servetune.predict.candidates import predict_candidates
+from servetune.study.study import read_study
+from servetune.tables.seen import seen
+from tests.paths import ROOT
+from tests.recorded import plan_of
+
+pytestmark = pytest.mark.slow
+
+
+def predicted(study: str, *names: str) -> dict[str, float]:
+    """Predict some candidates by the launch of the first round alone, the base's."""
+    plan = plan_of(study)
+    assert plan.tuning is not None
+    of = [one for one in plan.tuning.candidates if one.name in names]
+    assert len(of) == len(names)
+    declared = declare_candidates(plan, read_study(study, ROOT), ROOT)
+    return predict_candidates(plan.tuning, of, declared, plan.trials_before(2), ROOT)
+
+
+def test_the_capacity_of_a_server_that_was_screened_is_predicted() -> None:
+    """Its four probes told no more than that it takes 28 requests a second."""
+    measured = [
+        each.value
+        for each in seen(plan_of("h100-tune"), plan_of("h100-tune").sessions, ROOT)
+        if (each.trial.candidate, each.trial.level) == ("bf16", "confirm")
+    ]
+    assert len(measured) == 3 and all(measured)
+    mean = sum(value or 0.0 for value in measured) / 3
+    assert predicted("h100-tune", "bf16")["bf16"] == pytest.approx(mean, rel=0.15)
+
+
+def test_settings_move_what_is_predicted_as_they_move_the_server() -> None:
+    """API servers where the front end is the limit, drafts, and the token budget, which is none."""
+    known = predicted(
+        "h100-tune",
+        *("bf16", "api_server_count-4", "api_server_count-4-speculative-eagle3"),
+        *("max_num_batched_tokens-16384", "max_num_seqs-64"),
+    )
+    base = known.pop("bf16")
+    assert known["api_server_count-4"] > 1.2 * base
+    assert known["api_server_count-4-speculative-eagle3"] > 1.2 * known["api_server_count-4"]
+    assert known["max_num_batched_tokens-16384"] == pytest.approx(base, rel=0.05)
+
+
+def test_a_figure_of_the_load_that_decides_is_predicted() -> None:
+    """The winner's was 60 % above the base's."""
+    winner = "max_num_seqs-512-kv_cache_dtype-fp8-speculative-ngram-16"
+    known = predicted("phi4-tune", "expt-1", winner)
+    assert known["expt-1"] == pytest.approx(9700, rel=0.1)
+    assert 1.3 < known[winner] / known["expt-1"] < 2.0
+
+
+def test_nothing_is_predicted_before_the_base_was_measured() -> None:
+    plan = plan_of("h100-tune")
+    assert plan.tuning is not None
+    declared = declare_candidates(plan, read_study("h100-tune", ROOT), ROOT)
+    others = [session for session in plan.sessions if session.variant != "bf16"]
+    assert predict_candidates(plan.tuning, plan.tuning.candidates, declared, others, ROOT) == {}
