@@ -10,7 +10,7 @@ TPOT's limit, and the front end keeps up.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -168,6 +168,22 @@ def study(launches: int, server_minutes: float) -> Study:
 def capacities(server: str, of: list[Candidate], seed: int) -> dict[str, float | None]:
     """Return the capacity of each candidate, by name, on the server of a seed."""
     return _rates(server, of, Made.of(seed), Made.capacity)
+
+
+OFF = 0.2
+"""Standard deviation of what a simulation has wrong of each number, as a logarithm."""
+
+
+def predicted(of: list[Candidate], seed: int) -> dict[str, float]:
+    """Return capacities, by name, as a simulation has them whose numbers are off.
+
+    It knows neither what a cliff costs nor that some candidates cannot start.
+    """
+    made, rng = Made.of(seed), np.random.default_rng([seed, 13])
+    off = {
+        each.name: math.exp(rng.normal(0, OFF)) * getattr(made, each.name) for each in fields(made)
+    }
+    return {each.name: replace(made, **off).capacity(each.values) for each in of}
 
 
 def throughputs_of(server: str, of: list[Candidate], seed: int) -> dict[str, float | None]:

@@ -20,8 +20,15 @@ from typing import Literal
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
-from search_paths import Known, recorded
-from tuned_servers import SERVERS, all_candidates, capacities, study, throughputs_of
+from search_paths import recorded
+from tuned_servers import (
+    SERVERS,
+    all_candidates,
+    capacities,
+    predicted,
+    study,
+    throughputs_of,
+)
 from tuning_peers import Run, Tpe, descents, optuna_runs
 
 from servetune.study.tune import Tune
@@ -62,13 +69,13 @@ class Launches:
         self.truths, self.spread = truths, spread
         self.rng = np.random.default_rng([seed, 21])
 
-    def launch(self, trial: Trial, beaten_below: float | None, expected: float | None) -> Seen:
+    def launch(self, trial: Trial, beaten_below: float | None) -> Seen:
         """Run a trial: its probes end early once the upper end is below what would win."""
         truth = self.truths[trial.candidate]
         if truth is None:
             return Seen(trial, FAILED_LAUNCH_S, failure="does not fit")
         at = truth * math.exp(self.rng.normal(0, self.spread))
-        path = self._path(math.log(expected / at) if expected else None)
+        path = SCOUTED[self.rng.integers(len(SCOUTED))].known
         for count, known in enumerate(path, 1):
             if beaten_below is not None and known.upper * at < beaten_below:
                 break
@@ -80,18 +87,8 @@ class Launches:
         ends = (known.lower * at, known.upper * at)
         return Seen(trial, seconds, known.median * at, *ends, start_s=LAUNCH_S)
 
-    def _path(self, begins: float | None) -> tuple[Known, ...]:
-        """Draw a search that began as this one does, or nearly."""
-        if begins is None:
-            return SCOUTED[self.rng.integers(len(SCOUTED))].known
-        nearest = sorted(TOLD, key=lambda path: abs((path.begins or 0.0) - begins))
-        return nearest[self.rng.integers(ALIKE)].known
 
-
-PATHS = recorded()
-SCOUTED = [path for path in PATHS if path.begins is None]
-TOLD = [path for path in PATHS if path.begins is not None]
-ALIKE = 30
+SCOUTED = [path for path in recorded() if path.begins is None]
 
 
 def raced(
@@ -99,21 +96,21 @@ def raced(
     tune: Tune,
     of: list[Candidate],
     seed: int,
-    order: Literal["model", "random", "tpe"],
+    order: Literal["model", "predicted", "random", "tpe"],
 ) -> Tuned:
     """Tune a server once, with what proposes the candidates."""
     truths = capacities(server, of, seed)
     launches, seen = Launches(truths, seed), list[Seen]()
     proposers: dict[str, Proposer] = {
         "model": propose,
+        "predicted": propose,
         "random": lambda _, *asked: in_random_order(*asked),
         "tpe": Tpe(of, seed).proposer(seen),
     }
-    while (step := next_round(tune, of, seen, seed, SPREAD, proposers[order])).trials:
-        seen += [
-            launches.launch(trial, step.beaten_below, step.expected.get(trial.candidate))
-            for trial in step.trials
-        ]
+    told = predicted(of, seed) if order == "predicted" else {}
+    choose = partial(next_round, tune, of, seen, seed, SPREAD, proposers[order])
+    while (step := choose(predicted=told if seen else {})).trials:
+        seen += [launches.launch(trial, step.beaten_below) for trial in step.trials]
     is_confirmed = step.ended == "confirmed"
     answer = step.incumbent if is_confirmed else tune.base
     minutes = sum(each.server_s for each in seen) / 60
@@ -155,6 +152,7 @@ def _best(truths: Mapping[str, float | None]) -> float:
 
 METHODS: dict[str, Callable[[str, Tune, list[Candidate], int], Tuned]] = {
     "race": partial(raced, order="model"),
+    "race, predicted": partial(raced, order="predicted"),
     "race, random order": partial(raced, order="random"),
     "race, Optuna's TPE": partial(raced, order="tpe"),
     "grid, 100 requests": lambda server, _, of, seed: gridded(server, of, seed, 100),

@@ -23,13 +23,14 @@ _DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def read_architecture(folder: Path) -> Architecture | None:
-    """Count a checkpoint; None where it has no config.json that names its layers.
+    """Count a checkpoint, or a config.json alone; None where none names its layers.
 
     Weights that are neither safetensors nor absent (`pytorch_model.bin`) are counted from
     config.json too.
     """
     try:
-        config = json.loads((folder / "config.json").read_bytes())
+        file = folder / "config.json" if folder.is_dir() else folder
+        config = json.loads(file.read_bytes())
         return count(config, list(_tensors(folder)))
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from servetune.errors import UserError
 from servetune.models.architecture import read_architecture
-from servetune.models.make import checkpoint
+from servetune.models.make import MANIFEST, checkpoint, model_folder
 from servetune.models.work import head, kv_cache_bytes, passes
 from servetune.plan.planned import Session, Tuning
 from servetune.plan.rounds import launch_each
@@ -28,6 +27,7 @@ from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, session_path
 from servetune.records.sessions import Architecture, Launch, read_session
 from servetune.study.capacity import Search
+from servetune.study.models import Shape
 from servetune.study.study import Study
 from servetune.tune.space import Candidate
 
@@ -80,9 +80,9 @@ def predict_candidates(
     if not search and tuning.tune.objective not in pattern.figures:
         return {}
     accepted = {_drafting(of.session): of.loads[-1][1].scheduler.accepted for of in told.values()}
-    asked = {}
+    models, asked = _models(declared, root), {}
     for session in launch_each(declared, candidates):
-        if predicting := _predicting(base, fitted, pattern, session, accepted, root):
+        if predicting := _predicting(base, fitted, pattern, session, accepted, models):
             asked[session.variant] = Asked(predicting, search, tier, tuning.tune.objective)
     values = _in_parallel(list(asked.values()))
     return {name: value for name, value in zip(asked, values, strict=True) if value > 0}
@@ -128,14 +128,13 @@ def _predicting(
     pattern: Observed,
     session: Session,
     accepted: Mapping[str, tuple[float, ...]],
-    root: Path,
+    models: Mapping[str, Architecture],
 ) -> Predicting | None:
     """Return the base's server as a candidate serves; None where the base's is not known."""
     was = base.launch
     if was.model is None or was.ceilings is None:
         return None
-    # A model that no launch needed yet may not be made.
-    model, draft = _model(session.model, root) or was.model, _model(session.draft, root)
+    model, draft = models.get(session.model, was.model), models.get(session.draft or "")
     changed = {
         name: session.server.get(name, getattr(was.server, name))
         for name in ("kv_cache_dtype", "tensor_parallel_size")
@@ -166,11 +165,15 @@ def _predicting(
     return Predicting(replace(fitted, overhead_s=overhead_s), load).with_settings(settings)
 
 
-def _model(id: str | None, root: Path) -> Architecture | None:
-    try:
-        return read_architecture(checkpoint(id, root)) if id else None
-    except UserError:
-        return None
+def _models(declared: Declared, root: Path) -> dict[str, Architecture]:
+    """Count the models that are made, and shapes, by id: no launch may have needed others yet."""
+    found = {}
+    for one in declared.models.values():
+        is_made = (model_folder(one.id, root) / MANIFEST).is_file()
+        shape = root / one.source.config if isinstance(one.source, Shape) else None
+        if place := checkpoint(one.id, root) if is_made else shape:
+            found[one.id] = read_architecture(place)
+    return {id: model for id, model in found.items() if model}
 
 
 def _drafting(session: Session) -> str:

@@ -54,8 +54,8 @@ class Round:
     """The trials to run next, of which none is left once the race is over.
 
     `beaten_below` is what a search may end at: no trial of this round whose upper end is below it
-    can win. `expected` is what candidates are expected to have, at which a search may begin, where
-    anything tells. `left` are all that are out by now.
+    can win. `expected` is what candidates are expected to have, where anything tells. `left` are
+    all that are out by now.
     """
 
     number: int

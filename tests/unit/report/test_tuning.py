@@ -142,12 +142,20 @@ def test_the_end_of_a_run_begins_with_the_answer(tuned: tuple[Tuning, list[Seen]
     assert f"{100 * (answered.ratio.value - 1):.0f} %" in shown.partition("output throughput")[0]
 
 
-def test_an_effect_that_is_not_known_says_so() -> None:
-    told = (Effect("max_num_seqs", 8, 5, 1.2, 1.1, 1.31), Effect("kv_cache_dtype", None, 0))
+def test_effects_that_are_not_known_say_so_in_one_row_a_setting() -> None:
+    told = (
+        Effect("max_num_seqs", 4, 0),
+        Effect("max_num_seqs", 8, 5, 1.2, 1.1, 1.31),
+        Effect("max_num_seqs", 16, 1),
+        Effect("kv_cache_dtype", None, 0),
+    )
     table = effects(Answer("", None, None, 5, (), told, is_over=True))
     assert table is not None
-    assert table.rows[0][:4] == ["max_num_seqs", "8", "5", "1.20\N{MULTIPLICATION SIGN}"]
-    assert table.rows[1][:4] == ["kv_cache_dtype", "default", "0", "not known"]
+    assert [row[:4] for row in table.rows] == [
+        ["max_num_seqs", "8", "5", "1.20\N{MULTIPLICATION SIGN}"],
+        ["max_num_seqs", "4, 16", "0, 1", "not known"],
+        ["kv_cache_dtype", "default", "0", "not known"],
+    ]
 
 
 def test_the_front_holds_what_no_other_candidate_beats_in_throughput_and_ttft() -> None:

@@ -108,16 +108,19 @@ def effects(outcome: Answer) -> Table | None:
     if not outcome.effects:
         return None
     heads = ("Setting", "Value", "Candidates", "Ratio", "95 % interval")
-    rows = [
-        [
-            of.setting,
-            "default" if of.value is None else str(of.value),
-            str(of.candidates),
-            *_ratio(of),
-        ]
-        for of in outcome.effects
-    ]
+    rows = []
+    for setting in dict.fromkeys(of.setting for of in outcome.effects):
+        here = [of for of in outcome.effects if of.setting == setting]
+        rows += [_effect([of]) for of in here if of.ratio is not None]
+        rows += [_effect(unknown)] if (unknown := [of for of in here if of.ratio is None]) else []
     return Table("Effects of settings", heads, rows, texts=heads[:2])
+
+
+def _effect(alike: list[Effect]) -> list[str]:
+    """Make a row of one effect that is known, or of all of a setting that are not."""
+    values = ("default" if of.value is None else str(of.value) for of in alike)
+    counts = (str(of.candidates) for of in alike)
+    return [alike[0].setting, ", ".join(values), ", ".join(counts), *_ratio(alike[0])]
 
 
 def _ratio(effect: Effect) -> list[str]:

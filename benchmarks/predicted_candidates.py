@@ -1,0 +1,49 @@
+"""How far is a tuning's candidate from what its base's first launch predicts of it?
+
+Run: uv run python benchmarks/predicted_candidates.py
+
+For each recorded tuning: what was measured of each candidate that was launched (the mean of its
+launches), and what was predicted before the second round, as a race has it.
+"""
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import geometric_mean
+
+from scipy.stats import spearmanr
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from servetune.plan.make import declare_candidates  # noqa: E402
+from servetune.predict.candidates import predict_candidates  # noqa: E402
+from servetune.study.study import read_study  # noqa: E402
+from servetune.tables.seen import seen  # noqa: E402
+from tests.recorded import plan_of  # noqa: E402
+
+STUDIES = ("h100-tune", "phi4-tune")
+
+
+def main() -> None:
+    for study in STUDIES:
+        plan = plan_of(study)
+        assert plan.tuning is not None
+        found = defaultdict(list)
+        for each in seen(plan, plan.sessions, ROOT):
+            if each.value:
+                found[each.trial.candidate].append(each.value)
+        of = [one for one in plan.tuning.candidates if one.name in found]
+        declared = declare_candidates(plan, read_study(study, ROOT), ROOT)
+        told = predict_candidates(plan.tuning, of, declared, plan.trials_before(2), ROOT)
+        print(f"{study}, {plan.tuning.tune.objective}")
+        for name, values in sorted(found.items(), key=lambda each: -told[each[0]]):
+            mean = geometric_mean(values)
+            print(f"  {name:70} {mean:9.4g} predicted {told[name]:9.4g} {told[name] / mean:5.2f}x")
+        means = [geometric_mean(values) for values in found.values()]
+        order = spearmanr([told[name] for name in found], means).statistic
+        print(f"  rank correlation of {len(found)}: {order:.2f}")
+
+
+if __name__ == "__main__":
+    main()
