@@ -23,6 +23,7 @@ from servetune.predict.judged import fitted_to
 from servetune.predict.loads import Predicting
 from servetune.predict.recorded import Recorded, bounds_of, observe
 from servetune.predict.server import Scheduler
+from servetune.progress import say
 from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, session_path
 from servetune.records.sessions import Architecture, Launch, read_session
@@ -84,6 +85,7 @@ def predict_candidates(
     for session in launch_each(declared, candidates):
         if predicting := _predicting(base, fitted, pattern, session, accepted, models):
             asked[session.variant] = Asked(predicting, search, tier, tuning.tune.objective)
+    say(f"predicting {len(asked)} candidates by loads of {tuning.tune.base}, to know what to try")
     values = _in_parallel(list(asked.values()))
     return {name: value for name, value in zip(asked, values, strict=True) if value > 0}
 

@@ -86,8 +86,6 @@ def write_round(
     predicted = {}
     if found and all(each.trial.level != "confirm" for each in found):
         predicted = predict_candidates(tuning, fitting, declared, before, root)
-    if predicted:
-        say(f"predicted by loads of {tuning.tune.base}, which tells what to try: {len(predicted)}")
     chosen = next_round(
         tuning.tune,
         fitting,
