@@ -35,8 +35,8 @@ from servetune.tune.space import Candidate
 REQUESTS, WIDTH = 800, 1.06
 """Of a simulated load, and between the bounds of a capacity: an order needs no more."""
 
-AT_ONCE = 16
-"""Candidates that a process predicts before it gets others."""
+AT_ONCE, PROCESSES = 16, 16
+"""Candidates that a process predicts before it gets others, and the most processes."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,8 @@ def predict_candidates(
     for session in launch_each(declared, candidates):
         if predicting := _predicting(base, fitted, pattern, session, accepted, models):
             asked[session.variant] = Asked(predicting, search, tier, tuning.tune.objective)
+    if not asked:
+        return {}
     say(f"predicting {len(asked)} candidates by loads of {tuning.tune.base}, to know what to try")
     values = _in_parallel(list(asked.values()))
     return {name: value for name, value in zip(asked, values, strict=True) if value > 0}
@@ -224,7 +226,7 @@ def _kv_blocks(
 
 def _in_parallel(asked: list[Asked]) -> list[float]:
     """Predict servers on the cores that this process may use."""
-    cores = len(os.sched_getaffinity(0))
+    cores = min(PROCESSES, len(os.sched_getaffinity(0)))
     if cores == 1 or len(asked) <= AT_ONCE:
         return [value_of(one) for one in asked]
     with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
