@@ -238,17 +238,13 @@ def throughput(server: Server, requests: int, seed: int, spent: Spent) -> float:
     return requests / duration
 
 
-def search_once(
-    case: Case, search: Search, seed: int, begin_rps: float | None = None
-) -> tuple[Capacity, list[Probed], Spent]:
-    """Search a server once; it begins at what a closed loop predicts, unless it is told where."""
+def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[Probed], Spent]:
+    """Search a server once; it begins at what a closed loop predicts."""
     spent, server = Spent(), case.made(seed)
     slots = min(SCOUT_CONCURRENCY, case.server.slots)
     alone = case.server if isinstance(case.server, Paged) else replace(case.server, slots=slots)
     scouted_rps = throughput(alone, SCOUT_REQUESTS, seed, spent)
-    predicted = (
-        {"tier": begin_rps} if begin_rps else predict(slots, slots / scouted_rps, {"tier": 1.0})
-    )
+    predicted = predict(slots, slots / scouted_rps, {"tier": 1.0})
     history: list[Probed] = []
     while not isinstance(step := next_step(search, predicted, history), dict):
         place = 1000 * seed + len(history)

@@ -37,12 +37,11 @@ def main() -> None:
         declared = declare_candidates(plan, read_study(study, ROOT), ROOT)
         told = predict_candidates(plan.tuning, of, declared, plan.trials_before(2), ROOT)
         print(f"{study}, {plan.tuning.tune.objective}")
-        for name, values in sorted(found.items(), key=lambda each: -told[each[0]]):
-            mean = geometric_mean(values)
+        means = {name: geometric_mean(values) for name, values in found.items()}
+        for name, mean in sorted(means.items(), key=lambda each: -told[each[0]]):
             print(f"  {name:70} {mean:9.4g} predicted {told[name]:9.4g} {told[name] / mean:5.2f}x")
-        means = [geometric_mean(values) for values in found.values()]
-        order = spearmanr([told[name] for name in found], means).statistic
-        print(f"  rank correlation of {len(found)}: {order:.2f}")
+        order = spearmanr([told[name] for name in means], [*means.values()]).statistic
+        print(f"  rank correlation of {len(means)}: {order:.2f}")
 
 
 if __name__ == "__main__":

@@ -3,17 +3,15 @@
 Run: uv run python benchmarks/search_paths.py [--searches N]
 
 Searches simulated servers whose capacity is known, as benchmarks/capacity_simulation.py does, and
-writes what each knew after each probe to recorded/search_paths.json. Half of them begin at what
-a short closed loop predicts, half near the capacity.
+writes what each knew after each probe to recorded/search_paths.json. They begin at what a short
+closed loop predicts, as a search does.
 """
 
 import argparse
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from capacity_simulation import (
     BETWEEN_S,
     CASES,
@@ -34,9 +32,6 @@ RECORDED = Path(__file__).parent / "recorded" / "search_paths.json"
 SERVERS = (*CASES[3:6], *CASES[9:], *FRESH[3:])
 """Those that batch continuously."""
 
-FARTHEST = 0.7
-"""How far from the capacity a search begins that is told where, as a logarithm."""
-
 
 @dataclass(frozen=True)
 class Known:
@@ -51,23 +46,13 @@ class Known:
     upper: float
 
 
-@dataclass(frozen=True)
-class SearchPath:
-    """A search, probe by probe; `begins` is the logarithm of its first load over the capacity.
-
-    It is None where a closed loop predicted that load.
-    """
-
-    begins: float | None
-    known: tuple[Known, ...]
+SearchPath = tuple[Known, ...]
+"""A search, probe by probe."""
 
 
-def path_of(
-    case: Case, search: Search, seed: int, truth: float, begins: float | None
-) -> SearchPath:
+def path_of(case: Case, search: Search, seed: int, truth: float) -> SearchPath:
     """Search once."""
-    begin_rps = None if begins is None else truth * math.exp(begins)
-    _, history, spent = search_once(case, search, seed, begin_rps)
+    _, history, spent = search_once(case, search, seed)
     ends = (search.lowest / BEYOND, search.highest * BEYOND, search.confidence)
     known = []
     for count in range(1, len(history) + 1):
@@ -77,28 +62,25 @@ def path_of(
         seconds = spent.seconds if began_s is None else began_s - BETWEEN_S * count
         row = (seconds * truth, at.median / truth, at.lower / truth, at.upper / truth)
         known.append(Known(*(float(f"{value:.4g}") for value in row)))
-    return SearchPath(begins, tuple(known))
+    return tuple(known)
 
 
 def recorded() -> list[SearchPath]:
     """Return the paths that were recorded."""
     rows = json.loads(RECORDED.read_bytes())
-    return [SearchPath(begins, tuple(Known(*each) for each in known)) for begins, known in rows]
+    return [tuple(Known(*each) for each in known) for known in rows]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--searches", type=int, default=40, help="of each server")
+    parser.add_argument("--searches", type=int, default=20, help="of each server")
     searches = parser.parse_args().searches
     lines = []
     for case in SERVERS:
         truth, search = true_capacity(case), declared(case, TOLERANCES[0])
-        begins = np.random.default_rng(0).uniform(-FARTHEST, FARTHEST, searches).round(3).tolist()
-        begins[: searches // 2] = [None] * (searches // 2)
-        for seed, begin in enumerate(begins):
-            path = path_of(case, search, seed, truth, begin)
-            rows = [[*vars(known).values()] for known in path.known]
-            lines.append(json.dumps([begin, rows], separators=(",", ":")))
+        for seed in range(searches):
+            rows = [[*vars(known).values()] for known in path_of(case, search, seed, truth)]
+            lines.append(json.dumps(rows, separators=(",", ":")))
         print(f"{case.name}: capacity {truth:.4g}", flush=True)
     RECORDED.write_text("[" + ",\n".join(lines) + "]\n")
 

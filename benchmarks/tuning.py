@@ -75,7 +75,7 @@ class Launches:
         if truth is None:
             return Seen(trial, FAILED_LAUNCH_S, failure="does not fit")
         at = truth * math.exp(self.rng.normal(0, self.spread))
-        path = SCOUTED[self.rng.integers(len(SCOUTED))].known
+        path = PATHS[self.rng.integers(len(PATHS))]
         for count, known in enumerate(path, 1):
             if beaten_below is not None and known.upper * at < beaten_below:
                 break
@@ -88,7 +88,7 @@ class Launches:
         return Seen(trial, seconds, known.median * at, *ends, start_s=LAUNCH_S)
 
 
-SCOUTED = [path for path in recorded() if path.begins is None]
+PATHS = recorded()
 
 
 def raced(

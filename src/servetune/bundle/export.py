@@ -92,11 +92,11 @@ def _tuning(plan: Plan, root: Path) -> BundledTuning | None:
         return None
     # The host writes those that come next, and they are taken where none is.
     forget_rounds(plan.study, len(plan.tuning.rounds) + 1, root)
-    study = read_study(plan.study, root)
+    declared = declare_candidates(plan, read_study(plan.study, root), root)
     return BundledTuning(
         plan=plan,
-        declared=replace(declare_candidates(plan, study, root), root=Path()),
-        elsewhere=recorded_elsewhere(study, plan, root),
+        declared=replace(declared, root=Path()),
+        elsewhere=recorded_elsewhere(declared, plan, root),
     )
 
 

@@ -18,10 +18,10 @@ from servetune.models.work import head, kv_cache_bytes, passes
 from servetune.plan.planned import Session, Tuning
 from servetune.plan.rounds import launch_each
 from servetune.plan.sessions import Declared
-from servetune.predict.fit import Fitted, Observed
+from servetune.predict.fit import Fitted
 from servetune.predict.judged import fitted_to
-from servetune.predict.loads import Predicting
-from servetune.predict.recorded import Recorded, bounds_of, observe
+from servetune.predict.loads import SETTINGS, Predicting
+from servetune.predict.recorded import Recorded, bounds_of, light_first, observe
 from servetune.predict.server import Scheduler
 from servetune.progress import say
 from servetune.records.measurements import read_measurement
@@ -77,16 +77,19 @@ def predict_candidates(
     if search and any("itl" in o.limits_ms for o in search.slo[tier].objectives):
         return {}
     fitted, _ = fitted_to(base.loads)
-    pattern = base.loads[-1][1]
-    if not search and tuning.tune.objective not in pattern.figures:
+    if not search and tuning.tune.objective not in base.loads[-1][1].figures:
         return {}
     accepted = {_drafting(of.session): of.loads[-1][1].scheduler.accepted for of in told.values()}
-    models, asked = _models(declared, root), {}
-    for session in launch_each(declared, candidates):
-        if predicting := _predicting(base, fitted, pattern, session, accepted, models):
-            asked[session.variant] = Asked(predicting, search, tier, tuning.tune.objective)
-    if not asked:
-        return {}
+    models = _models(declared, root)
+    asked = {
+        session.variant: Asked(
+            _predicting(base, fitted, session, accepted, models),
+            search,
+            tier,
+            tuning.tune.objective,
+        )
+        for session in launch_each(declared, candidates)
+    }
     say(f"predicting {len(asked)} candidates by loads of {tuning.tune.base}, to know what to try")
     values = _in_parallel(list(asked.values()))
     return {name: value for name, value in zip(asked, values, strict=True) if value > 0}
@@ -117,27 +120,25 @@ def _launches(sessions: Sequence[Session], study: Study, root: Path) -> Iterator
                 continue
             load = read_measurement(at)
             launch = launches.get(load.launch)
-            if launch and load.status == "ok" and not load.turns:
-                observed = observe(load, launch, study)
-                loads += [(load, observed)] if observed else []
+            if launch and (observed := observe(load, launch, study)):
+                loads.append((load, observed))
         if loads:
             done.add(session.variant)
-            loads.sort(key=lambda load: (load[1].in_flight, load[0].measurement))
+            loads = light_first(loads)
             yield session.variant, _Told(session, launches[loads[0][0].launch], loads)
 
 
 def _predicting(
     base: _Told,
     fitted: Fitted,
-    pattern: Observed,
     session: Session,
     accepted: Mapping[str, tuple[float, ...]],
     models: Mapping[str, Architecture],
-) -> Predicting | None:
-    """Return the base's server as a candidate serves; None where the base's is not known."""
-    was = base.launch
-    if was.model is None or was.ceilings is None:
-        return None
+) -> Predicting:
+    """Return the base's server as a candidate serves."""
+    was, pattern = base.launch, base.loads[-1][1]
+    # What was observed has both.
+    assert was.model is not None and was.ceilings is not None
     model, draft = models.get(session.model, was.model), models.get(session.draft or "")
     changed = {
         name: session.server.get(name, getattr(was.server, name))
@@ -145,12 +146,8 @@ def _predicting(
     }
     server = was.server.model_copy(update=changed)
     bounds = bounds_of(was.model_copy(update={"model": model, "server": server}))
-    if bounds is None:
-        return None
-    if _drafting(session) == _drafting(base.session):
-        shares = pattern.scheduler.accepted
-    else:
-        shares = accepted.get(_drafting(session)) or _synthetic(session.speculative or {})
+    assert bounds is not None
+    shares = accepted.get(_drafting(session)) or _synthetic(session.speculative or {})
     bandwidth = was.ceilings.bandwidth_byte_s
     drafting_s = _drafting_s(draft, len(shares), bandwidth)
     drafted_s = _drafting_s(was.draft, pattern.scheduler.draft_tokens, bandwidth)
@@ -162,9 +159,7 @@ def _predicting(
     )
     load = replace(pattern, bounds=bounds, scheduler=scheduler)
     settings = {
-        name: value
-        for name in ("max_num_seqs", "max_num_batched_tokens", "api_server_count")
-        if isinstance(value := session.server.get(name), int)
+        name: value for name in SETTINGS if isinstance(value := session.server.get(name), int)
     }
     return Predicting(replace(fitted, overhead_s=overhead_s), load).with_settings(settings)
 

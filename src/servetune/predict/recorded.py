@@ -3,6 +3,7 @@
 import math
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
@@ -34,7 +35,7 @@ def read_loads(study: Study, name: str, root: Path) -> dict[str, list[Recorded]]
     found: dict[str, list[Recorded]] = defaultdict(list)
     for path in sorted((root / "results" / name / "records").glob("*.json")):
         record = read_measurement(path)
-        if record.repeat != 1 or record.status != "ok" or record.metrics is None or record.turns:
+        if record.repeat != 1 or record.status != "ok":
             continue
         at = (record.session, record.launch)
         if at not in launches:
@@ -42,14 +43,21 @@ def read_loads(study: Study, name: str, root: Path) -> dict[str, list[Recorded]]
             launches |= {(record.session, launch.launch): launch for launch in session.launches}
         if observed := observe(record, launches[at], study):
             found[record.variant].append((record, observed))
-    return {
-        name: sorted(loads, key=lambda load: (load[1].in_flight, load[0].measurement))
-        for name, loads in found.items()
-    }
+    return {name: light_first(loads) for name, loads in found.items()}
+
+
+def light_first(loads: Iterable[Recorded]) -> list[Recorded]:
+    """Return loads by how much was in flight."""
+    return sorted(loads, key=lambda load: (load[1].in_flight, load[0].measurement))
 
 
 def observe(record: MeasurementRecord, launch: Launch, study: Study) -> Observed | None:
-    """Return a recorded load as a prediction takes it; None if too little is known of it."""
+    """Return a recorded load as a prediction takes it; None if too little is known of it.
+
+    So it is of a load that is not ok, and of conversations.
+    """
+    if record.status != "ok" or record.turns:
+        return None
     metrics, bounds = record.metrics, bounds_of(launch)
     if not (metrics and bounds and metrics.itl_p50_ms and metrics.e2e_mean_ms):
         return None

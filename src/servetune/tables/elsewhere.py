@@ -10,14 +10,13 @@ from pathlib import Path
 
 from servetune.errors import UserError
 from servetune.plan.identity import digest, load_content
-from servetune.plan.make import declare_candidates, make_plan
+from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan, Session
 from servetune.plan.rounds import launch_each
-from servetune.plan.sessions import serving_of
+from servetune.plan.sessions import Declared, serving_of
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
 from servetune.study.base import Frozen
-from servetune.study.study import Study
 from servetune.tables.seen import found_by
 from servetune.tune.trials import Seen, Trial
 
@@ -29,7 +28,7 @@ class Elsewhere(Frozen):
     seen: Seen
 
 
-def recorded_elsewhere(study: Study, plan: Plan, root: Path) -> list[Elsewhere]:
+def recorded_elsewhere(declared: Declared, plan: Plan, root: Path) -> list[Elsewhere]:
     """Return what others found of a tuning's candidates, served alike under the load that decides.
 
     Raises:
@@ -37,7 +36,6 @@ def recorded_elsewhere(study: Study, plan: Plan, root: Path) -> list[Elsewhere]:
     """
     if (tuning := plan.tuning) is None:
         return []
-    declared = declare_candidates(plan, study, root)
     [base] = launch_each(declared, tuning.candidates[:1])
     served = defaultdict(list)
     for other in _others(plan, root):

@@ -51,7 +51,7 @@ def choose_round(plan: Plan, root: Path) -> Plan:
     if is_over:
         return plan
     declared = declare_candidates(plan, study, root)
-    write_round(plan, declared, recorded_elsewhere(study, plan, root), root)
+    write_round(plan, declared, recorded_elsewhere(declared, plan, root), root)
     return make_plan(plan.params.model_dump(), root)
 
 

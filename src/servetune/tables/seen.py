@@ -64,25 +64,26 @@ def found_by(
     assert session.trial is not None
     launched = Seen(session.trial, served_s(record), start_s=started_s(record))
     if session.searches:
-        path = search_path(session.study, session.searches[0].id, root)
-    else:
-        path = record_path(session.study, session.measurements[0].id, root)
-    if not path.is_file():
-        raise lost(path)
-    if session.searches:
-        search = read_search(path)
+        search = read_search(_kept(search_path(session.study, session.searches[0].id, root)))
         capacity = search.tiers[tuning.place[1]]
         if failure := _failure_of(capacity, record):
             return replace(launched, failure=failure)
         lower, upper = _at_95(capacity, search.confidence)
         return replace(launched, value=capacity.capacity, lower=lower, upper=upper)
-    point = read_measurement(path)
+    point = read_measurement(_kept(record_path(session.study, session.measurements[0].id, root)))
     value = _value(tuning.tune.objective, point, session, price)
     if point.status == "failed":
         return replace(launched, failure=failure_by(point.reason or "", record))
     if point.status == "invalid" or value is None:
         return replace(launched, failure="invalid")
     return replace(launched, value=value, lower=value, upper=value)
+
+
+def _kept(path: Path) -> Path:
+    """Return the path of a record that an ended session has; raises UserError if it is lost."""
+    if not path.is_file():
+        raise lost(path)
+    return path
 
 
 def _value(

@@ -81,11 +81,11 @@ def look(
     others = [each for each in candidates if each.name not in tried]
     room = max(0, MOST_MODELLED - len(tried))
     if len(others) > room:
-        by_chance = np.random.default_rng([*seed, 1]).choice(len(others), room, replace=False)
-        best_first = sorted(
-            range(len(others)), key=lambda i: -_log(tune, (predicted or {}).get(others[i].name))
-        )
-        chosen = best_first[:room] if predicted else by_chance
+        if predicted:
+            logs = [_log(tune, predicted.get(each.name)) for each in others]
+            chosen = np.argsort(np.negative(logs), kind="stable")[:room]
+        else:
+            chosen = np.random.default_rng([*seed, 1]).choice(len(others), room, replace=False)
         others = [others[i] for i in sorted(chosen)]
     modelled = [each for each in candidates if each.name in tried] + others
     place = {each.name: i for i, each in enumerate(modelled)}

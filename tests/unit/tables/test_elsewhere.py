@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servetune.files import write_json
-from servetune.plan.make import make_plan
+from servetune.plan.make import declare_candidates, make_plan
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord, follows_digest
 from servetune.records.paths import record_path, round_path, session_path
@@ -51,7 +51,8 @@ def found(project: Project, host: str = "AMD", **load: Any) -> list[Seen]:
     )
     write_json(round_path(TUNED, 1, project.root), record)
     plan = measured(project, TUNED, "AMD")
-    elsewhere = recorded_elsewhere(read_study(TUNED, project.root), plan, project.root)
+    declared = declare_candidates(plan, read_study(TUNED, project.root), project.root)
+    elsewhere = recorded_elsewhere(declared, plan, project.root)
     return that_count(elsewhere, plan.trials_before(2), project.root)
 
 
