@@ -6,7 +6,6 @@ of its own that is checked: an answer from another server is never taken for thi
 
 import contextlib
 import os
-import re
 import socket
 import subprocess
 import time
@@ -21,6 +20,7 @@ from servetune.engines.source import environment_with_source
 from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ServerFacts
+from servetune.sessions.server.causes import explain
 from servetune.sessions.server.choices import known_variables, read_choices, read_ignored
 from servetune.sessions.server.key import own_key
 from servetune.sessions.server.startup import read_facts
@@ -29,6 +29,8 @@ STOP_GRACE_S = 5.0
 HEALTH_TIMEOUT_S = 10.0
 HUNG_AFTER_FAILURES = 3
 RESET_TRIES = 5
+EXPLAINED_LINES = 5000
+"""Where the cause of an end is looked for: the last lines of a log."""
 
 _OWN_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -118,7 +120,9 @@ class Server:
         told_s = 10.0
         while (elapsed := time.monotonic() - self._started) < timeout_s:
             if not self.is_running():
-                raise ServerError(explain(self.log_tail(400)) or "ended while it started")
+                raise ServerError(
+                    explain(self.log_tail(EXPLAINED_LINES)) or "ended while it started"
+                )
             if self.is_healthy(2.0) and self._names_itself():
                 self._startup_s = round(time.monotonic() - self._started, 2)
                 return
@@ -131,7 +135,7 @@ class Server:
     def check(self) -> None:
         """Look after the server once; raises ServerError where it died or hangs."""
         if not self.is_running():
-            why = explain(self.log_tail(400))
+            why = explain(self.log_tail(EXPLAINED_LINES))
             raise ServerError(f"died under load{f': {why}' if why else ''}")
         self._failures = 0 if self.is_healthy() else self._failures + 1
         if self._failures >= HUNG_AFTER_FAILURES:
@@ -245,20 +249,6 @@ class Server:
                 " another server has it"
             )
         return True
-
-
-def explain(log: list[str]) -> str | None:
-    """Return the error that ended a server, from its log: the root cause if there is one."""
-    errors = [match.group(1) for line in log if (match := _ERROR.search(line))]
-    # pydantic puts what is wrong on a line of its own, below the name of its error.
-    errors += [match.group(1) for line in log if (match := _PYDANTIC.search(line))]
-    causes = [error for error in errors if "Engine core initialization failed" not in error]
-    # Wrappers re-raise the first error in other words; later ones are often its consequence.
-    return (causes or errors or [None])[-1]
-
-
-_PYDANTIC = re.compile(r"Value error, (.*?)(?: \[type=.*)?$")
-_ERROR = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception): .*)$")
 
 
 def _free_port() -> int:
