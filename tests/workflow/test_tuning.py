@@ -74,7 +74,7 @@ def test_it_ends_with_an_answer_though_most_of_its_space_cannot_start(tuned: Wor
     assert last["ended"] == "confirmed"
     assert last["incumbent"] == "max_num_seqs-8"
     assert len(tuned.sessions()) <= LAUNCHES
-    ended = [each for each in last["left"] if "could not start" in each["reason"]]
+    ended = [each for each in last["left"] if "could not serve" in each["reason"]]
     assert len(ended) >= 10
 
 
@@ -84,7 +84,7 @@ def test_failures_are_told_by_kind(tuned: Workspace) -> None:
     refused = {variant for variant in failed if "max_num_batched_tokens-4" in variant}
     summary = (tuned.root / "reports/summary.md").read_text()
     assert f"refused: {len(refused)}" in summary
-    assert "could not start" in summary
+    assert "could not serve" in summary
     assert f"does not fit: {len(failed - refused)}" in summary
 
 

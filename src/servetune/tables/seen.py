@@ -29,6 +29,7 @@ _NO_ROOM = re.compile(
 
 _NOT_STARTED = "the server did not start"
 _TOO_SLOW = re.compile(rf"{_NOT_STARTED}: not ready after")
+_DIED = re.compile(r"the server (?:died under load|hangs|has not answered)")
 
 
 def seen(plan: Plan, sessions: Iterable[Session], root: Path) -> list[Seen]:
@@ -135,6 +136,8 @@ def failure_by(reason: str, record: SessionRecord) -> Failure:
     logs = (line for launch in record.launches for line in launch.log_tail)
     if any(map(_NO_ROOM.search, (reason, *logs))):
         return "does not fit"
+    if _DIED.match(reason):
+        return "died under load"
     is_refusal = reason.startswith(_NOT_STARTED) and not _TOO_SLOW.match(reason)
     return "refused" if is_refusal else "invalid"
 

@@ -8,7 +8,7 @@ from servetune.study.tune import Tune
 from servetune.tune.effects import Effect, effects
 from servetune.tune.space import Candidate
 from servetune.tune.standing import LAUNCH_SPREAD, estimates, failures
-from servetune.tune.trials import Leaving, Round, Seen
+from servetune.tune.trials import OF_A_LAUNCH, Leaving, Round, Seen
 from servetune.tune.verdict import Ratio, judged
 
 
@@ -114,7 +114,7 @@ def _unconfirmed(base: str, tried: Set[str], seen: Sequence[Seen], last: Round) 
         below = f"{len(tried) - bad} are below it for certain" if len(tried) > bad else ""
         out = " and ".join(filter(None, (f"{bad} failed" if bad else "", below)))
         return f"None of {len(tried)} candidates tried beats the base: {out}."
-    if failed.get(base, "invalid") != "invalid":
+    if failed.get(base, "invalid") not in OF_A_LAUNCH:
         why = f"Nothing was confirmed, as the base, {base}, failed ({failed[base]})"
     elif last.ended == "not confirmed":
         why = "Nothing was confirmed, as too few of the confirming launches have a value"

@@ -16,10 +16,17 @@ MOST_MODELLED = 600
 """Candidates that the model looks at: those tried, and a sample of the others."""
 
 DEPTH = 0.3
-"""How far below the best, as a logarithm, all is alike: a candidate that fails, or is far worse."""
+"""How far below the best, as a logarithm, all is alike."""
 
-FAILURE_ERROR = 0.3
-"""Standard deviation of what a failure says, so that a neighbour may still work."""
+WORKS, WORKS_ERROR = (0.5, 1.0), 0.3
+"""What a candidate works by, which is 1 where it worked and -1 where it failed: the mean and the
+standard deviation where nothing tells, and that of what one trial says. Above 0 it works."""
+
+OUT = 10.0
+"""How far below the others, as a logarithm, a candidate is that fails by a function."""
+
+NOTHING = 1.0
+"""How far below the only one that works, as a logarithm, a round is in which none does."""
 
 MISFIT, WEIGHT_SIGMA = 0.15, 0.5
 """Standard deviations: of a candidate about what is predicted, as a logarithm, and of the weight of
@@ -43,14 +50,16 @@ NeurIPS 2019).
 class Outlook:
     """What the model says: the candidates it looked at, by name, and functions that may be true.
 
-    `near` are those that differ in at most one setting from the best that has a value; none where
-    too little is known to say which that is.
+    Where a candidate fails by a function, that is `OUT` below what it would be. `near` are those
+    that differ in at most one setting from the best that has a value; none where too little is
+    known to say which that is. `only` is the one that works, where all others failed so far.
     """
 
     names: Sequence[str]
     mean: Floats
     draws: Floats
     near: frozenset[str] = frozenset()
+    only: str | None = None
 
     def mean_of(self, name: str) -> float:
         """Return what a candidate is expected to be, as a logarithm of which more is better."""
@@ -109,18 +118,24 @@ def look(
         Observed(place[name], max(estimate.value, floor) - before[place[name]], estimate.error**2)
         for name, estimate in told
     ]
-    observed += [
-        Observed(place[name], floor - before[place[name]], FAILURE_ERROR**2) for name in failed
-    ]
-    apart = distances(modelled)
-    known: Posterior = posterior(apart, observed, range(len(modelled)))
+    apart, places = distances(modelled), range(len(modelled))
+    known: Posterior = posterior(apart, observed, places)
+    draws = before + known.draws(DRAWS, seed)
+    of_value = {name for name, _ in told}
+    if failed:
+        works = {place[name]: -1.0 for name in failed} | {place[name]: 1.0 for name in of_value}
+        told_works = [Observed(at, value, WORKS_ERROR**2) for at, value in works.items()]
+        fails = posterior(apart, told_works, places, WORKS).draws(DRAWS, [*seed, 3]) < 0
+        fails[:, [place[name] for name in of_value]] = False
+        draws = draws - OUT * fails
     names = [each.name for each in modelled]
     mean = before + known.mean
     best = max((place[name] for name, _ in told), key=lambda at: mean[at])
     changed = (apart[:, best] > 0).sum(axis=0)
     is_near = (changed <= 1) & (len(tried) >= NEAR_FROM * len(apart))
     near = frozenset(name for name, near in zip(names, is_near, strict=True) if near)
-    return Outlook(names, mean, before + known.draws(DRAWS, seed), near)
+    only = next(iter(of_value)) if failed and len(of_value) == 1 else None
+    return Outlook(names, mean, draws, near, only)
 
 
 def _log(tune: Tune, value: float | None) -> float:
@@ -159,18 +174,25 @@ def propose(
 
     Thompson sampling (Thompson, Biometrika 25, 1933), a draw a trial, so that the trials of a
     round differ by as much as is not known (Kandasamy et al., AISTATS 2018). One in `NEAR` is the
-    best of those near the best so far.
+    best of those near the best so far. Where only one works so far, each adds most to what
+    the best of the round is expected to be, such as one that may work where the others fail
+    (Ginsbourger, Le Riche and Carraro, Kriging is well-suited to parallelize optimization, 2010).
     """
     if outlook is None:
         return in_random_order(names, width, seed)
-    known = set(names)
+    known, chosen = set(names), list[str]()
     left = {name: i for i, name in enumerate(outlook.names) if name in known}
-    chosen = []
-    for trial, draw in enumerate(outlook.draws[: min(width, len(left))]):
+    at_hand = outlook.names.index(outlook.only or outlook.names[0])
+    reached = outlook.draws[:, at_hand] - NOTHING
+    for trial in range(min(width, len(left))):
         near = [name for name in left if trial % NEAR == 0 and name in outlook.near]
-        best = max(near or left, key=lambda name: draw[left[name]])
-        chosen.append(best)
-        del left[best]
+        among = near or list(left)
+        drawn = outlook.draws[:, [left[name] for name in among]]
+        reaching = np.maximum(drawn, reached[:, None])
+        best = int(np.argmax(reaching.mean(axis=0) if outlook.only else drawn[trial]))
+        reached = reaching[:, best]
+        chosen.append(among[best])
+        del left[among[best]]
     return chosen
 
 

@@ -23,7 +23,16 @@ from servetune.tune.standing import (
     estimates,
     failures,
 )
-from servetune.tune.trials import Ended, Failure, Leaving, Level, Round, Seen, Trial
+from servetune.tune.trials import (
+    OF_A_LAUNCH,
+    Ended,
+    Failure,
+    Leaving,
+    Level,
+    Round,
+    Seen,
+    Trial,
+)
 from servetune.tune.verdict import FEWEST_LAUNCHES, judged
 
 __all__ = ["Failure", "Leaving", "Level", "Round", "Seen", "Trial", "next_round"]
@@ -214,11 +223,12 @@ class _Race:
             # What the base does tells where to begin with the others, and when one is beaten.
             return self._round([Trial(self.base, "screen")])
         width = min(WIDTH, len(is_open))
-        if room < width and self.number <= 2:
-            width = room
-        if not width or room < width:
+        if not self.estimates.keys() - {self.base}:
+            # Until a candidate works there is nothing that could be searched or confirmed.
+            width = min(width, room)
+        elif self.outlook and len(tried) > WIDTH and self.outlook.gain(self.incumbent) < LEAST_GAIN:
             return None
-        if self.outlook and len(tried) > WIDTH and self.outlook.gain(self.incumbent) < LEAST_GAIN:
+        if not width or room < width:
             return None
         names = self.proposer(self.outlook, is_open, width, self.seed)
         return self._round([Trial(name, "screen") for name in names])
@@ -261,7 +271,7 @@ class _Race:
 
     def _can_be_judged(self, name: str) -> bool:
         """Whether enough confirming launches can still have a value."""
-        if self.failures.get(name, "invalid") != "invalid":
+        if self.failures.get(name, "invalid") not in OF_A_LAUNCH:
             return False
         of = [each for each in self.at["confirm"] if each.trial.candidate == name]
         invalid = sum(each.value is None for each in of)

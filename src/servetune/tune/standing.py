@@ -11,7 +11,7 @@ from typing import Any
 
 from servetune.study.tune import Tune, Value
 from servetune.tune.space import Candidate
-from servetune.tune.trials import Failure, Seen
+from servetune.tune.trials import OF_A_LAUNCH, Failure, Seen
 
 LAUNCH_SPREAD = 0.02
 """Standard deviation of a launch's logarithm about its candidate's, where none is recorded."""
@@ -25,7 +25,7 @@ UNKNOWN_ERROR, ONE_SIDED_ERROR = 0.05, 0.3
 MOST_FAILURES = 3
 """So many launches that failed alike end the region that they share."""
 
-_CANNOT_START: tuple[Failure, ...] = ("does not fit", "refused")
+_CANNOT_SERVE: tuple[Failure, ...] = ("does not fit", "refused", "died under load")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _mean(launches: Sequence[Estimate]) -> Estimate:
 def failures(seen: Sequence[Seen]) -> dict[str, Failure]:
     """Return why candidates are out: the kind of their latest failure.
 
-    `invalid` is of a launch alone: a candidate that has a value from another one stays.
+    What may be of a launch alone takes no candidate out that has a value from another one.
     """
     of: dict[str, Failure] = {}
     with_value: set[str] = set()
@@ -90,9 +90,13 @@ def failures(seen: Sequence[Seen]) -> dict[str, Failure]:
         name, failure = each.trial.candidate, _failure(each)
         if failure is None:
             with_value.add(name)
-        elif failure != "invalid" or name not in of:
+        elif failure not in OF_A_LAUNCH or name not in of:
             of[name] = failure
-    return {name: of[name] for name in of if of[name] != "invalid" or name not in with_value}
+    return {
+        name: failure
+        for name, failure in of.items()
+        if failure not in OF_A_LAUNCH or name not in with_value
+    }
 
 
 def _failure(seen: Seen) -> Failure | None:
@@ -108,20 +112,20 @@ class _Region:
     name: str
     holds: Callable[[Value], bool]
     failed: frozenset[str]
-    """The candidates in it, none of which could start."""
+    """The candidates in it, none of which could serve."""
 
 
 def ended_regions(candidates: Sequence[Candidate], seen: Sequence[Seen]) -> dict[str, str]:
     """Return the candidates in regions that are ended, with the reason.
 
-    A region ends once `MOST_FAILURES` candidates in it could not start, and none did. For a
+    A region ends once `MOST_FAILURES` candidates in it could not serve, and none did. For a
     candidate those failures do not count that it may well not share: those in such a region of
     another setting that it is not in.
     """
     launched = {each.trial.candidate for each in seen if each.server_s > 0}
-    started = {each.trial.candidate for each in seen if each.failure not in _CANNOT_START}
+    served = {each.trial.candidate for each in seen if each.failure not in _CANNOT_SERVE}
     values = {each.name: each.values for each in candidates}
-    regions = list(_dead_regions(values, launched - started, started))
+    regions = list(_dead_regions(values, launched - served, served))
     ended: dict[str, str] = {}
     known: dict[tuple[bool, ...], str | None] = {}
     for name in values if regions else ():
@@ -136,7 +140,7 @@ def ended_regions(candidates: Sequence[Candidate], seen: Sequence[Seen]) -> dict
 
 
 def _ended_by(regions: Sequence[_Region], inside: Sequence[bool]) -> str | None:
-    """Return why a candidate that is in some of the regions is out; None if it may start."""
+    """Return why a candidate that is in some of the regions is out; None if it may serve."""
     for region in compress(regions, inside):
         elsewhere = (
             other.failed
@@ -144,18 +148,18 @@ def _ended_by(regions: Sequence[_Region], inside: Sequence[bool]) -> str | None:
             if other.setting != region.setting and not is_in
         )
         if len(region.failed.difference(*elsewhere)) >= MOST_FAILURES:
-            return f"{len(region.failed)} candidates with {region.name} could not start"
+            return f"{len(region.failed)} candidates with {region.name} could not serve"
     return None
 
 
 def _dead_regions(
-    values: Mapping[str, Mapping[str, Value]], failed: Set[str], started: Set[str]
+    values: Mapping[str, Mapping[str, Value]], failed: Set[str], served: Set[str]
 ) -> Iterator[_Region]:
-    """Yield the regions with enough failures, in which nothing started."""
+    """Yield the regions with enough failures, in which nothing served."""
     for setting in next(iter(values.values())) if len(failed) >= MOST_FAILURES else ():
         for name, holds in _around(setting, [values[each][setting] for each in sorted(failed)]):
             inside = frozenset(each for each in failed if holds(values[each][setting]))
-            is_dead = not any(holds(values[each][setting]) for each in started)
+            is_dead = not any(holds(values[each][setting]) for each in served)
             if is_dead and len(inside) >= MOST_FAILURES:
                 yield _Region(setting, name, holds, inside)
 

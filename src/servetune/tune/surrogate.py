@@ -83,15 +83,24 @@ def _apart(values: Sequence[object]) -> Floats:
     return filled
 
 
-def posterior(apart: Floats, observed: Sequence[Observed], places: Sequence[int]) -> Posterior:
-    """Return what is known of the candidates at some places; `apart` is of them all."""
+def posterior(
+    apart: Floats,
+    observed: Sequence[Observed],
+    places: Sequence[int],
+    before: tuple[float, float] | None = None,
+) -> Posterior:
+    """Return what is known of the candidates at some places; `apart` is of them all.
+
+    `before` are the mean and the standard deviation of candidates of which nothing tells; None:
+    those of what was observed.
+    """
     at = np.array([each.place for each in observed])
     value = np.array([each.value for each in observed])
     noise = np.array([each.variance for each in observed])
     weight = 1 / (noise + value.var() + 1e-6)
-    centre = float(weight @ value / weight.sum())
+    centre = before[0] if before else float(weight @ value / weight.sum())
     left = value - centre
-    scale = max(float(left.var()), 1e-4)
+    scale = before[1] ** 2 if before else max(float(left.var()), 1e-4)
     noise = noise + 1e-6 * scale
     among = apart[:, at[:, None], at]
     reach, scale = _fitted(among, left, noise, scale)

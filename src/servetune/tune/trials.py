@@ -7,8 +7,13 @@ from typing import Literal
 Level = Literal["screen", "search", "confirm"]
 """How well a trial is measured: few probes, the whole search, or that on further launches."""
 
-Failure = Literal["does not fit", "refused", "SLO unreachable", "quality", "invalid"]
+Failure = Literal[
+    "does not fit", "refused", "died under load", "SLO unreachable", "quality", "invalid"
+]
 """Why a trial has no value; the first two also without a launch."""
+
+OF_A_LAUNCH: tuple[Failure, ...] = ("died under load", "invalid")
+"""What may be of one launch alone: a candidate that has a value from another one stays."""
 
 Ended = Literal["confirmed", "none better", "not confirmed", "budget"]
 """How a race ended: with a winner, without, as launches failed, or before any could confirm."""

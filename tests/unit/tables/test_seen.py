@@ -52,7 +52,8 @@ STARTED = "the server did not start"
         ),
         (f"{STARTED}: ValueError: kv_cache_dtype fp8_e5m2 is not supported", [], "refused"),
         (f"{STARTED}: not ready after 900 s", [], "invalid"),
-        ("the server died under load: EngineDeadError: EngineCore died.", [], "invalid"),
+        ("the server died under load: CUDA error", [], "died under load"),
+        ("the server hangs: /health has not answered for 30 s", [], "died under load"),
     ],
 )
 def test_what_a_server_said_tells_the_kind(reason: str, tail: list[str], kind: Failure) -> None:

@@ -107,7 +107,7 @@ def test_a_value_that_only_failing_candidates_had_so_far_is_not_taken_for_their_
     values = next(one.values for one in of if one.name == rounds[-1].incumbent)
     assert (values["max_num_seqs"], values["max_model_len"]) == (8, 1024)
     assert sum(each.failure is not None for each in seen) <= 12
-    ended = [each.reason for each in rounds[-1].left if "could not start" in each.reason]
+    ended = [each.reason for each in rounds[-1].left if "could not serve" in each.reason]
     assert len(ended) >= 15
     assert all("max_model_len" in reason for reason in ended)
 
@@ -129,3 +129,40 @@ def test_where_every_candidate_fails_none_is_better_than_the_base() -> None:
     assert rounds[-1].ended == "none better"
     sentence = answer(study.tune, of, seen, rounds).sentence
     assert sentence.startswith("None of 3 candidates") and "3 failed" in sentence
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_round_in_which_all_that_was_predicted_best_died_does_not_end_the_race(seed: int) -> None:
+    space = {
+        "model": ["tiny", "small"],
+        "kv_cache_dtype": ["auto", "fp8"],
+        "max_num_seqs": [4, 8, 16],
+        "max_num_batched_tokens": {"low": 512, "high": 8192, "step": "power of two"},
+        "speculative": ["none", "draft"],
+    }
+    drafts = {"draft": {"method": "ngram", "num_speculative_tokens": 3}}
+    study = study_with(
+        space=space, speculative=drafts, budget={"server_minutes": 90, "launches": 30}
+    )
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    with_draft = {each.name for each in of if each.values["speculative"] == "draft"}
+
+    def gains(values: Mapping[str, Any]) -> float:
+        fewer_bits = (values["model"] == "small") + 0.2 * (values["kv_cache_dtype"] == "fp8")
+        tokens = values["max_num_batched_tokens"] or 2048
+        return float(20 * (1 + 0.3 * fewer_bits) * (1 + 0.02 * tokens / 1024))
+
+    predicted = {each.name: gains(each.values) * (1 + (each.name in with_draft)) for each in of}
+    rounds, seen = run(
+        study,
+        gains,
+        seed,
+        failing=lambda trial: "died under load" if trial.candidate in with_draft else None,
+        predicted=predicted,
+    )
+    values = next(one.values for one in of if one.name == rounds[-1].incumbent)
+    assert rounds[-1].ended == "confirmed" and values["model"] == "small"
+    first, second = ({trial.candidate for trial in each.trials} for each in rounds[1:3])
+    assert first <= with_draft and not second <= with_draft
+    assert sum(each.failure is not None for each in seen) <= 12

@@ -59,11 +59,13 @@ def run(
     takes_s: tuple[float, ...] = (100.0,),
     start_s: float = 0.0,
     loads_over_screen: float = 1.0,
+    predicted: Mapping[str, float] | None = None,
 ) -> tuple[list[Round], list[Seen]]:
     """Tune to the end, with launches that deviate by 2 % and intervals of 5 %.
 
     A capacity of None does not fit; `failing` names the failure of a launch by itself. A launch
-    takes one of some times; the loads of a search take so many times as long as a screen's.
+    takes one of some times; the loads of a search take so many times as long as a screen's. What is
+    `predicted` is known once the base was launched.
     """
     assert study.tune is not None
     of = candidates(study.tune, study)
@@ -84,5 +86,5 @@ def run(
     rounds, seen = [next_round(study.tune, of, [], seed)], []
     while rounds[-1].trials:
         seen += [launch(trial) for trial in rounds[-1].trials]
-        rounds.append(next_round(study.tune, of, seen, seed))
+        rounds.append(next_round(study.tune, of, seen, seed, predicted=predicted))
     return rounds, seen
