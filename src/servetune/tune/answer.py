@@ -120,8 +120,9 @@ def _unconfirmed(base: str, tried: Set[str], seen: Sequence[Seen], last: Round) 
         why = "Nothing was confirmed, as too few of the confirming launches have a value"
     else:
         why = "The budget ended before anything was confirmed"
-    is_known = last.incumbent not in failed
-    ahead = f"{last.incumbent} is ahead, and by how much is not known" if is_known else "all failed"
+    if tried and bad == len(tried):
+        return f"{why}: all {bad} candidates tried failed."
+    ahead = f"{last.incumbent} is ahead, and by how much is not known"
     return f"{why}: of {len(tried)} candidates tried, {ahead}."
 
 

@@ -112,8 +112,8 @@ def look(
     before = np.zeros(len(modelled))
     if predicted:
         logs = [_log(tune, predicted.get(each.name)) for each in modelled]
-        of = {place[name]: estimate for name, estimate in told}
-        before = np.maximum(_expected(np.array(logs), of), floor)
+        launched = [(place[name], estimate) for name, estimate in told]
+        before = np.maximum(_expected(np.array(logs), launched), floor)
     observed = [
         Observed(place[name], max(estimate.value, floor) - before[place[name]], estimate.error**2)
         for name, estimate in told
@@ -144,8 +144,8 @@ def _log(tune: Tune, value: float | None) -> float:
     return sign * math.log(value) if value else -math.inf
 
 
-def _expected(predicted: Floats, told: Mapping[int, Estimate]) -> Floats:
-    """Return where candidates are expected, by logarithms that are predicted and some estimates.
+def _expected(predicted: Floats, told: Sequence[tuple[int, Estimate]]) -> Floats:
+    """Return where candidates are expected, by logarithms that are predicted and some launches.
 
     Predictions count by a weight, which is estimated by how far they explain what was told (a
     ridge regression; Hoerl and Kennard, Technometrics 12, 1970). What is not predicted is expected
@@ -153,9 +153,9 @@ def _expected(predicted: Floats, told: Mapping[int, Estimate]) -> Floats:
     """
     is_known = np.isfinite(predicted)
     of = np.where(is_known, predicted, predicted[is_known].mean())
-    at, estimates = [*told], [*told.values()]
-    value = np.array([each.value for each in estimates])
-    trust = 1 / (np.array([each.error for each in estimates]) ** 2 + MISFIT**2)
+    at = [place for place, _ in told]
+    value = np.array([each.value for _, each in told])
+    trust = 1 / (np.array([each.error for _, each in told]) ** 2 + MISFIT**2)
     middle, height = (trust @ x / trust.sum() for x in (of[at], value))
     apart, before = of[at] - middle, WEIGHT_SIGMA**-2
     weight = (trust @ (apart * (value - height)) + before) / (trust @ apart**2 + before)

@@ -291,12 +291,15 @@ class _Race:
         verdict = judged(self.tune, self.candidates, self.seen, self.launch_spread)
         winner = next((each for each in verdict if each.is_better), None)
         is_open = self._can_be_judged(self.base) and self._finalists()
+        works = self.estimates.keys() - {self.base}
+        tried = {each.trial.candidate for each in self.seen}
+        untried = any(each.name not in {*tried, *self.left} for each in self.candidates)
         ended: Ended = "budget"
         if winner:
             ended = "confirmed"
         elif verdict:
             ended = "none better"
-        elif not is_open and len(self.selecting) > 1:
+        elif not is_open and len(self.selecting) > 1 and (works or not untried):
             is_beaten = self._can_be_judged(self.base) and not self.confirmed
             ended = "none better" if is_beaten else "not confirmed"
         name = winner.candidate if winner else self.incumbent

@@ -166,3 +166,17 @@ def test_a_round_in_which_all_that_was_predicted_best_died_does_not_end_the_race
     first, second = ({trial.candidate for trial in each.trials} for each in rounds[1:3])
     assert first <= with_draft and not second <= with_draft
     assert sum(each.failure is not None for each in seen) <= 12
+
+
+def test_where_all_that_the_budget_could_try_failed_the_others_are_not_called_worse() -> None:
+    study = study_with(budget={"server_minutes": 60, "launches": 12})
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    rounds, seen = run(
+        study, failing=lambda trial: None if trial.candidate == "plain" else "died under load"
+    )
+    tried = {each.trial.candidate for each in seen} - {"plain"}
+    assert len({*tried, *(each.candidate for each in rounds[-1].left)}) < len(of) - 1
+    assert rounds[-1].ended == "budget"
+    sentence = answer(study.tune, of, seen, rounds).sentence
+    assert "budget" in sentence and f"all {len(tried)}" in sentence
