@@ -61,8 +61,16 @@ def _has_value(standing: Standing) -> bool:
 
 
 def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
-    """Make the table of the race: a row a candidate, in the order of `standings`."""
+    """Make the table of the race: a row a candidate, in the order of `standings`.
+
+    Beside what was found is what was expected when the candidate was first chosen.
+    """
     left = {leaving.candidate: leaving for leaving in outcome.left}
+    expected: dict[str, str] = {}
+    for each in tuning.rounds:
+        for trial in each.trials:
+            value = each.expected.get(trial.candidate)
+            expected.setdefault(trial.candidate, NONE if value is None else number(value))
     rows: list[list[Cell]] = []
     for of in found:
         known, leaving = of.best_known, left.get(of.name)
@@ -72,6 +80,7 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
             [
                 Name(of.name),
                 Styled(value_of(known), "nowrap", is_bold=is_winner),
+                expected.get(of.name, NONE),
                 LEVELS[known.trial.level],
                 _launches(of),
                 number(minutes),
@@ -80,8 +89,9 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
             ]
         )
     texts = ("Candidate", "Best known as", "By")
-    heads = [*texts[:1], objective(tuning), texts[1], "Launches", "Server minutes", "Left in round"]
-    return Table("The race", [*heads, texts[2]], rows, texts=texts, css=("tall", ""))
+    counts = ("Launches", "Server minutes", "Left in round")
+    heads = [texts[0], objective(tuning), "Expected when chosen", texts[1], *counts, texts[2]]
+    return Table("The race", heads, rows, texts=texts, css=("tall", ""))
 
 
 def _staying(tuning: Tuning, of: Standing, outcome: Answer) -> str:
