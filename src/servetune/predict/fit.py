@@ -4,7 +4,8 @@ What a step reads and computes is known (`Bounds`); not known are the overhead o
 of the device's arithmetic prefill attains, the host's time for each sequence and for a launch
 without a CUDA graph, and the front end. These seven are found by non-linear least squares in their
 logarithms, so that none is negative: simulated figures against recorded ones, each relative to the
-error that it may have. A prior holds those of which two loads say nothing.
+error that it may have. A prior holds those of which two loads say nothing. What is least nearby may
+not be least of all, so that it is sought from several points.
 
 The prior and the errors allowed were chosen on recorded variants that benchmarks/prediction.py
 names, where the others are asked.
@@ -14,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import OptimizeResult, least_squares
+from scipy.stats import qmc
 
 from servetune.predict.batching import simulate
 from servetune.predict.figures import figures_of
@@ -44,6 +46,10 @@ STEP = 0.06
 """Of finite differences: steps are whole, so that what is smaller changes nothing or jumps."""
 
 EVALUATIONS = 25
+
+AROUND, WIDTH, STARTS = 32, 1.5, 2
+"""Points that are looked at within so many standard deviations of the prior (Sobol 1967), and how
+many of them, the best, a fit starts from beside the prior itself."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +141,20 @@ def fit(loads: Sequence[Observed]) -> Fitted:
         ]
         return np.array([*errors, *(at - 1)])
 
-    found = least_squares(
-        residuals,
-        np.ones(len(prior)),  # finite differences are relative
-        loss="soft_l1",
-        diff_step=[STEP] * len(prior),
-        max_nfev=EVALUATIONS,
-    )
+    def found_from(start: Floats) -> OptimizeResult:
+        return least_squares(
+            residuals,
+            start,
+            loss="soft_l1",
+            diff_step=[STEP] * len(prior),
+            max_nfev=EVALUATIONS,
+        )
+
+    unit = qmc.Sobol(len(prior), scramble=False).random(AROUND)
+    around = sorted(1 + WIDTH * (2 * unit - 1), key=lambda at: np.hypot(1, residuals(at)).sum())
+    # Finite differences are relative, so that the prior is at one.
+    starts = [np.ones(len(prior)), *around[:STARTS]]
+    found = min(map(found_from, starts), key=lambda each: float(each.cost))
     return fitted(found.x)
 
 

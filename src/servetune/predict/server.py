@@ -9,12 +9,17 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
+OVERLAP = 3.0
+"""Order of the mean of streaming and computing: 1 adds them up, infinity takes the longer one."""
+
+
 @dataclass(frozen=True)
 class StepTime:
     """Seconds that a step takes, after the roofline (Williams, Waterman, Patterson 2009).
 
     Every step takes `overhead_s`. It streams the weights in `weights_s` while it computes
-    `token_s` for each token, prompts and drafts included: the longer of the two counts. Added are
+    `token_s` for each token, prompts and drafts included: the longer of the two counts, and a part
+    of the shorter one where they are alike (`OVERLAP`), as neither hides the other whole. Added are
     `sequence_s` for each sequence that decodes, `context_s` for each token that these read from
     the KV cache, and `attention_s` for each pair of a prompt token and one before it. A step of
     more than `graph_tokens` is in no CUDA graph: the host launches it kernel by kernel in
@@ -32,10 +37,10 @@ class StepTime:
 
     def of(self, decoding: int, drafts: int, context: float, prompt: int, pairs: float) -> float:
         """Return the time of a step in which `decoding` sequences verify `drafts` tokens each."""
-        tokens = decoding * (1 + drafts) + prompt
+        computing_s = self.token_s * (decoding * (1 + drafts) + prompt)
         return (
             self.overhead_s
-            + max(self.weights_s, self.token_s * tokens)
+            + float((self.weights_s**OVERLAP + computing_s**OVERLAP) ** (1 / OVERLAP))
             + self.sequence_s * decoding
             + self.context_s * context
             + self.attention_s * pairs
