@@ -174,25 +174,29 @@ def propose(
 
     Thompson sampling (Thompson, Biometrika 25, 1933), a draw a trial, so that the trials of a
     round differ by as much as is not known (Kandasamy et al., AISTATS 2018). One in `NEAR` is the
-    best of those near the best so far. Where only one works so far, each adds most to what
-    the best of the round is expected to be, such as one that may work where the others fail
+    best of those near the best so far. Where only one works so far, each adds most to what the
+    best of the round is expected to be, such as one that may work where the others fail
     (Ginsbourger, Le Riche and Carraro, Kriging is well-suited to parallelize optimization, 2010).
     """
     if outlook is None:
         return in_random_order(names, width, seed)
     known, chosen = set(names), list[str]()
     left = {name: i for i, name in enumerate(outlook.names) if name in known}
-    at_hand = outlook.names.index(outlook.only or outlook.names[0])
-    reached = outlook.draws[:, at_hand] - NOTHING
-    for trial in range(min(width, len(left))):
+    reached = None
+    if outlook.only:
+        reached = outlook.draws[:, outlook.names.index(outlook.only)] - NOTHING
+    for trial, draw in enumerate(outlook.draws[: min(width, len(left))]):
         near = [name for name in left if trial % NEAR == 0 and name in outlook.near]
         among = near or list(left)
-        drawn = outlook.draws[:, [left[name] for name in among]]
-        reaching = np.maximum(drawn, reached[:, None])
-        best = int(np.argmax(reaching.mean(axis=0) if outlook.only else drawn[trial]))
-        reached = reaching[:, best]
-        chosen.append(among[best])
-        del left[among[best]]
+        places = [left[name] for name in among]
+        if reached is None:
+            best = among[int(np.argmax(draw[places]))]
+        else:
+            reaching = np.maximum(outlook.draws[:, places], reached[:, None])
+            best = among[int(np.argmax(reaching.mean(axis=0)))]
+            reached = np.maximum(reached, outlook.draws[:, left[best]])
+        chosen.append(best)
+        del left[best]
     return chosen
 
 

@@ -140,6 +140,10 @@ class _Race:
         self.incumbent = self.ranked[0] if self.ranked else self.base
         self.bar = max((each.lower for each in self.estimates.values()), default=-math.inf)
         self.left = {each.candidate: each for each in self._leaving()}
+        self.others_work = bool(self.estimates.keys() - {self.base})
+        self.tried = {each.trial.candidate for each in seen}
+        gone = self.tried | self.left.keys()
+        self.untried = [each.name for each in candidates if each.name not in gone]
 
     def next(self) -> Round:
         selecting = None if self.confirmed else self._screens() or self._searches()
@@ -213,24 +217,22 @@ class _Race:
         # A race has one candidate at least.
         least = int(self.number <= 2)
         room = self._affordable("screen", SEARCHED * self.tune.confirm.best, least)
-        tried = {each.trial.candidate for each in self.seen}
-        is_open = [
-            each.name
-            for each in self.candidates
-            if each.name not in tried and each.name not in self.left
-        ]
-        if self.base in is_open and room:
+        if self.base in self.untried and room:
             # What the base does tells where to begin with the others, and when one is beaten.
             return self._round([Trial(self.base, "screen")])
-        width = min(WIDTH, len(is_open))
-        if not self.estimates.keys() - {self.base}:
+        width = min(WIDTH, len(self.untried))
+        if not self.others_work:
             # Until a candidate works there is nothing that could be searched or confirmed.
             width = min(width, room)
-        elif self.outlook and len(tried) > WIDTH and self.outlook.gain(self.incumbent) < LEAST_GAIN:
+        elif (
+            self.outlook
+            and len(self.tried) > WIDTH
+            and self.outlook.gain(self.incumbent) < LEAST_GAIN
+        ):
             return None
         if not width or room < width:
             return None
-        names = self.proposer(self.outlook, is_open, width, self.seed)
+        names = self.proposer(self.outlook, self.untried, width, self.seed)
         return self._round([Trial(name, "screen") for name in names])
 
     def _searches(self) -> Round | None:
@@ -291,15 +293,12 @@ class _Race:
         verdict = judged(self.tune, self.candidates, self.seen, self.launch_spread)
         winner = next((each for each in verdict if each.is_better), None)
         is_open = self._can_be_judged(self.base) and self._finalists()
-        works = self.estimates.keys() - {self.base}
-        tried = {each.trial.candidate for each in self.seen}
-        untried = any(each.name not in {*tried, *self.left} for each in self.candidates)
         ended: Ended = "budget"
         if winner:
             ended = "confirmed"
         elif verdict:
             ended = "none better"
-        elif not is_open and len(self.selecting) > 1 and (works or not untried):
+        elif not is_open and len(self.selecting) > 1 and (self.others_work or not self.untried):
             is_beaten = self._can_be_judged(self.base) and not self.confirmed
             ended = "none better" if is_beaten else "not confirmed"
         name = winner.candidate if winner else self.incumbent

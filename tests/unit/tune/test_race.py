@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 
 from servetune.tune.answer import answer
-from servetune.tune.propose import look
 from servetune.tune.race import next_round
 from servetune.tune.space import candidates
 from servetune.tune.trials import Seen, Trial
@@ -202,6 +201,5 @@ def test_predictions_that_trials_contradict_count_for_nothing() -> None:
         value = capacity_of(each.values) or 0.0
         seen.append(Seen(Trial(each.name, "screen"), 100.0, value, 0.97 * value, 1.03 * value))
     wrong = {each.name: 1 / (capacity_of(each.values) or 1.0) for each in of}
-    told, alone = (look(study.tune, of, seen, 0.02, [0], predicted=known) for known in (wrong, {}))
-    assert told is not None and alone is not None
-    assert told.mean == pytest.approx(alone.mean)
+    told, alone = (next_round(study.tune, of, seen, 0, predicted=known) for known in (wrong, {}))
+    assert told.trials == alone.trials
