@@ -47,7 +47,7 @@ def test_those_that_were_confirmed_lead_and_those_without_a_value_come_last(
 ) -> None:
     tuning, seen, answered = tuned
     table = race(tuning, standings(tuning, seen), answered)
-    levels = [row[3] for row in table.rows]
+    levels = [row[2] for row in table.rows]
     assert levels[0] == "confirmed"
     assert len(table.rows) == len({each.trial.candidate for each in seen})
     values = [getattr(row[1], "text", row[1]) for row in table.rows]
@@ -67,7 +67,7 @@ def test_a_candidate_with_a_value_tells_its_invalid_launches() -> None:
     tuning = Tuning(declared="", tune=study.tune, place=study.tuned_at, candidates=names, rounds=[])
     found = standings(tuning, of)
     table = race(tuning, found, answer(study.tune, names, of, []))
-    assert table.rows[0][4] == "2 (1 invalid)"
+    assert table.rows[0][3] == "2 (1 invalid)"
     assert failures(found) == ""
 
 
@@ -116,7 +116,7 @@ def test_what_was_expected_is_told_as_it_was_before_a_candidate_was_launched(
     tuning, seen, answered = tuned
     base, first = tuning.candidates[0].name, tuning.rounds[1]
     rows = race(tuning, standings(tuning, seen), answered).rows
-    told = {str(row[0]): row[2] for row in rows}
+    told = {str(row[0]): row[5] for row in rows}
     assert told[str(Name(base))] == NONE
     for trial in first.trials:
         assert told[str(Name(trial.candidate))] == number(first.expected[trial.candidate])

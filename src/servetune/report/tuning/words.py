@@ -80,17 +80,17 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
             [
                 Name(of.name),
                 Styled(value_of(known), "nowrap", is_bold=is_winner),
-                expected.get(of.name, NONE),
                 LEVELS[known.trial.level],
                 _launches(of),
                 number(minutes),
+                expected.get(of.name, NONE),
                 str(leaving.round) if leaving else NONE,
                 Styled(leaving.reason if leaving else _staying(tuning, of, outcome), "why"),
             ]
         )
     texts = ("Candidate", "Best known as", "By")
-    counts = ("Launches", "Server minutes", "Left in round")
-    heads = [texts[0], objective(tuning), "Expected when chosen", texts[1], *counts, texts[2]]
+    counts = ("Launches", "Server minutes", "Expected when chosen", "Left in round")
+    heads = [texts[0], objective(tuning), texts[1], *counts, texts[2]]
     return Table("The race", heads, rows, texts=texts, css=("tall", ""))
 
 
