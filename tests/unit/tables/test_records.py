@@ -28,7 +28,7 @@ def test_tables_are_of_all_records_of_a_plan_or_not_made(
         read_records(plan, project.root)
 
 
-@pytest.mark.parametrize("study", ["phi4-tune", "h100-tune"])
+@pytest.mark.parametrize("study", ["phi4-tune", "h100-tune", "h100-tune-long"])
 def test_the_repeats_of_a_tuning_count_the_launches_of_each_workload(study: str) -> None:
     """Launches that were confirmed in one round are compared, whatever came before them."""
     plan = plan_of(study)
