@@ -41,6 +41,11 @@ def about(seconds: float) -> str:
     return f"about {hours} h {minutes} min" if minutes else f"about {hours} h"
 
 
+def figure(value: float) -> str:
+    """Write a measured value: four digits, and whole from 1,000 on."""
+    return f"{value:,.0f}" if abs(value) >= 999.95 else f"{value:.4g}"
+
+
 def counted(counts: Mapping[str, int]) -> list[str]:
     """Write how many there are of each thing, without those of which there is none."""
     return [

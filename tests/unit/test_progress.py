@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from servetune.progress import BEGAN, about
+from servetune.progress import BEGAN, about, figure
 
 PROGRAM = """
 import signal, subprocess, sys
@@ -24,6 +24,17 @@ try:
 finally:
     say("stopped")
 """
+
+
+def test_a_figure_has_four_digits_and_no_exponent() -> None:
+    written = {
+        0.03519: "0.03519",
+        49.944: "49.94",
+        999.96: "1,000",
+        1582.4: "1,582",
+        1e5: "100,000",
+    }
+    assert {value: figure(value) for value in written} == written
 
 
 def test_a_time_to_come_is_told_as_coarsely_as_it_is_known() -> None:

@@ -68,12 +68,21 @@ def permutation_p_value(residuals: Floats) -> float:
 def order_was_kept(table: pd.DataFrame) -> bool:
     """Tell whether the sessions of a table were measured in the order that the plan gave them.
 
-    Where variants have repeats, sessions of a variant with a single one do not count: it has no
-    verdict that a drift could spoil.
+    None may have ended before one began that comes first in the plan: what ran side by side had
+    the same machine. Where variants have repeats, sessions of a variant with a single one do not
+    count: it has no verdict that a drift could spoil.
     """
     measured = table.dropna(subset=["started_at"])
     repeats = measured.groupby("variant")["repeat"].transform("nunique")
     if (repeats > 1).any():
         measured = measured[repeats > 1]
-    first = measured.groupby("session").agg(at=("started_at", "min"), order=("order", "first"))
-    return bool(first.sort_values(["at", "order"])["order"].is_monotonic_increasing)
+    began = pd.to_datetime(measured["started_at"], utc=True)
+    lasted = pd.to_timedelta(measured["duration_s"].fillna(0.0).astype(float), unit="s")
+    sessions = (
+        pd.DataFrame({"began": began, "ended": began + lasted, "order": measured["order"]})
+        .groupby(measured["session"])
+        .agg({"began": "min", "ended": "max", "order": "first"})
+        .sort_values("order")
+    )
+    first_end_after = sessions["ended"][::-1].cummin()[::-1].shift(-1)
+    return not (first_end_after < sessions["began"]).any()

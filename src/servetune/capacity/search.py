@@ -16,6 +16,7 @@ from servetune.capacity.boundary import Observation, locate
 from servetune.capacity.pace import Slice
 from servetune.capacity.sequential import OVERLOAD, Judgement
 from servetune.capacity.steadiness import Change, changes_of_pace, disagreement
+from servetune.progress import figure
 from servetune.study.capacity import Search
 
 Ended = Literal["found", "beaten", "zero", "unbounded", "budget", "unsteady", "failed"]
@@ -173,10 +174,10 @@ def _advance(
         search.over == "concurrency" and at.upper - at.lower <= 1
     )
     if is_narrow and len(history) > 1:
-        reason = f"between {at.lower:.3g} and {at.upper:.3g} after {_count(history)}"
+        reason = f"between {figure(at.lower)} and {figure(at.upper)} after {_count(history)}"
         return Capacity(tier, "found", at.median, at.lower, at.upper, binding, reason)
     if beaten_below is not None and at.upper < beaten_below and len(history) > 1:
-        reason = f"at most {at.upper:.3g} after {_count(history)}, below {beaten_below:.3g}"
+        reason = f"at most {figure(at.upper)} after {_count(history)}, below {figure(beaten_below)}"
         return Capacity(tier, "beaten", at.median, at.lower, at.upper, binding, reason)
     top = max((each.load for each in observations), default=0.0)
     lower = min(at.at_least, top)

@@ -46,6 +46,7 @@ def predict(
     ] = None,
 ) -> None:
     """Predict loads, settings, the capacity and GPUs for users, from two recorded loads."""
+    from servetune.analysis.wording import number
     from servetune.predict.judged import judge
     from servetune.predict.loads import Predicting
     from servetune.predict.recorded import read_loads
@@ -78,7 +79,7 @@ def predict(
             highest = 4 * pattern.figures["output_throughput_tok_s"]
             highest /= float(pattern.requests.output_tokens.mean())
             capacity = predicting.capacity_rps(limits, highest)
-            print(f"Capacity within {slo}: {capacity:.3g} requests/s (predicted)")
+            print(f"Capacity within {slo}: {number(capacity)} requests/s (predicted)")
         if limits and users:
             print(_gpus(predicting, limits, users, every))
     except ValueError as error:
@@ -150,13 +151,13 @@ def _table(predicting: "Predicting", clients: list[int], rates: list[float]) -> 
 
 
 def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None) -> str:
-    from servetune.analysis.wording import plural
+    from servetune.analysis.wording import number, plural
 
     devices = predicting.pattern.devices
     if every:
         rate = users / every
         served = predicting.capacity_rps(slo, rate)
-        need, each = rate / served if served else None, f"{served:.3g} requests/s"
+        need, each = rate / served if served else None, f"{number(served)} requests/s"
     else:
         most = predicting.most_users(slo, users)
         need, each = users / most if most else None, f"{most} users"

@@ -14,7 +14,7 @@ from servetune.plan.rounds import RoundRecord, plan_tuning
 from servetune.plan.sessions import Declared, served_with
 from servetune.plan.times import Times, recorded_times, typical
 from servetune.predict.candidates import predict_candidates
-from servetune.progress import about, say
+from servetune.progress import about, figure, say
 from servetune.records.paths import round_path, session_path
 from servetune.study.study import read_study
 from servetune.study.tune import Tune
@@ -139,8 +139,9 @@ def told(tune: Tune, chosen: Round, found: Sequence[Seen]) -> str:
 
 
 def _interval(of: Seen) -> str:
-    ends = f"{of.lower:.4g} to {of.upper:.4g}" if of.upper < math.inf else f"{of.lower:.4g} or more"
-    return f"{of.value:.4g}" if of.lower == of.upper else ends
+    if of.value is not None and of.lower == of.upper:
+        return figure(of.value)
+    return f"{figure(of.lower)} " + (f"to {figure(of.upper)}" if of.upper < math.inf else "or more")
 
 
 def left(tune: Tune, found: Sequence[Seen]) -> tuple[int, float]:

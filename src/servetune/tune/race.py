@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from statistics import fmean, median
 
+from servetune.progress import figure
 from servetune.study.tune import Tune
 from servetune.tune.propose import Proposer, look, propose
 from servetune.tune.space import Candidate
@@ -157,7 +158,7 @@ class _Race:
         for name, bound in self.at_most.items():
             sign = 1 if self.tune.is_higher_better else -1
             if name not in self.estimates and sign * math.log(bound) < self.bar:
-                reasons.setdefault(name, f"cannot pass {bound:.3g}, what the device allows")
+                reasons.setdefault(name, f"cannot pass {figure(bound)}, what the device allows")
         for name, reason in ended_regions(self.candidates, self.seen).items():
             reasons.setdefault(name, reason)
         return [Leaving(name, self.number, reason) for name, reason in reasons.items()]
@@ -165,7 +166,7 @@ class _Race:
     def _beaten(self, estimate: Estimate) -> str:
         ends = [self._natural(end) for end in (estimate.upper, self.bar)]
         word = "at most" if self.tune.is_higher_better else "at least"
-        return f"{word} {ends[0]:.3g}, and {self.incumbent} has {ends[1]:.3g} for certain"
+        return f"{word} {figure(ends[0])}, and {self.incumbent} has {figure(ends[1])} for certain"
 
     def _natural(self, log: float) -> float:
         return math.exp(log if self.tune.is_higher_better else -log)

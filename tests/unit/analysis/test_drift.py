@@ -49,6 +49,15 @@ def test_another_order_than_that_of_the_plan_is_noticed() -> None:
     assert not order_was_kept(swapped)
 
 
+def test_sessions_side_by_side_are_in_any_order() -> None:
+    data = make_data(make_quickstart_plan(repeats=2))
+    order = data.table["order"]
+    in_pairs = [f"2026-11-03T10:{2 * (i // 2):02}:00+00:00" for i in order]
+    table = data.table.assign(started_at=in_pairs, duration_s=30.0)
+    assert order_was_kept(table.assign(order=order ^ 1))
+    assert not order_was_kept(table.assign(order=order.max() - order))
+
+
 def test_a_variant_that_is_launched_once_may_come_at_any_time() -> None:
     data = make_data(make_quickstart_plan(repeats=2))
     order = data.table["order"]
