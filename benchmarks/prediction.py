@@ -19,12 +19,15 @@ from simulated_server import Twin
 
 from servetune.capacity.search import Probed, next_step
 from servetune.predict.batching import simulate
+from servetune.predict.bounds import overhead_of_s
 from servetune.predict.fit import Fitted, fit
 from servetune.predict.judged import Error, error_of, judge, median_error
 from servetune.predict.loads import Predicting
 from servetune.predict.recorded import Recorded, read_loads
 from servetune.predict.server import Floats
+from servetune.records.paths import session_path
 from servetune.records.searches import SearchRecord, read_search
+from servetune.records.sessions import read_session
 from servetune.study.capacity import Search, Slo
 from servetune.study.study import Study, read_study
 
@@ -56,6 +59,7 @@ def main() -> None:
     loads = {name: read_loads(study, name, ROOT) for name, study in studies.items()}
     fits = print_loads(loads)
     print_settings(loads)
+    print_other_models(loads, fits)
     print_capacities(studies, loads, fits)
     print_arrivals(loads, fits)
     print_first_probes(studies, loads, fits)
@@ -95,6 +99,37 @@ def print_settings(loads: dict[str, Loads]) -> None:
         row(name, ", ".join(fitted_to), asked, *signed(error))
     for name, found in errors.items():
         row(f"**{name}**", "median", len(found), *medians(found))
+
+
+def print_other_models(loads: dict[str, Loads], fits: dict[tuple[str, str], Fitted]) -> None:
+    """Ask the fit of bf16 for other weights, KV caches and drafts, as a tuning does."""
+    head("Models that were not fitted", "study", "fitted to", "asked", "loads", *FIGURES)
+    judged: dict[str, list[Error]] = {}
+    for name in (each for each, variant in fits if variant == "bf16"):
+        base = own_overhead_s(name, loads[name]["bf16"][0])
+        for variant, recorded in loads[name].items():
+            if variant == "bf16":
+                continue
+            more_s = own_overhead_s(name, recorded[0]) - base
+            fitted = fits[name, "bf16"]
+            fitted = replace(fitted, overhead_s=fitted.overhead_s + more_s)
+            errors = [error_of(fitted, load) for load in recorded]
+            is_chosen_on = variant in CHOSEN_ON.get(name, ())
+            if not is_chosen_on:
+                judged.setdefault(name, []).extend(errors)
+            mark = "*" if is_chosen_on else ""
+            row(name, "bf16", variant + mark, len(errors), *medians(errors))
+    for name, errors in judged.items():
+        row(f"**{name}**", "median", "without *", len(errors), *medians(errors))
+
+
+def own_overhead_s(study: str, load: Recorded) -> float:
+    record, observed = load
+    session = read_session(session_path(study, record.session, ROOT))
+    [launch] = [each for each in session.launches if each.launch == record.launch]
+    assert launch.model and launch.ceilings
+    tokens = observed.scheduler.draft_tokens
+    return overhead_of_s(launch.model, launch.draft, tokens, launch.ceilings.bandwidth_byte_s)
 
 
 def print_capacities(

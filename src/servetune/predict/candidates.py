@@ -14,14 +14,15 @@ from typing import Any
 
 from servetune.models.architecture import read_architecture
 from servetune.models.make import MANIFEST, checkpoint, model_folder
-from servetune.models.work import head, kv_cache_bytes, passes
+from servetune.models.work import kv_cache_bytes
 from servetune.plan.planned import Session, Tuning
 from servetune.plan.rounds import launch_each
 from servetune.plan.sessions import Declared
+from servetune.predict.bounds import bounds_of, overhead_of_s
 from servetune.predict.fit import Fitted
 from servetune.predict.judged import fitted_to
 from servetune.predict.loads import SETTINGS, Predicting
-from servetune.predict.recorded import Recorded, bounds_of, light_first, observe
+from servetune.predict.recorded import Recorded, light_first, observe
 from servetune.predict.server import Scheduler
 from servetune.progress import say
 from servetune.records.measurements import read_measurement
@@ -139,19 +140,21 @@ def _predicting(
     was, pattern = base.launch, base.loads[-1][1]
     # What was observed has both.
     assert was.model is not None and was.ceilings is not None
-    model, draft = models.get(session.model, was.model), models.get(session.draft or "")
+    shares = accepted.get(_drafting(session)) or _synthetic(session.speculative or {})
+    model = models.get(session.model, was.model)
+    # A draft of which nothing is known would only cost.
+    draft = models.get(session.draft or "") if shares else None
     changed = {
         name: session.server.get(name, getattr(was.server, name))
         for name in ("kv_cache_dtype", "tensor_parallel_size")
     }
     server = was.server.model_copy(update=changed)
-    bounds = bounds_of(was.model_copy(update={"model": model, "server": server}))
+    bounds = bounds_of(was.model_copy(update={"model": model, "draft": draft, "server": server}))
     assert bounds is not None
-    shares = accepted.get(_drafting(session)) or _synthetic(session.speculative or {})
     bandwidth = was.ceilings.bandwidth_byte_s
-    drafting_s = _drafting_s(draft, len(shares), bandwidth)
-    drafted_s = _drafting_s(was.draft, pattern.scheduler.draft_tokens, bandwidth)
-    overhead_s = max(fitted.overhead_s + drafting_s - drafted_s, fitted.overhead_s / 10)
+    own_s = overhead_of_s(model, draft, len(shares), bandwidth)
+    own_s -= overhead_of_s(was.model, was.draft, pattern.scheduler.draft_tokens, bandwidth)
+    overhead_s = max(fitted.overhead_s + own_s, fitted.overhead_s / 10)
     scheduler = replace(
         pattern.scheduler,
         accepted=shares,
@@ -189,13 +192,6 @@ def _synthetic(speculative: Mapping[str, Any]) -> tuple[float, ...]:
     if not isinstance(length, int | float) or not isinstance(drafts, int):
         return ()
     return tuple(min(max(length - 1 - i, 0.0), 1.0) for i in range(drafts))
-
-
-def _drafting_s(draft: Architecture | None, tokens: int, bandwidth_byte_s: float) -> float:
-    """Return how long it takes to read a draft model once for each token of a draft."""
-    if draft is None:
-        return 0.0
-    return tokens * (passes(draft, 1) + head(draft, 1)).bytes / bandwidth_byte_s
 
 
 def _kv_blocks(

@@ -1,7 +1,7 @@
 """Fitting a server's step time and front end to what was recorded of a few of its loads.
 
 What a step reads and computes is known (`Bounds`); not known are the overhead of a step, how much
-of the device's arithmetic prefill attains, the host's time for each sequence and for a launch
+of the device's arithmetic is attained, the host's time for each sequence and for a launch
 without a CUDA graph, and the front end. These seven are found by non-linear least squares in their
 logarithms, so that none is negative: simulated figures against recorded ones, each relative to the
 error that it may have. A prior holds those of which two loads say nothing. What is least nearby may
@@ -11,6 +11,7 @@ The prior and the errors allowed were chosen on recorded variants that benchmark
 names, where the others are asked.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from scipy.optimize import OptimizeResult, least_squares
 from scipy.stats import qmc
 
 from servetune.predict.batching import simulate
+from servetune.predict.bounds import Bounds
 from servetune.predict.figures import figures_of
 from servetune.predict.server import Floats, FrontEnd, Requests, Scheduler, Server, StepTime
 from servetune.records.measurements import ThroughputWindow
@@ -36,11 +38,20 @@ ALLOWED = {
 }
 """Relative errors of a fit's figures that count as one standard deviation."""
 
-ATTAINED = 1.5
-"""Prior: prefill takes so many times as long as the device's arithmetic would."""
+ATTAINED = 1.35
+"""Prior: matrix multiplications take so many times as long as the device's arithmetic would."""
 
 SEQUENCE_S = 8e-6
 """Prior: the host's time for each sequence that decodes in a step."""
+
+SPREAD = (0.2, 0.1, 1.0, 0.5, 0.5, 0.5, 0.3)
+"""Standard deviations of the prior, in the logarithms of what is fitted."""
+
+LEAST = 0.02
+"""Prior: the overhead is no smaller a part of a typical step, which may be full of prompts."""
+
+ALMOST_EACH = 0.7
+"""Prompts a step from which more than half of all steps read one."""
 
 STEP = 0.06
 """Of finite differences: steps are whole, so that what is smaller changes nothing or jumps."""
@@ -50,17 +61,6 @@ EVALUATIONS = 25
 AROUND, WIDTH, STARTS = 32, 1.5, 2
 """Points that are looked at within so many standard deviations of the prior (Sobol 1967), and how
 many of them, the best, a fit starts from beside the prior itself."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The least seconds that parts of a step take: what `StepTime` has of these names."""
-
-    weights_s: float
-    token_s: float
-    context_s: float
-    attention_s: float
-    graph_tokens: int
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was found, in seconds; `slowness` is how many times as long prefill takes as bound."""
+    """What was found, in seconds; `slowness`: multiplications take so many times their bound."""
 
     overhead_s: float
     slowness: float
@@ -104,7 +104,7 @@ class Fitted:
         step = StepTime(
             overhead_s=self.overhead_s,
             weights_s=bounds.weights_s,
-            token_s=self.slowness * bounds.token_s,
+            token_s=self.slowness * bounds.token_s + bounds.vector_s,
             sequence_s=self.sequence_s,
             context_s=bounds.context_s,
             attention_s=bounds.attention_s,
@@ -125,7 +125,7 @@ def fit(loads: Sequence[Observed]) -> Fitted:
     """Fit a server to loads of it; two that differ much, such as the lowest and the highest."""
     overhead_s = _overhead_s(min(loads, key=lambda load: load.figures["itl_p50_ms"]))
     prior = np.array([overhead_s, ATTAINED, SEQUENCE_S, 2e-3, 2.2e-3, 50e-6, 18e-3])
-    spread = np.array([0.5, 0.3, 1.0, 0.5, 0.5, 0.5, 0.3])
+    spread = np.array(SPREAD)
 
     def fitted(at: Floats) -> Fitted:
         return Fitted(*(prior * np.exp(spread * (at - 1))).tolist())
@@ -159,8 +159,16 @@ def fit(loads: Sequence[Observed]) -> Fitted:
 
 
 def _overhead_s(load: Observed) -> float:
-    """Return what a typical step of a load takes beyond weights, contexts and sequences."""
-    step_s, sent = load.figures["itl_p50_ms"] / 1e3, load.requests
-    context = float(sent.input_tokens.mean() + sent.output_tokens.mean() / 2)
-    sequences_s = load.in_flight * (SEQUENCE_S + load.bounds.context_s * context)
-    return max(step_s - load.bounds.weights_s - sequences_s, 0.1 * step_s)
+    """Return what a typical step of a load takes beyond weights, prompts, contexts and sequences.
+
+    It is no longer than what a token takes: gaps between chunks are, where a front end that falls
+    behind merges the chunks of several steps.
+    """
+    bounds, sent, rate = load.bounds, load.requests, load.scheduler.tokens_per_step
+    step_ms = min(load.figures["itl_p50_ms"], rate * load.figures.get("tpot_p50_ms", math.inf))
+    inputs, outputs = float(sent.input_tokens.mean()), float(sent.output_tokens.mean())
+    sequences_s = load.in_flight * (SEQUENCE_S + bounds.context_s * (inputs + outputs / 2))
+    prompts = load.in_flight * rate / outputs  # Little 1961
+    tokens = prompts * inputs * (1 - load.scheduler.hit_ratio) if prompts > ALMOST_EACH else 0.0
+    work_s = max(bounds.weights_s, tokens * (ATTAINED * bounds.token_s + bounds.vector_s))
+    return max(step_ms / 1e3 - work_s - sequences_s, LEAST * step_ms / 1e3)

@@ -1,7 +1,6 @@
 """From a study's records to what a prediction is fitted to, and held against."""
 
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,8 +9,8 @@ from random import Random
 import numpy as np
 
 from servetune.load.arrivals import arrival_times
-from servetune.models.work import head, kv_cache_bytes, passes
-from servetune.predict.fit import ALLOWED, Bounds, Observed
+from servetune.predict.bounds import bounds_of
+from servetune.predict.fit import ALLOWED, Observed
 from servetune.predict.server import Counts, Floats, Requests, Scheduler
 from servetune.records.loads import Load
 from servetune.records.measurements import MeasurementRecord, Metrics, draft_share, read_measurement
@@ -86,34 +85,6 @@ def recorded_figures(metrics: Metrics) -> dict[str, float]:
         case (float(ttft_ms), float(queue_ms), float(prefill_ms)):
             known["front_end_mean_ms"] = ttft_ms - queue_ms - prefill_ms
     return known
-
-
-def bounds_of(launch: Launch) -> Bounds | None:
-    """Return the least that parts of a step take; None where checkpoint or device is not known."""
-    model, ceilings = launch.model, launch.ceilings
-    if model is None or ceilings is None:
-        return None
-    ceilings = ceilings.of(launch.server.tensor_parallel_size or 1)
-    # Tensor cores multiply fp8 as fast as int8: what was measured of either is a lower bound.
-    types = ("bf16",) if model.compute == "bf16" else ("int8", "fp8")
-    flop_s = max(ceilings.flop_s(compute) or 0.0 for compute in types)
-    plain_flop_s = ceilings.flop_s("bf16")
-    if not flop_s or not plain_flop_s:
-        return None
-    kv_bytes = model.kv_values_per_token * kv_cache_bytes(launch.server.kv_cache_dtype)
-    return Bounds(
-        weights_s=(passes(model, 1) + head(model, 1)).bytes / ceilings.bandwidth_byte_s,
-        token_s=passes(model, 1).flops / flop_s,
-        context_s=kv_bytes / ceilings.bandwidth_byte_s,
-        attention_s=4 * model.layers * model.attention_width / plain_flop_s,
-        graph_tokens=_graph_tokens(launch),
-    )
-
-
-def _graph_tokens(launch: Launch) -> int:
-    """Return the most tokens of a step in a CUDA graph; without graphs, all steps are alike."""
-    settings = launch.config("compilation_config")
-    return settings.get("max_cudagraph_capture_size") or sys.maxsize
 
 
 def scheduler_of(launch: Launch, metrics: Metrics) -> Scheduler:

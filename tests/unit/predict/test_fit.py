@@ -5,12 +5,13 @@ import pytest
 
 from servetune.predict import loads
 from servetune.predict.batching import simulate
-from servetune.predict.fit import Bounds, Fitted, Observed, fit
+from servetune.predict.bounds import Bounds
+from servetune.predict.fit import Fitted, Observed, fit
 from servetune.predict.loads import Predicting
 from servetune.predict.server import Requests, Scheduler
 from servetune.study.capacity import Slo
 
-BOUNDS = Bounds(3.5e-3, 1.6e-5, 3e-8, 6e-10, graph_tokens=512)
+BOUNDS = Bounds(3.5e-3, 1.6e-5, 1.2e-6, 3e-8, 6e-10, graph_tokens=512)
 TRUE = Fitted(1.4e-3, 1.3, 1e-5, 1.5e-3, 2e-3, 6e-5, 12e-3)
 
 
@@ -29,6 +30,13 @@ def test_a_fit_to_two_loads_recovers_the_server_and_predicts_a_third() -> None:
     predicted = found.predict(asked)
     for name in ("output_throughput_tok_s", "tpot_p50_ms", "ttft_mean_ms"):
         assert predicted[name] == pytest.approx(asked.figures[name], rel=0.1)
+
+
+def test_steps_full_of_prompts_are_not_taken_for_overhead() -> None:
+    """One load of a tuning's base may be all that is known of a server."""
+    found = fit([load(128)])
+    assert found.overhead_s < 2 * TRUE.overhead_s
+    assert found.slowness == pytest.approx(TRUE.slowness, rel=0.1)
 
 
 def test_a_limit_of_sequences_makes_clients_wait() -> None:

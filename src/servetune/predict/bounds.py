@@ -1,0 +1,85 @@
+"""The least that parts of a step take, by the checkpoints and what the device can do."""
+
+import sys
+from dataclasses import dataclass
+
+from servetune.models.work import head, kv_cache_bytes, passes
+from servetune.records.sessions import Architecture, Launch
+
+VECTOR_BYTES = 40
+"""Activations that a layer moves for each token outside of its multiplications, for each of its
+`attention_width`: norms, rotation, the gated activation, residuals."""
+
+FP8_READ = 1.46
+"""Reading an fp8 KV cache takes so many times what its bytes would: the study fp8-kv-context found
+0.73 of bf16's time, and not a half."""
+
+QUANTIZING_S = 11e-6
+"""A layer's kernels that quantize activations, in each step."""
+
+DRAFTING_S = 0.3e-3
+"""Each token of a draft, beside reading the model that drafts it."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The least seconds that parts of a step take: what `StepTime` has of these names.
+
+    A token takes `token_s` of multiplications, and `vector_s` outside of them.
+    """
+
+    weights_s: float
+    token_s: float
+    vector_s: float
+    context_s: float
+    attention_s: float
+    graph_tokens: int
+
+
+def bounds_of(launch: Launch) -> Bounds | None:
+    """Return the least that parts of a step take; None where checkpoint or device is not known.
+
+    A model that drafts reads all tokens, too, in bf16.
+    """
+    model, draft, ceilings = launch.model, launch.draft, launch.ceilings
+    if model is None or ceilings is None:
+        return None
+    ceilings = ceilings.of(launch.server.tensor_parallel_size or 1)
+    # Tensor cores multiply fp8 as fast as int8: what was measured of either is a lower bound.
+    types = ("bf16",) if model.compute == "bf16" else ("int8", "fp8")
+    flop_s = max(ceilings.flop_s(compute) or 0.0 for compute in types)
+    plain_flop_s = ceilings.flop_s("bf16")
+    if not flop_s or not plain_flop_s:
+        return None
+    drafting_s = passes(draft, 1).flops / plain_flop_s if draft else 0.0
+    width = sum(each.layers * each.attention_width for each in (model, draft) if each)
+    kept = kv_cache_bytes(launch.server.kv_cache_dtype)
+    kv_bytes = model.kv_values_per_token * kept * (FP8_READ if kept == 1 else 1)
+    return Bounds(
+        weights_s=(passes(model, 1) + head(model, 1)).bytes / ceilings.bandwidth_byte_s,
+        token_s=passes(model, 1).flops / flop_s + drafting_s,
+        vector_s=VECTOR_BYTES * width / ceilings.bandwidth_byte_s,
+        context_s=kv_bytes / ceilings.bandwidth_byte_s,
+        attention_s=4 * model.layers * model.attention_width / plain_flop_s,
+        graph_tokens=_graph_tokens(launch),
+    )
+
+
+def overhead_of_s(
+    model: Architecture, draft: Architecture | None, tokens: int, bandwidth_byte_s: float
+) -> float:
+    """Return the part of a step's overhead that is a checkpoint's own, and a draft's of `tokens`.
+
+    An 8-bit model quantizes the activations of each layer; a draft's model is read for each token.
+    """
+    quantizing_s = 0.0 if model.compute == "bf16" else QUANTIZING_S * model.layers
+    if draft is None:
+        return quantizing_s
+    reading_s = (passes(draft, 1) + head(draft, 1)).bytes / bandwidth_byte_s
+    return quantizing_s + tokens * (DRAFTING_S + reading_s)
+
+
+def _graph_tokens(launch: Launch) -> int:
+    """Return the most tokens of a step in a CUDA graph; without graphs, all steps are alike."""
+    settings = launch.config("compilation_config")
+    return settings.get("max_cudagraph_capture_size") or sys.maxsize
