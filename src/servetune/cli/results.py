@@ -19,6 +19,7 @@ from servetune.records.paths import recorded
 @app.command("plan")
 def plan_command(as_json: AsJson = False) -> None:
     """Check params.yaml and its study, and list what a run would measure and how long it takes."""
+    from servetune.models.positions import short_drafts
     from servetune.plan.estimate import estimate
     from servetune.plan.listing import lines
     from servetune.plan.times import recorded_times
@@ -26,6 +27,8 @@ def plan_command(as_json: AsJson = False) -> None:
     plan = make_plan(read_params(ROOT), ROOT)
     times = recorded_times(plan.study, plan.hardware, ROOT)
     estimated = estimate(plan, times, recorded(plan.study, ROOT))
+    warnings = [*estimated.warnings, *short_drafts(plan, ROOT)]
+    estimated = estimated.model_copy(update={"warnings": warnings})
     if as_json:
         print(estimated.model_dump_json(indent=1))
         return
