@@ -11,7 +11,7 @@ from servetune.tune.space import Candidate
 from servetune.tune.standing import LAUNCH_SPREAD, estimates
 from servetune.tune.trials import Seen
 
-FEWEST_DEGREES = 3
+FEWEST_DEGREES = 2
 """Candidates beyond the effects that are estimated: with fewer an interval says nothing."""
 
 _CONFIDENCE = 0.95
@@ -42,7 +42,8 @@ def effects(
 
     The logarithm of the objective is taken to be a sum of effects, fitted by least squares; what
     settings do together is in the residuals, and so in the intervals (Montgomery, Design and
-    Analysis of Experiments, ch. 10).
+    Analysis of Experiments, ch. 10). Residuals count for no less than launches differ, as a few of
+    them may be small by chance.
     """
     known = estimates(tune, seen, launch_spread)
     fitted = [each for each in candidates if each.name in known]
@@ -65,7 +66,8 @@ def effects(
     if degrees < FEWEST_DEGREES:
         return unknown
     factors = inverse @ values
-    variance = float(np.sum((values - design @ factors) ** 2)) / degrees
+    residual = float(np.sum((values - design @ factors) ** 2)) / degrees
+    variance = max(residual, launch_spread**2)
     half = special.stdtrit(degrees, 0.5 + _CONFIDENCE / 2) * np.sqrt(
         variance * (inverse**2).sum(axis=1)
     )
