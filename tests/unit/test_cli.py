@@ -25,10 +25,11 @@ def test_a_command_given_elsewhere_says_where_the_project_is(
     tmp_path_factory: pytest.TempPathFactory,
     command: str,
 ) -> None:
-    for folder, told in (
-        (project.root / "studies", project.root),
-        (tmp_path_factory.mktemp("elsewhere"), ROOT),
-    ):
+    (project.root / "Snakefile").touch()
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "of" / "notes"
+    elsewhere.mkdir(parents=True)
+    (elsewhere.parent / "params.yaml").touch()
+    for folder, told in ((project.root / "studies", project.root), (elsewhere, ROOT)):
         monkeypatch.chdir(folder)
         done = run(command)
         assert done.exit_code == 2

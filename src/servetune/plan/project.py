@@ -13,13 +13,13 @@ _OWN = Path(__file__).absolute().parents[3]
 def check_project(root: Path) -> None:
     """Raise a UserError that says where to go unless `root` is a project's folder."""
     here = root.absolute()
-    if _is_project(here):
+    # One of the two may be lost here: that is another mistake than to be elsewhere.
+    if any(_files(here)):
         return
-    found = next(filter(_is_project, [*here.parents, _OWN]), None)
+    found = next((each for each in [*here.parents, _OWN] if all(_files(each))), None)
     where = f"run: cd {shlex.quote(str(found))}" if found else "go to a clone of servetune"
     raise UserError(f"{here}: no project, as it has neither Snakefile nor params.yaml; {where}")
 
 
-def _is_project(folder: Path) -> bool:
-    # One of the two may be lost: that is another mistake than to be elsewhere.
-    return os.path.lexists(folder / "params.yaml") or (folder / "Snakefile").is_file()
+def _files(folder: Path) -> tuple[bool, bool]:
+    return os.path.lexists(folder / "params.yaml"), (folder / "Snakefile").is_file()
