@@ -75,15 +75,9 @@ def print_loads(loads: dict[str, Loads]) -> dict[tuple[str, str], Fitted]:
                 continue
             found = judge(recorded)
             fits[name, variant] = found.fitted
-            is_chosen_on = variant in CHOSEN_ON.get(name, ())
-            if not is_chosen_on:
-                judged.setdefault(name, []).extend(found.errors)
-            mark = "*" if is_chosen_on else ""
-            row(
-                name, variant + mark, ", ".join(found.of), len(found.errors), *medians(found.errors)
-            )
-    for name, errors in judged.items():
-        row(f"**{name}**", "median", "without *", len(errors), *medians(errors))
+            marked = add_judged(judged, name, variant, found.errors)
+            row(name, marked, ", ".join(found.of), len(found.errors), *medians(found.errors))
+    print_judged(judged)
     row("bar", "", "", "", *(f"{100 * bar:g} %" for bar in FIGURES.values()))
     return fits
 
@@ -114,11 +108,22 @@ def print_other_models(loads: dict[str, Loads], fits: dict[tuple[str, str], Fitt
             fitted = fits[name, "bf16"]
             fitted = replace(fitted, overhead_s=fitted.overhead_s + more_s)
             errors = [error_of(fitted, load) for load in recorded]
-            is_chosen_on = variant in CHOSEN_ON.get(name, ())
-            if not is_chosen_on:
-                judged.setdefault(name, []).extend(errors)
-            mark = "*" if is_chosen_on else ""
-            row(name, "bf16", variant + mark, len(errors), *medians(errors))
+            marked = add_judged(judged, name, variant, errors)
+            row(name, "bf16", marked, len(errors), *medians(errors))
+    print_judged(judged)
+
+
+def add_judged(
+    judged: dict[str, list[Error]], study: str, variant: str, errors: Sequence[Error]
+) -> str:
+    """Add a variant's errors to its study's, and return its name; marked if it was chosen on."""
+    if variant in CHOSEN_ON.get(study, ()):
+        return f"{variant}*"
+    judged.setdefault(study, []).extend(errors)
+    return variant
+
+
+def print_judged(judged: dict[str, list[Error]]) -> None:
     for name, errors in judged.items():
         row(f"**{name}**", "median", "without *", len(errors), *medians(errors))
 

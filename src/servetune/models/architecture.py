@@ -29,11 +29,20 @@ def read_architecture(folder: Path) -> Architecture | None:
     config.json too.
     """
     try:
-        file = folder / "config.json" if folder.is_dir() else folder
-        config = json.loads(file.read_bytes())
-        return count(config, list(_tensors(folder)))
+        return count(read_config(folder), list(_tensors(folder)))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read the config.json of a checkpoint, or that file itself.
+
+    Raises:
+        OSError, ValueError: it cannot be read, or is no JSON.
+    """
+    file = folder / "config.json" if folder.is_dir() else folder
+    config: dict[str, Any] = json.loads(file.read_bytes())
+    return config
 
 
 def count(config: dict[str, Any], tensors: list[tuple[str, str, list[int], int]]) -> Architecture:

@@ -43,6 +43,18 @@ def model_folder(id: str, root: Path) -> Path:
     return root / "data" / "models" / id
 
 
+def described(planned: PlannedModel, root: Path) -> Path | None:
+    """Return the checkpoint of a model that is made, or else a shape's config.json; None: neither.
+
+    Raises:
+        UserError: as `checkpoint` does.
+    """
+    if (model_folder(planned.id, root) / MANIFEST).is_file():
+        return checkpoint(planned.id, root)
+    source = planned.source
+    return root / source.config if isinstance(source, Shape) else None
+
+
 def checkpoint(id: str, root: Path) -> Path:
     """Return the checkpoint of a planned model that has been made.
 

@@ -1,12 +1,11 @@
 """How many positions models know, against what their servers are asked to take."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from servetune.models.make import MANIFEST, checkpoint, model_folder
-from servetune.plan.planned import Plan
-from servetune.study.models import Shape
+from servetune.models.architecture import read_config
+from servetune.models.make import described
+from servetune.plan.planned import Plan, PlannedModel
 
 
 def short_drafts(plan: Plan, root: Path) -> list[str]:
@@ -19,7 +18,7 @@ def short_drafts(plan: Plan, root: Path) -> list[str]:
         longest[draft] = max(tokens, longest.get(draft, 0))
     told = []
     for draft, tokens in longest.items():
-        known = _positions(plan, draft, root)
+        known = _positions(plan.models[draft], root)
         if known and known < tokens:
             told.append(
                 f"studies/{plan.study}.yaml: models.{draft.rpartition('-')[0]}: this draft knows"
@@ -38,23 +37,17 @@ def _drafting(plan: Plan) -> Iterator[tuple[str, int]]:
     if plan.tuning is None:
         return
     ids = {id.rpartition("-")[0]: id for id in plan.models}
-    [base] = {session.server.get("max_model_len") for session in plan.sessions[:1]}
+    base = next((session.server.get("max_model_len") for session in plan.sessions), None)
     for variant in (candidate.variant for candidate in plan.tuning.candidates):
         tokens = variant.server.get("max_model_len", base)
         if variant.speculative and variant.speculative.model and isinstance(tokens, int):
             yield ids[variant.speculative.model], tokens
 
 
-def _positions(plan: Plan, id: str, root: Path) -> int | None:
-    source = plan.models[id].source
+def _positions(model: PlannedModel, root: Path) -> int | None:
+    place = described(model, root)
     try:
-        if (model_folder(id, root) / MANIFEST).is_file():
-            file = checkpoint(id, root) / "config.json"
-        elif isinstance(source, Shape):
-            file = root / source.config
-        else:
-            return None
-        known = json.loads(file.read_bytes()).get("max_position_embeddings")
+        known = read_config(place).get("max_position_embeddings") if place else None
     except (OSError, ValueError):
         return None
     return known if isinstance(known, int) else None

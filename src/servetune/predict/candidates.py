@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from servetune.models.architecture import read_architecture
-from servetune.models.make import MANIFEST, checkpoint, model_folder
+from servetune.models.make import described
 from servetune.models.work import kv_cache_bytes
 from servetune.plan.planned import Session, Tuning
 from servetune.plan.rounds import launch_each
@@ -29,7 +29,6 @@ from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, session_path
 from servetune.records.sessions import Architecture, Launch, read_session
 from servetune.study.capacity import Search
-from servetune.study.models import Shape
 from servetune.study.study import Study
 from servetune.tune.space import Candidate
 
@@ -169,12 +168,8 @@ def _predicting(
 
 def _models(declared: Declared, root: Path) -> dict[str, Architecture]:
     """Count the models that are made, and shapes, by id: no launch may have needed others yet."""
-    found = {}
-    for one in declared.models.values():
-        is_made = (model_folder(one.id, root) / MANIFEST).is_file()
-        shape = root / one.source.config if isinstance(one.source, Shape) else None
-        if place := checkpoint(one.id, root) if is_made else shape:
-            found[one.id] = read_architecture(place)
+    places = {one.id: described(one, root) for one in declared.models.values()}
+    found = {id: read_architecture(place) for id, place in places.items() if place}
     return {id: model for id, model in found.items() if model}
 
 
