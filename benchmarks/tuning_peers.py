@@ -17,7 +17,7 @@ from capacity_peers import PEERS
 from capacity_simulation import CASES, Spent, peer_once, throughput, true_capacity
 from optuna.distributions import CategoricalDistribution
 
-from servetune.tune.propose import Outlook
+from servetune.tune.outlook import Outlook
 from servetune.tune.space import Candidate
 from servetune.tune.trials import Seen
 

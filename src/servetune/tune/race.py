@@ -14,7 +14,8 @@ from statistics import fmean, median
 
 from servetune.progress import figure
 from servetune.study.tune import Tune
-from servetune.tune.propose import Proposer, look, propose
+from servetune.tune.outlook import look
+from servetune.tune.propose import Proposer, propose
 from servetune.tune.space import Candidate
 from servetune.tune.standing import (
     LAUNCH_SPREAD,
@@ -221,17 +222,14 @@ class _Race:
         if self.base in self.untried and room:
             # What the base does tells where to begin with the others, and when one is beaten.
             return self._round([Trial(self.base, "screen")])
-        width = min(WIDTH, len(self.untried))
-        if not self.others_work:
-            # Until a candidate works there is nothing that could be searched or confirmed.
-            width = min(width, room)
-        elif (
-            self.outlook
+        is_settled = (
+            self.others_work
+            and self.outlook
             and len(self.tried) > WIDTH
             and self.outlook.gain(self.incumbent) < LEAST_GAIN
-        ):
-            return None
-        if not width or room < width:
+        )
+        width = min(WIDTH, len(self.untried), room)
+        if is_settled or not width:
             return None
         names = self.proposer(self.outlook, self.untried, width, self.seed)
         return self._round([Trial(name, "screen") for name in names])

@@ -87,20 +87,22 @@ def posterior(
     apart: Floats,
     observed: Sequence[Observed],
     places: Sequence[int],
-    before: tuple[float, float] | None = None,
+    mean: float | None = None,
+    sigma: float | None = None,
 ) -> Posterior:
     """Return what is known of the candidates at some places; `apart` is of them all.
 
-    `before` are the mean and the standard deviation of candidates of which nothing tells; None:
-    those of what was observed.
+    `mean` and `sigma`, a standard deviation, are of candidates of which nothing tells; None: those
+    of what was observed.
     """
     at = np.array([each.place for each in observed])
     value = np.array([each.value for each in observed])
     noise = np.array([each.variance for each in observed])
-    weight = 1 / (noise + value.var() + 1e-6)
-    centre = before[0] if before else float(weight @ value / weight.sum())
-    left = value - centre
-    scale = before[1] ** 2 if before else max(float(left.var()), 1e-4)
+    if mean is None:
+        weight = 1 / (noise + value.var() + 1e-6)
+        mean = float(weight @ value / weight.sum())
+    left = value - mean
+    scale = sigma**2 if sigma else max(float(np.mean(left**2)), 1e-4)
     noise = noise + 1e-6 * scale
     among = apart[:, at[:, None], at]
     reach, scale = _fitted(among, left, noise, scale)
@@ -109,7 +111,7 @@ def posterior(
     cross = scale * _kernel(apart[:, to[:, None], at], reach)
     own = scale * _kernel(apart[:, to[:, None], to], reach)
     weights = linalg.cho_solve(factor, cross.T)
-    return Posterior(centre + weights.T @ left, own - cross @ weights)
+    return Posterior(mean + weights.T @ left, own - cross @ weights)
 
 
 def _matern(apart: Floats, reach: Floats) -> tuple[Floats, Floats]:

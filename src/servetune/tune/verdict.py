@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from servetune.study.tune import Tune
-from servetune.tune.propose import look
+from servetune.tune.outlook import look
 from servetune.tune.space import Candidate
 from servetune.tune.standing import LAUNCH_SPREAD, estimate_of, failures
 from servetune.tune.trials import Seen

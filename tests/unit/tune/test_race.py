@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from servetune.tune.answer import answer
+from servetune.tune.outlook import look
 from servetune.tune.race import next_round
 from servetune.tune.space import candidates
 from servetune.tune.trials import Seen, Trial
@@ -201,5 +202,38 @@ def test_predictions_that_trials_contradict_count_for_nothing() -> None:
         value = capacity_of(each.values) or 0.0
         seen.append(Seen(Trial(each.name, "screen"), 100.0, value, 0.97 * value, 1.03 * value))
     wrong = {each.name: 1 / (capacity_of(each.values) or 1.0) for each in of}
-    told, alone = (next_round(study.tune, of, seen, 0, predicted=known) for known in (wrong, {}))
-    assert told.trials == alone.trials
+    told, alone = (look(study.tune, of, seen, 0.02, [0], (), known) for known in (wrong, {}))
+    assert told is not None
+    assert alone is not None
+    for each in of:
+        assert told.mean_of(each.name) == pytest.approx(alone.mean_of(each.name), abs=0.01)
+
+
+def test_a_cliff_that_predictions_do_not_know_says_nothing_of_what_is_before_it() -> None:
+    study = study_with()
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    predicted = {each.name: capacity_of({**each.values, "max_num_seqs": 8}) or 0.0 for each in of}
+
+    def seen(name: str, seqs: int) -> Seen:
+        value = predicted[name] * (0.4 if seqs > 8 else 1.0)
+        return Seen(Trial(name, "screen"), 100.0, value, 0.97 * value, 1.03 * value)
+
+    tried = [each for each in of if each.name == "plain" or each.values["max_num_seqs"] == 16]
+    launched = [seen(each.name, each.values["max_num_seqs"]) for each in tried]
+    outlook = look(study.tune, of, launched, 0.02, [0], (), predicted)
+    assert outlook is not None
+    for each in of:
+        is_over = each.values["max_num_seqs"] == 16
+        found = math.exp(outlook.mean_of(each.name))
+        assert found == pytest.approx(predicted[each.name] * (0.4 if is_over else 1), rel=0.1)
+
+
+def test_what_is_left_of_the_budget_is_spent_on_a_round_of_fewer() -> None:
+    # Four launches that confirm, one search, the base and one full round leave 4.
+    budget = {"server_minutes": 600, "launches": 16}
+    rounds, _ = run(study_with(budget=budget, confirm={"best": 1, "repeats": 2}))
+    screens = [
+        len(each.trials) for each in rounds if {trial.level for trial in each.trials} == {"screen"}
+    ]
+    assert screens == [1, 6, 4]
