@@ -6,9 +6,10 @@ to change nothing.
 
 import multiprocessing
 import os
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from servetune.plan.planned import Session, Tuning
 from servetune.plan.rounds import launch_each
 from servetune.plan.sessions import Declared
 from servetune.predict.bounds import bounds_of, overhead_of_s
-from servetune.predict.fit import Fitted
-from servetune.predict.judged import fitted_to
+from servetune.predict.fit import Fitted, Observed, fit
+from servetune.predict.judged import chosen_to_fit
+from servetune.predict.kept import kept_values
 from servetune.predict.loads import SETTINGS, Predicting
 from servetune.predict.recorded import Recorded, light_first, observe
 from servetune.predict.server import Scheduler
@@ -55,6 +57,7 @@ def predict_candidates(
     declared: Declared,
     launched: Sequence[Session],
     root: Path,
+    kept: Path | None = None,
 ) -> dict[str, float]:
     """Return the objective of candidates by name, those that were launched included.
 
@@ -67,6 +70,7 @@ def predict_candidates(
         declared: what `servetune.plan.make.declare_candidates` returns.
         launched: the sessions so far, of which those that are recorded tell something.
         root: the project's folder.
+        kept: a file of what was predicted before, and beside it of the fit: neither is done again.
     """
     told = dict(_launches(launched, declared.study, root))
     base = told.get(tuning.tune.base)
@@ -76,9 +80,9 @@ def predict_candidates(
     search, tier = workload.capacity, tuning.place[1]
     if search and any("itl" in o.limits_ms for o in search.slo[tier].objectives):
         return {}
-    fitted, _ = fitted_to(base.loads)
     if not search and tuning.tune.objective not in base.loads[-1][1].figures:
         return {}
+    fitted = _fitted(base, kept)
     accepted = {_drafting(of.session): of.loads[-1][1].scheduler.accepted for of in told.values()}
     models = _models(declared, root)
     asked = {
@@ -90,8 +94,13 @@ def predict_candidates(
         )
         for session in launch_each(declared, candidates)
     }
-    say(f"predicting {len(asked)} candidates by loads of {tuning.tune.base}, to know what to try")
-    values = _in_parallel(list(asked.values()))
+
+    def predict(new: Sequence[Asked]) -> list[float]:
+        say(f"predicting candidates: {len(new)}")
+        return _in_parallel(new)
+
+    wanted = list(asked.values())
+    values = kept_values(wanted, _key, predict, kept) if kept else predict(wanted)
     return {name: value for name, value in zip(asked, values, strict=True) if value > 0}
 
 
@@ -126,6 +135,19 @@ def _launches(sessions: Sequence[Session], study: Study, root: Path) -> Iterator
             done.add(session.variant)
             loads = light_first(loads)
             yield session.variant, _Told(session, launches[loads[0][0].launch], loads)
+
+
+def _fitted(base: _Told, kept: Path | None) -> Fitted:
+    loads = [base.loads[i][1] for i in chosen_to_fit(base.loads)]
+
+    def predict(new: Sequence[Sequence[Observed]]) -> list[dict[str, float]]:
+        say(f"fitting a simulation to loads of {base.session.variant}, to know what to try")
+        return [asdict(fit(of)) for of in new]
+
+    if kept is None:
+        return fit(loads)
+    (values,) = kept_values([loads], pickle.dumps, predict, kept.with_stem(f"{kept.stem}-fit"))
+    return Fitted(**values)
 
 
 def _predicting(
@@ -210,7 +232,13 @@ def _kv_blocks(
     return max(1, int(memory_bytes / now / was.block_tokens))
 
 
-def _in_parallel(asked: list[Asked]) -> list[float]:
+def _key(asked: Asked) -> bytes:
+    # A set has its words in another order in each process, and a pydantic model has one.
+    search = asked.search.model_dump_json() if asked.search else ""
+    return pickle.dumps((asked.predicting, search, asked.tier, asked.objective))
+
+
+def _in_parallel(asked: Sequence[Asked]) -> list[float]:
     """Predict servers on the cores that this process may use."""
     cores = min(PROCESSES, len(os.sched_getaffinity(0)))
     if cores == 1 or len(asked) <= AT_ONCE:

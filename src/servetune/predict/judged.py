@@ -42,7 +42,8 @@ def judge(loads: Sequence[Recorded]) -> Judged:
     A probe is cut off as it is decided: only the requests that ended are known, which waited the
     least.
     """
-    fitted, chosen = fitted_to(loads)
+    chosen = chosen_to_fit(loads)
+    fitted = fit([loads[i][1] for i in chosen])
     asked = [load for i, load in enumerate(loads) if i not in chosen]
     return Judged(
         fitted=fitted,
@@ -51,11 +52,10 @@ def judge(loads: Sequence[Recorded]) -> Judged:
     )
 
 
-def fitted_to(loads: Sequence[Recorded]) -> tuple[Fitted, list[int]]:
-    """Fit the loads that `judge` takes; returns the fit, and which loads it is of."""
+def chosen_to_fit(loads: Sequence[Recorded]) -> list[int]:
+    """Return which loads `judge` fits."""
     whole = [i for i, (record, _) in enumerate(loads) if i and not _was_cut_off(record)]
-    chosen = sorted({0, whole[-1] if whole else len(loads) - 1})
-    return fit([loads[i][1] for i in chosen]), chosen
+    return sorted({0, whole[-1] if whole else len(loads) - 1})
 
 
 def _was_cut_off(record: MeasurementRecord) -> bool:

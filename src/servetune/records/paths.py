@@ -45,6 +45,11 @@ def raw_folder(study: str, session: str, root: Path) -> Path:
     return root / "results" / "raw" / study / session
 
 
+def predicted_path(study: str, root: Path) -> Path:
+    """Return where stands what was predicted of a tuning's candidates."""
+    return root / ".servetune" / "predicted" / f"{study}.json"
+
+
 def launch_path(study: str, session: str, launch: int, root: Path) -> Path:
     """Return where a launch of a session stands, by its number."""
     return raw_folder(study, session, root) / f"launch-{launch}.json"

@@ -15,7 +15,7 @@ from servetune.plan.sessions import Declared, served_with
 from servetune.plan.times import Times, recorded_times, typical
 from servetune.predict.candidates import predict_candidates
 from servetune.progress import about, figure, say
-from servetune.records.paths import round_path, session_path
+from servetune.records.paths import predicted_path, round_path, session_path
 from servetune.study.study import read_study
 from servetune.study.tune import Tune
 from servetune.tables.elsewhere import Elsewhere, recorded_elsewhere, that_count
@@ -85,7 +85,8 @@ def write_round(
         say(f"recorded elsewhere, which tells what to try: {len(told_by)} launches of candidates")
     predicted = {}
     if found and all(each.trial.level != "confirm" for each in found):
-        predicted = predict_candidates(tuning, fitting, declared, before, root)
+        kept = predicted_path(plan.study, root)
+        predicted = predict_candidates(tuning, fitting, declared, before, root, kept)
     chosen = next_round(
         tuning.tune,
         fitting,

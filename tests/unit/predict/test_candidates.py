@@ -1,6 +1,8 @@
 """What a tuning's candidates would do, by what was recorded of its base."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,14 +17,14 @@ from tests.recorded import plan_of
 pytestmark = pytest.mark.slow
 
 
-def predicted(study: str, *names: str) -> dict[str, float]:
+def predicted(study: str, *names: str, kept: Path | None = None) -> dict[str, float]:
     """Predict some candidates by the launch of the first round alone, the base's."""
     plan = plan_of(study)
     assert plan.tuning is not None
     of = [one for one in plan.tuning.candidates if one.name in names]
     assert len(of) == len(names)
     declared = declare_candidates(plan, read_study(study, ROOT), ROOT)
-    return predict_candidates(plan.tuning, of, declared, plan.trials_before(2), ROOT)
+    return predict_candidates(plan.tuning, of, declared, plan.trials_before(2), ROOT, kept)
 
 
 def test_the_capacity_of_a_server_that_was_screened_is_predicted() -> None:
@@ -51,6 +53,19 @@ def test_settings_move_what_is_predicted_as_they_move_the_server() -> None:
     assert known["api_server_count-4"] > 1.2 * base
     assert known[drafting] == pytest.approx(52, rel=0.1)
     assert known["max_num_batched_tokens-16384"] == pytest.approx(base, rel=0.05)
+
+
+def test_what_was_predicted_for_a_round_is_at_hand_for_the_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "predicted.json"
+    first = predicted("h100-tune", "bf16", kept=kept)
+    assert first == predicted("h100-tune", "bf16")
+    capsys.readouterr()
+    again = predicted("h100-tune", "bf16", "api_server_count-4", kept=kept)
+    assert again["bf16"] == first["bf16"]
+    (new,) = re.findall(r"candidates: (\d+)", "".join(capsys.readouterr()))
+    assert int(new) == 1
 
 
 def test_a_figure_of_the_load_that_decides_is_predicted() -> None:
