@@ -91,7 +91,7 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
     texts = ("Candidate", "Best known as", "By")
     counts = ("Launches", "Server minutes", "Expected when chosen", "Left in round")
     heads = [texts[0], objective(tuning), texts[1], *counts, texts[2]]
-    return Table("The race", heads, rows, texts=texts, css=("tall", ""))
+    return Table("The race", heads, rows, texts=texts, css=("tall", "race"))
 
 
 def _staying(tuning: Tuning, of: Standing, outcome: Answer) -> str:
