@@ -171,17 +171,17 @@ def capacities(server: str, of: list[Candidate], seed: int) -> dict[str, float |
 
 
 OFF = 0.2
-"""Standard deviation of what a simulation has wrong of each number, as a logarithm."""
 
 
-def predicted(of: list[Candidate], seed: int) -> dict[str, float]:
+def predicted(of: list[Candidate], seed: int, by: float = OFF) -> dict[str, float]:
     """Return capacities, by name, as a simulation has them whose numbers are off.
 
-    It knows neither what a cliff costs nor that some candidates cannot start.
+    Each is so by a factor whose logarithm has the standard deviation `by`. The simulation knows
+    neither what a cliff costs nor that some candidates cannot start.
     """
     made, rng = Made.of(seed), np.random.default_rng([seed, 13])
     off = {
-        each.name: math.exp(rng.normal(0, OFF)) * getattr(made, each.name) for each in fields(made)
+        each.name: math.exp(rng.normal(0, by)) * getattr(made, each.name) for each in fields(made)
     }
     return {each.name: replace(made, **off).capacity(each.values) for each in of}
 

@@ -22,6 +22,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 from search_paths import recorded
 from tuned_servers import (
+    OFF,
     SERVERS,
     all_candidates,
     capacities,
@@ -97,6 +98,7 @@ def raced(
     of: list[Candidate],
     seed: int,
     order: Literal["model", "predicted", "random", "tpe"],
+    off: float = OFF,
 ) -> Tuned:
     """Tune a server once, with what proposes the candidates."""
     truths = capacities(server, of, seed)
@@ -107,7 +109,7 @@ def raced(
         "random": lambda _, *asked: in_random_order(*asked),
         "tpe": Tpe(of, seed).proposer(seen),
     }
-    told = predicted(of, seed) if order == "predicted" else {}
+    told = predicted(of, seed, off) if order == "predicted" else {}
     choose = partial(next_round, tune, of, seen, seed, SPREAD, proposers[order])
     while (step := choose(predicted=told if seen else {})).trials:
         seen += [launches.launch(trial, step.beaten_below) for trial in step.trials]
@@ -168,8 +170,10 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=96, help="budget of a tuning")
     parser.add_argument("--minutes", type=float, default=240, help="budget of a tuning")
     parser.add_argument("--fresh", action="store_true", help="servers that nothing was set on")
+    parser.add_argument("--off", type=float, default=OFF, help="what predictions are, as a log")
     parser.add_argument("--only", nargs="+", choices=METHODS, default=[*METHODS])
     arguments = parser.parse_args()
+    METHODS["race, predicted"] = partial(raced, order="predicted", off=arguments.off)
     declared = study(arguments.launches, arguments.minutes)
     assert declared.tune is not None
     of = all_candidates(declared)

@@ -215,18 +215,18 @@ def test_a_cliff_that_predictions_do_not_know_says_nothing_of_what_is_before_it(
     of = candidates(study.tune, study)
     predicted = {each.name: capacity_of({**each.values, "max_num_seqs": 8}) or 0.0 for each in of}
 
-    def seen(name: str, seqs: int) -> Seen:
-        value = predicted[name] * (0.4 if seqs > 8 else 1.0)
+    over = {each.name for each in of if each.values["max_num_seqs"] == 16}
+
+    def seen(name: str) -> Seen:
+        value = predicted[name] * (0.4 if name in over else 1.0)
         return Seen(Trial(name, "screen"), 100.0, value, 0.97 * value, 1.03 * value)
 
-    tried = [each for each in of if each.name == "plain" or each.values["max_num_seqs"] == 16]
-    launched = [seen(each.name, each.values["max_num_seqs"]) for each in tried]
+    launched = [seen(name) for name in ("plain", *sorted(over))]
     outlook = look(study.tune, of, launched, 0.02, [0], (), predicted)
     assert outlook is not None
     for each in of:
-        is_over = each.values["max_num_seqs"] == 16
-        found = math.exp(outlook.mean_of(each.name))
-        assert found == pytest.approx(predicted[each.name] * (0.4 if is_over else 1), rel=0.1)
+        expected = predicted[each.name] * (0.4 if each.name in over else 1.0)
+        assert math.exp(outlook.mean_of(each.name)) == pytest.approx(expected, rel=0.1)
 
 
 def test_what_is_left_of_the_budget_is_spent_on_a_round_of_fewer() -> None:
