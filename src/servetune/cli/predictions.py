@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from servetune.study.capacity import Slo
     from servetune.study.study import Study
 
+_KV_CACHE_DTYPES = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
+
 _COLUMNS = ("output_throughput_tok_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms")
 
 
@@ -33,7 +35,8 @@ def predict(
         str | None, typer.Option(help="Requests per second of open loops, such as 5,10.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Such as max_num_seqs=64.")
+        list[str] | None,
+        typer.Option("--set", help="Such as max_num_seqs=64 or kv_cache_dtype=fp8."),
     ] = None,
     slo: Annotated[
         str | None,
@@ -50,6 +53,8 @@ def predict(
     from servetune.predict.judged import judge
     from servetune.predict.loads import Predicting
     from servetune.predict.recorded import read_loads
+    from servetune.records.paths import session_path
+    from servetune.records.sessions import read_session
     from servetune.study.study import read_study
 
     name = study or read_params(ROOT)["study"]
@@ -65,12 +70,16 @@ def predict(
             f"{name}: {chosen}: {len(loads)} recorded loads tell step times; expected two or more"
             " of one launch, of which the checkpoint and the device's ceilings are known"
         )
-    asked = _settings(settings or [])
+    asked, kv_cache_dtype = _settings(settings or [])
     limits = _slo(slo, declared) if slo else None
     rates, clients = _numbers(rate, "--rate"), _numbers(concurrency, "--concurrency")
     judged = judge(loads)
-    pattern = loads[-1][1]
+    record, pattern = loads[-1]
     predicting = Predicting(judged.fitted, pattern).with_settings(asked)
+    if kv_cache_dtype:
+        session = read_session(session_path(name, record.session, ROOT))
+        launch = next(each for each in session.launches if each.launch == record.launch)
+        predicting = predicting.with_kv_cache(kv_cache_dtype, launch)
     print(f"Predicted, not measured: {name}, {chosen}, fitted to {' and '.join(judged.of)}")
     try:
         if rates or clients:
@@ -87,19 +96,27 @@ def predict(
     print(_errors(judged))
 
 
-def _settings(given: list[str]) -> dict[str, int]:
+def _settings(given: list[str]) -> tuple[dict[str, int], str | None]:
+    """Return the numbers that are set, and the type of the KV cache."""
     from servetune.predict.loads import SETTINGS
 
-    settings = {}
+    numbers, kv_cache_dtype = dict[str, int](), None
     for word in given:
         key, _, value = word.partition("=")
-        if key not in SETTINGS:
-            hint = nearest(key, SETTINGS)
-            raise UserError(f"--set {word}: expected one of {', '.join(SETTINGS)}{hint}")
-        if not value.isdecimal() or not int(value):
+        known = (*SETTINGS, "kv_cache_dtype")
+        if key not in known:
+            raise UserError(
+                f"--set {word}: expected one of {', '.join(known)}{nearest(key, known)}"
+            )
+        if key == "kv_cache_dtype":
+            if value not in _KV_CACHE_DTYPES:
+                raise UserError(f"--set {word}: expected one of {', '.join(_KV_CACHE_DTYPES)}")
+            kv_cache_dtype = value
+        elif not value.isdecimal() or not int(value):
             raise UserError(f"--set {word}: expected a whole number above 0, such as {key}=64")
-        settings[key] = int(value)
-    return settings
+        else:
+            numbers[key] = int(value)
+    return numbers, kv_cache_dtype
 
 
 def _slo(given: str, study: "Study") -> "Slo":

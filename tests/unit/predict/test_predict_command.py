@@ -2,6 +2,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from servetune.cli import app
+from servetune.predict.recorded import read_loads
+from servetune.study.study import read_study
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +29,7 @@ def test_the_table_says_predicted_and_the_error_it_had() -> None:
         (["--variant", "strat"], "did you mean start"),
         (["--set", "max_num_seq=4"], "did you mean max_num_seqs"),
         (["--set", "max_num_seqs=few"], "whole number"),
+        (["--set", "kv_cache_dtype=fp9"], "fp8"),
         (["--concurrency", "4,0"], "--concurrency 4,0"),
         (["--users", "100"], "--slo"),
         (["--slo", "fast"], "ttft_p99_ms=500"),
@@ -37,3 +41,20 @@ def test_a_mistake_is_one_line(words: list[str], said: str) -> None:
     assert done.exit_code == 2
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_fp8_kv_cache_is_predicted_from_loads_of_bf16() -> None:
+    """The same server with such a KV cache was measured, too."""
+    words = ("h200-llama8b-varied", "--variant", "bf16", "--concurrency", "256")
+    predicted = [
+        float(predict(*words, "--set", f"kv_cache_dtype={dtype}").output.splitlines()[2].split()[2])
+        for dtype in ("auto", "fp8")
+    ]
+    study = read_study("h200-llama8b-varied", ROOT)
+    loads = read_loads(study, "h200-llama8b-varied", ROOT)
+    measured = [
+        next(of.figures["output_throughput_tok_s"] for _, of in loads[name] if of.clients == 256)
+        for name in ("bf16", "fp8-kv")
+    ]
+    assert predicted[0] < predicted[1]
+    assert predicted[1] / predicted[0] == pytest.approx(measured[1] / measured[0], rel=0.05)
