@@ -123,9 +123,11 @@ def groups_of(gpus: Sequence[str], size: int) -> list[Sequence[str]]:
 def deal(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[str]]:
     """Deal GPUs to sessions in their order, each variant to each GPU about equally often.
 
-    A session of several GPUs gets neighbours on the bus. More repeats change nothing for those
-    before them. Returns the UUIDs by session.
+    Those that a tuning asks for at once are spread over the GPUs first, so that none waits for
+    another. A session of several GPUs gets neighbours on the bus. More repeats change nothing for
+    those before them. Returns the UUIDs by session.
     """
+    of_turn: Counter[tuple[str, int, str]] = Counter()
     of_variant: Counter[tuple[str, str]] = Counter()
     of_any: Counter[str] = Counter()
     dealt: dict[str, list[str]] = {}
@@ -133,14 +135,19 @@ def deal(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[str
         groups = groups_of(gpus, session.gpus) if session.gpus else []
         if session.id in dealt or not groups:
             continue
+        trial = session.trial
+        turn = (trial.level, trial.repeat) if trial else ("", 0)
         group = min(
             groups,
             key=lambda group: (
+                sum(of_turn[*turn, gpu] for gpu in group),
                 sum(of_variant[session.variant, gpu] for gpu in group),
                 sum(of_any[gpu] for gpu in group),
             ),
         )
         dealt[session.id] = list(group)
         of_any.update(group)
+        if trial:
+            of_turn.update((*turn, gpu) for gpu in group)
         of_variant.update((session.variant, gpu) for gpu in group)
     return dealt

@@ -14,6 +14,7 @@ from servetune.sessions.allotment import deal
 from servetune.sessions.cores import format_cores, parse_cores, pinned, share_cores
 from servetune.sessions.needs import needs
 from servetune.telemetry.gpus import Gpu
+from servetune.tune.trials import Trial
 
 EIGHT = [f"GPU-{i}" for i in range(8)]
 
@@ -45,6 +46,30 @@ def test_each_variant_gets_each_gpu_about_equally_often(variants: int, count: in
         uses = Counter(dealt[s.id][0] for s in sessions if s.variant == name)
         assert max(uses.values()) - min(uses[gpu] for gpu in EIGHT[:count]) <= 1
     assert deal(sessions[: 3 * variants], EIGHT[:count]).items() <= dealt.items()
+
+
+@pytest.mark.parametrize("winner", range(1, 7))
+def test_launches_that_confirm_an_answer_run_beside_each_other(winner: int) -> None:
+    """Whichever candidate is confirmed with the base, and each is on both GPUs in turn."""
+    trials = [Trial("base", "screen"), *(Trial(f"v{i}", "screen") for i in range(1, 7))]
+    pair = ["base", f"v{winner}"]
+    for repeat in range(1, 5):
+        trials += [Trial(name, "confirm", repeat) for name in pair]
+        pair.reverse()
+    sessions = [
+        session(trial.candidate, order, order).model_copy(update={"trial": trial})
+        for order, trial in enumerate(trials)
+    ]
+    dealt = [deal(sessions, EIGHT[:2])[each.id] for each in sessions]
+    rounds = [dealt[at : at + 2] for at in range(1, len(dealt), 2)]
+    assert all(first != second for first, second in rounds)
+    for name in pair:
+        uses = Counter(
+            gpu
+            for (gpu,), each in zip(dealt, sessions, strict=True)
+            if each.variant == name and each.order > 6
+        )
+        assert set(uses.values()) == {2}
 
 
 def test_one_session_on_four_gpus_leaves_four_for_four_others() -> None:
