@@ -127,7 +127,7 @@ def deal(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[str
     another. A session of several GPUs gets neighbours on the bus. More repeats change nothing for
     those before them. Returns the UUIDs by session.
     """
-    of_turn: Counter[tuple[str, int, str]] = Counter()
+    at_once: Counter[tuple[str, str]] = Counter()
     of_variant: Counter[tuple[str, str]] = Counter()
     of_any: Counter[str] = Counter()
     dealt: dict[str, list[str]] = {}
@@ -136,18 +136,17 @@ def deal(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[str
         if session.id in dealt or not groups:
             continue
         trial = session.trial
-        turn = (trial.level, trial.repeat) if trial else ("", 0)
+        asked = f"{trial.level} {trial.repeat}" if trial else session.id
         group = min(
             groups,
             key=lambda group: (
-                sum(of_turn[*turn, gpu] for gpu in group),
+                sum(at_once[asked, gpu] for gpu in group),
                 sum(of_variant[session.variant, gpu] for gpu in group),
                 sum(of_any[gpu] for gpu in group),
             ),
         )
         dealt[session.id] = list(group)
         of_any.update(group)
-        if trial:
-            of_turn.update((*turn, gpu) for gpu in group)
+        at_once.update((asked, gpu) for gpu in group)
         of_variant.update((session.variant, gpu) for gpu in group)
     return dealt
