@@ -132,9 +132,10 @@ def _launches(best: Ratio) -> str:
         own = f"{best.launches} of {best.asked} fresh launches (the rest invalid)"
     else:
         own = f"{best.launches} fresh launches"
-    if best.base_launches == best.asked:
+    if best.base_launches == best.base_asked:
         return own
-    return f"{own}, beside {best.base_launches} of {best.asked} of the base (the rest invalid)"
+    base = f"{best.base_launches} of {best.base_asked} of the base (the rest invalid)"
+    return f"{own}, beside {base}"
 
 
 def described(candidates: Sequence[Candidate], name: str) -> str:

@@ -66,6 +66,10 @@ SEARCHED = 2
 FEWEST = 2 * FEWEST_LAUNCHES
 """Launches without which there is no verdict: of the base, and of one other."""
 
+MOST_OF_FEWEST = FEWEST_LAUNCHES + 1
+"""Confirming launches of which the fewest are to have a value: one more than these, for one that
+has none."""
+
 LEAST_GAIN = 0.01
 """Screening ends once the best is not expected to be better than the incumbent by this share."""
 
@@ -243,25 +247,36 @@ class _Race:
         return self._round(trials) if trials else None
 
     def _confirms(self) -> Round | None:
-        """Return one more launch of the base and of each finalist, side by side."""
-        if self.confirmed == self.tune.confirm.repeats or not self._can_be_judged(self.base):
+        """Return one more launch of the base and of each finalist, side by side.
+
+        After these, return one more of each that has too few with a value.
+        """
+        finalists = self._finalists()
+        if not finalists or not self._can_be_judged(self.base):
             return None
+        if self.confirmed < self.tune.confirm.repeats:
+            names = self._side_by_side(finalists)
+        else:
+            names = [n for n in (self.base, *finalists) if self._with_value(n) < FEWEST_LAUNCHES]
+            names = names[: self._affordable("confirm", least=len(names))]
+        trials = [Trial(name, "confirm", self.confirmed + 1) for name in names]
+        return self._round(trials, is_beatable=False) if trials else None
+
+    def _side_by_side(self, finalists: list[str]) -> list[str]:
+        """Return the base and as many of the finalists as there is room for, or nothing."""
         # Without the fewest there is no answer at all.
         least = 2 * max(0, FEWEST_LAUNCHES - self.confirmed)
         room = self._affordable("confirm", least=least)
-        finalists = self._finalists()
         if not self.confirmed:
             finalists = finalists[: min(self.tune.confirm.best, room // FEWEST_LAUNCHES - 1)]
         if self.confirmed < FEWEST_LAUNCHES:
             finalists = finalists[: max(0, room - 1)]
         if not finalists or len(finalists) >= room:
-            return None
+            return []
         names = [self.base, *finalists]
         # Each repeat begins with another, so that no candidate always follows the same one.
         turn = self.confirmed % len(names)
-        names = names[turn:] + names[:turn]
-        trials = [Trial(name, "confirm", self.confirmed + 1) for name in names]
-        return self._round(trials, is_beatable=False)
+        return names[turn:] + names[:turn]
 
     def _finalists(self) -> list[str]:
         """Return what may still win, the best first; of those that confirming began with."""
@@ -274,9 +289,14 @@ class _Race:
         """Whether enough confirming launches can still have a value."""
         if self.failures.get(name, "invalid") not in OF_A_LAUNCH:
             return False
-        of = [each for each in self.at["confirm"] if each.trial.candidate == name]
-        invalid = sum(each.value is None for each in of)
-        return self.tune.confirm.repeats - invalid >= FEWEST_LAUNCHES
+        without = len(self._confirming(name)) - self._with_value(name)
+        return max(self.tune.confirm.repeats, MOST_OF_FEWEST) - without >= FEWEST_LAUNCHES
+
+    def _with_value(self, name: str) -> int:
+        return sum(each.value is not None for each in self._confirming(name))
+
+    def _confirming(self, name: str) -> list[Seen]:
+        return [each for each in self.at["confirm"] if each.trial.candidate == name]
 
     def _round(self, trials: list[Trial], is_beatable: bool = True) -> Round:
         below = None

@@ -1,7 +1,7 @@
 """What the confirming launches prove: each finalist's ratio to the base, and no other data."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,8 +25,8 @@ FEWEST_LAUNCHES = 2
 class Ratio:
     """A finalist's objective over the base's, with its interval.
 
-    It is by `launches` of the finalist and `base_launches` of the base, of `asked` fresh launches
-    of each: the others were invalid.
+    It is by `launches` of the `asked` fresh launches of the finalist and `base_launches` of the
+    `base_asked` of the base: the others were invalid.
     """
 
     candidate: str
@@ -34,8 +34,9 @@ class Ratio:
     lower: float
     upper: float
     launches: int
-    base_launches: int
     asked: int
+    base_launches: int
+    base_asked: int
     is_better: bool
 
 
@@ -52,7 +53,8 @@ def judged(
     (Bonferroni), so that they hold together and the best may be picked by them.
     """
     confirming = [each for each in seen if each.trial.level == "confirm"]
-    asked = max((each.trial.repeat for each in confirming), default=0)
+    asked = Counter(each.trial.candidate for each in confirming)
+    base_name = candidates[0].name
     failed = failures(confirming)
     values, errors = defaultdict(list), []
     for each in confirming:
@@ -60,7 +62,7 @@ def judged(
         if estimate is not None:
             values[each.trial.candidate].append(estimate.value)
             errors.append(estimate.error)
-    base = values.pop(candidates[0].name, [])
+    base = values.pop(base_name, [])
     finalists = {
         name: of for name, of in values.items() if len(of) >= FEWEST_LAUNCHES and name not in failed
     }
@@ -78,7 +80,7 @@ def judged(
         half = max(shown, told) * math.sqrt(1 / len(of) + 1 / len(base))
         sign = 1 if tune.is_higher_better else -1
         lower, upper = sorted(math.exp(sign * (log + side * half)) for side in (-1, 1))
-        counts = (len(of), len(base), asked)
+        counts = (len(of), asked[name], len(base), asked[base_name])
         verdicts.append(Ratio(name, math.exp(sign * log), lower, upper, *counts, log > half))
     outlook = look(tune, candidates, seen, launch_spread, (0,))
     assert outlook is not None

@@ -16,10 +16,10 @@ SMALL = {"max_num_seqs": [4, 8], "model": ["tiny", "small"]}
 
 
 def tuned(
-    *failing: tuple[str, Level, int], failure: Failure = "invalid"
+    *failing: tuple[str, Level, int], failure: Failure = "invalid", repeats: int = 3
 ) -> tuple[Answer, list[Round], list[Seen]]:
     """Tune a space whose best is `BEST`; some launches, by name, level and repeat, fail."""
-    study = study_with(space=SMALL, confirm={"best": 1, "repeats": 3})
+    study = study_with(space=SMALL, confirm={"best": 1, "repeats": repeats})
     assert study.tune is not None
     fails = {Trial(*each) for each in failing}
     rounds, seen = run(study, failing=lambda trial: failure if trial in fails else None)
@@ -45,6 +45,27 @@ def test_an_invalid_confirmation_of_the_base_is_told_as_well() -> None:
     assert found.winner == BEST and found.ratio is not None
     assert (found.ratio.launches, found.ratio.base_launches) == (3, 2)
     assert "2 of 3 of the base" in found.sentence
+
+
+@pytest.mark.parametrize("name", ["plain", BEST])
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_of_two_confirming_launches_one_that_is_invalid_is_made_up_for(
+    name: str, repeat: int
+) -> None:
+    found, _, seen = tuned((name, "confirm", repeat), repeats=2)
+    launched = Counter(each.trial.candidate for each in seen if each.trial.level == "confirm")
+    assert launched == {"plain": 2, BEST: 2} | {name: 3}
+    assert found.winner == BEST and found.ratio is not None
+    assert (found.ratio.launches, found.ratio.base_launches) == (2, 2)
+    of_base = " of the base" * (name == "plain")
+    assert f"2 of 3{of_base or ' fresh launches'}" in found.sentence
+
+
+@pytest.mark.parametrize("name", ["plain", BEST])
+def test_of_two_confirming_launches_two_that_are_invalid_end_the_race(name: str) -> None:
+    found, rounds, seen = tuned((name, "confirm", 1), (name, "confirm", 2), repeats=2)
+    assert found.winner is None and rounds[-1].ended == "not confirmed"
+    assert max(each.trial.repeat for each in seen if each.trial.level == "confirm") == 2
 
 
 def test_what_cannot_be_confirmed_any_more_is_not_launched_again() -> None:
