@@ -3,7 +3,8 @@
 A request passes the front end, waits for the engine, and is prefilled; each token passes the front
 end, too. With asynchronous scheduling, a step is composed when the one before it begins: a request
 that comes during a step waits for the end of the next one (v1/engine/core.py,
-`step_with_batch_queue`).
+`step_with_batch_queue`). It is not in the engine's queue before the step that works is done
+(`_process_input_queue`), so that vLLM's queue time does not hold this wait.
 """
 
 import heapq
@@ -29,7 +30,7 @@ _SEND, _READ, _REACH, _LEAVE, _STEP = range(5)
 """Kinds of events, in their order at one time."""
 
 _TIMES = (
-    *("sent_s", "reached_s", "scheduled_s"),
+    *("sent_s", "queued_s", "scheduled_s"),
     *("engine_first_s", "engine_finish_s", "first_s", "finish_s"),
 )
 
@@ -46,6 +47,7 @@ class _Simulation:
         self.places = requests.concurrency or n
         self.process_free_s = [0.0] * self.front_end.processes
         self.in_flight: deque[Step] = deque()
+        self.unseen: list[int] = []
         self.host_free_s = self.device_free_s = self.answered_s = 0.0
         self.times = {name: [math.nan] * n for name in _TIMES}
         self.gaps: list[tuple[float, int]] = []
@@ -58,10 +60,10 @@ class _Simulation:
                 self._send(now)
             elif kind == _READ:
                 reached_s = max(now, self.process_free_s[self._process(request)])
-                self.times["reached_s"][request] = reached_s
                 heapq.heappush(self.events, (reached_s, _REACH, request))
             elif kind == _REACH:
                 self.scheduling.waiting.append(request)
+                self.unseen.append(request)
                 if not self.in_flight:
                     self._fill(now)
             elif kind == _LEAVE:
@@ -96,7 +98,10 @@ class _Simulation:
         return request % len(self.process_free_s)
 
     def _fill(self, now: float) -> None:
-        """Compose steps while the engine may: the device works on one, another may wait."""
+        """See what came, and compose steps while the engine may: one in work, one behind it."""
+        for request in self.unseen:
+            self.times["queued_s"][request] = now
+        self.unseen.clear()
         while len(self.in_flight) < self.most_in_flight and (step := self.scheduling.compose()):
             for request in step.admitted:
                 if math.isnan(self.times["scheduled_s"][request]):

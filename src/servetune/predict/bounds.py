@@ -17,6 +17,10 @@ FP8_READ = 1.46
 QUANTIZING_S = 11e-6
 """A layer's kernels that quantize activations, in each step."""
 
+KV_QUANTIZING_S = 3.5e-6
+"""A layer's kernels that quantize for an fp8 KV cache, in each step: 0.11 ms in the study
+fp8-kv-context."""
+
 DRAFTING_S = 0.3e-3
 """Each token of a draft, beside reading the model that drafts it."""
 
@@ -25,7 +29,8 @@ DRAFTING_S = 0.3e-3
 class Bounds:
     """The least seconds that parts of a step take: what `StepTime` has of these names.
 
-    A token takes `token_s` of multiplications, and `vector_s` outside of them.
+    A token takes `token_s` of multiplications, and `vector_s` outside of them; a step takes
+    `quantizing_s` for an 8-bit KV cache.
     """
 
     weights_s: float
@@ -34,6 +39,7 @@ class Bounds:
     context_s: float
     attention_s: float
     graph_tokens: int
+    quantizing_s: float = 0.0
 
 
 def bounds_of(launch: Launch) -> Bounds | None:
@@ -62,6 +68,7 @@ def bounds_of(launch: Launch) -> Bounds | None:
         context_s=kv_bytes / ceilings.bandwidth_byte_s,
         attention_s=4 * model.layers * model.attention_width / plain_flop_s,
         graph_tokens=_graph_tokens(launch),
+        quantizing_s=KV_QUANTIZING_S * model.layers if kept == 1 else 0.0,
     )
 
 

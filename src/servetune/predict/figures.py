@@ -19,7 +19,7 @@ def figures_of(
     ttft_ms, tpot_ms = served.ttft_ms[:counted], served.tpot_ms[:counted]
     emitted = np.maximum(served.output_tokens - 1, 1)
     engine_ms = 1e3 * (served.engine_finish_s - served.engine_first_s) / emitted
-    queue_ms = 1e3 * (served.scheduled_s - served.reached_s)[:counted]
+    queue_ms = 1e3 * (served.scheduled_s - served.queued_s)[:counted]
     prefill_ms = 1e3 * (served.engine_first_s - served.scheduled_s)[:counted]
     return {
         "output_throughput_tok_s": _throughput(served, counted, clients, window),

@@ -2,21 +2,22 @@
 
 What a step reads and computes is known (`Bounds`); not known are the overhead of a step, how much
 of the device's arithmetic is attained, the host's time for each sequence and for a launch
-without a CUDA graph, and the front end. These seven are found by non-linear least squares in their
+without a CUDA graph, and the front end. These seven are found by least squares in their
 logarithms, so that none is negative: simulated figures against recorded ones, each relative to the
-error that it may have. A prior holds those of which two loads say nothing. What is least nearby may
-not be least of all, so that it is sought from several points.
+error that it may have. A prior holds those of which two loads say nothing. Steps are whole, so that
+a small change does nothing or jumps: the least is sought without derivatives (COBYQA, Ragonneau
+2022), and from several points, as what is least nearby may not be least of all.
 
 The prior and the errors allowed were chosen on recorded variants that benchmarks/prediction.py
 names, where the others are asked.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import OptimizeResult, least_squares
+from scipy.optimize import OptimizeResult, minimize
 from scipy.stats import qmc
 
 from servetune.predict.batching import simulate
@@ -53,12 +54,18 @@ LEAST = 0.02
 ALMOST_EACH = 0.7
 """Prompts a step from which more than half of all steps read one."""
 
-STEP = 0.06
-"""Of finite differences: steps are whole, so that what is smaller changes nothing or jumps."""
+REQUEST_S, LATENCY_S, CHUNK_S = 0.8e-3, 3e-3, 50e-6
+"""Prior: the front end's time for each request, beside its queue, and for each chunk."""
 
-EVALUATIONS = 25
+EAGER_S = 18e-3
+"""Prior: the host's time to launch a step that is in no CUDA graph."""
 
-AROUND, WIDTH, STARTS = 32, 1.5, 2
+RADIUS, LAST_RADIUS = 0.5, 0.02
+"""COBYQA's first and last trust region, in standard deviations of the prior."""
+
+EVALUATIONS = 200
+
+AROUND, WIDTH, STARTS = 64, 1.5, 4
 """Points that are looked at within so many standard deviations of the prior (Sobol 1967), and how
 many of them, the best, a fit starts from beside the prior itself."""
 
@@ -102,7 +109,7 @@ class Fitted:
     def server(self, scheduler: Scheduler, processes: int, bounds: Bounds) -> Server:
         """Return such a server with these settings."""
         step = StepTime(
-            overhead_s=self.overhead_s,
+            overhead_s=self.overhead_s + bounds.quantizing_s,
             weights_s=bounds.weights_s,
             token_s=self.slowness * bounds.token_s + bounds.vector_s,
             sequence_s=self.sequence_s,
@@ -124,13 +131,13 @@ class Fitted:
 def fit(loads: Sequence[Observed]) -> Fitted:
     """Fit a server to loads of it; two that differ much, such as the lowest and the highest."""
     overhead_s = _overhead_s(min(loads, key=lambda load: load.figures["itl_p50_ms"]))
-    prior = np.array([overhead_s, ATTAINED, SEQUENCE_S, 2e-3, 2.2e-3, 50e-6, 18e-3])
-    spread = np.array(SPREAD)
+    front_end = (REQUEST_S, LATENCY_S, CHUNK_S)
+    prior = np.array([overhead_s, ATTAINED, SEQUENCE_S, *front_end, EAGER_S])
 
     def fitted(at: Floats) -> Fitted:
-        return Fitted(*(prior * np.exp(spread * (at - 1))).tolist())
+        return Fitted(*(prior * np.exp(np.array(SPREAD) * at)).tolist())
 
-    def residuals(at: Floats) -> Floats:
+    def cost(at: Floats) -> float:
         found = fitted(at)
         errors = [
             np.log(max(predicted[name], 1e-3) / load.figures[name]) / allowed
@@ -139,23 +146,27 @@ def fit(loads: Sequence[Observed]) -> Fitted:
             for name, allowed in ALLOWED.items()
             if load.figures.get(name)
         ]
-        return np.array([*errors, *(at - 1)])
-
-    def found_from(start: Floats) -> OptimizeResult:
-        return least_squares(
-            residuals,
-            start,
-            loss="soft_l1",
-            diff_step=[STEP] * len(prior),
-            max_nfev=EVALUATIONS,
-        )
+        # A figure that is far off counts by its distance, not by its square.
+        return float((np.hypot(1, [*errors, *at]) - 1).sum())
 
     unit = qmc.Sobol(len(prior), scramble=False).random(AROUND)
-    around = sorted(1 + WIDTH * (2 * unit - 1), key=lambda at: np.hypot(1, residuals(at)).sum())
-    # Finite differences are relative, so that the prior is at one.
-    starts = [np.ones(len(prior)), *around[:STARTS]]
-    found = min(map(found_from, starts), key=lambda each: float(each.cost))
-    return fitted(found.x)
+    around = sorted(WIDTH * (2 * unit - 1), key=cost)
+    starts = [np.zeros(len(prior)), *around[:STARTS]]
+    ends = [_least(cost, start) for start in starts]
+    return fitted(min(ends, key=lambda end: float(end.fun)).x)
+
+
+def _least(cost: Callable[[Floats], float], start: Floats) -> OptimizeResult:
+    return minimize(
+        cost,
+        start,
+        method="COBYQA",
+        options={
+            "initial_tr_radius": RADIUS,
+            "final_tr_radius": LAST_RADIUS,
+            "maxfev": EVALUATIONS,
+        },
+    )
 
 
 def _overhead_s(load: Observed) -> float:
@@ -171,4 +182,5 @@ def _overhead_s(load: Observed) -> float:
     prompts = load.in_flight * rate / outputs  # Little 1961
     tokens = prompts * inputs * (1 - load.scheduler.hit_ratio) if prompts > ALMOST_EACH else 0.0
     work_s = max(bounds.weights_s, tokens * (ATTAINED * bounds.token_s + bounds.vector_s))
-    return max(step_ms / 1e3 - work_s - sequences_s, LEAST * step_ms / 1e3)
+    known_s = work_s + sequences_s + bounds.quantizing_s
+    return max(step_ms / 1e3 - known_s, LEAST * step_ms / 1e3)

@@ -121,7 +121,7 @@ class Scheduling:
         step.seconds = self.step_time.of(
             step.decoding, settings.draft_tokens, self.context, whole - budget, pairs
         )
-        step.launch_s = self.step_time.launch_s(taken + whole - budget)
+        step.launch_s = self.step_time.launch_s(taken, whole - budget)
         step.ended += self._planned(self.ends)
         for request in step.ended:
             self._stop_decoding(request)

@@ -12,6 +12,10 @@ Counts = NDArray[np.int64]
 OVERLAP = 3.0
 """Order of the mean of streaming and computing: 1 adds them up, infinity takes the longer one."""
 
+PIECEWISE = 0.8
+"""What the host needs to launch a step with prompts in CUDA graphs, of what it needs without: each
+layer is a graph of its own, and attention is in none (chosen on h200-tune and h100-tune)."""
+
 
 @dataclass(frozen=True)
 class StepTime:
@@ -23,7 +27,8 @@ class StepTime:
     `sequence_s` for each sequence that decodes, `context_s` for each token that these read from
     the KV cache, and `attention_s` for each pair of a prompt token and one before it. A step of
     more than `graph_tokens` is in no CUDA graph: the host launches it kernel by kernel in
-    `eager_s`, while the device may still work on the step before.
+    `eager_s`, while the device may still work on the step before. With fewer, a step that reads
+    prompts takes a part of that (`PIECEWISE`).
     """
 
     overhead_s: float
@@ -46,9 +51,11 @@ class StepTime:
             + self.attention_s * pairs
         )
 
-    def launch_s(self, tokens: int) -> float:
-        """Return how long the host needs to launch a step that is in no CUDA graph."""
-        return self.eager_s if tokens > self.graph_tokens else 0.0
+    def launch_s(self, decoded: int, prompt: int) -> float:
+        """Return how long the host needs to launch a step of so many tokens, if not one graph."""
+        if decoded + prompt > self.graph_tokens:
+            return self.eager_s
+        return PIECEWISE * self.eager_s if prompt else 0.0
 
 
 @dataclass(frozen=True)
@@ -127,7 +134,7 @@ class Requests:
 class Served:
     """What became of each request, in seconds, and what the engine did.
 
-    `reached_s` is when the engine had it, `scheduled_s` when it first had a place in a step;
+    `queued_s` is when the engine saw it, `scheduled_s` when it first had a place in a step;
     `engine_first_s` and `engine_finish_s` are the engine's, `first_s` and `finish_s` the client's.
     `gaps_s` are the times between answers of one sequence: a value a step, and in `gap_weights`
     how many sequences had it.
@@ -135,7 +142,7 @@ class Served:
 
     output_tokens: Counts
     sent_s: Floats
-    reached_s: Floats
+    queued_s: Floats
     scheduled_s: Floats
     engine_first_s: Floats
     engine_finish_s: Floats

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from servetune.predict.batching import simulate
-from servetune.predict.server import FrontEnd, Requests, Scheduler, Served, Server, StepTime
+from servetune.predict.server import (
+    PIECEWISE,
+    FrontEnd,
+    Requests,
+    Scheduler,
+    Served,
+    Server,
+    StepTime,
+)
 
 SECOND = StepTime(overhead_s=1.0)
 """Each step takes one second, so that times are counts of steps."""
@@ -106,8 +114,19 @@ def test_requests_that_come_together_wait_for_their_process_of_the_front_end() -
     front_end = FrontEnd(request_s=1.0)
     one = simulate(Server(SECOND, front_end, IN_TURN), alike(4, 1, 1))
     four = simulate(Server(SECOND, replace(front_end, processes=4), IN_TURN), alike(4, 1, 1))
-    assert one.reached_s.tolist() == [4, 4, 4, 4]
-    assert four.reached_s.tolist() == [1, 1, 1, 1]
+    assert one.scheduled_s.tolist() == [4, 5, 5, 5]
+    assert four.scheduled_s.tolist() == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize(("is_async", "seen_s"), [(False, 4), (True, 4)])
+def test_what_comes_during_a_step_is_queued_when_the_engine_looks(
+    is_async: bool, seen_s: float
+) -> None:
+    """vLLM counts the queue from there, and what was before it as no time of the engine."""
+    due_s = np.array([0.0, 3.5])
+    requests = Requests(np.array([1, 1]), np.array([9, 1]), due_s=due_s)
+    served = simulate(Server(SECOND, scheduler=Scheduler(is_async=is_async)), requests)
+    assert served.queued_s[1] == served.scheduled_s[1] == seen_s
 
 
 def test_a_slow_front_end_delays_tokens_that_the_engine_has_emitted() -> None:
@@ -132,5 +151,12 @@ def test_the_host_launches_a_step_in_no_cuda_graph_while_the_device_works() -> N
     chunked = Scheduler(max_num_batched_tokens=5)
     assert simulate(Server(step, scheduler=chunked), alike(1, 10, 1)).first_s[0] == 10
     beside = Requests(np.array([1, 10]), np.array([50, 1]), due_s=np.array([0.0, 5.5]))
-    # Composed at 6 and launched by 11, while the device works on the step before until 9.
-    assert simulate(Server(step), beside).first_s[1] == 12
+    # Composed at 7 and launched by 12, while the device works on the step before until 10.
+    assert simulate(Server(step), beside).first_s[1] == 13
+
+
+def test_the_host_launches_a_step_with_prompts_in_cuda_graphs_layer_by_layer() -> None:
+    step = StepTime(overhead_s=3.0, eager_s=5.0 / PIECEWISE, graph_tokens=16)
+    served = simulate(Server(step), alike(1, 10, 2))
+    assert served.first_s[0] == pytest.approx(5)
+    assert served.finish_s[0] - served.first_s[0] == pytest.approx(3)

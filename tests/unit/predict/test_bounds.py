@@ -31,3 +31,6 @@ def test_8_bits_halve_multiplications_and_nothing_else_of_a_token() -> None:
     assert 0.5 <= fp8.token_s / base.token_s < 0.6
     assert fp8.vector_s == pytest.approx(base.vector_s, rel=0.02)
     assert kv.context_s / base.context_s == pytest.approx(0.73, rel=0.02)
+    assert base.quantizing_s == 0
+    # As one client at 256 and 1,024 tokens has it in the study fp8-kv-context.
+    assert kv.quantizing_s == pytest.approx(0.113e-3, rel=0.05)
