@@ -1,6 +1,5 @@
 """The least that parts of a step take, by the checkpoints and what the device can do."""
 
-import sys
 from dataclasses import dataclass
 
 from servetune.models.work import head, kv_cache_bytes, passes
@@ -38,7 +37,7 @@ class Bounds:
     vector_s: float
     context_s: float
     attention_s: float
-    graph_tokens: int
+    graph_tokens: int | None
     quantizing_s: float = 0.0
 
 
@@ -86,7 +85,7 @@ def overhead_of_s(
     return quantizing_s + tokens * (DRAFTING_S + reading_s)
 
 
-def _graph_tokens(launch: Launch) -> int:
-    """Return the most tokens of a step in a CUDA graph; without graphs, all steps are alike."""
+def _graph_tokens(launch: Launch) -> int | None:
+    """Return the most tokens of a step in a CUDA graph; None without graphs."""
     settings = launch.config("compilation_config")
-    return settings.get("max_cudagraph_capture_size") or sys.maxsize
+    return settings.get("max_cudagraph_capture_size") or None

@@ -28,7 +28,8 @@ class StepTime:
     the KV cache, and `attention_s` for each pair of a prompt token and one before it. A step of
     more than `graph_tokens` is in no CUDA graph: the host launches it kernel by kernel in
     `eager_s`, while the device may still work on the step before. With fewer, a step that reads
-    prompts takes a part of that (`PIECEWISE`).
+    prompts takes a part of that (`PIECEWISE`). None: without graphs, all steps are alike, and
+    `overhead_s` holds their launch.
     """
 
     overhead_s: float
@@ -38,7 +39,7 @@ class StepTime:
     context_s: float = 0.0
     attention_s: float = 0.0
     eager_s: float = 0.0
-    graph_tokens: int = 512
+    graph_tokens: int | None = 512
 
     def of(self, decoding: int, drafts: int, context: float, prompt: int, pairs: float) -> float:
         """Return the time of a step in which `decoding` sequences verify `drafts` tokens each."""
@@ -53,6 +54,8 @@ class StepTime:
 
     def launch_s(self, decoded: int, prompt: int) -> float:
         """Return how long the host needs to launch a step of so many tokens, if not one graph."""
+        if self.graph_tokens is None:
+            return 0.0
         if decoded + prompt > self.graph_tokens:
             return self.eager_s
         return PIECEWISE * self.eager_s if prompt else 0.0

@@ -160,3 +160,6 @@ def test_the_host_launches_a_step_with_prompts_in_cuda_graphs_layer_by_layer() -
     served = simulate(Server(step), alike(1, 10, 2))
     assert served.first_s[0] == pytest.approx(5)
     assert served.finish_s[0] - served.first_s[0] == pytest.approx(3)
+    # Without graphs, all steps are alike.
+    eager = simulate(Server(replace(step, graph_tokens=None)), alike(1, 10, 2))
+    assert (eager.first_s[0], eager.finish_s[0]) == (3, 6)
