@@ -1,6 +1,8 @@
 """What a server would do at loads and settings that were not measured."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +13,7 @@ from servetune.errors import UserError, nearest
 from servetune.plan.make import read_params
 
 if TYPE_CHECKING:
-    from servetune.predict.judged import Judged
+    from servetune.predict.judged import Error
     from servetune.predict.loads import Predicting
     from servetune.study.capacity import Slo
     from servetune.study.study import Study
@@ -28,6 +30,10 @@ def predict(
         typer.Argument(help="By default that of params.yaml.", autocompletion=studies),
     ] = None,
     variant: Annotated[str | None, typer.Option(help="By default the baseline.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", help="The variant whose loads are fitted. By default the same."),
+    ] = None,
     concurrency: Annotated[
         str | None, typer.Option(help="Clients of closed loops, such as 32,64.")
     ] = None,
@@ -49,38 +55,52 @@ def predict(
     ] = None,
 ) -> None:
     """Predict loads, settings, the capacity and GPUs for users, from two recorded loads."""
-    from servetune.analysis.wording import number
+    from servetune.analysis.wording import number, plural
+    from servetune.predict.declared import DeclaredOther, declared_other, errors_at
     from servetune.predict.judged import judge
-    from servetune.predict.loads import Predicting
-    from servetune.predict.recorded import read_loads
-    from servetune.records.paths import session_path
-    from servetune.records.sessions import read_session
+    from servetune.predict.other import Launched, Other, served_as
+    from servetune.predict.recorded import launch_of, read_loads
     from servetune.study.study import read_study
 
     name = study or read_params(ROOT)["study"]
     declared = read_study(name, ROOT)
     chosen = variant or declared.baseline
-    if chosen not in declared.variants:
-        raise UserError(f"--variant {chosen}: no such variant{nearest(chosen, declared.variants)}")
+    fitted_to = source or chosen
+    for option, given in (("--variant", chosen), ("--from", fitted_to)):
+        if given not in declared.variants:
+            known = nearest(given, declared.variants)
+            raise UserError(f"{option} {given}: no such variant{known}")
     if users and not slo:
         raise UserError("--users: expected --slo, too, such as ttft_p99_ms=500,tpot_p99_ms=30")
-    loads = read_loads(declared, name, ROOT).get(chosen, [])
+    by_variant = read_loads(declared, name, ROOT)
+    loads = by_variant.get(fitted_to, [])
     if len(loads) < 2:
+        others = [each for each in by_variant if len(by_variant[each]) > 1]
         raise UserError(
-            f"{name}: {chosen}: {len(loads)} recorded loads tell step times; expected two or more"
-            " of one launch, of which the checkpoint and the device's ceilings are known"
+            f"{name}: {fitted_to}: {plural(len(loads), 'recorded load')} to tell step times;"
+            " expected two or more of one launch, of which the checkpoint and the device's"
+            " ceilings are known"
+            + (f", or --from another variant: {', '.join(others)}" if others else "")
         )
-    asked, kv_cache_dtype = _settings(settings or [])
+    asked = _settings(settings or [])
     limits = _slo(slo, declared) if slo else None
     rates, clients = _numbers(rate, "--rate"), _numbers(concurrency, "--concurrency")
     judged = judge(loads)
     record, pattern = loads[-1]
-    predicting = Predicting(judged.fitted, pattern).with_settings(asked)
-    if kv_cache_dtype:
-        session = read_session(session_path(name, record.session, ROOT))
-        launch = next(each for each in session.launches if each.launch == record.launch)
-        predicting = predicting.with_kv_cache(kv_cache_dtype, launch)
-    print(f"Predicted, not measured: {name}, {chosen}, fitted to {' and '.join(judged.of)}")
+    launch = launch_of(record, name, ROOT)
+    launched = Launched(launch, judged.fitted, pattern)
+    assert launch.model is not None
+    found = DeclaredOther(Other(launch.model, launch.draft, pattern.scheduler.accepted, {}), ())
+    errors, fits = judged.errors, f"{name}, {chosen}"
+    if fitted_to != chosen:
+        found = declared_other(declared, name, chosen, (fitted_to, launched), by_variant, ROOT)
+        errors = errors_at(served_as(launched, found.other), by_variant.get(chosen, []))
+        fits += f", by {fitted_to}"
+    arguments = {**found.other.arguments, **asked}
+    predicting = served_as(launched, replace(found.other, arguments=arguments))
+    print(f"Predicted, not measured: {fits}, fitted to {' and '.join(judged.of)}")
+    if found.unknown:
+        print(f"Taken to change nothing: {', '.join(found.unknown)}")
     try:
         if rates or clients:
             print(_table(predicting, [int(n) for n in clients], rates))
@@ -93,14 +113,13 @@ def predict(
             print(_gpus(predicting, limits, users, every))
     except ValueError as error:
         raise UserError(f"{name}: {chosen}: {error}") from None
-    print(_errors(judged))
+    print(_errors(chosen, errors))
 
 
-def _settings(given: list[str]) -> tuple[dict[str, int], str | None]:
-    """Return the numbers that are set, and the type of the KV cache."""
+def _settings(given: list[str]) -> dict[str, int | str]:
     from servetune.predict.loads import SETTINGS
 
-    numbers, kv_cache_dtype = dict[str, int](), None
+    asked: dict[str, int | str] = {}
     for word in given:
         key, _, value = word.partition("=")
         known = (*SETTINGS, "kv_cache_dtype")
@@ -111,12 +130,12 @@ def _settings(given: list[str]) -> tuple[dict[str, int], str | None]:
         if key == "kv_cache_dtype":
             if value not in _KV_CACHE_DTYPES:
                 raise UserError(f"--set {word}: expected one of {', '.join(_KV_CACHE_DTYPES)}")
-            kv_cache_dtype = value
+            asked[key] = value
         elif not value.isdecimal() or not int(value):
             raise UserError(f"--set {word}: expected a whole number above 0, such as {key}=64")
         else:
-            numbers[key] = int(value)
-    return numbers, kv_cache_dtype
+            asked[key] = int(value)
+    return asked
 
 
 def _slo(given: str, study: "Study") -> "Slo":
@@ -185,16 +204,18 @@ def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None)
     return f"{plural(gpus, 'GPU')} for {users} users (predicted): {each} on each server of {of}"
 
 
-def _errors(judged: "Judged") -> str:
+def _errors(variant: str, found: "Sequence[Error]") -> str:
+    from servetune.analysis.wording import plural
     from servetune.metrics import METRIC
     from servetune.predict.judged import JUDGED, median_error
 
-    errors = {figure: median_error(judged.errors, figure) for figure in JUDGED}
+    errors = {figure: median_error(found, figure) for figure in JUDGED}
     told = [
         f"{METRIC[name].title} {100 * error:.1f} %"
         for name, error in errors.items()
         if error is not None
     ]
     if not told:
-        return "Error not known: nothing else was measured of this variant"
-    return f"Median error at {len(judged.errors)} loads that were not fitted: {', '.join(told)}"
+        return f"Error not known: nothing else was measured of {variant}"
+    loads = plural(len(found), "load")
+    return f"Median error at {loads} of {variant} not fitted: {', '.join(told)}"

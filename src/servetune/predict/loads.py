@@ -7,13 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from servetune.models.work import kv_cache_bytes
 from servetune.predict.batching import simulate
-from servetune.predict.bounds import bounds_of
 from servetune.predict.figures import figures_of
 from servetune.predict.fit import Fitted, Observed
 from servetune.predict.server import Counts, Floats, Requests, Server
-from servetune.records.sessions import Launch
 from servetune.study.capacity import Objective, Slo
 
 SETTINGS = ("max_num_seqs", "max_num_batched_tokens", "api_server_count")
@@ -59,21 +56,6 @@ class Predicting:
         return replace(
             self, pattern=replace(self.pattern, scheduler=scheduler, processes=processes)
         )
-
-    def with_kv_cache(self, dtype: str, launch: Launch) -> "Predicting":
-        """Return the same server with another type of KV cache; `launch` served the pattern.
-
-        The memory is the same, so that smaller values make room for more tokens.
-        """
-        server = launch.server.model_copy(update={"kv_cache_dtype": dtype})
-        bounds = bounds_of(launch.model_copy(update={"server": server}))
-        # What was observed has them.
-        assert bounds is not None
-        scheduler = self.pattern.scheduler
-        if scheduler.kv_blocks is not None:
-            room = kv_cache_bytes(launch.server.kv_cache_dtype) / kv_cache_bytes(dtype)
-            scheduler = replace(scheduler, kv_blocks=max(1, int(room * scheduler.kv_blocks)))
-        return replace(self, pattern=replace(self.pattern, bounds=bounds, scheduler=scheduler))
 
     def closed(self, concurrency: int) -> dict[str, float]:
         """Predict a closed loop of so many clients."""

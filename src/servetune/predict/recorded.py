@@ -45,6 +45,12 @@ def read_loads(study: Study, name: str, root: Path) -> dict[str, list[Recorded]]
     return {name: light_first(loads) for name, loads in found.items()}
 
 
+def launch_of(record: MeasurementRecord, name: str, root: Path) -> Launch:
+    """Read the launch of a study in which a load was measured."""
+    session = read_session(session_path(name, record.session, root))
+    return next(launch for launch in session.launches if launch.launch == record.launch)
+
+
 def light_first(loads: Iterable[Recorded]) -> list[Recorded]:
     """Return loads by how much was in flight."""
     return sorted(loads, key=lambda load: (load[1].in_flight, load[0].measurement))

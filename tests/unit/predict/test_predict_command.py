@@ -1,3 +1,6 @@
+import shutil
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -20,7 +23,7 @@ def test_the_table_says_predicted_and_the_error_it_had() -> None:
     assert "redicted" in lines[0] and "c1 and c16" in lines[0]
     assert lines[1].split()[0] == "predicted"
     assert [line.split()[0] for line in lines[2:4]] == ["4", "8"]
-    assert "3 loads that were not fitted" in lines[-1]
+    assert "3 loads of start not fitted" in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,8 @@ def test_the_table_says_predicted_and_the_error_it_had() -> None:
         (["--users", "100"], "--slo"),
         (["--slo", "fast"], "ttft_p99_ms=500"),
         (["--variant", "throttled"], "two or more"),
+        (["--variant", "throttled"], "--from another variant: len-32768, len-4096, start"),
+        (["--variant", "throttled", "--from", "strat"], "did you mean start"),
     ],
 )
 def test_a_mistake_is_one_line(words: list[str], said: str) -> None:
@@ -58,3 +63,57 @@ def test_an_fp8_kv_cache_is_predicted_from_loads_of_bf16() -> None:
     ]
     assert predicted[0] < predicted[1]
     assert predicted[1] / predicted[0] == pytest.approx(measured[1] / measured[0], rel=0.05)
+
+
+def test_a_variant_is_predicted_from_the_loads_of_another_with_the_error_at_its_own() -> None:
+    words = ("h200-llama8b", "--variant", "fp8-fp8-kv", "--from", "bf16", "--concurrency", "64")
+    lines = predict(*words).output.splitlines()
+    assert "fp8-fp8-kv" in lines[0] and "bf16" in lines[0]
+    assert "6 loads of fp8-fp8-kv" in lines[-1]
+    loads = read_loads(read_study("h200-llama8b", ROOT), "h200-llama8b", ROOT)["fp8-fp8-kv"]
+    [measured] = [of.figures["output_throughput_tok_s"] for _, of in loads if of.clients == 64]
+    assert float(lines[2].split()[2]) == pytest.approx(measured, rel=0.1)
+
+
+@pytest.fixture
+def granite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of which the study h200-granite can be changed."""
+    shutil.copytree(ROOT / "studies", tmp_path / "studies")
+    for name in ("results", "params.yaml", "Snakefile", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "studies" / "h200-granite.yaml"
+
+
+def declare(study: Path, variant: str) -> None:
+    text = study.read_text()
+    assert "\nvariants:\n" in text
+    study.write_text(text.replace("\nvariants:\n", f"\nvariants:\n  new: {variant}\n"))
+
+
+def test_a_variant_that_was_never_launched_is_predicted(granite: Path) -> None:
+    declare(granite, "{model: granite-8b, server: {max_num_seqs: 2, enforce_eager: true}}")
+    words = ("h200-granite", "--from", "start", "--concurrency", "8")
+    new = predict(*words, "--variant", "new").output.splitlines()
+    assert "enforce_eager" in new[1]
+    assert new[-1].startswith("Error not known") and "new" in new[-1]
+    alike = predict(*words, "--variant", "start", "--set", "max_num_seqs=2").output.splitlines()
+    assert new[-2] == alike[-2]
+
+
+@pytest.mark.parametrize(
+    ("variant", "said"),
+    [
+        ("{model: granite-8b, server: {tensor_parallel_size: 2}}", "2 GPUs, that of start on 1"),
+        (
+            "{model: granite-8b, speculative: {method: eagle3, model: granite-8b,"
+            " num_speculative_tokens: 2}}",
+            "drafts",
+        ),
+    ],
+)
+def test_what_no_load_tells_is_not_predicted(granite: Path, variant: str, said: str) -> None:
+    declare(granite, variant)
+    done = predict("h200-granite", "--variant", "new", "--from", "start", "--concurrency", "8")
+    assert done.exit_code == 2
+    assert said in done.stderr and len(done.stderr.splitlines()) == 1

@@ -1,0 +1,46 @@
+"""A declared variant, by a launch of another: what its server takes, held against its own."""
+
+from dataclasses import astuple
+from functools import cache
+
+import pytest
+
+from servetune.predict.declared import declared_other
+from servetune.predict.fit import Fitted
+from servetune.predict.other import Launched, served_as
+from servetune.predict.recorded import Recorded, launch_of, read_loads
+from servetune.study.study import read_study
+from tests.paths import ROOT
+
+STUDY = "h200-llama8b-varied"
+FITTED = Fitted(2e-3, 1.3, 8e-6, 1e-3, 3e-3, 50e-6, 18e-3)
+
+
+@cache
+def recorded() -> dict[str, list[Recorded]]:
+    return read_loads(read_study(STUDY, ROOT), STUDY, ROOT)
+
+
+def launched(variant: str) -> tuple[str, Launched]:
+    record, pattern = recorded()[variant][-1]
+    return variant, Launched(launch_of(record, STUDY, ROOT), FITTED, pattern)
+
+
+@pytest.mark.parametrize(
+    ("source", "variant"),
+    [
+        *(("bf16", other) for other in ("fp8", "w8a8", "fp8-kv", "fp8-fp8-kv", "eagle3-2.5")),
+        *((other, "bf16") for other in ("fp8-fp8-kv", "eagle3-2.5")),
+    ],
+)
+def test_steps_and_room_of_a_variant_are_those_that_its_own_launch_has(
+    source: str, variant: str
+) -> None:
+    base = launched(source)
+    found = declared_other(read_study(STUDY, ROOT), STUDY, variant, base, recorded(), ROOT)
+    pattern, own = served_as(base[1], found.other).pattern, recorded()[variant][-1][1]
+    # Each launch measured what its device can do anew.
+    assert astuple(pattern.bounds) == pytest.approx(astuple(own.bounds), rel=0.05)
+    assert pattern.scheduler.kv_blocks == pytest.approx(own.scheduler.kv_blocks, rel=0.01)
+    assert pattern.scheduler.accepted == own.scheduler.accepted
+    assert found.unknown == ()
