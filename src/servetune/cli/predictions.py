@@ -56,14 +56,14 @@ def predict(
 ) -> None:
     """Predict loads, settings, the capacity and GPUs for users, from two recorded loads."""
     from servetune.analysis.wording import number, plural
-    from servetune.predict.declared import DeclaredOther, declared_other, errors_at
+    from servetune.predict.declared import DeclaredOther, declared_other, errors_at, with_candidates
     from servetune.predict.judged import judge
     from servetune.predict.other import Launched, Other, served_as
     from servetune.predict.recorded import launch_of, read_loads
     from servetune.study.study import read_study
 
     name = study or read_params(ROOT)["study"]
-    declared = read_study(name, ROOT)
+    declared = with_candidates(read_study(name, ROOT))
     chosen = variant or declared.baseline
     fitted_to = source or chosen
     for option, given in (("--variant", chosen), ("--from", fitted_to)):
@@ -85,15 +85,16 @@ def predict(
     asked = _settings(settings or [])
     limits = _slo(slo, declared) if slo else None
     rates, clients = _numbers(rate, "--rate"), _numbers(concurrency, "--concurrency")
-    judged = judge(loads)
     record, pattern = loads[-1]
     launch = launch_of(record, name, ROOT)
-    launched = Launched(launch, judged.fitted, pattern)
     assert launch.model is not None
     found = DeclaredOther(Other(launch.model, launch.draft, pattern.scheduler.accepted, {}), ())
+    if fitted_to != chosen:
+        found = declared_other(declared, name, chosen, fitted_to, by_variant, ROOT)
+    judged = judge(loads)
+    launched = Launched(launch, judged.fitted, pattern)
     errors, fits = judged.errors, f"{name}, {chosen}"
     if fitted_to != chosen:
-        found = declared_other(declared, name, chosen, (fitted_to, launched), by_variant, ROOT)
         errors = errors_at(served_as(launched, found.other), by_variant.get(chosen, []))
         fits += f", by {fitted_to}"
     arguments = {**found.other.arguments, **asked}

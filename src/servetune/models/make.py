@@ -13,10 +13,11 @@ from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import read_model, sha256, write_json
 from servetune.lifetime.guard import run_guarded
+from servetune.models.words import write_words
 from servetune.plan.planned import PlannedModel
 from servetune.progress import say
 from servetune.study.base import Frozen, Id
-from servetune.study.models import MAKER, HuggingFace, LocalPath, Made, ModelSource, Shape
+from servetune.study.models import MAKER, HuggingFace, LocalPath, Made, ModelSource, Shape, Words
 
 MANIFEST = "servetune.json"
 """Written last into each model's folder: where the checkpoint is, and what it holds."""
@@ -117,6 +118,9 @@ def _bring(source: ModelSource, parents: dict[str, str], folder: Path, root: Pat
             return _fetch(source, root)
         case LocalPath():
             return str(source.path)
+        case Words():
+            write_words(source.vocabulary, folder)
+            return "."
         case Shape():
             _copy_shape(source, parents, folder, root)
             return "."

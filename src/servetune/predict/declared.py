@@ -13,14 +13,14 @@ from servetune.predict.loads import SETTINGS, Predicting
 from servetune.predict.other import (
     DEFAULTS,
     OF_THE_SERVER,
-    Launched,
     Other,
     drafting,
     models_of,
     other_of,
 )
-from servetune.predict.recorded import Recorded
+from servetune.predict.recorded import Recorded, launch_of
 from servetune.study.study import Params, Study
+from servetune.tune.space import candidates
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def declared_other(
     study: Study,
     name: str,
     variant: str,
-    launched: tuple[str, Launched],
+    source: str,
     loads: Mapping[str, Sequence[Recorded]],
     root: Path,
 ) -> DeclaredOther:
@@ -45,15 +45,14 @@ def declared_other(
         study: what is declared.
         name: the study's.
         variant: the variant that is asked for.
-        launched: the variant that was launched, and its launch.
-        loads: those recorded, by variant, which tell how many drafts are accepted.
+        source: the variant that was launched.
+        loads: those recorded, by variant, which tell how many drafts are accepted, too.
         root: the project's folder.
 
     Raises:
         UserError: it runs on other GPUs, its model's size is not known, or how many of its drafts
             are accepted.
     """
-    source, launch = launched
     declared = declare(Params(study=name), study, root)
     sessions = {
         each: plan_session(declared, each, 1, 0, is_scored=False)
@@ -78,13 +77,22 @@ def declared_other(
         for each, of in loads.items()
         if each in sessions
     }
-    other = other_of(session, launch.launch, models, accepted)
+    launch = launch_of(loads[source][-1][0], name, root)
+    other = other_of(session, launch, models, accepted)
     if session.speculative and not other.accepted:
         raise UserError(
             f"{place}: no recorded load tells how many of its drafts are accepted;"
             " expected synthetic_acceptance_length, or loads of a variant that drafts alike"
         )
     return DeclaredOther(other, _unknown(session, own))
+
+
+def with_candidates(study: Study) -> Study:
+    """Return a study whose variants are those that it declares, and a tuning's candidates."""
+    if study.tune is None:
+        return study
+    tuned = {one.name: one.variant for one in candidates(study.tune, study)}
+    return study.model_copy(update={"variants": {**study.variants, **tuned}})
 
 
 def errors_at(predicting: Predicting, loads: Sequence[Recorded]) -> tuple[Error, ...]:

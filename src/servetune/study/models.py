@@ -98,6 +98,18 @@ class LocalPath(_Source):
     path: Path = Field(description="the checkpoint's folder")
 
 
+class Words(_Source):
+    """A tokenizer alone, for shapes: the bytes, and a word for each further token.
+
+    With one that knows fewer tokens than dummy weights emit, vLLM's front end is slow.
+    """
+
+    source: Literal["words"]
+    vocabulary: int = Field(
+        ge=257, le=1_000_000, description="tokens: the `vocab_size` of the shape's `config.json`"
+    )
+
+
 class Shape(_Source):
     """An architecture served with dummy weights (`--load-format dummy`).
 
@@ -112,5 +124,6 @@ class Shape(_Source):
 
 
 ModelSource = Annotated[
-    Tiny | Eagle3 | Quantized | HuggingFace | LocalPath | Shape, Field(discriminator="source")
+    Tiny | Eagle3 | Quantized | HuggingFace | LocalPath | Words | Shape,
+    Field(discriminator="source"),
 ]

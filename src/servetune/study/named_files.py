@@ -10,7 +10,7 @@ from servetune.errors import UserError
 from servetune.files import json_of, read_given
 from servetune.study.datasets import FromFile
 from servetune.study.engines import EnginePython
-from servetune.study.models import LocalPath, ModelSource, Quantized, Shape
+from servetune.study.models import LocalPath, ModelSource, Quantized, Shape, Words
 from servetune.study.published import check_published
 from servetune.study.sources import check_json_lines, check_source
 from servetune.study.study import Study
@@ -69,6 +69,8 @@ def _check_model(source: ModelSource, root: Path, is_served: bool) -> None:
             _check_config(config, root, required=False)
         elif is_served:
             raise UserError(f"{source.path}: has no config.json; expected a checkpoint")
+    elif isinstance(source, Words) and is_served:
+        raise UserError("is a tokenizer alone; expected a model that names it as its tokenizer")
     elif isinstance(source, Shape):
         _check_config(source.config, root, required=True)
     elif isinstance(source, Quantized) and source.calibration:

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from servetune.predict.declared import declared_other
+from servetune.predict.declared import declared_other, with_candidates
 from servetune.predict.fit import Fitted
 from servetune.predict.other import Launched, served_as
 from servetune.predict.recorded import Recorded, launch_of, read_loads
@@ -21,11 +21,6 @@ def recorded() -> dict[str, list[Recorded]]:
     return read_loads(read_study(STUDY, ROOT), STUDY, ROOT)
 
 
-def launched(variant: str) -> tuple[str, Launched]:
-    record, pattern = recorded()[variant][-1]
-    return variant, Launched(launch_of(record, STUDY, ROOT), FITTED, pattern)
-
-
 @pytest.mark.parametrize(
     ("source", "variant"),
     [
@@ -36,11 +31,21 @@ def launched(variant: str) -> tuple[str, Launched]:
 def test_steps_and_room_of_a_variant_are_those_that_its_own_launch_has(
     source: str, variant: str
 ) -> None:
-    base = launched(source)
-    found = declared_other(read_study(STUDY, ROOT), STUDY, variant, base, recorded(), ROOT)
-    pattern, own = served_as(base[1], found.other).pattern, recorded()[variant][-1][1]
+    record, load = recorded()[source][-1]
+    launched = Launched(launch_of(record, STUDY, ROOT), FITTED, load)
+    found = declared_other(read_study(STUDY, ROOT), STUDY, variant, source, recorded(), ROOT)
+    pattern, own = served_as(launched, found.other).pattern, recorded()[variant][-1][1]
     # Each launch measured what its device can do anew.
     assert astuple(pattern.bounds) == pytest.approx(astuple(own.bounds), rel=0.05)
     assert pattern.scheduler.kv_blocks == pytest.approx(own.scheduler.kv_blocks, rel=0.01)
     assert pattern.scheduler.accepted == own.scheduler.accepted
     assert found.unknown == ()
+
+
+def test_a_candidate_of_a_tuning_is_a_variant_to_predict() -> None:
+    study = with_candidates(read_study("h100-tune", ROOT))
+    loads = read_loads(study, "h100-tune", ROOT)
+    name = "kv_cache_dtype-fp8-max_num_seqs-512-max_num_batched_tokens-16384"
+    found = declared_other(study, "h100-tune", name, "bf16", loads, ROOT)
+    assert found.other.arguments["max_num_batched_tokens"] == 16384
+    assert found.other.arguments["kv_cache_dtype"] == "fp8"
