@@ -190,6 +190,7 @@ def _load(
         usage=usage,
         before=before,
         requests=len(prepared.schedule),
+        output_tokens=sum(request.output_tokens for request in prepared.schedule),
         stall_timeout_s=bench.session.stall_timeout_s,
         load_timeout_s=bench.session.load_timeout_s,
         other_cpu_ratio=bench.session.validity.other_cpu_ratio,

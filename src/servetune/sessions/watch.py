@@ -28,6 +28,7 @@ class LoadWatch:
         usage: the watch over the processors.
         before: the server's counters before the load.
         requests: how many are sent.
+        output_tokens: of all their answers, if none ends early.
         stall_timeout_s: ends a load without a token for so long.
         load_timeout_s: ends any load.
         other_cpu_ratio: the share of the cores from which a measurement is invalid; None: none.
@@ -38,6 +39,7 @@ class LoadWatch:
     usage: UsageWatch
     before: Counters
     requests: int
+    output_tokens: int
     stall_timeout_s: float
     load_timeout_s: float
     other_cpu_ratio: float | None
@@ -69,7 +71,8 @@ class LoadWatch:
         self._warn("neighbours", crowded(self.usage.other_now(), self.other_cpu_ratio))
         self._warn("stall", stalls(still_s, self.stall_timeout_s))
         if self.expected_s is not None:
-            pace = crawls(done / self.requests, elapsed_s, self.expected_s, self.load_timeout_s)
+            ratio = done_ratio(done, self.requests, generated, self.output_tokens)
+            pace = crawls(ratio, elapsed_s, self.expected_s, self.load_timeout_s)
             self._warn("pace", pace)
         if now_s - self._told_s >= TELL_EVERY_S:
             self._told_s = now_s
@@ -103,14 +106,20 @@ def stalls(still_s: float, timeout_s: float) -> str | None:
     return f"not a token for {still_s:.0f} s; after {timeout_s:.0f} s (stall_timeout_s) it ends"
 
 
-def crawls(done_ratio: float, elapsed_s: float, expected_s: float, timeout_s: float) -> str | None:
+def done_ratio(finished: int, requests: int, generated: float, output_tokens: int) -> float:
+    """Return how far a load is: by its requests, or by its tokens before long answers end."""
+    by_tokens = generated / output_tokens if output_tokens else 0.0
+    return max(finished / requests, by_tokens)
+
+
+def crawls(ratio: float, elapsed_s: float, expected_s: float, timeout_s: float) -> str | None:
     """Warn of a load that takes several times what was expected, or longer than it may.
 
-    What it will take follows from the share of its requests that have finished.
+    What it will take follows from how far it is (`done_ratio`).
     """
     if elapsed_s <= PATIENCE_S:
         return None
-    takes_s = elapsed_s / done_ratio if done_ratio else elapsed_s
+    takes_s = elapsed_s / ratio if ratio else elapsed_s
     if takes_s <= CRAWLS * expected_s:
         return None
     ends = f"; it ends after {timeout_s:.0f} s (load_timeout_s)" if takes_s > timeout_s else ""

@@ -1,6 +1,6 @@
 """When a load that runs is warned of."""
 
-from servetune.sessions.watch import crawls, crowded, stalls
+from servetune.sessions.watch import crawls, crowded, done_ratio, stalls
 
 
 def test_neighbours_are_warned_of_where_they_would_make_a_measurement_invalid() -> None:
@@ -21,3 +21,14 @@ def test_a_load_that_crawls_is_warned_of_from_its_pace_before_it_is_late() -> No
     assert crawls(0.0, 91, expected_s=30, timeout_s=600)
     # The first answers say little.
     assert crawls(0.01, 5, expected_s=10, timeout_s=600) is None
+
+
+def test_a_load_of_long_answers_does_not_crawl_before_the_first_has_ended() -> None:
+    """256 clients, 27 s into a load of 79: one answer had ended, and a quarter of the tokens."""
+    done = done_ratio(finished=1, requests=512, generated=70_000, output_tokens=262_144)
+    assert crawls(done, 27, expected_s=60, timeout_s=3600) is None
+
+
+def test_a_load_is_as_far_as_its_requests_where_answers_end_early() -> None:
+    assert done_ratio(finished=50, requests=100, generated=200, output_tokens=10_000) == 0.5
+    assert done_ratio(finished=0, requests=100, generated=0, output_tokens=0) == 0
