@@ -90,7 +90,7 @@ def predict(
     assert launch.model is not None
     found = DeclaredOther(Other(launch.model, launch.draft, pattern.scheduler.accepted, {}), ())
     if fitted_to != chosen:
-        found = declared_other(declared, name, chosen, fitted_to, by_variant, ROOT)
+        found = declared_other(declared, name, chosen, (fitted_to, launch), by_variant, ROOT)
     judged = judge(loads)
     launched = Launched(launch, judged.fitted, pattern)
     errors, fits = judged.errors, f"{name}, {chosen}"

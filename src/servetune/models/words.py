@@ -15,8 +15,11 @@ BYTES = 256
 
 def write_words(vocabulary: int, folder: Path) -> None:
     """Write a tokenizer of so many tokens. Each has a text; a text is encoded byte by byte."""
+    # Here, as few runs make one.
+    from tokenizers.pre_tokenizers import ByteLevel
+
     words = (f"\u0120w{id}" for id in range(BYTES + 1, vocabulary))
-    vocab = {token: id for id, token in enumerate([*_characters(), END, *words])}
+    vocab = {token: id for id, token in enumerate([*sorted(ByteLevel.alphabet()), END, *words])}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     end = {"id": BYTES, "content": END, "special": True, "normalized": False}
     tokenizer = {
@@ -35,10 +38,3 @@ def write_words(vocabulary: int, folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-
-
-def _characters() -> list[str]:
-    """Return the characters that stand for bytes in a byte-level BPE (Radford et al. 2019)."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = range(0x100, 0x100 + BYTES - len(printable))
-    return [chr(code) for code in (*printable, *others)]

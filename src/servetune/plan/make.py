@@ -30,6 +30,7 @@ from servetune.study.named_files import check_files
 from servetune.study.reading import validate
 from servetune.study.study import Params, Study, read_study
 from servetune.study.yaml import read_yaml
+from servetune.tune.space import with_variants
 
 
 def make_plan(params: dict[str, Any], root: Path) -> Plan:
@@ -44,8 +45,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     check_tuned(chosen, study, root)
     tuning = plan_tuning(study, chosen, root)
     if tuning:
-        tried = {one.name: one.variant for one in tuning.tried}
-        study = study.model_copy(update={"variants": {**study.variants, **tried}})
+        study = with_variants(study, tuning.tried)
     names = _chosen_variants(chosen, study)
     served = [engine_of(study, study.variants[name]) for name in names]
     engines = {engine_id(engine, root): engine for engine in served}
@@ -126,9 +126,8 @@ def declare(params: Params, study: Study, root: Path) -> Declared:
 
 def declare_candidates(plan: Plan, study: Study, root: Path) -> Declared:
     """Plan the models and datasets of a tuning, with a variant for each of its candidates."""
-    tuned = {one.name: one.variant for one in plan.tuning.candidates} if plan.tuning else {}
-    variants = {**study.variants, **tuned}
-    return declare(plan.params, study.model_copy(update={"variants": variants}), root)
+    tuned = plan.tuning.candidates if plan.tuning else []
+    return declare(plan.params, with_variants(study, tuned), root)
 
 
 def read_params(root: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from servetune.predict.fit import Fitted, Observed, fit
 from servetune.predict.judged import chosen_to_fit
 from servetune.predict.kept import kept_values
 from servetune.predict.loads import Predicting
-from servetune.predict.other import Launched, drafting, models_of, other_of, served_as
+from servetune.predict.other import Launched, architectures, drafting, other_of, served_as
 from servetune.predict.recorded import Recorded, light_first, observe
 from servetune.progress import say
 from servetune.records.measurements import read_measurement
@@ -78,7 +78,7 @@ def predict_candidates(
         return {}
     fitted = _fitted(base, kept)
     accepted = {drafting(of.session): of.loads[-1][1].scheduler.accepted for of in told.values()}
-    models = models_of(declared, root)
+    models = architectures(declared, root)
     launched_as = Launched(base.launch, fitted, base.loads[-1][1])
     asked = {
         session.variant: Asked(

@@ -14,13 +14,14 @@ from servetune.predict.other import (
     DEFAULTS,
     OF_THE_SERVER,
     Other,
+    architectures,
     drafting,
-    models_of,
     other_of,
 )
-from servetune.predict.recorded import Recorded, launch_of
+from servetune.predict.recorded import Recorded
+from servetune.records.sessions import Launch
 from servetune.study.study import Params, Study
-from servetune.tune.space import candidates
+from servetune.tune.space import candidates, with_variants
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def declared_other(
     study: Study,
     name: str,
     variant: str,
-    source: str,
+    launched: tuple[str, Launch],
     loads: Mapping[str, Sequence[Recorded]],
     root: Path,
 ) -> DeclaredOther:
@@ -45,14 +46,15 @@ def declared_other(
         study: what is declared.
         name: the study's.
         variant: the variant that is asked for.
-        source: the variant that was launched.
-        loads: those recorded, by variant, which tell how many drafts are accepted, too.
+        launched: the variant that was launched, and its launch.
+        loads: those recorded, by variant, which tell how many drafts are accepted.
         root: the project's folder.
 
     Raises:
         UserError: it runs on other GPUs, its model's size is not known, or how many of its drafts
             are accepted.
     """
+    source, launch = launched
     declared = declare(Params(study=name), study, root)
     sessions = {
         each: plan_session(declared, each, 1, 0, is_scored=False)
@@ -65,7 +67,7 @@ def declared_other(
             f"{place}: its server runs on {session.gpus} GPUs, that of {source} on {own.gpus};"
             " expected as many"
         )
-    models = models_of(declared, root)
+    models = architectures(declared, root)
     for model in {session.model, session.draft or session.model} - {own.model, own.draft}:
         if model not in models:
             raise UserError(
@@ -77,7 +79,6 @@ def declared_other(
         for each, of in loads.items()
         if each in sessions
     }
-    launch = launch_of(loads[source][-1][0], name, root)
     other = other_of(session, launch, models, accepted)
     if session.speculative and not other.accepted:
         raise UserError(
@@ -89,10 +90,7 @@ def declared_other(
 
 def with_candidates(study: Study) -> Study:
     """Return a study whose variants are those that it declares, and a tuning's candidates."""
-    if study.tune is None:
-        return study
-    tuned = {one.name: one.variant for one in candidates(study.tune, study)}
-    return study.model_copy(update={"variants": {**study.variants, **tuned}})
+    return with_variants(study, candidates(study.tune, study)) if study.tune else study
 
 
 def errors_at(predicting: Predicting, loads: Sequence[Recorded]) -> tuple[Error, ...]:

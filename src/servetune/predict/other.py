@@ -88,7 +88,7 @@ def other_of(
     Args:
         session: a planned launch.
         was: the launch; its model is taken where nothing is known of the session's.
-        models: by id, as `models_of` has them.
+        models: by id, as `architectures` has them.
         accepted: what was seen of sessions that draft alike, by `drafting`.
     """
     assert was.model is not None
@@ -106,7 +106,7 @@ def drafting(session: Session) -> str:
     return repr((session.draft, sorted((session.speculative or {}).items(), key=repr)))
 
 
-def models_of(declared: Declared, root: Path) -> dict[str, Architecture]:
+def architectures(declared: Declared, root: Path) -> dict[str, Architecture]:
     """Count the models that are made, and shapes, by id: no launch may have needed others yet."""
     places = {one.id: described(one, root) for one in declared.models.values()}
     found = {id: read_architecture(place) for id, place in places.items() if place}

@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,12 @@ class Candidate:
     name: str
     values: Mapping[str, Value]
     variant: Variant
+
+
+def with_variants(study: Study, tried: Iterable[Candidate]) -> Study:
+    """Return a study whose variants are those that it declares, and candidates."""
+    variants = {**study.variants, **{one.name: one.variant for one in tried}}
+    return study.model_copy(update={"variants": variants})
 
 
 def candidates(tune: Tune, study: Study) -> list[Candidate]:

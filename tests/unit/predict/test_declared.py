@@ -32,9 +32,12 @@ def test_steps_and_room_of_a_variant_are_those_that_its_own_launch_has(
     source: str, variant: str
 ) -> None:
     record, load = recorded()[source][-1]
-    launched = Launched(launch_of(record, STUDY, ROOT), FITTED, load)
-    found = declared_other(read_study(STUDY, ROOT), STUDY, variant, source, recorded(), ROOT)
-    pattern, own = served_as(launched, found.other).pattern, recorded()[variant][-1][1]
+    launch, study = launch_of(record, STUDY, ROOT), read_study(STUDY, ROOT)
+    found = declared_other(study, STUDY, variant, (source, launch), recorded(), ROOT)
+    pattern, own = (
+        served_as(Launched(launch, FITTED, load), found.other).pattern,
+        recorded()[variant][-1][1],
+    )
     # Each launch measured what its device can do anew.
     assert astuple(pattern.bounds) == pytest.approx(astuple(own.bounds), rel=0.05)
     assert pattern.scheduler.kv_blocks == pytest.approx(own.scheduler.kv_blocks, rel=0.01)
@@ -46,6 +49,7 @@ def test_a_candidate_of_a_tuning_is_a_variant_to_predict() -> None:
     study = with_candidates(read_study("h100-tune", ROOT))
     loads = read_loads(study, "h100-tune", ROOT)
     name = "kv_cache_dtype-fp8-max_num_seqs-512-max_num_batched_tokens-16384"
-    found = declared_other(study, "h100-tune", name, "bf16", loads, ROOT)
+    base = ("bf16", launch_of(loads["bf16"][-1][0], "h100-tune", ROOT))
+    found = declared_other(study, "h100-tune", name, base, loads, ROOT)
     assert found.other.arguments["max_num_batched_tokens"] == 16384
     assert found.other.arguments["kv_cache_dtype"] == "fp8"

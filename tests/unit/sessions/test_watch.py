@@ -24,7 +24,7 @@ def test_a_load_that_crawls_is_warned_of_from_its_pace_before_it_is_late() -> No
 
 
 def test_a_load_of_long_answers_does_not_crawl_before_the_first_has_ended() -> None:
-    """256 clients, 27 s into a load of 79: one answer had ended, and a quarter of the tokens."""
+    """As with 256 clients that send together: many tokens, and hardly an answer that has ended."""
     done = done_ratio(finished=1, requests=512, generated=70_000, output_tokens=262_144)
     assert crawls(done, 27, expected_s=60, timeout_s=3600) is None
 
