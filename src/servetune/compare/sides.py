@@ -101,6 +101,8 @@ def _side(label: str, read: Reader, without: str) -> Side:
     # A table of an older version knows no probes; they are compared with nothing.
     points = declared(points) if "probe" in points else points
     served = points.groupby("session", sort=False)["variant"].first()
+    # A record may be judged by other limits now than when it was written: the table knows.
+    ok = points.loc[points["status"] == "ok", "measurement"]
     cards = {id: record.card.model_dump_json() for id, record in records.items()}
     points = points.assign(card=points["measurement"].map(cards))
     return Side(
@@ -109,7 +111,7 @@ def _side(label: str, read: Reader, without: str) -> Side:
         study=_yaml(read(f"studies/{study}.yaml")),
         # A table of an older version has no order.
         table=points if "order" in points else points.assign(order=range(len(points))),
-        quantiles=quantiles([record for record in records.values() if record.status == "ok"]),
+        quantiles=quantiles([records[id] for id in ok if id in records]),
         sessions={
             str(id): session.model_copy(update={"variant": variant})
             for id, variant in served.items()

@@ -16,6 +16,7 @@ from servetune.records.loads import Load
 from servetune.records.measurements import MeasurementRecord, Metrics, draft_share, read_measurement
 from servetune.records.paths import session_path
 from servetune.records.sessions import Launch, read_session
+from servetune.records.validity import verdict
 from servetune.study.datasets import RandomDataset
 from servetune.study.study import Study
 from servetune.workloads.draws import draw_length
@@ -34,7 +35,7 @@ def read_loads(study: Study, name: str, root: Path) -> dict[str, list[Recorded]]
     found: dict[str, list[Recorded]] = defaultdict(list)
     for path in sorted((root / "results" / name / "records").glob("*.json")):
         record = read_measurement(path)
-        if record.repeat != 1 or record.status != "ok":
+        if record.repeat != 1:
             continue
         at = (record.session, record.launch)
         if at not in launches:
@@ -59,9 +60,9 @@ def light_first(loads: Iterable[Recorded]) -> list[Recorded]:
 def observe(record: MeasurementRecord, launch: Launch, study: Study) -> Observed | None:
     """Return a recorded load as a prediction takes it; None if too little is known of it.
 
-    So it is of a load that is not ok, and of conversations.
+    So it is of a load that is not ok by the study's limits, and of conversations.
     """
-    if record.status != "ok" or record.turns:
+    if verdict(record, study.validity)[0] != "ok" or record.turns:
         return None
     metrics, bounds = record.metrics, bounds_of(launch)
     if not (metrics and bounds and metrics.itl_p50_ms and metrics.e2e_mean_ms):

@@ -40,6 +40,13 @@ def test_a_probe_that_was_cut_off_is_asked_and_not_fitted() -> None:
     assert [error.load_point for error in judged.errors] == ["r83.8"]
 
 
+def test_loads_are_judged_by_the_limits_that_the_study_has_now() -> None:
+    # They were recorded as invalid, before the study left out the rule of texts.
+    loads = read_loads(read_study("h100-detokenizing", ROOT), "h100-detokenizing", ROOT)
+    assert {record.status for record, _ in loads["words"]} == {"invalid"}
+    assert [record.load_point for record, _ in loads["words"]] == ["c32", "c128", "c256"]
+
+
 def test_light_loads_come_first() -> None:
     loads = read_loads(read_study("h200-llama8b", ROOT), "h200-llama8b", ROOT)
     assert [record.load_point for record, _ in loads["w8a8"]] == [
