@@ -77,8 +77,8 @@ def test_a_closed_loop_is_estimated_from_its_latency_at_another_concurrency() ->
     points = {m.load_point: m for m in plan.sessions[0].measurements}
     times = Times()
     times.latencies[plan.sessions[0].variant, "text"].append((4, 2.0))
-    # 64 requests of 2 s each, 8 at a time.
-    assert seconds(estimate(plan, times, ()), points["c8"].id) == pytest.approx(16)
+    # 64 requests, 8 at a time, of 2 s each or somewhat more: never less than with half the clients.
+    assert 16 < seconds(estimate(plan, times, ()), points["c8"].id) < 32
 
 
 def test_a_search_is_estimated_from_its_range_until_one_was_recorded() -> None:
