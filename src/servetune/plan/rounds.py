@@ -55,7 +55,10 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
     judged_by = [slo.limits_ms if slo else None, study.price_usd_per_hour]
     declared = digest([content, settings, judged_by, params.seed])
     rounds = [record.round for record in read_rounds(params.study, declared, root)]
-    all_candidates = candidates(tune, study)
+    try:
+        all_candidates = candidates(tune, study)
+    except UserError as error:
+        raise UserError(f"studies/{params.study}.yaml: {error}") from None
     unknown = {trial.candidate for each in rounds for trial in each.trials}
     if unknown := unknown - {one.name for one in all_candidates}:
         raise UserError(

@@ -47,21 +47,22 @@ class AtMost:
         return value
 
 
-_IN_MEMORY = AtMost(1_000_000, "a client holds all requests in memory")
+IN_MEMORY = AtMost(1_000_000, "a client holds all requests in memory")
 _CONTEXT = AtMost(10_000_000, "no model has a longer context")
 _VOCABULARY = AtMost(10_000_000, "no tokenizer has more tokens")
 _WEEK = AtMost(604_800, "a week")
+LAUNCHES = AtMost(1000, "each is a launch, of minutes")
 MOST_RPS = AtMost(100_000, "no client sends more in a second")
 
-Requests = Annotated[int, Field(ge=1), _IN_MEMORY]
-SomeRequests = Annotated[int, Field(ge=0), _IN_MEMORY]
+Requests = Annotated[int, Field(ge=1), IN_MEMORY]
+SomeRequests = Annotated[int, Field(ge=0), IN_MEMORY]
 Tokens = Annotated[int, Field(ge=1), _CONTEXT]
 Vocabulary = Annotated[int, Field(ge=2), _VOCABULARY]
 Concurrency = Annotated[int, Field(ge=1), AtMost(50_000, "an address has ports for no more")]
 Rate = Annotated[float, Field(gt=0), MOST_RPS]
 Seconds = Annotated[float, Field(gt=0), _WEEK]
 SomeSeconds = Annotated[float, Field(ge=0), _WEEK]
-Repeats = Annotated[int, Field(ge=1), AtMost(1000, "each is a launch, of minutes")]
+Repeats = Annotated[int, Field(ge=1), LAUNCHES]
 Seed = Annotated[int, Field(ge=0), AtMost(2**32 - 1, "random generators take 32 bits")]
 
 

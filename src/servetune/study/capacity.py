@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from servetune.errors import nearest
 from servetune.metrics import LATENCIES, PERCENTILES
-from servetune.study.base import Declared, Name, Rate, Requests, Seconds
+from servetune.study.base import IN_MEMORY, Declared, Name, Rate, Seconds
 
 LIMITS = tuple(f"{metric}_ms" for metric in LATENCIES)
 """Keys of the goodput form: what each request has to keep to."""
@@ -175,8 +175,8 @@ class Search(Declared):
         0.3, gt=0, le=1, description="stop when the interval's ends differ by at most this ratio"
     )
     probes: int = Field(20, ge=2, le=1000, description="most probes, for all tiers together")
-    probe_requests: Requests = Field(
-        600, ge=100, description="settled requests after which an undecided probe ends"
+    probe_requests: Annotated[int, Field(ge=100), IN_MEMORY] = Field(
+        600, description="settled requests after which an undecided probe ends"
     )
     probe_seconds: Seconds = Field(600, description="seconds after which an undecided probe ends")
 

@@ -69,7 +69,11 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
         expected = str(context["expected"]).replace("'", "")
         choices = expected.replace(" or ", ", ").split(", ")
         return f"{where}: {given}: expected {expected}{nearest(str(problem['input']), choices)}"
-    return f"{where}: {given[:80]}: {message}"
+    if kind == "too_short":
+        message = f"expected {context['min_length']} or more"
+    # Of a whole mapping the place is enough.
+    shown = "" if isinstance(problem["input"], dict) and problem["input"] else f"{given[:80]}: "
+    return f"{where}: {shown}{message}"
 
 
 def _key_path(loc: tuple[int | str, ...], content: Any, is_about_key: bool) -> list[str]:

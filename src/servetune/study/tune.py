@@ -19,7 +19,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from servetune.errors import nearest
 from servetune.metrics import METRIC, METRICS
-from servetune.study.base import AtMost, Declared, Name, Repeats
+from servetune.study.base import LAUNCHES, AtMost, Declared, Name
 from servetune.study.conditions import Condition
 from servetune.study.engines import Scalar, Speculative
 
@@ -89,7 +89,11 @@ class Span(Declared):
 
 _Range = Annotated[
     Annotated[_Values, Tag("list")] | Annotated[Span, Tag("span")],
-    Discriminator(lambda given: "list" if isinstance(given, list) else "span"),
+    Discriminator(
+        lambda given: {list: "list", dict: "span", Span: "span"}.get(type(given)),
+        custom_error_type="neither_list_nor_span",
+        custom_error_message="expected a list of values, or low, high and step",
+    ),
 ]
 
 
@@ -134,7 +138,9 @@ class Confirm(Declared):
     """Fresh launches of the best and of the base, on which alone the verdict stands."""
 
     best: Annotated[int, Field(ge=1, le=20)] = Field(2, description="candidates to confirm")
-    repeats: Repeats = Field(3, ge=2, description="launches of each, and of the base")
+    repeats: Annotated[int, Field(ge=2), LAUNCHES] = Field(
+        3, description="launches of each, and of the base"
+    )
 
 
 class Tune(Declared):

@@ -41,7 +41,7 @@ def candidates(tune: Tune, study: Study) -> list[Candidate]:
     """Return the base, then every other combination that nothing forbids, in declared order.
 
     Raises:
-        UserError: there are too many, or a condition cannot be decided.
+        UserError: there are too many or none beside the base, or a condition cannot be decided.
     """
     base = study.variants[tune.base]
     at_base = _settings(base, tune, study)
@@ -51,6 +51,10 @@ def candidates(tune: Tune, study: Study) -> list[Candidate]:
         if variant != base and not _forbidding(tune, {**at_base, **values}):
             changed = {name: value for name, value in values.items() if value != at_base.get(name)}
             found.append(Candidate(_name(changed), values, variant))
+    if len(found) == 1:
+        rules = forbidden(tune, study)
+        why = f"tune.forbid leaves out {rules.total():,} others" if rules else "no setting differs"
+        raise UserError(f"tune.space: {why}; expected a candidate beside the base, {tune.base}")
     return found
 
 

@@ -41,6 +41,10 @@ def test_a_condition_says_whether_settings_are_left_out(condition: str, expected
         ({"budget": {"server_minutes": 1, "launches": 5}}, "tune.budget.launches", "8"),
         ({"space": {"x": {"low": 0, "high": 8, "step": "power of two"}}}, "tune.space.x", "low 0"),
         ({"space": {"x": {"low": 1, "high": 1e9, "step": 1}}}, "tune.space.x", "larger step"),
+        ({"space": {"x": 4}}, "tune.space.x: 4", "a list of values, or low, high and step"),
+        ({"space": {"x": []}}, "tune.space.x: []", "expected 1 or more"),
+        ({"space": {}}, "tune.space: {}", "expected 1 or more"),
+        ({"confirm": {"repeats": 1}}, "tune.confirm.repeats: 1", "2"),
     ],
 )
 def test_a_mistake_in_a_tuning_is_one_line_with_its_place(

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from pydantic import TypeAdapter
 
@@ -60,4 +62,18 @@ def test_a_condition_that_cannot_be_decided_is_named() -> None:
     study = study_with(forbid=["model < 2"])
     assert study.tune is not None
     with pytest.raises(UserError, match=r"tune\.forbid: model < 2"):
+        candidates(study.tune, study)
+
+
+@pytest.mark.parametrize(
+    ("tune", "said"),
+    [
+        ({"space": {"max_num_seqs": [4]}}, "no setting differs"),
+        ({"forbid": ["max_num_seqs > 0"]}, "tune.forbid leaves out 32 others"),
+    ],
+)
+def test_a_space_of_the_base_alone_is_refused(tune: dict[str, Any], said: str) -> None:
+    study = study_with(**tune)
+    assert study.tune is not None
+    with pytest.raises(UserError, match=rf"tune\.space: {said}; .*beside the base, plain"):
         candidates(study.tune, study)
