@@ -69,6 +69,9 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
         expected = str(context["expected"]).replace("'", "")
         choices = expected.replace(" or ", ", ").split(", ")
         return f"{where}: {given}: expected {expected}{nearest(str(problem['input']), choices)}"
+    if kind in ("dict_type", "model_type", "model_attributes_type"):
+        known = _keys_at(problem["loc"], model)
+        message = f"expected keys with values{f', such as {known[0]}' if known else ''}"
     if kind == "too_short":
         message = f"expected {context['min_length']} or more"
     # Of a whole mapping the place is enough.
