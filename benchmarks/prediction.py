@@ -33,7 +33,10 @@ ROOT = Path(__file__).parents[1]
 
 CHOSEN_ON = {"h200-llama8b": ("bf16", "fp8", "eagle3-2.5"), "h200-capacity": ("bf16", "fp8")}
 SEARCHED = ("h200-capacity", "h200-capacity-slow-cpu")
-STUDIES = ("h200-llama8b", "h200-llama8b-varied", "h200-llama8b-graphs", "h200-granite", *SEARCHED)
+STUDIES = (
+    *("h200-llama8b", "h200-llama8b-varied", "h200-llama8b-graphs", "h200-granite", *SEARCHED),
+    *("h100-front-end", "h100-detokenizing"),
+)
 SETTINGS_ASKED = (
     ("h200-granite", ("start",), "throttled"),
     ("phi4-shape", ("expt-1", "expt-4"), "expt-2"),

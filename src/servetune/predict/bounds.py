@@ -9,9 +9,11 @@ VECTOR_BYTES = 40
 """Activations that a layer moves for each token outside of its multiplications, for each of its
 `attention_width`: norms, rotation, the gated activation, residuals."""
 
-FP8_READ = 1.46
-"""Reading an fp8 KV cache takes so many times what its bytes would: the study fp8-kv-context found
-0.73 of bf16's time, and not a half."""
+FP8_READ_FLOPS = 304
+"""Reading a byte of an fp8 KV cache takes at least as long as so many of bf16's operations: the
+kernel that converts it is bound by arithmetic. The study fp8-kv-context found 0.73 of bf16's time
+on an H200, and not a half. An H100 computes as fast and reads its memory more slowly: by this it
+is 0.52 there, where 0.54 was published."""
 
 QUANTIZING_S = 11e-6
 """A layer's kernels that quantize activations, in each step."""
@@ -59,12 +61,14 @@ def bounds_of(launch: Launch) -> Bounds | None:
     drafting_s = passes(draft, 1).flops / plain_flop_s if draft else 0.0
     width = sum(each.layers * each.attention_width for each in (model, draft) if each)
     kept = kv_cache_bytes(launch.server.kv_cache_dtype)
-    kv_bytes = model.kv_values_per_token * kept * (FP8_READ if kept == 1 else 1)
+    kv_byte_s = 1 / ceilings.bandwidth_byte_s
+    if kept == 1:
+        kv_byte_s = max(kv_byte_s, FP8_READ_FLOPS / plain_flop_s)
     return Bounds(
         weights_s=(passes(model, 1) + head(model, 1)).bytes / ceilings.bandwidth_byte_s,
         token_s=passes(model, 1).flops / flop_s + drafting_s,
         vector_s=VECTOR_BYTES * width / ceilings.bandwidth_byte_s,
-        context_s=kv_bytes / ceilings.bandwidth_byte_s,
+        context_s=model.kv_values_per_token * kept * kv_byte_s,
         attention_s=4 * model.layers * model.attention_width / plain_flop_s,
         graph_tokens=_graph_tokens(launch),
         quantizing_s=KV_QUANTIZING_S * model.layers if kept == 1 else 0.0,
