@@ -14,11 +14,13 @@ from tests.workspace import Workspace, make_workspace
 SPACE = {
     "max_num_seqs": [8],
     "max_num_batched_tokens": [4, 2048],
+    "standin_fault": ["none", "refuse-arguments"],
     "max_model_len": [1024, *range(1_000_000, 1_600_000, 40_000)],
 }
 """32 candidates, of which one can start.
 
-No KV cache holds a context of a million tokens, and no step of 4 tokens holds 8 sequences.
+No KV cache holds a context of a million tokens. 32 more are none, as vLLM is known to refuse steps
+of fewer tokens than sequences.
 """
 
 LAUNCHES = 24
@@ -30,7 +32,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Works
     made = make_workspace(tmp_path_factory.mktemp("tuning") / "w", engine_cache)
     study = made.study
     study["server"] = {"max_num_seqs": 2, "max_model_len": 1024, "standin_step_ms": 50}
-    study["server"]["max_num_batched_tokens"] = 2048
+    study["server"] |= {"max_num_batched_tokens": 2048, "standin_fault": "none"}
     study["variants"] = {"plain": {"model": "standin"}}
     study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
     study["tune"] = {
@@ -78,10 +80,17 @@ def test_it_ends_with_an_answer_though_most_of_its_space_cannot_start(tuned: Wor
     assert len(ended) >= 10
 
 
+def test_what_vllm_is_known_to_refuse_is_not_launched(tuned: Workspace) -> None:
+    asked = {trial["candidate"] for each in rounds(tuned) for trial in each["trials"]}
+    assert not any("max_num_batched_tokens-4" in name for name in asked)
+    told = (tuned.root / "killed.log").read_text()
+    assert "32 by max_num_batched_tokens < max_num_seqs, which vLLM refuses" in told
+
+
 def test_failures_are_told_by_kind(tuned: Workspace) -> None:
     records = tuned.records().values()
     failed = {record["variant"] for record in records if record["status"] == "failed"}
-    refused = {variant for variant in failed if "max_num_batched_tokens-4" in variant}
+    refused = {variant for variant in failed if "refuse-arguments" in variant}
     summary = (tuned.root / "reports/summary.md").read_text()
     assert f"refused: {len(refused)}" in summary
     assert "could not serve" in summary

@@ -15,10 +15,16 @@ from servetune.plan.make import read_params
 if TYPE_CHECKING:
     from servetune.predict.judged import Error
     from servetune.predict.loads import Predicting
+    from servetune.records.sessions import Launch
     from servetune.study.capacity import Slo
     from servetune.study.study import Study
 
 _KV_CACHE_DTYPES = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
+
+_MOST = {"--concurrency": 50_000, "--rate": 10_000}
+"""Beyond them a simulation takes minutes, and no server answers."""
+
+_MOST_NAMED = 12
 
 _COLUMNS = ("output_throughput_tok_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms")
 
@@ -60,6 +66,7 @@ def predict(
     from servetune.predict.judged import judge
     from servetune.predict.other import Launched, Other, served_as
     from servetune.predict.recorded import launch_of, read_loads
+    from servetune.study.contradictions import contradiction, told
     from servetune.study.study import read_study
 
     name = study or read_params(ROOT)["study"]
@@ -68,8 +75,11 @@ def predict(
     fitted_to = source or chosen
     for option, given in (("--variant", chosen), ("--from", fitted_to)):
         if given not in declared.variants:
-            known = nearest(given, declared.variants)
-            raise UserError(f"{option} {given}: no such variant{known}")
+            known = f"; expected one of {', '.join(list(declared.variants)[:_MOST_NAMED])}"
+            close = nearest(given, declared.variants) or known
+            raise UserError(f"{option} {given}: no such variant{close}")
+    if every is not None and not 0 < every < math.inf:
+        raise UserError(f"--every {every:g}: expected seconds above 0, such as 10")
     if users and not slo:
         raise UserError("--users: expected --slo, too, such as ttft_p99_ms=500,tpot_p99_ms=30")
     by_variant = read_loads(declared, name, ROOT)
@@ -91,13 +101,16 @@ def predict(
     found = DeclaredOther(Other(launch.model, launch.draft, pattern.scheduler.accepted, {}), ())
     if fitted_to != chosen:
         found = declared_other(declared, name, chosen, (fitted_to, launch), by_variant, ROOT)
+    arguments = {**found.other.arguments, **asked}
+    served = {**_resolved(launch), **arguments}
+    if asked and (rule := contradiction(served)):
+        raise UserError(f"--set: {told(rule, served)}")
     judged = judge(loads)
     launched = Launched(launch, judged.fitted, pattern)
     errors, fits = judged.errors, f"{name}, {chosen}"
     if fitted_to != chosen:
         errors = errors_at(served_as(launched, found.other), by_variant.get(chosen, []))
         fits += f", by {fitted_to}"
-    arguments = {**found.other.arguments, **asked}
     predicting = served_as(launched, replace(found.other, arguments=arguments))
     print(f"Predicted, not measured: {fits}, fitted to {' and '.join(judged.of)}")
     if found.unknown:
@@ -115,6 +128,12 @@ def predict(
     except ValueError as error:
         raise UserError(f"{name}: {chosen}: {error}") from None
     print(_errors(chosen, errors))
+
+
+def _resolved(launch: "Launch") -> dict[str, int | None]:
+    """Return what a launch resolved of the arguments that vLLM may refuse together."""
+    names = ("max_num_seqs", "max_num_batched_tokens", "max_model_len")
+    return {name: getattr(launch.server, name) for name in names}
 
 
 def _settings(given: list[str]) -> dict[str, int | str]:
@@ -168,8 +187,9 @@ def _numbers(given: str | None, option: str) -> list[float]:
         numbers = [float(word) for word in given.split(",")] if given else []
     except ValueError:
         numbers = [math.nan]
-    if not all(number > 0 and math.isfinite(number) for number in numbers):
-        raise UserError(f"{option} {given}: expected numbers above 0, such as 8,32")
+    most = _MOST[option]
+    if not all(0 < number <= most for number in numbers):
+        raise UserError(f"{option} {given}: expected numbers above 0, such as 8,32; up to {most:,}")
     if option == "--concurrency" and any(number % 1 for number in numbers):
         raise UserError(f"{option} {given}: expected whole numbers")
     return numbers
@@ -202,7 +222,7 @@ def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None)
         return "No number of GPUs serves one user within the SLO (predicted)"
     gpus = math.ceil(need - 1e-9) * devices
     of = plural(devices, "GPU")
-    return f"{plural(gpus, 'GPU')} for {users} users (predicted): {each} on each server of {of}"
+    return f"{plural(gpus, 'GPU')} for {users:,} users (predicted): {each} on each server of {of}"
 
 
 def _errors(variant: str, found: "Sequence[Error]") -> str:

@@ -9,6 +9,8 @@ from servetune.engines.arguments import check_arguments
 from servetune.engines.environments import known_parser
 from servetune.errors import UserError, nearest
 from servetune.load.registry import GENERATORS
+from servetune.plan.sessions import served_with
+from servetune.study.contradictions import contradiction, told
 from servetune.study.datasets import Dataset, FileDataset
 from servetune.study.engines import Engine
 from servetune.study.study import Params, Study, Variant
@@ -29,7 +31,8 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
     """Hold every server argument against the parser of the engine that takes it.
 
     Raises:
-        UserError: the first that it does not know, or whose value it refuses.
+        UserError: the first that it does not know, or whose value it refuses; or several that
+            it takes alone and not together.
     """
     file = f"studies/{params.study}.yaml"
     own_keys = set(Params.model_fields)
@@ -45,6 +48,9 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
         check_arguments(params.overrides, parser, "params.yaml: ")
         check_arguments(study.server, parser, f"{file}: server.")
         check_arguments(variant.server, parser, f"{file}: variants.{name}.server.")
+        served = served_with(study, variant, params)
+        if rule := contradiction(served):
+            raise UserError(f"{file}: variants.{name}: {told(rule, served)}")
 
 
 def check_tuned(params: Params, study: Study, root: Path) -> None:

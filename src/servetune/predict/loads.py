@@ -94,12 +94,19 @@ class Predicting:
 
     def most_users(self, slo: Slo, most: int) -> int:
         """Return how many clients of a closed loop are served within an SLO, at most `most`."""
-        low, high = 0, most + 1
+
+        def meet(clients: int) -> bool:
+            count = max(ENOUGH, 4 * clients)
+            return _Latencies.of(self.server, self._requests(count, clients)).meet(slo)
+
+        # From below: what many more than are served would do takes long to simulate.
+        low, high = 0, 1
+        while high <= most and meet(high):
+            low, high = high, 2 * high
+        high = min(high, most + 1)
         while high - low > 1:
             middle = (low + high) // 2
-            count = max(ENOUGH, 4 * middle)
-            served = _Latencies.of(self.server, self._requests(count, middle))
-            low, high = (middle, high) if served.meet(slo) else (low, middle)
+            low, high = (middle, high) if meet(middle) else (low, middle)
         return low
 
     def _meets(self, slo: Slo, requests: int, rate_rps: float) -> bool:

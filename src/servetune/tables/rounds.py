@@ -16,6 +16,7 @@ from servetune.plan.times import Times, recorded_times, typical
 from servetune.predict.candidates import predict_candidates
 from servetune.progress import about, figure, say
 from servetune.records.paths import predicted_path, round_path, session_path
+from servetune.study.contradictions import REFUSED
 from servetune.study.study import read_study
 from servetune.study.tune import Tune
 from servetune.tables.elsewhere import Elsewhere, recorded_elsewhere, that_count
@@ -158,7 +159,10 @@ def outlook(plan: Plan, times: Times, root: Path) -> list[str]:
     study = read_study(plan.study, root)
     rules = forbidden(tune, study)
     why = f"; {rules.total():,} more are forbidden" if rules else ""
-    counts = (f"  {count:,} by {condition}" for condition, count in rules.items())
+    counts = (
+        f"  {count:,} by {condition}{', which vLLM refuses' if condition in REFUSED else ''}"
+        for condition, count in rules.items()
+    )
     launches, seconds = left(tune, found)
     launch_s = typical(times.launches, tune.base) or ASSUMED_LAUNCH_S
     takes_s = min(seconds, launches * launch_s)

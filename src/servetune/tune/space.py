@@ -1,4 +1,7 @@
-"""The candidates of a tuning: every combination of its settings that nothing forbids."""
+"""The candidates of a tuning: every combination of its settings that nothing forbids.
+
+What vLLM refuses is forbidden, too.
+"""
 
 import hashlib
 import itertools
@@ -11,6 +14,7 @@ from typing import Any
 
 from servetune.errors import UserError
 from servetune.study.conditions import holds
+from servetune.study.contradictions import contradiction
 from servetune.study.study import Study, Variant
 from servetune.study.tune import Tune, Value
 
@@ -53,13 +57,16 @@ def candidates(tune: Tune, study: Study) -> list[Candidate]:
             found.append(Candidate(_name(changed), values, variant))
     if len(found) == 1:
         rules = forbidden(tune, study)
-        why = f"tune.forbid leaves out {rules.total():,} others" if rules else "no setting differs"
+        why = f"{rules.total():,} others are forbidden" if rules else "no setting differs"
         raise UserError(f"tune.space: {why}; expected a candidate beside the base, {tune.base}")
     return found
 
 
 def forbidden(tune: Tune, study: Study) -> Counter[str]:
-    """Count the combinations that each condition leaves out; the first that holds counts."""
+    """Count the combinations that each condition leaves out; the first that holds counts.
+
+    What vLLM refuses (`servetune.study.contradictions`) comes after what the study forbids.
+    """
     at_base = _settings(study.variants[tune.base], tune, study)
     rules = (_forbidding(tune, {**at_base, **values}) for values in _combinations(tune))
     return Counter(rule for rule in rules if rule)
@@ -122,7 +129,7 @@ def _forbidding(tune: Tune, settings: Mapping[str, Any]) -> str | None:
                 return condition
         except ValueError as error:
             raise UserError(f"tune.forbid: {error}") from None
-    return None
+    return contradiction(settings)
 
 
 def _name(values: Mapping[str, Value]) -> str:

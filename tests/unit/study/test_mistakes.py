@@ -50,6 +50,13 @@ IN_STUDY: list[tuple[Edit, str]] = [
     ),
     (lambda s: s["server"].update(max_num_seqs="many"), "server.max_num_seqs: .*a whole number"),
     (lambda s: s["server"].update(max_num_seqs=float("inf")), "max_num_seqs: .*a whole number"),
+    (
+        lambda s: s["variants"]["w8a8"].update(
+            server={"max_num_batched_tokens": 64, "max_num_seqs": 128}
+        ),
+        "variants.w8a8: vLLM refuses max_num_batched_tokens < max_num_seqs: here"
+        " max_num_batched_tokens 64, max_num_seqs 128",
+    ),
     (lambda s: s["server"].update(enforce_eager=1), "server.enforce_eager: 1: expected true or"),
     (lambda s: s["server"].update(dtype="bflot16"), "dtype: .*did you mean bfloat16?"),
     (lambda s: s["server"].update(port=80), "server.port: cannot be set"),

@@ -35,6 +35,23 @@ def test_a_condition_leaves_out_what_it_holds_for_and_is_counted() -> None:
     assert len(found) == 1 + 32 - 14
 
 
+def test_what_vllm_refuses_is_no_candidate() -> None:
+    study = study_with(
+        space={"max_num_seqs": [128, 512], "max_num_batched_tokens": [256, 1024]},
+        forbid=["max_num_seqs > 256 and max_num_batched_tokens > 512"],
+    )
+    assert study.tune is not None
+    found = candidates(study.tune, study)
+    assert [dict(each.values) for each in found[1:]] == [
+        {"max_num_seqs": 128, "max_num_batched_tokens": 256},
+        {"max_num_seqs": 128, "max_num_batched_tokens": 1024},
+    ]
+    assert forbidden(study.tune, study) == {
+        "max_num_batched_tokens < max_num_seqs": 1,
+        "max_num_seqs > 256 and max_num_batched_tokens > 512": 1,
+    }
+
+
 def test_speculation_and_environment_are_settings_like_any_other() -> None:
     study = study_with(
         space={"speculative": ["none", "ngram"], "environment.VLLM_X": ["1", "2"]},
@@ -69,7 +86,7 @@ def test_a_condition_that_cannot_be_decided_is_named() -> None:
     ("tune", "said"),
     [
         ({"space": {"max_num_seqs": [4]}}, "no setting differs"),
-        ({"forbid": ["max_num_seqs > 0"]}, "tune.forbid leaves out 32 others"),
+        ({"forbid": ["max_num_seqs > 0"]}, "32 others are forbidden"),
     ],
 )
 def test_a_space_of_the_base_alone_is_refused(tune: dict[str, Any], said: str) -> None:

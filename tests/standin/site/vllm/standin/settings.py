@@ -56,6 +56,8 @@ def resolve(args: argparse.Namespace) -> EngineSettings:
             f"max_num_batched_tokens ({args.max_num_batched_tokens}) must be greater than or equal"
             f" to max_num_seqs ({args.max_num_seqs})."
         )
+    if args.standin_fault == "refuse-arguments":
+        raise ValueError("These arguments are not supported together.")
     model = args.model_tag or args.model
     config = _read_config(model)
     max_model_len = args.max_model_len or config.get("max_position_embeddings", 4096)
