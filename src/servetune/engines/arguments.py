@@ -102,8 +102,13 @@ def check_arguments(arguments: ServerArguments, parser: Parser | None, where: st
             hint = f"; write {dashed}" if dashed in (parser or {}) else nearest(name, parser or {})
             raise UserError(f"{where}{name}: vllm serve has no such argument{hint}")
         known = known or Argument(option="", kind="other")
-        for item in value if isinstance(value, list) and known.kind != "flag" else [value]:
-            if expected := _mismatch(known, name, item):
+        items = value if isinstance(value, list) and known.kind != "flag" else None
+        for item in [value] if items is None else items:
+            if items is not None and (item is None or isinstance(item, list)):
+                expected: str | None = "text, a number, true or false"
+            else:
+                expected = _mismatch(known, name, item)
+            if expected:
                 raise UserError(f"{where}{name}: {json.dumps(item)[:80]}: expected {expected}")
 
 

@@ -1,7 +1,9 @@
 """What a session writes of each search for the capacity."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from servetune.capacity.search import Capacity
 from servetune.files import read_model
@@ -28,6 +30,12 @@ class SearchRecord(Record):
     predicted: dict[str, float] = {}
     measurements: list[Id] = []
     tiers: dict[str, Capacity] = {}
+
+    @model_validator(mode="after")
+    def _each_tier_has_its_slo(self) -> Self:
+        if without := self.tiers.keys() - self.slo.keys():
+            raise ValueError(f"tiers.{min(without)}: has no SLO")
+        return self
 
 
 def read_search(path: Path) -> SearchRecord:

@@ -13,7 +13,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 # An id holds two names, a load point, a repeat and a digest, within the 255 bytes of a file's name.
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=64)]
+NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
+Name = Annotated[str, Field(pattern=NAME, max_length=64)]
 """A name that may stand in a path: letters, digits, and inside it `.`, `_`, `-`."""
 
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._+-]*[A-Za-z0-9])?$", max_length=240)]

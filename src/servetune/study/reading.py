@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from servetune.errors import UserError, nearest
+from servetune.study.base import NAME
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -24,7 +25,9 @@ def validate(model: type[_Model], content: dict[str, Any], file: Path) -> _Model
     except ValidationError as error:
         # A misspelt key also reads as a missing one: name the misspelling.
         problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        # A place may be wrong in several ways, one for each type that it could have.
+        places = {tuple(_key_path(each["loc"], content, True)) for each in problems}
+        more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
         raise UserError(f"{file}: {_explain(problems[0], content, model)}{more}") from None
     if path := _boolean_for_number(content, declared):
         raise UserError(f"{file}: {'.'.join(path)}: expected a number, not true or false")
@@ -72,6 +75,8 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
     if kind in ("dict_type", "model_type", "model_attributes_type"):
         known = _keys_at(problem["loc"], model)
         message = f"expected keys with values{f', such as {known[0]}' if known else ''}"
+    if kind == "string_pattern_mismatch" and context["pattern"] == NAME:
+        message = "expected a name of letters and digits, with . _ - inside"
     if kind == "too_short":
         message = f"expected {context['min_length']} or more"
     # Of a whole mapping the place is enough.
