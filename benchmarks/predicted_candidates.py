@@ -24,7 +24,7 @@ from servetune.study.study import read_study  # noqa: E402
 from servetune.tables.seen import seen  # noqa: E402
 from tests.recorded import plan_of  # noqa: E402
 
-STUDIES = ("h100-tune", "h100-tune-long", "phi4-tune")
+STUDIES = ("h200-tune", "h100-tune", "h100-tune-long", "phi4-tune")
 
 
 def main() -> None:
