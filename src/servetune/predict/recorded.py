@@ -41,7 +41,8 @@ def read_loads(study: Study, name: str, root: Path) -> dict[str, list[Recorded]]
         if at not in launches:
             session = read_session(session_path(name, record.session, root))
             launches |= {(record.session, launch.launch): launch for launch in session.launches}
-        if observed := observe(record, launches[at], study):
+        launch = launches.get(at)  # None: another host's, before this one went on.
+        if launch and (observed := observe(record, launch, study)):
             found[record.variant].append((record, observed))
     return {name: light_first(loads) for name, loads in found.items()}
 
