@@ -11,6 +11,7 @@ import typer
 from servetune.cli.app import MORE, ROOT, app, studies
 from servetune.errors import UserError, nearest
 from servetune.plan.make import read_params
+from servetune.study.base import MOST_CLIENTS
 
 if TYPE_CHECKING:
     from servetune.predict.judged import Error
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 _KV_CACHE_DTYPES = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
 
-_MOST = {"--concurrency": 50_000, "--rate": 10_000}
-"""Beyond them a simulation takes minutes, and no server answers."""
+_MOST = {"--concurrency": MOST_CLIENTS.limit, "--rate": 10_000}
+"""As many clients as a study may have; a higher rate than any server takes."""
 
 _MOST_NAMED = 12
 

@@ -102,13 +102,10 @@ def check_arguments(arguments: ServerArguments, parser: Parser | None, where: st
             hint = f"; write {dashed}" if dashed in (parser or {}) else nearest(name, parser or {})
             raise UserError(f"{where}{name}: vllm serve has no such argument{hint}")
         known = known or Argument(option="", kind="other")
-        items = value if isinstance(value, list) and known.kind != "flag" else None
-        for item in [value] if items is None else items:
-            if items is not None and (item is None or isinstance(item, list)):
-                expected: str | None = "text, a number, true or false"
-            else:
-                expected = _mismatch(known, name, item)
-            if expected:
+        if value is None:
+            continue
+        for item in value if isinstance(value, list) and known.kind != "flag" else [value]:
+            if expected := _mismatch(known, name, item):
                 raise UserError(f"{where}{name}: {json.dumps(item)[:80]}: expected {expected}")
 
 
@@ -124,10 +121,10 @@ def _instead_of(name: str, parser: Parser) -> str | None:
 
 def _mismatch(known: Argument, name: str, value: Any) -> str | None:
     """Say what was expected in place of a value; how many there are is for the engine to say."""
-    if value is None:
-        return None
     if known.kind == "flag":
         return None if isinstance(value, bool) else "true or false"
+    if value is None or isinstance(value, list):
+        return "text, a number, true or false"
     if isinstance(value, dict):
         return _dict_mismatch(known, value)
     if isinstance(value, int | float) and not isinstance(value, bool):

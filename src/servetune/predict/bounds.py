@@ -13,7 +13,7 @@ FP8_READ_FLOPS = 304
 """Reading a byte of an fp8 KV cache takes at least as long as so many of bf16's operations: the
 kernel that converts it is bound by arithmetic. The study fp8-kv-context found 0.73 of bf16's time
 on an H200, and not a half. An H100 computes as fast and reads its memory more slowly: by this it
-is 0.52 there, as the study h100-fp8-kv-context found after."""
+is 0.52 there, and the study h100-fp8-kv-context found 0.52."""
 
 QUANTIZING_S = 11e-6
 """A layer's kernels that quantize activations, in each step."""

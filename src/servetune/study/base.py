@@ -53,13 +53,14 @@ _CONTEXT = AtMost(10_000_000, "no model has a longer context")
 _VOCABULARY = AtMost(10_000_000, "no tokenizer has more tokens")
 _WEEK = AtMost(604_800, "a week")
 LAUNCHES = AtMost(1000, "each is a launch, of minutes")
+MOST_CLIENTS = AtMost(50_000, "an address has ports for no more")
 MOST_RPS = AtMost(100_000, "no client sends more in a second")
 
 Requests = Annotated[int, Field(ge=1), IN_MEMORY]
 SomeRequests = Annotated[int, Field(ge=0), IN_MEMORY]
 Tokens = Annotated[int, Field(ge=1), _CONTEXT]
 Vocabulary = Annotated[int, Field(ge=2), _VOCABULARY]
-Concurrency = Annotated[int, Field(ge=1), AtMost(50_000, "an address has ports for no more")]
+Concurrency = Annotated[int, Field(ge=1), MOST_CLIENTS]
 Rate = Annotated[float, Field(gt=0), MOST_RPS]
 Seconds = Annotated[float, Field(gt=0), _WEEK]
 SomeSeconds = Annotated[float, Field(ge=0), _WEEK]

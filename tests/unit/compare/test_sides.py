@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from servetune.compare.sides import workspace_side
-
-ROOT = Path(__file__).parents[3]
+from tests.paths import ROOT
 
 
 def test_distributions_are_of_what_the_table_calls_ok_whatever_a_record_says(

@@ -34,10 +34,8 @@ def test_steps_and_room_of_a_variant_are_those_that_its_own_launch_has(
     record, load = recorded()[source][-1]
     launch, study = launch_of(record, STUDY, ROOT), read_study(STUDY, ROOT)
     found = declared_other(study, STUDY, variant, (source, launch), recorded(), ROOT)
-    pattern, own = (
-        served_as(Launched(launch, FITTED, load), found.other).pattern,
-        recorded()[variant][-1][1],
-    )
+    pattern = served_as(Launched(launch, FITTED, load), found.other).pattern
+    own = recorded()[variant][-1][1]
     # Each launch measured what its device can do anew.
     assert astuple(pattern.bounds) == pytest.approx(astuple(own.bounds), rel=0.05)
     assert pattern.scheduler.kv_blocks == pytest.approx(own.scheduler.kv_blocks, rel=0.01)
