@@ -34,7 +34,7 @@ from servetune.records.sessions import Slot  # noqa: E402
 from servetune.records.validity import checks  # noqa: E402
 from servetune.sessions.allotment import Allotment  # noqa: E402
 from servetune.sessions.measure import Bench, measure  # noqa: E402
-from servetune.sessions.server.process import Server  # noqa: E402
+from servetune.sessions.server.process import SCRAPE_TIMEOUT_S, Server  # noqa: E402
 from servetune.study.validity import Limits  # noqa: E402
 from servetune.telemetry.gpus import Gpus  # noqa: E402
 from servetune.telemetry.sampler import Sampler  # noqa: E402
@@ -394,7 +394,10 @@ class Proxy:
         try:
             async with ClientSession() as http:
                 answer = await http.get(url, headers=self._headers(request))
-                return web.Response(body=await answer.read(), content_type=answer.content_type)
+                body = await answer.read()
+                return web.Response(
+                    status=answer.status, body=body, content_type=answer.content_type
+                )
         except ClientError:
             return web.Response(status=502)
 
@@ -461,7 +464,7 @@ class Stage:
 
     def measure(self, lie: Lie, number: int, server: Server, clients: Clients) -> MeasurementRecord:
         """Measure one lie as a session does a load point."""
-        sampler = Sampler(server.url, Gpus(""))
+        sampler = Sampler(server.client(SCRAPE_TIMEOUT_S), Gpus(""))
         sampler.start()
         load = Load.model_validate(
             {

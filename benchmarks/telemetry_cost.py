@@ -93,10 +93,11 @@ def main() -> int:
     def look_after() -> None:
         with local_client(url) as own:
             own.get("/health")
-        scrape(url)
+        with local_client(url) as own:
+            scrape(own)
 
-    with local_client() as client:
-        sampled = _share_of_a_core(lambda: scrape(url, client=client))
+    with local_client(url) as client:
+        sampled = _share_of_a_core(lambda: scrape(client))
         shares = {
             "a sample, as in a session": sampled,
             "of it, reading the lines that matter": _share_of_a_core(lambda: read_metrics(text)),

@@ -17,6 +17,9 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
+from servetune.engines.source import environment_with_source
+from servetune.sessions.server.inside_key import KEY_VARIABLE, RequireKey
+
 PYTHON = Path(__file__).with_name("python")
 KEY = "sesame"
 PROMPT = " ".join(f"word{i}" for i in range(100))
@@ -69,11 +72,12 @@ def write_tokenizer(folder: Path) -> None:
 def launch(model: Path, port: int, log: Path, arguments: tuple[str, ...]) -> subprocess.Popen[str]:
     serve = ("-m", "vllm.entrypoints.cli.main", "serve", str(model))
     where = ("--host", "127.0.0.1", "--port", str(port), "--served-model-name", "it")
+    door = ("--middleware", f"{RequireKey.__module__}.{RequireKey.__qualname__}")
     return subprocess.Popen(
-        [PYTHON, *serve, *where, *arguments],
+        [PYTHON, *serve, *where, *door, *arguments],
         stdout=log.open("w"),
         stderr=subprocess.STDOUT,
-        env={**os.environ, "VLLM_API_KEY": KEY, "VLLM_SERVER_DEV_MODE": "1"},
+        env={**environment_with_source(), KEY_VARIABLE: KEY, "VLLM_SERVER_DEV_MODE": "1"},
         start_new_session=True,
         text=True,
     )

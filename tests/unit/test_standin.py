@@ -196,9 +196,12 @@ def test_speculation_gives_several_tokens_a_chunk_and_says_how_many_were_accepte
     config = {"method": "ngram", "num_speculative_tokens": 3, "synthetic_acceptance_length": 2.5}
     with serving(model, tmp_path, "--speculative-config", json.dumps(config)) as server:
         result = bench(server, tmp_path)
-        assert result["spec_decode_acceptance_length"] == pytest.approx(2.5, abs=0.5)
-        rates = result["spec_decode_per_position_acceptance_rates"]
-        assert len(rates) == 3 and rates == sorted(rates, reverse=True)
+        accepted = "vllm:spec_decode_num_accepted_tokens"
+        drafts = server.counter("vllm:spec_decode_num_drafts_total")
+        acceptance_length = 1 + server.counter(f"{accepted}_total") / drafts
+        assert acceptance_length == pytest.approx(2.5, abs=0.5)
+        positions = [server.counter(f"{accepted}_per_pos_total", position=str(p)) for p in range(3)]
+        assert positions == sorted(positions, reverse=True)
         assert all(len(gaps) < 15 for gaps in result["itls"])
         assert result["output_lens"] == [16] * 12
 

@@ -28,7 +28,7 @@ from servetune.sessions.provenance import git_state, now
 from servetune.sessions.quality.measure import measure_quality
 from servetune.sessions.recorder import Recorder
 from servetune.sessions.server.ceilings import measured_ceilings
-from servetune.sessions.server.process import Server, ServerError
+from servetune.sessions.server.process import SCRAPE_TIMEOUT_S, Server, ServerError
 from servetune.telemetry.gpus import Gpus, servers_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
@@ -73,7 +73,7 @@ class ServerLaunch:
             self._allotment.wait_for_neighbours()
             own = [child.pid for child in psutil.Process().children(recursive=True)]
             servers = servers_processes(before, devices.processes(), own)
-            sampler = Sampler(server.url, devices, servers)
+            sampler = Sampler(server.client(SCRAPE_TIMEOUT_S), devices, servers)
             stack.enter_context(self._recorder.sampling(sampler))
             bench = Bench(
                 session=session,

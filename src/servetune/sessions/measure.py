@@ -37,7 +37,7 @@ from servetune.sessions.server.process import Server
 from servetune.sessions.watch import LoadWatch
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
-from servetune.telemetry.sampler import Counters, Sampler, difference, scrape, wait_idle
+from servetune.telemetry.sampler import Counters, Sampler, difference, wait_idle
 
 CLIENT_READY_TIMEOUT_S = 300.0
 WARM_UP_TIMEOUT_S = 300.0
@@ -177,11 +177,11 @@ def _load(
     load, server = job.load, bench.server
     client = bench.clients.start(load.generator)
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
-    wait_idle(server.url)
+    wait_idle(server.counters)
     with server.client(WARM_UP_TIMEOUT_S) as http:
         warm_up(http, server.name, prepared.warmup, load)
     was_reset = server.reset_prefix_cache() if load.reset_prefix_cache else None
-    before = scrape(server.url, tries=3)
+    before = server.counters(tries=3)
     others = bench.allotment.count_others()
     usage = UsageWatch(client.pid)
     usage.start()
@@ -204,7 +204,7 @@ def _load(
         bench.sampler.measurement = ""
         bench.sampler.usage = None
         used = usage.stop()
-    after = scrape(server.url, tries=3)
+    after = server.counters(tries=3)
     # The more of both, as a load is short beside the session that another one is.
     others = None if others is None else max(others, bench.allotment.count_others() or 0)
     around = {

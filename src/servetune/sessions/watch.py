@@ -8,7 +8,7 @@ from servetune.progress import about, say
 from servetune.running import update
 from servetune.sessions.server.process import Server
 from servetune.telemetry.processors import WINDOW_S, UsageWatch
-from servetune.telemetry.sampler import Counters, difference, scrape
+from servetune.telemetry.sampler import Counters, difference
 
 TELL_EVERY_S = 60.0
 
@@ -53,7 +53,7 @@ class LoadWatch:
     def __call__(self) -> None:
         """Check once; raises ServerError or LoadError."""
         self.server.check()
-        counters = scrape(self.server.url)
+        counters = self.server.counters()
         grown = difference(self.before, counters)
         tokens = grown.get("generation_tokens", 0) + grown.get("prompt_tokens", 0)
         now_s = time.monotonic()

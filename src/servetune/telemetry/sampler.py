@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import pandas as pd
 
-from servetune.loopback import local_client
 from servetune.telemetry.gpus import Gpus, count_others
 from servetune.telemetry.server_metrics import FIGURES, GAUGES, NAMES, PER_POSITION
 
@@ -59,14 +58,11 @@ def _value(line: str) -> float | None:
         return None
 
 
-def scrape(url: str, tries: int = 1, client: httpx.Client | None = None) -> Counters:
+def scrape(client: httpx.Client, tries: int = 1) -> Counters:
     """Read a server's metrics now; empty where it does not answer after so many tries."""
-    if client is None:
-        with local_client() as own:
-            return scrape(url, tries, own)
     for _ in range(tries):
         with contextlib.suppress(httpx.HTTPError):
-            return read_metrics(client.get(f"{url}/metrics").raise_for_status().text)
+            return read_metrics(client.get("/metrics").raise_for_status().text)
     return {}
 
 
@@ -82,14 +78,16 @@ class Sampler:
     processors (`UsageWatch.so_far`) while there is a load.
     """
 
-    def __init__(self, url: str, gpus: Gpus, servers: Counter[int] | None = None) -> None:
-        """Prepare to sample the server at `url` and the GPUs that it may see.
+    def __init__(
+        self, client: httpx.Client, gpus: Gpus, servers: Counter[int] | None = None
+    ) -> None:
+        """Prepare to sample a server by `client`, which it closes, and the GPUs that it may see.
 
         `servers` are its processes on them (`servers_processes`), None if they are not known.
         """
         self.measurement = ""
         self.usage: Callable[[], dict[str, float]] | None = None
-        self._url = url
+        self._client = client
         self._gpus = gpus
         self._servers = servers
         self._rows: list[dict[str, Any]] = []
@@ -115,27 +113,27 @@ class Sampler:
 
     def _run(self) -> None:
         # One connection for all samples.
-        with local_client() as client:
+        with self._client:
             while not self._stopped.wait(SAMPLE_EVERY_S):
-                self._sample(client)
+                self._sample()
 
-    def _sample(self, client: httpx.Client) -> None:
+    def _sample(self) -> None:
         measurement, time_s = self.measurement, time.monotonic()
         of_gpus = self._gpus.sample()
         if of_gpus:
             of_gpus["gpu_other_processes"] = count_others(self._gpus.processes(), self._servers)
-        values = {**scrape(self._url, client=client), **of_gpus}
+        values = {**scrape(self._client), **of_gpus}
         if values and (usage := self.usage):
             values |= usage()
         if values:
             self._rows.append({"time_s": time_s, "measurement": measurement, **values})
 
 
-def wait_idle(url: str) -> None:
+def wait_idle(counters: Callable[[], Counters]) -> None:
     """Wait, for a while, until the requests that the end of another load cut off are gone."""
     deadline = time.monotonic() + IDLE_TIMEOUT_S
     while time.monotonic() < deadline:
-        values = scrape(url)
+        values = counters()
         if not values.get("requests_running") and not values.get("requests_waiting"):
             return
         time.sleep(0.05)

@@ -27,3 +27,14 @@ def test_the_page_of_the_dag_names_every_rule() -> None:
     }
     page = (ROOT / "docs/dag.md").read_text(encoding="utf-8")
     assert rules == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+
+
+def test_each_promise_of_the_security_page_names_a_test_that_keeps_it() -> None:
+    rows = re.findall(r"^\|([^|]*)\|([^|]*)\|$", (ROOT / "SECURITY.md").read_text(), re.MULTILINE)
+    promises = [row for row in rows if not re.fullmatch(r" Promise |[- ]+", row[0])]
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert promises
+    for promise, keepers in promises:
+        names = re.findall(r"`(test_\w+)`", keepers)
+        assert names, promise
+        assert [name for name in names if f"def {name}(" not in tests] == []

@@ -14,13 +14,13 @@ PARSER = {
     "enforce_eager": Argument(option="--enforce-eager", kind="flag", negatable=True),
     "trust_remote_code": Argument(option="--trust-remote-code", kind="flag"),
     "compilation_config": Argument(option="--compilation-config", kind="other"),
-    "middleware": Argument(option="--middleware", kind="other"),
+    "chat_template": Argument(option="--chat-template", kind="other"),
 }
 
 
 def test_arguments_become_words_and_are_never_seen_by_a_shell() -> None:
-    assert as_argv({"max_num_seqs": 8, "middleware": "a; rm -rf ~"}, PARSER) == [
-        *("--max-num-seqs", "8", "--middleware", "a; rm -rf ~")
+    assert as_argv({"max_num_seqs": 8, "chat_template": "a; rm -rf ~"}, PARSER) == [
+        *("--max-num-seqs", "8", "--chat-template", "a; rm -rf ~")
     ]
 
 
@@ -42,7 +42,7 @@ def test_a_mapping_is_given_as_json_and_a_list_as_words() -> None:
     assert as_argv({"compilation_config": {"level": 3}}, PARSER) == [
         *("--compilation-config", '{"level": 3}')
     ]
-    assert as_argv({"middleware": ["a", "b"]}, PARSER) == ["--middleware", "a", "b"]
+    assert as_argv({"chat_template": ["a", "b"]}, PARSER) == ["--chat-template", "a", "b"]
 
 
 REAL = TypeAdapter(Parser).validate_json(

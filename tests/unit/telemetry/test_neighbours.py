@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from typing import Any
 
+import httpx
 import pandas as pd
 import pytest
 
@@ -46,8 +47,8 @@ class Watched:
         self.gpus = FakeGpus()
         self.server = {"requests_running": 8.0, "requests_waiting": 0.0}
         self.now_s = 1000.0
-        self.sampler = Sampler("", self.gpus, servers)  # type: ignore[arg-type]
-        patch.setattr(sampler, "scrape", lambda url, client: dict(self.server))
+        self.sampler = Sampler(httpx.Client(), self.gpus, servers)  # type: ignore[arg-type]
+        patch.setattr(sampler, "scrape", lambda client: dict(self.server))
         patch.setattr(time, "monotonic", lambda: self.now_s)
         patch.setattr(time, "time", lambda: self.now_s)
 
@@ -55,7 +56,7 @@ class Watched:
         self.sampler.measurement = measurement
         for _ in range(round(4 * seconds)):
             self.now_s += 0.25
-            self.sampler._sample(None)  # type: ignore[arg-type]
+            self.sampler._sample()
 
     def card(self) -> Card:
         launch = self.sampler.samples()

@@ -2,6 +2,7 @@
 
 import time
 
+import httpx
 import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -151,11 +152,11 @@ def test_a_clock_that_is_set_back_within_a_load_changes_nothing(
             time, "time", lambda: 1.8e9 + now_s[0] - (set_back_s if now_s[0] > 5010 else 0)
         )
         page = {"requests_running": 8.0, "requests_waiting": 0.0}
-        monkeypatch.setattr(sampler, "scrape", lambda url, client: dict(page))
-        seen = Sampler("", NoGpus())  # type: ignore[arg-type]
+        monkeypatch.setattr(sampler, "scrape", lambda client: dict(page))
+        seen = Sampler(httpx.Client(), NoGpus())  # type: ignore[arg-type]
         for _ in range(80):
             now_s[0] += 0.25
-            seen._sample(None)  # type: ignore[arg-type]
+            seen._sample()
         taken = seen.samples()
         return read_signals(taken, rested(taken), {}, REQUESTS)
 

@@ -77,7 +77,7 @@ def _ask_all(bench: Bench, quality: PlannedQuality) -> list[Document]:
         raise UserError(
             f"{quality.corpus}: has {len(rows)} documents, but quality.documents is {wanted}"
         )
-    wait_idle(server.url)
+    wait_idle(server.counters)
     documents: list[Document] = []
     last_s = time.monotonic()
     with server.client(session.stall_timeout_s) as client:

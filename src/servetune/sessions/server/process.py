@@ -1,12 +1,13 @@
 """The life of one `vllm serve`: start, ready, asked what it is, watched, stopped.
 
-A server listens on 127.0.0.1 on a free port, behind an API key of its user, under a model name
-of its own that is checked: an answer from another server is never taken for this one's.
+A server listens on 127.0.0.1 on a free port, behind a key of its launch, under a model name of
+its own. The key is sent once a process of the launch is known to listen there, and the name is
+checked: an answer from another server is never taken for this one's.
 """
 
 import contextlib
 import os
-import socket
+import secrets
 import subprocess
 import time
 from collections.abc import Callable
@@ -22,13 +23,16 @@ from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ServerFacts
 from servetune.sessions.server.causes import explain
 from servetune.sessions.server.choices import known_variables, read_choices, read_ignored
-from servetune.sessions.server.key import own_key
+from servetune.sessions.server.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKey
+from servetune.sessions.server.listener import is_free, listens, reserve_port
 from servetune.sessions.server.startup import read_facts
+from servetune.telemetry.sampler import Counters, scrape
 
 STOP_GRACE_S = 5.0
 HEALTH_TIMEOUT_S = 10.0
 HUNG_AFTER_FAILURES = 3
 RESET_TRIES = 5
+SCRAPE_TIMEOUT_S = 5.0
 EXPLAINED_LINES = 5000
 """Where the cause of an end is looked for: the last lines of a log."""
 
@@ -38,6 +42,7 @@ _OWN_ENVIRONMENT = {
     # Serves /server_info and /reset_prefix_cache; it changes nothing about speed.
     "VLLM_SERVER_DEV_MODE": "1",
 }
+_MIDDLEWARE = f"{RequireKey.__module__}.{RequireKey.__qualname__}"
 
 
 class ServerError(Exception):
@@ -62,24 +67,27 @@ class Server:
     log: Path
     folder: Path
     devices: dict[str, str] = field(default_factory=dict)
-    port: int = field(default_factory=lambda: _free_port())
-    api_key: str = field(default_factory=own_key)
+    api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
     def __post_init__(self) -> None:
+        self._reserved = reserve_port()
+        self.port: int = self._reserved.getsockname()[1]
         self.environment = {**_OWN_ENVIRONMENT, **self.environment}
         self._words = [
             *("serve", self.model, *self.arguments),
             # Last, so that no argument before them can take their place.
             *("--host", HOST, "--port", str(self.port), "--served-model-name", self.name),
+            *("--middleware", _MIDDLEWARE),
         ]
         self._process: Guarded | None = None
+        self._is_known = False
         self._started = 0.0
         self._startup_s: float | None = None
         self._failures = 0
 
     @property
     def command(self) -> list[str]:
-        """The launch as one would type it; the API key is not in it."""
+        """The launch as one would type it; the key is not in it."""
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         return ["env", *variables, "vllm", *self._words]
 
@@ -94,7 +102,7 @@ class Server:
         environment = {**environment_with_source(), **self.environment, **self.devices}
         # As in an activated environment: vLLM's compilers look for their tools on PATH.
         environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
-        environment["VLLM_API_KEY"] = self.api_key
+        environment[KEY_VARIABLE] = self.api_key
         # vLLM names its processes by setproctitle, which else overwrites what marks them as ours.
         environment["SPT_NOENV"] = "1"
         self._started = time.monotonic()
@@ -110,7 +118,7 @@ class Server:
             )
 
     def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
-        """Wait until /health answers and /v1/models names this very server.
+        """Wait until /health answers, the listener is ours, and /v1/models names this server.
 
         `progress` is called with the seconds so far: after 10 s, and whenever they have doubled.
 
@@ -123,7 +131,7 @@ class Server:
                 raise ServerError(
                     explain(self.log_tail(EXPLAINED_LINES)) or "ended while it started"
                 )
-            if self.is_healthy(2.0) and self._names_itself():
+            if self.is_healthy(2.0) and self._is_ours() and self._names_itself():
                 self._startup_s = round(time.monotonic() - self._started, 2)
                 return
             if elapsed >= told_s:
@@ -155,11 +163,10 @@ class Server:
         raise ServerError(f"has not answered /health for {HEALTH_TIMEOUT_S:.0f} s")
 
     def is_healthy(self, timeout_s: float = HEALTH_TIMEOUT_S) -> bool:
-        """Tell whether /health answers."""
-        try:
-            return self.get("/health", timeout_s).is_success
-        except httpx.HTTPError:
-            return False
+        """Tell whether /health answers; it is asked without the key."""
+        with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, timeout_s) as client:
+            return client.get(OPEN_PATH).is_success
+        return False
 
     def is_running(self) -> bool:
         """Tell whether the process lives."""
@@ -172,12 +179,19 @@ class Server:
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_GRACE_S + 15)
+        self._reserved.close()
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and not _is_free(self.port):
+        while time.monotonic() < deadline and not is_free(self.port):
             time.sleep(0.1)
 
     def client(self, timeout_s: float) -> httpx.Client:
-        """Return an HTTP client with this server's address and key."""
+        """Return an HTTP client with this server's address and key.
+
+        Raises:
+            ServerError: it is not known yet that this very server listens there.
+        """
+        if not self._is_known:
+            raise ServerError(f"has no listener of its own on port {self.port} yet")
         headers = {"Authorization": f"Bearer {self.api_key}"}
         return local_client(self.url, headers, timeout_s)
 
@@ -185,6 +199,11 @@ class Server:
         """GET a path with this server's key; raises httpx.HTTPError."""
         with self.client(timeout_s) as client:
             return client.get(path).raise_for_status()
+
+    def counters(self, tries: int = 1) -> Counters:
+        """Return its metrics now; empty where it does not answer after so many tries."""
+        with self.client(SCRAPE_TIMEOUT_S) as client:
+            return scrape(client, tries)
 
     def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache; tells whether the server says that it did.
@@ -238,6 +257,28 @@ class Server:
         text = self.log.read_text(errors="replace").replace(self.api_key, "***")
         return [line for line in text.splitlines() if " Route: " not in line][-lines:]
 
+    def _is_ours(self) -> bool:
+        """Tell whether this launch listens on its port, and keeps out who has no key.
+
+        Raises:
+            ServerError: another process listens there, or the server asks for no key.
+        """
+        assert self._process is not None
+        if not listens(self._process.pid, self.port):
+            # The listener that answered may have been its own, which has just ended.
+            if not self.is_running():
+                return False
+            raise ServerError(
+                f"port {self.port} answers for another process, which took it first: run it again"
+            )
+        with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, 2.0) as client:
+            if (status := client.get("/v1/models").status_code) != 401:
+                raise ServerError(
+                    f"answers {status} to a request without its key: it does not take --middleware"
+                )
+            self._is_known = True
+        return self._is_known
+
     def _names_itself(self) -> bool:
         try:
             served = [model["id"] for model in self.get("/v1/models").json()["data"]]
@@ -248,21 +289,4 @@ class Server:
                 f"port {self.port} answers for {', '.join(served)} and not for this session:"
                 " another server has it"
             )
-        return True
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, port))
-        except OSError:
-            return False
         return True

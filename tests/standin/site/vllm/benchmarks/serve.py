@@ -18,7 +18,6 @@ from typing import Any
 
 import aiohttp
 import numpy as np
-from prometheus_client.parser import text_string_to_metric_families
 
 from ..tokenizers import get_tokenizer
 from .datasets import SampleRequest, add_dataset_parser, get_samples
@@ -120,7 +119,6 @@ async def benchmark(args: argparse.Namespace, requests: list[SampleRequest]) -> 
         await asyncio.gather(
             *[_gated(send, warm, session, warming) for warming in [gate()] * args.num_warmups]
         )
-        before = await _speculation(base_url, session)
         print("Starting main benchmark run...", flush=True)
         began, counting, tasks = time.perf_counter(), gate(), []
         async for request, _ in get_request(requests, args.request_rate, args.burstiness):
@@ -128,10 +126,7 @@ async def benchmark(args: argparse.Namespace, requests: list[SampleRequest]) -> 
             tasks.append(asyncio.create_task(_gated(send, asked, session, counting)))
         outputs = await asyncio.gather(*tasks)
         duration = time.perf_counter() - began
-        after = await _speculation(base_url, session)
     result = _totals(outputs, duration)
-    if before is not None and after is not None:
-        result |= _accepted(before, after)
     for name, values in _latencies(outputs, args).items():
         result |= _statistics(name, values, args.metric_percentiles)
     print(f"Successful requests: {result['completed']}, failed: {result['failed']}", flush=True)
@@ -241,39 +236,6 @@ def _statistics(name: str, seconds: list[float], percentiles: str) -> dict[str, 
         word = f"{float(percentile):g}"
         found[f"p{word}_{name}_ms"] = np.percentile(ms, float(percentile))
     return {key: float(value) for key, value in found.items()}
-
-
-async def _speculation(base_url: str, session: aiohttp.ClientSession) -> dict[str, float] | None:
-    """Read the counters of speculative decoding, per position under `0`, `1` ...; None: none."""
-    try:
-        async with session.get(f"{base_url}/metrics") as response:
-            text = await response.text()
-    except (TimeoutError, aiohttp.ClientError):
-        return None
-    prefix, found = "vllm:spec_decode_num_", {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name.startswith(prefix) and sample.name.endswith("_total"):
-                name = sample.name.removeprefix(prefix).removesuffix("_total")
-                found[sample.labels.get("position", name)] = sample.value
-    return found or None
-
-
-def _accepted(before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
-    change = {name: value - before.get(name, 0) for name, value in after.items()}
-    drafts, drafted = change["drafts"], change["draft_tokens"]
-    if not drafted:
-        return {}
-    accepted = change["accepted_tokens"]
-    positions = sorted((name for name in change if name.isdigit()), key=int)
-    return {
-        "spec_decode_acceptance_rate": accepted / drafted * 100,
-        "spec_decode_acceptance_length": 1 + accepted / drafts,
-        "spec_decode_num_drafts": int(drafts),
-        "spec_decode_draft_tokens": int(drafted),
-        "spec_decode_accepted_tokens": int(accepted),
-        "spec_decode_per_position_acceptance_rates": [change[p] / drafts for p in positions],
-    }
 
 
 def _result_file(args: argparse.Namespace, now: str) -> Path:

@@ -72,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--disable-log-stats", action="store_true")
     parser.add_argument("--dtype", type=str, default="auto", choices=DTYPES)
     parser.add_argument("--kv-cache-dtype", type=str, default="auto", choices=KV_CACHE_DTYPES)
-    for name in ("api_key", "served_model_name"):
-        parser.add_argument(_option(name), nargs="+")
+    parser.add_argument("--middleware", type=str, action="append", default=[])
+    parser.add_argument("--served-model-name", nargs="+")
     for name in ("host", "quantization", "revision", "uds"):
         parser.add_argument(_option(name))
     for name in ("compilation_config", "hf_overrides", "speculative_config"):

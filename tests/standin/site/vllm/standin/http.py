@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Any
 
 from aiohttp import web
@@ -17,9 +18,9 @@ from .server_info import server_info
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(engine: Engine, fault: Fault, api_keys: list[str]) -> web.Application:
+def make_app(engine: Engine, fault: Fault, middlewares: list[str]) -> web.Application:
     app = web.Application(
-        middlewares=[_hanging(fault), _authenticating(api_keys)], client_max_size=64 * 2**20
+        middlewares=[_hanging(fault), *map(_asgi, middlewares)], client_max_size=64 * 2**20
     )
     completions = Completions(engine, fault)
     app.router.add_get("/health", _health)
@@ -45,15 +46,34 @@ def _hanging(fault: Fault) -> Any:
     return middleware
 
 
-def _authenticating(api_keys: list[str]) -> Any:
-    allowed = {f"Bearer {key}" for key in api_keys}
+def _asgi(path: str) -> Any:
+    """Put an ASGI middleware before a request: what it passes on, aiohttp answers."""
+    module, _, name = path.rpartition(".")
+    wrap = getattr(import_module(module), name)
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        guarded = request.path.startswith("/v1")
-        if allowed and guarded and request.headers.get("Authorization") not in allowed:
-            return web.json_response({"error": "Unauthorized"}, status=401)
-        return await handler(request)
+        passed: list[bool] = []
+        sent: list[dict[str, Any]] = []
+
+        async def app(*_: Any) -> None:
+            passed.append(True)
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        assert request.transport is not None
+        scope = {
+            "type": "http",
+            "method": request.method,
+            "path": request.path,
+            "headers": request.raw_headers,
+            "server": request.transport.get_extra_info("sockname"),
+        }
+        await wrap(app)(scope, None, send)
+        if passed:
+            return await handler(request)
+        return web.Response(status=sent[0]["status"])
 
     return middleware
 

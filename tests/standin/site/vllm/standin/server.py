@@ -48,10 +48,8 @@ async def _serve(args: argparse.Namespace, settings: EngineSettings, fault: Faul
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     engine = Engine(settings, Metrics(settings))
     running = asyncio.create_task(engine.run())
-    environment_key = os.environ.get("VLLM_API_KEY")
-    api_keys = args.api_key or ([environment_key] if environment_key else [])
     runner = web.AppRunner(
-        make_app(engine, fault, api_keys),
+        make_app(engine, fault, args.middleware),
         access_log=None,
         handler_cancellation=True,
         shutdown_timeout=0.1,

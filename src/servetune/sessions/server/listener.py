@@ -1,0 +1,52 @@
+"""The port of a server: kept for it until it listens, and known to be its own from then on."""
+
+import contextlib
+import socket
+
+import psutil
+
+from servetune.loopback import HOST
+
+
+def reserve_port() -> socket.socket:
+    """Return a socket that keeps a free port of this host from whoever is given any free port.
+
+    A server may bind the port meanwhile, if it sets SO_REUSEADDR; so may another process that
+    asks for this very port, which is why `listens` is asked before a key is sent.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind((HOST, 0))
+    return reserved
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a port of this host can be bound."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+            listener.listen()
+        except OSError:
+            return False
+        return True
+
+
+def listens(pid: int, port: int) -> bool:
+    """Tell whether a process, or one that descends from it, listens on a port of this host.
+
+    Linux gives an address to one listener, or to several of one user that agree to share it.
+    """
+    family = []
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+    return any((HOST, port) in _listening(process) for process in family)
+
+
+def _listening(process: psutil.Process) -> list[tuple[str, int]]:
+    with contextlib.suppress(psutil.Error, OSError):
+        connections = process.net_connections("tcp4")
+        listening = (c.laddr for c in connections if c.status == psutil.CONN_LISTEN)
+        return [(address.ip, address.port) for address in listening]
+    return []
