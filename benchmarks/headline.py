@@ -1,14 +1,11 @@
-"""The tables of the README: what fp8, EAGLE-3 and 8-bit weights buy on one H200, from the results.
+"""The tables of the README: what 8-bit weights and EAGLE-3 buy on H200s, from the results.
 
 Run: uv run python benchmarks/headline.py
 
 It prints Markdown. The numbers are of `results/h200-llama8b-graphs` and `results/h200-capacity`.
 """
 
-import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ import pandas as pd
 from servetune.analysis.comparison import compare
 from servetune.analysis.findings.gather import cases
 from servetune.analysis.judgement import judge_study
-from servetune.analysis.wording import NONE, number, percent, ratio
+from servetune.analysis.wording import NONE, number, percent
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
@@ -35,17 +32,16 @@ from tests.recorded import results_of  # noqa: E402
 LOADS, CAPACITY = "h200-llama8b-graphs", "h200-capacity"
 LOW, HIGH = "c1", "c128"
 TIERS = ("interactive", "server")
-EAGLE3 = "eagle3-"
 HEADS = (
     "Variant",
+    "Launches",
     "1 client, output tok/s",
     "over bf16",
     "of the bandwidth ceiling",
     "128 clients, output tok/s",
     "over bf16",
-    "req/s within 500/30 ms",
-    "req/s within 2000/100 ms",
 )
+CAPACITY_HEADS = ("Variant", "req/s within 500/30 ms", "req/s within 2000/100 ms")
 
 Row = dict[str, Any]
 
@@ -63,76 +59,32 @@ def main() -> None:
         for row in records_of(judge_study(plan, table, quantiles).verdicts)
         if row["metric"] == "output_throughput_tok_s"
     }
-    mbu, within = bandwidth_shares(plan, table), capacities()
+    mbu, launched = bandwidth_shares(plan, table), launches(table)
     print(line(HEADS))
     print(line(["---"] * len(HEADS)))
-    searched = (variant for variant, _ in within)
-    for variant in dict.fromkeys([*plan.variants, *searched]):
-        cells = [variant]
+    for variant in plan.variants:
+        cells = [variant, launched[variant]]
         for place in (LOW, HIGH):
             row = means.get((variant, place), {})
-            throughput = number(row.get("output_throughput_tok_s"))
             verdict = judged.get((variant, place))
-            cells += [throughput, interval(verdict) if verdict else NONE]
+            cells += [number(row.get("output_throughput_tok_s"))]
+            cells += [interval(verdict) if verdict else NONE]
             if place == LOW:
                 cells.append(percent(mbu.get(variant)))
-        print(line([*cells, *(within.get((variant, tier), NONE) for tier in TIERS)]))
+        print(line(cells))
     print()
-    print(line(("EAGLE-3 with acceptance length", "output tok/s ahead of bf16 up to")))
-    print(line(("---", "---")))
-    for variant in filter(is_speculating, plan.variants):
-        at = {
-            row["concurrency"]: judged[name]["ratio"]
-            for name, row in means.items()
-            if name[0] == variant
-        }
-        print(line((variant.removeprefix(EAGLE3), ahead_until(at))))
+    within = capacities()
+    print(line(CAPACITY_HEADS))
+    print(line(["---"] * len(CAPACITY_HEADS)))
+    for variant in dict.fromkeys(variant for variant, _ in within):
+        tiers = (within.get((variant, tier), NONE) for tier in TIERS)
+        print(line([variant, *tiers]))
 
 
-@dataclass(frozen=True)
-class Crossing:
-    """Between which two measured loads a ratio falls below 1, and where about.
-
-    `at` is on the straight line between the two, with the logarithms of load and ratio.
-    """
-
-    last_ahead: float
-    first_behind: float
-    at: float
-
-
-def falls_below_one(loads: Sequence[float], ratios: Sequence[float]) -> Crossing | None:
-    """Find where a ratio falls below 1 for good; None where it does not, or was never above.
-
-    Args:
-        loads: ascending and positive, such as concurrencies.
-        ratios: variant / baseline of a throughput at each.
-    """
-    ahead = [index for index, ratio in enumerate(ratios) if ratio >= 1]
-    if not ahead or ahead[-1] == len(ratios) - 1:
-        return None
-    last = ahead[-1]
-    (low, high), (above, below) = loads[last : last + 2], ratios[last : last + 2]
-    share = math.log(above) / (math.log(above) - math.log(below))
-    return Crossing(low, high, low * (high / low) ** share)
-
-
-def is_speculating(variant: str) -> bool:
-    """Tell whether a variant speculates."""
-    return variant.startswith(EAGLE3)
-
-
-def ahead_until(ratios: dict[float, float]) -> str:
-    """Say up to how many clients a variant's output throughput is above the baseline's.
-
-    `ratios` is variant / baseline, by the number of clients.
-    """
-    loads = sorted(ratios)
-    crossing = falls_below_one(loads, [ratios[load] for load in loads])
-    if crossing is None:
-        return f"{loads[-1]:.0f} clients and more ({ratio(ratios[loads[-1]])} there)"
-    bounds = f"between {crossing.last_ahead:.0f} and {crossing.first_behind:.0f}"
-    return f"about {crossing.at:.0f} clients ({bounds})"
+def launches(rows: pd.DataFrame) -> dict[str, int]:
+    """Count the launches behind a table's rows, by variant."""
+    each = rows[["variant", "session", "launch"]].drop_duplicates()
+    return dict(each.groupby("variant").size())
 
 
 def bandwidth_shares(plan: Plan, table: pd.DataFrame) -> dict[str, float]:
@@ -164,7 +116,7 @@ def capacity(each: Found) -> str:
 
 def line(cells: Any) -> str:
     """Write a line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Pictures of the report, to look at before a release: light and dark, at two widths.
 
 `uv run python -m tests.browser.pictures FOLDER [STUDY ...]`: by default of the recorded
-`h200-llama8b`, of which `docs/report.png` is made anew too, and `h200-capacity`, and of two with
-made numbers: the quickstart launched once, and twelve variants.
+`h200-llama8b-graphs`, of which `docs/report.png` is made anew too, and `h200-capacity`, and of two
+with made numbers: the quickstart launched once, and twelve variants.
 """
 
 import sys
@@ -20,7 +20,7 @@ from tests.recorded import plan_of, results_of
 from tests.report_data import make_data, make_quickstart_plan, make_twelve_variants
 
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
-SHOWN = "h200-llama8b"
+SHOWN = "h200-llama8b-graphs"
 
 
 def main(folder: Path, names: list[str]) -> None:
