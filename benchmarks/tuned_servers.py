@@ -133,7 +133,22 @@ def flat(made: Made, values: Mapping[str, Any]) -> float | None:
 
 FLAT_RPS = 25.0
 
-SERVERS: dict[str, Server] = {"batching": batching, "cliff": cliff, "nothing matters": flat}
+
+def corner(made: Made, values: Mapping[str, Any]) -> float | None:
+    """One on which little matters but a corner, where two settings have their ends."""
+    is_corner = (values["max_num_seqs"], values["max_num_batched_tokens"]) == CORNER
+    gain = CORNER_GAIN if is_corner else 1.0
+    return gain * (made.capacity(values) / FLAT_RPS) ** -0.9
+
+
+CORNER, CORNER_GAIN = (32, 16384), 1.18
+
+SERVERS: dict[str, Server] = {
+    "batching": batching,
+    "cliff": cliff,
+    "nothing matters": flat,
+    "corner": corner,
+}
 
 
 def study(launches: int, server_minutes: float) -> Study:

@@ -241,10 +241,20 @@ class _Race:
     def _searches(self) -> Round | None:
         searched = {each.trial.candidate for each in self.at["search"]}
         most = SEARCHED * self.tune.confirm.best
-        names = [name for name in self._finalists()[:most] if name not in searched]
+        names = [name for name in self._most_promising(most) if name not in searched]
         room = min(self._affordable("search"), most - len(searched))
         trials = [Trial(name, "search") for name in names[: min(WIDTH, room)]]
         return self._round(trials) if trials else None
+
+    def _most_promising(self, count: int) -> list[str]:
+        """Return the best by the model, and the best as measured in place of the last of them.
+
+        The model takes an optimum that stands alone for noise, as its neighbours are slow.
+        """
+        finalists = self._finalists()
+        names = finalists[:count]
+        measured = max(finalists, key=lambda name: self.estimates[name].value, default=None)
+        return names if measured is None or measured in names else [*names[:-1], measured]
 
     def _confirms(self) -> Round | None:
         """Return one more launch of the base and of each finalist, side by side.

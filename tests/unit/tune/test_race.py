@@ -64,6 +64,26 @@ def test_later_half_of_what_a_round_tries_is_near_the_best_so_far() -> None:
         assert sum(near) >= len(near) / 2
 
 
+def test_the_best_as_measured_is_searched_though_its_neighbours_are_slow() -> None:
+    study = study_with(budget={"server_minutes": 120, "launches": 56})
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    alone = next(each.name for each in of if each.values["model"] == "tiny" and each != of[0])
+
+    def value(name: str, is_small: bool) -> float:
+        return 24.5 if name == alone else 24.0 if is_small else 12.0
+
+    seen = [
+        Seen(Trial(each.name, "screen"), 60.0, at, at / 1.3, at * 1.3)
+        for each in of
+        for at in [value(each.name, each.values["model"] == "small")]
+    ]
+    step = next_round(study.tune, of, seen, 0)
+    assert {trial.level for trial in step.trials} == {"search"}
+    assert step.incumbent != alone
+    assert alone in {trial.candidate for trial in step.trials}
+
+
 def test_where_nothing_matters_no_winner_is_named() -> None:
     rounds, _ = run(study_with(), lambda values: 20.0)
     assert rounds[-1].ended == "none better"
