@@ -93,6 +93,11 @@ def write_engine(path: Path, client: Path) -> None:
         f'exec {ROOT / "tests/standin/python"} "$@"\n'
     )
     path.chmod(0o755)
+    # Its files tell which vLLM it has.
+    packages = path.parent / "lib/python3.11/site-packages"
+    packages.mkdir(parents=True)
+    (packages / "standin.pth").write_text(str(ROOT / "tests/standin/site"))
+    (path.parent / "pyvenv.cfg").write_text("version = 3.11.0\n")
 
 
 def prepare(folder: Path) -> tuple[Workspace, Session]:

@@ -5,7 +5,6 @@ outside the project, `$SERVETUNE_CACHE` or `~/.cache/servetune`. The CPU build o
 from PyTorch's own index where that answers, and from PIP_FIND_LINKS or UV_FIND_LINKS elsewhere.
 """
 
-import functools
 import hashlib
 import json
 import os
@@ -17,9 +16,10 @@ import time
 from pathlib import Path
 
 from filelock import FileLock
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from servetune.engines.arguments import Parser
+from servetune.engines.installed import installed_vllm
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
@@ -30,7 +30,6 @@ from servetune.study.engines import Engine, EnginePython, EngineVersion
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYTHON_VERSION = "3.11"
-_LONGEST_ASKED_S = 60
 
 
 class BuiltEngine(Frozen):
@@ -51,17 +50,17 @@ def cache_root() -> Path:
 def engine_id(engine: Engine | str, root: Path) -> str:
     """Return `<name>-<digest>`: of the lock, of a host Python's path and vLLM, or of a version.
 
+    Nothing is run for it.
+
     Raises:
-        UserError: a host Python that does not hold vLLM.
+        UserError: a host Python of which no vLLM is known.
     """
     if isinstance(engine, EnginePython):
         python = (root / engine.python).absolute()
-        name, identity = "host", f"{python} {_host_vllm_version(python)}".encode()
-    elif isinstance(engine, EngineVersion):
-        name, identity = f"vllm-{engine.vllm}", engine.vllm.encode()
-    else:
-        name, identity = engine, lock_file(engine, root).read_bytes()
-    return f"{name}-{hashlib.sha256(identity).hexdigest()[:12]}"
+        return _host_id(python, _host_vllm(python))
+    if isinstance(engine, EngineVersion):
+        return _id(f"vllm-{engine.vllm}", engine.vllm.encode())
+    return _id(engine, lock_file(engine, root).read_bytes())
 
 
 def lock_file(name: str, root: Path) -> Path:
@@ -106,7 +105,15 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
         return None
     version = vllm_version(engine, root)
     recorded = root / "workflow" / "envs" / f"vllm-{version}.arguments.json"
-    return TypeAdapter(Parser).validate_json(recorded.read_bytes()) if recorded.is_file() else None
+    if not recorded.is_file():
+        return None
+    try:
+        return TypeAdapter(Parser).validate_json(recorded.read_bytes())
+    except ValidationError:
+        raise UserError(
+            f"{recorded}: no arguments of vllm serve; write it again with"
+            " workflow/envs/record_arguments.py"
+        ) from None
 
 
 def make_ready(word: str, python: Path | None, root: Path) -> Path:
@@ -129,8 +136,7 @@ def make_ready(word: str, python: Path | None, root: Path) -> Path:
             engine_id(EngineVersion(vllm=version), root), python.absolute(), version
         )
     if "/" in word:
-        host = EnginePython(python=Path(word))
-        return adopt_engine(engine_id(host, root), (root / word).absolute(), None)
+        return _adopt_host((root / word).absolute())
     return build_engine(word, root)
 
 
@@ -163,7 +169,7 @@ def build_engine(name: str, root: Path) -> Path:
         )
         if name == "vllm-cpu":
             _name_the_distribution(environment)
-        _describe(name, python, description)
+        write_json(description, _describe(name, python))
         say(f"{name}: ready after {time.monotonic() - began:.0f} s")
     return description
 
@@ -173,7 +179,7 @@ def vllm_version(engine: Engine, root: Path) -> str | None:
     if isinstance(engine, EngineVersion):
         return engine.vllm
     if isinstance(engine, EnginePython):
-        return _host_vllm_version((root / engine.python).absolute())
+        return _host_vllm((root / engine.python).absolute())
     pinned = re.search(r"^vllm(?:-cpu)?==([^\s\\]+)", lock_file(engine, root).read_text(), re.M)
     return pinned.group(1) if pinned else None
 
@@ -188,18 +194,62 @@ def adopt_engine(id: str, python: Path, vllm: str | None) -> Path:
         UserError: it does not hold vLLM, or not the version `vllm`, or cannot import it.
     """
     description = description_file(id)
-    if description.is_file() and read_engine(id).python == python:
-        return description
-    version = _host_vllm_version(python)
-    # The part after a plus names a build, such as +cpu.
-    if vllm is not None and version.split("+")[0] != vllm.split("+")[0]:
-        raise UserError(f"{python}: has vllm {version}, but the study asks for {vllm}")
-    say(f"asking {python} for its vllm serve arguments")
-    _describe("host", python, description)
+    if not description.is_file() or read_engine(id).python != python:
+        built = _asked(python)
+        version = built.versions["vllm"]
+        # The part after a plus names a build, such as +cpu.
+        if vllm is not None and version.split("+")[0] != vllm.split("+")[0]:
+            raise UserError(f"{python}: has vllm {version}; expected {vllm}")
+        write_json(description, built)
     return description
 
 
-def _describe(name: str, python: Path, description: Path) -> None:
+def _adopt_host(python: Path) -> Path:
+    """Describe a host's Python under its own id; one whose files tell no vLLM is always asked."""
+    if version := installed_vllm(python):
+        return adopt_engine(_host_id(python, version), python, version)
+    built = _asked(python)
+    description = description_file(_host_id(python, built.versions["vllm"]))
+    write_json(description, built)
+    return description
+
+
+def _host_vllm(python: Path) -> str:
+    """Return the vLLM of a host's Python: as its files tell, or as it told when it was asked."""
+    if version := installed_vllm(python):
+        return version
+    asked = (read_model(path, BuiltEngine) for path in _newest("engines/host-*/engine.json"))
+    if told := next((built for built in asked if built.python == python), None):
+        return told.versions["vllm"]
+    raise UserError(
+        f"engine: {python}: no vllm in its environment; name a Python that has it, or, if this"
+        f" is a program that finds it elsewhere, run: uv run servetune engine {python}"
+    )
+
+
+def _newest(pattern: str) -> list[Path]:
+    files = cache_root().glob(pattern)
+    return sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+
+
+def _host_id(python: Path, vllm: str) -> str:
+    return _id("host", f"{python} {vllm}".encode())
+
+
+def _id(name: str, identity: bytes) -> str:
+    return f"{name}-{hashlib.sha256(identity).hexdigest()[:12]}"
+
+
+def _asked(python: Path) -> BuiltEngine:
+    """Run a Python of this host, to learn its versions and arguments."""
+    say(f"asking {python} for its vllm serve arguments")
+    built = _describe("host", python)
+    if "vllm" not in built.versions:
+        raise UserError(f"{python}: the vllm that it imports has no version; install it with pip")
+    return built
+
+
+def _describe(name: str, python: Path) -> BuiltEngine:
     # The other environments make checkpoints or load.
     arguments = ["--serve"] if name in ("vllm-cpu", "vllm-cuda", "host") else []
     answer = run_guarded(
@@ -208,11 +258,11 @@ def _describe(name: str, python: Path, description: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    if answer.returncode:
+    if answer.returncode or not answer.stdout:
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
         raise UserError(f"{python}: the environment does not work: {last}")
     probed = json.loads(answer.stdout.splitlines()[-1])
-    write_json(description, BuiltEngine(name=name, python=python, **probed))
+    return BuiltEngine(name=name, python=python, **probed)
 
 
 def _name_the_distribution(environment: Path) -> None:
@@ -258,20 +308,3 @@ def _uv(*arguments: str) -> None:
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         raise UserError(f"uv {arguments[0]}: {' '.join(lines)[-600:]}")
-
-
-@functools.cache
-def _host_vllm_version(python: Path) -> str:
-    ask = "import importlib.metadata as m; print(m.version('vllm'))"
-    try:
-        answer = subprocess.run(
-            [python, "-c", ask],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=_LONGEST_ASKED_S,
-        )
-    except (OSError, ValueError, subprocess.SubprocessError):
-        raise UserError(f"engine: {python}: cannot import vllm; name a Python that can") from None
-    return answer.stdout.strip()
