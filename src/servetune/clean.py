@@ -4,16 +4,16 @@ A branch names what its studies plan, with the parameters of its params.yaml and
 all variants and as many repeats as were measured. By digest, as names may have changed since.
 """
 
+import os
 import shutil
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from servetune.errors import UserError
-from servetune.git import git, open_tree
+from servetune.git import git, read_tree, write_tree
 from servetune.plan.identity import digest_of
 from servetune.plan.make import make_plan, read_params
 from servetune.records.measurements import read_measurement
@@ -47,9 +47,12 @@ def unnamed(root: Path) -> tuple[list[Path], dict[str, str]]:
     named = Named()
     _add(named, "the working tree", root, repeats)
     for commit, name in _commits(root).items():
-        with TemporaryDirectory() as folder, open_tree(commit, root) as tree:
-            tree.extractall(folder, filter="data", members=_declarations(tree))
-            _add(named, name, Path(folder), repeats)
+        with TemporaryDirectory() as folder:
+            if why := _lay_out(commit, root, Path(folder)):
+                # Which studies it has is not known either.
+                named.unread |= dict.fromkeys(studies, f"{name}: {why}")
+            else:
+                _add(named, name, Path(folder), repeats)
     lost = [
         path for study in studies if study not in named.unread for path in _of(study, named, root)
     ]
@@ -85,17 +88,24 @@ def _repeats(study: str, root: Path) -> int:
 def _commits(root: Path) -> dict[str, str]:
     """Return the commits at which branches and experiments stand, each with the name of one."""
     told = git(root, "for-each-ref", "--format=%(objectname) %(refname)", *BRANCHES) or b""
-    return dict(line.split(" ", 1) for line in told.decode().splitlines())
+    return dict(line.split(" ", 1) for line in os.fsdecode(told).splitlines())
 
 
-def _declarations(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield all that a study may name: what is not made by running it, and a tuning's rounds."""
-    return (
-        file
-        for file in archive
-        if (parts := Path(file.name).parts)[0] not in ("results", "reports", "src")
-        or parts[2:3] == ("tuning",)
-    )
+def _lay_out(commit: str, root: Path, folder: Path) -> str | None:
+    """Write what the studies of a commit may name into a folder; returns why that cannot be."""
+    tree = read_tree(commit, root, _is_declaration)
+    if tree is None:
+        return f"Git does not have {commit} whole"
+    try:
+        write_tree(tree, folder)
+    except (OSError, ValueError) as error:
+        return f"cannot be written out: {error}"
+    return None
+
+
+def _is_declaration(path: PurePosixPath) -> bool:
+    """Whether a study may name a file: what is not made by running it, and a tuning's rounds."""
+    return path.parts[0] not in ("results", "reports", "src") or path.parts[2:3] == ("tuning",)
 
 
 def _add(named: Named, where: str, root: Path, repeats: dict[str, int]) -> None:
@@ -108,7 +118,8 @@ def _add(named: Named, where: str, root: Path, repeats: dict[str, int]) -> None:
             bare = {name: params[name] for name in params if name in Params.model_fields}
             for asked in (params, bare):
                 named.digests |= _digests(asked, root)
-        except (UserError, OSError) as error:
+        except (UserError, OSError, ValueError, RecursionError) as error:
+            # Another tree may hold anything.
             named.unread[study] = f"{where}: {error}"
 
 

@@ -11,7 +11,8 @@ from servetune.analysis.launches import intervals, launch_values
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.verdicts import judge_revisions
 from servetune.metrics import JUDGED, METRIC
-from servetune.tables.history import PLACE, Measuring
+from servetune.tables.committed import PLACE
+from servetune.tables.history import Measuring
 
 KEY = [*PLACE, "metric"]
 

@@ -1,24 +1,38 @@
 """The two sides of a comparison: what a revision declared, and what was measured with it."""
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
+from pydantic import BaseModel
 
 from servetune.errors import RUN, UserError
-from servetune.git import git, open_tree
+from servetune.files import text_of
+from servetune.git import commit_of, read_tree
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SessionRecord
 from servetune.study.yaml import parse_yaml
 from servetune.tables.capacity import capacities
+from servetune.tables.committed import IDS, read_load_points, read_quality
 from servetune.tables.frames import declared, records_of
-from servetune.tables.history import read_old
+from servetune.tables.history import is_json, read_old
+from servetune.tables.quality import QUALITIES
 from servetune.tables.write import quantiles
 
+NEEDED = (
+    *IDS,
+    *("repeat", "started_at", "concurrency", "rate_rps", "completed_requests", "duration_s"),
+    *("rule", "reason"),
+)
+"""The columns of a tidy table that all versions have, beside the names of its load points."""
+
+_READ = ("params.yaml", "studies", "results")
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 Reader = Callable[[str], bytes | None]
 """Returns the content of a file by its path in the project; None if there is none."""
 
@@ -57,65 +71,68 @@ def workspace_side(root: Path) -> Side:
 
 def revision_side(revision: str, root: Path) -> Side:
     """Read a Git revision, without a checkout; raises a UserError if it holds no tables."""
-    commit = git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if commit is None:
+    sha = commit_of(revision, root)
+    if sha is None:
         raise UserError(f"{revision}: no such Git revision; expected a branch, tag or commit")
-    sha, files = commit.decode().strip(), {}
-    with open_tree(sha, root) as tree:
-        for member in tree:
-            if member.name.startswith(("params.yaml", "studies/", "results/")) and (
-                content := tree.extractfile(member)
-            ):
-                files[member.name] = content.read()
+    tree = read_tree(sha, root, lambda path: path.parts[0] in _READ) or {}
+    files = {path: file.content for path, file in tree.items() if not file.is_link}
     name = sha[:12] if sha.startswith(revision) else f"{revision} ({sha[:12]})"
     return _side(name, files.get, "no tables; measure that revision and commit results/")
 
 
 def _side(label: str, read: Reader, without: str) -> Side:
-    params = _yaml(read("params.yaml"))
+    def record(path: str, model: type[M]) -> M | None:
+        content = read(path)
+        found = read_old(content, model)
+        if content and found is None and not is_json(content):
+            raise UserError(f"{label}: {path}: damaged: no JSON")
+        return found
+
+    params = _yaml(read("params.yaml"), f"{label}: params.yaml")
     study = str(params.get("study"))
     results = f"results/{study}"
-    if read(f"{results}/load_points.csv") is None:
+    table = read(f"{results}/load_points.csv")
+    if table is None:
         raise UserError(f"{label}: {results}/load_points.csv: {without}")
-    points, quality = (
-        pd.read_csv(io.BytesIO(content)) if content else pd.DataFrame()
-        for name in ("load_points", "quality")
-        for content in [read(f"{results}/{name}.csv")]
+    points = _table(f"{label}: {results}/load_points.csv", read_load_points, table, NEEDED)
+    scored = read(f"{results}/quality.csv")
+    quality = (
+        _table(f"{label}: {results}/quality.csv", read_quality, scored, QUALITIES)
+        if scored
+        else pd.DataFrame()
     )
     # The names of a measurement are those of the table, whatever it was recorded under.
     named = records_of(points[["measurement", "variant", "workload"]])
     names = {row.pop("measurement"): row for row in named}
     records = {
-        id: record.model_copy(update=told)
+        id: found.model_copy(update=told)
         for id, told in names.items()
-        if (record := read_old(read(f"{results}/records/{id}.json"), MeasurementRecord))
+        if (found := record(f"{results}/records/{id}.json", MeasurementRecord))
     }
     searches = {
         search.search: search.model_copy(update=names[id])
-        for id, record in records.items()
-        if record.probe
-        for path in [f"{results}/searches/{record.probe.search}.json"]
-        if (search := read_old(read(path), SearchRecord))
-        and set(search.measurements) <= set(records)
+        for id, probe in ((id, each.probe) for id, each in records.items())
+        if probe and (search := record(f"{results}/searches/{probe.search}.json", SearchRecord))
+        if set(search.measurements) <= set(records)
     }
     # A table of an older version knows no probes; they are compared with nothing.
     points = declared(points) if "probe" in points else points
     served = points.groupby("session", sort=False)["variant"].first()
     # A record may be judged by other limits now than when it was written: the table knows.
     ok = points.loc[points["status"] == "ok", "measurement"]
-    cards = {id: record.card.model_dump_json() for id, record in records.items()}
+    cards = {id: each.card.model_dump_json() for id, each in records.items()}
     points = points.assign(card=points["measurement"].map(cards))
     return Side(
         label=label,
         params=params,
-        study=_yaml(read(f"studies/{study}.yaml")),
+        study=_yaml(read(f"studies/{study}.yaml"), f"{label}: studies/{study}.yaml"),
         # A table of an older version has no order.
         table=points if "order" in points else points.assign(order=range(len(points))),
         quantiles=quantiles([records[id] for id in ok if id in records]),
         sessions={
             str(id): session.model_copy(update={"variant": variant})
             for id, variant in served.items()
-            if (session := read_old(read(f"{results}/sessions/{id}.json"), SessionRecord))
+            if (session := record(f"{results}/sessions/{id}.json", SessionRecord))
         },
         capacities=capacities(list(searches.values()), records),
         quality=quality,
@@ -150,5 +167,17 @@ def under_names_of(here: Side, base: Side) -> Side:
     )
 
 
-def _yaml(content: bytes | None) -> dict[str, Any]:
-    return (parse_yaml(content.decode(), "YAML of that revision") or {}) if content else {}
+def _table(
+    name: str, read: Callable[[bytes, T], pd.DataFrame], content: bytes, columns: T
+) -> pd.DataFrame:
+    try:
+        return read(content, columns)
+    except ValueError as error:
+        raise UserError(f"{name}: damaged: {error}") from None
+
+
+def _yaml(content: bytes | None, name: str) -> dict[str, Any]:
+    read = parse_yaml(text_of(content, name), name) if content else None
+    if not isinstance(read, dict | None):
+        raise UserError(f"{name}: expected keys with values, as in `study: quickstart`")
+    return read or {}

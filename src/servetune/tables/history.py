@@ -1,6 +1,6 @@
 """What a study measured before, from its table and records in Git, commit by commit."""
 
-import io
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,25 +10,17 @@ from typing import TypeVar
 import pandas as pd
 from pydantic import BaseModel, ValidationError
 
-from servetune.git import git, read_files
-from servetune.metrics import METRIC
+from servetune.git import commits_of, read_files
 from servetune.records.measurements import MeasurementRecord
+from servetune.tables.committed import NUMBERS, PLACE, TEXTS, read_load_points
 from servetune.tables.frames import declared
 from servetune.tables.write import quantiles
-
-PLACE = ["variant", "workload", "load_point"]
 
 TABLE = "load_points.csv"
 
 M = TypeVar("M", bound=BaseModel)
 _Place = tuple[str, str, str]
 Reader = Callable[[list[str]], list[bytes | None]]
-
-TEXTS = (*PLACE, "status", "measurement", "started_at", "session", "vllm_version")
-NUMBERS = (
-    *("repeat", "order", "probe", "concurrency", "rate_rps", "completed_requests"),
-    *METRIC,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +101,7 @@ def versions_of(path: str, root: Path) -> list[tuple[str, bytes | None]]:
 
     The working tree's is the last, under an empty name.
     """
-    listed = git(root, "log", "--first-parent", "--reverse", "--format=%H", "--", path)
-    commits = (listed or b"").decode().split()
+    commits = commits_of(path, root)
     files = read_files([f"{commit}:./{path}" for commit in commits], root)
     here = root / path
     last = here.read_bytes() if here.is_file() else None
@@ -120,16 +111,8 @@ def versions_of(path: str, root: Path) -> list[tuple[str, bytes | None]]:
 def _table(content: bytes | None) -> pd.DataFrame | None:
     """Read a tidy table; None where there is none, or one that is not whole."""
     try:
-        read = pd.read_csv(
-            io.BytesIO(content or b""),
-            dtype=dict.fromkeys(TEXTS, str),
-            # A variant may be called nan.
-            keep_default_na=False,
-            na_values=[""],
-        )
+        read = read_load_points(content or b"")
     except ValueError:
-        return None
-    if not {*PLACE, "status", "measurement"} <= {*read}:
         return None
     table = declared(read.reindex(columns=[*TEXTS, *NUMBERS]))
     run = table["measurement"] + "@" + table["started_at"].fillna("")
@@ -156,6 +139,15 @@ def _name_alike(tables: list[pd.DataFrame]) -> None:
         places = [renamed.get(place, place) for place in places]
         table[PLACE] = pd.DataFrame(places, columns=PLACE, index=table.index)
         last |= {run: place for run, place in zip(runs, places, strict=True) if run not in last}
+
+
+def is_json(content: bytes) -> bool:
+    """Whether a file is JSON at all, whatever it says."""
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def read_old(content: bytes | None, model: type[M]) -> M | None:

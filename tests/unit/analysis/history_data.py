@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from servetune.tables.history import NUMBERS, TABLE, TEXTS
+from servetune.tables.committed import NUMBERS, TEXTS
+from servetune.tables.history import TABLE
 
 METRIC = "output_throughput_tok_s"
 

@@ -24,8 +24,9 @@ from servetune.report.history.words import (
     value_of,
 )
 from servetune.study.study import read_study
+from servetune.tables.committed import PLACE
 from servetune.tables.frames import grouped, records_of
-from servetune.tables.history import PLACE, read_history
+from servetune.tables.history import read_history
 from servetune.tables.reviewed import read_reviewed
 
 VALUE, LAUNCHES = "mean [95 % interval]", "n: launches that are ok."
