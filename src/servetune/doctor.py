@@ -26,6 +26,7 @@ from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_ses
 from servetune.records.timelines import TimelineRecord
 from servetune.sessions.retry import keep_launches, naming
 from servetune.sessions.together import KeptTogether
+from servetune.terminal import echo
 from servetune.workloads.datasets import read_requests
 
 BROKEN = Path(".servetune", "broken")
@@ -182,16 +183,16 @@ def examine(root: Path, fix: bool) -> bool:
     checked = list(check_files(root))
     broken, left = [found for found in checked if found], left_behind(root)
     for found in broken:
-        print(f"{printable(str(found.path))}: {printable(found.why)}")
+        echo(f"{printable(str(found.path))}: {printable(found.why)}")
     for path in left:
-        print(f"{printable(str(path))}: left half-written by a process that is gone")
-    print(f"{len(checked)} files checked, {len(broken)} broken, {len(left)} left half-written")
+        echo(f"{printable(str(path))}: left half-written by a process that is gone")
+    echo(f"{len(checked)} files checked, {len(broken)} broken, {len(left)} left half-written")
     if (broken or left) and not fix:
-        print("run: uv run servetune doctor --fix")
+        echo("run: uv run servetune doctor --fix")
         return False
     for path in left:
         path.unlink(missing_ok=True)
-        print(f"removed: {printable(str(path))}")
+        echo(f"removed: {printable(str(path))}")
     for path, to in set_aside(broken, root):
-        print(f"set aside: {printable(str(path))} as {printable(str(to))}")
+        echo(f"set aside: {printable(str(path))} as {printable(str(to))}")
     return True

@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from servetune.terminal import echo
+
 SCREEN = "SERVETUNE_SCREEN"
 """The variable that names where the lines of a run's steps go, instead of to standard error."""
 
@@ -27,7 +29,7 @@ _BEGAN = float(os.environ.setdefault(BEGAN, str(time.time())))
 def say(message: str) -> None:
     """Print one line of progress, with the time since the run began that this process is of."""
     seconds = max(0, int(time.time() - _BEGAN))
-    print(f"[{seconds // 60:2d}:{seconds % 60:02d}] {message}", file=sys.stderr, flush=True)
+    echo(f"[{seconds // 60:2d}:{seconds % 60:02d}] {message}", error=True)
 
 
 def about(seconds: float) -> str:

@@ -23,6 +23,7 @@ from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.models.make import MANIFEST, model_folder
 from servetune.progress import say
 from servetune.sessions.owed import count_owed
+from servetune.terminal import echo
 
 
 def main() -> int:
@@ -84,7 +85,7 @@ def main() -> int:
     try:
         return _run(arguments)
     except UserError as error:
-        print(f"servetune: {error}", file=sys.stderr)
+        echo(f"servetune: {error}", error=True)
         return 2
 
 

@@ -20,6 +20,7 @@ from servetune.plan.planned import Session
 from servetune.records.paths import session_path
 from servetune.sessions.needs import most_gpus
 from servetune.sessions.session import run_session
+from servetune.terminal import echo
 
 GRACE_S = 10.0
 LOOK_EVERY_S = 0.5
@@ -87,7 +88,7 @@ def main(project: Path, id: str, until_s: float) -> int:
     try:
         run_session(sessions[id], project, until_s, list(sessions.values()))
     except UserError as error:
-        print(f"servetune: {error}", file=sys.stderr)
+        echo(f"servetune: {error}", error=True)
         return 2
     return 0
 

@@ -1,6 +1,5 @@
 """The `servetune` command itself: what its subcommands share, and how it ends."""
 
-import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typer.core import TyperGroup
 from servetune.errors import UserError, line_of
 from servetune.lifetime.owners import end_with_owners, ignore_stops
 from servetune.progress import copy_to
+from servetune.terminal import echo
 
 ROOT = Path()
 PlanFile = Annotated[
@@ -37,7 +37,7 @@ class _OneLineErrors(TyperGroup):
         except OSError as error:
             if not (line := line_of(error)):
                 raise
-        print(f"servetune: {line}", file=sys.stderr)
+        echo(f"servetune: {line}", error=True)
         raise SystemExit(2)
 
 
@@ -50,7 +50,7 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        print(f"servetune {version_of('servetune')}")
+        echo(f"servetune {version_of('servetune')}")
         raise typer.Exit
 
 

@@ -8,6 +8,7 @@ import typer
 from servetune.cli.app import MORE, ROOT, app, studies
 from servetune.errors import UserError
 from servetune.plan.make import make_plan, read_params
+from servetune.terminal import echo
 
 bundle = typer.Typer(
     no_args_is_help=True, help="Measure on a host without network and without this project."
@@ -44,10 +45,10 @@ def export_command(
 
         lines += [f"copy it to the volume claim bundles, as {plan.study}.pyz"]
         lines += [f"put {name} into the folder {name} of the claim models" for name in names]
-        print("".join(f"# {line}\n" for line in lines) + as_yaml(job(manifest)), end="")
+        echo("".join(f"# {line}\n" for line in lines) + as_yaml(job(manifest)).rstrip("\n"))
         return
     lines += [f"  on the host: --model {name}=PATH" for name in names]
-    print("\n".join(lines))
+    echo("\n".join(lines))
 
 
 @bundle.command("import")
@@ -58,7 +59,7 @@ def import_command(results: list[Path]) -> None:
     for path in results:
         taken = take_results(path, ROOT, studies())
         rounds = f", {taken['rounds']} rounds of a tuning" if taken["rounds"] else ""
-        print(
+        echo(
             f"{path}: {taken['measurements']} load points imported, {taken['already']} were here,"
             f" {taken['sessions']} sessions complete, {taken['owed']} load points still missing"
             f"{rounds}"

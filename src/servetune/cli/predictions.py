@@ -12,6 +12,7 @@ from servetune.cli.app import MORE, ROOT, app, studies
 from servetune.errors import UserError, nearest
 from servetune.plan.make import read_params
 from servetune.study.base import MOST_CLIENTS
+from servetune.terminal import echo
 
 if TYPE_CHECKING:
     from servetune.predict.judged import Error
@@ -113,22 +114,22 @@ def predict(
         errors = errors_at(served_as(launched, found.other), by_variant.get(chosen, []))
         fits += f", by {fitted_to}"
     predicting = served_as(launched, replace(found.other, arguments=arguments))
-    print(f"Predicted, not measured: {fits}, fitted to {' and '.join(judged.of)}")
+    echo(f"Predicted, not measured: {fits}, fitted to {' and '.join(judged.of)}")
     if found.unknown:
-        print(f"Taken to change nothing: {', '.join(found.unknown)}")
+        echo(f"Taken to change nothing: {', '.join(found.unknown)}")
     try:
         if rates or clients:
-            print(_table(predicting, [int(n) for n in clients], rates))
+            echo(_table(predicting, [int(n) for n in clients], rates))
         if limits and not users:
             highest = 4 * pattern.figures["output_throughput_tok_s"]
             highest /= float(pattern.requests.output_tokens.mean())
             capacity = predicting.capacity_rps(limits, highest)
-            print(f"Capacity within {slo}: {number(capacity)} requests/s (predicted)")
+            echo(f"Capacity within {slo}: {number(capacity)} requests/s (predicted)")
         if limits and users:
-            print(_gpus(predicting, limits, users, every))
+            echo(_gpus(predicting, limits, users, every))
     except ValueError as error:
         raise UserError(f"{name}: {chosen}: {error}") from None
-    print(_errors(chosen, errors))
+    echo(_errors(chosen, errors))
 
 
 def _resolved(launch: "Launch") -> dict[str, int | None]:

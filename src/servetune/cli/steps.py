@@ -1,6 +1,5 @@
 """The steps of the workflow, each to be run by hand."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from servetune.lifetime.owners import end_left_behind
 from servetune.plan.file import read_plan
 from servetune.progress import counted, say
 from servetune.running import running
+from servetune.terminal import echo
 
 
 @app.command(rich_help_panel=STEPS)
@@ -28,7 +28,7 @@ def engine(
     from servetune.engines.environments import make_ready
 
     with running("engine", name.replace("/", "-"), ROOT, doing="installing"):
-        print(make_ready(name, python, ROOT))
+        echo(make_ready(name, python, ROOT))
 
 
 @app.command(rich_help_panel=STEPS)
@@ -121,11 +121,11 @@ def report(
     write_text(out / "summary.md", render_markdown(measured))
     write_json(out / "summary.json", headline(measured))
     for line in measured.lacks:
-        print(f"servetune: {line}", file=sys.stderr)
+        echo(f"servetune: {line}", error=True)
     if partial:
         missing = ", ".join(counted(measured.pending))
         write_stamp(stamp, partial_digest(the_plan, ROOT))
-        print(f"{out / 'summary.html'}: {f'without {missing}' if missing else 'complete'}")
+        echo(f"{out / 'summary.html'}: {f'without {missing}' if missing else 'complete'}")
     else:
         write_stamp(stamp, report_digest(the_plan, ROOT), measured.lacks)
 

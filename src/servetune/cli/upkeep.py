@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from servetune.cli.app import ROOT, UPKEEP, app, studies
-from servetune.errors import RUN
+from servetune.errors import RUN, printable
 from servetune.plan.make import read_params
 from servetune.plan.project import check_project
+from servetune.terminal import echo
 
 
 @app.command(rich_help_panel=UPKEEP)
@@ -22,8 +23,8 @@ def retry(
     from servetune.sessions.retry import forget
 
     counts = forget(study or read_params(ROOT)["study"], ROOT)
-    print(f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten; run:")
-    print(f"  {RUN}")
+    echo(f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten; run:")
+    echo(f"  {RUN}")
 
 
 @app.command(rich_help_panel=UPKEEP)
@@ -50,17 +51,15 @@ def clean(
 
     lost, unread = unnamed(ROOT)
     for study, why in unread.items():
-        print(f"{study}: kept, as what it names is not known: {why}")
+        echo(printable(f"{study}: kept, as what it names is not known: {why}"))
     folders: dict[Path, list[Path]] = {}
     for path in lost:
         folders.setdefault(path.parent, []).append(path)
     for folder, paths in folders.items():
-        print(f"{folder}: {len(paths)}, {size(sum(map(size_of, paths)))}")
+        echo(f"{printable(str(folder))}: {len(paths)}, {size(sum(map(size_of, paths)))}")
     freed = size(sum(map(size_of, lost)))
     if yes:
         remove(lost)
-        print(f"{freed} freed; DVC's cache keeps its copies until: dvc gc --all-commits")
+        echo(f"{freed} freed; DVC's cache keeps its copies until: dvc gc --all-commits")
     else:
-        print(
-            f"{freed} to free; run: uv run servetune clean --yes" if lost else "nothing to remove"
-        )
+        echo(f"{freed} to free; run: uv run servetune clean --yes" if lost else "nothing to remove")

@@ -226,8 +226,10 @@ def _validity(comparison: Comparison) -> str:
         kept = "was" if comparison.order_was_kept else "was not"
         lines.append(f"Here the interleaved order of sessions {kept} kept.")
     lines += [
-        f"{text(row['variant'])} {row['load_point']}, repeat {row['repeat']}:"
-        f" {row['status']}: {text(row['reason'])}"
+        text(
+            f"{row['variant']} {row['load_point']}, repeat {row['repeat']}:"
+            f" {row['status']}: {row['reason']}"
+        )
         for row in records_of(table[table["status"] != "ok"])[:MOST_PROBLEMS]
     ]
     return bullets(lines)
@@ -239,6 +241,6 @@ def _state(side: Side, label: str) -> str:
         for status in ("ok", "failed", "invalid")
     ]
     times = side.table["started_at"].dropna()
-    when = f", measured {times.min()} to {times.max()}" if len(times) else ""
+    when = f", measured {text(times.min())} to {text(times.max())}" if len(times) else ""
     measurements = wording.plural(len(side.table), "measurement")
     return f"{text(label)}: {measurements}, {', '.join(counts)}{when}."

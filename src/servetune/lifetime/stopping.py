@@ -18,6 +18,7 @@ from types import FrameType
 import psutil
 
 from servetune.lifetime.owners import STOPS, stop_once
+from servetune.terminal import echo
 
 STEPS_END_WITHIN_S = 10.0
 """Longer than a step takes, and then its guards, to end what they started."""
@@ -36,7 +37,7 @@ def stop_in_order(outcome: Callable[[], str]) -> None:
         logging.disable()
         _received.append(number)
         _end_steps()
-        print(outcome(), file=sys.stderr, flush=True)
+        echo(outcome(), error=True)
         # Snakemake waits for a step that it was just about to start, which is told nothing.
         cut = threading.Timer(2, os._exit, [128 + number])
         cut.daemon = True

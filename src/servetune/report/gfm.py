@@ -8,6 +8,7 @@ from servetune.analysis.wording import NONE, plural
 from servetune.report.marks import marked
 from servetune.report.measured import Measured
 from servetune.report.table import Cell, Name, Styled, Table
+from servetune.terminal import visible
 
 
 def pipe_table(heads: list[str], rows: list[list[str]], numeric_from: int) -> str:
@@ -50,6 +51,7 @@ def details(summary: str, body: str) -> str:
 
 def fence(code: str, language: str = "") -> str:
     """Fence code with more backticks than it holds in a row."""
+    code = visible(code)
     longest = max((len(run) for run in re.findall("`+", code)), default=0)
     ticks = "`" * max(3, longest + 1)
     return f"{ticks}{language}\n{code}\n{ticks}"
@@ -57,12 +59,20 @@ def fence(code: str, language: str = "") -> str:
 
 def text(plain: str) -> str:
     """Escape text for Markdown: nothing in it formats, links, mentions or ends a table's cell."""
-    flat = " ".join(str(plain).split())
+    flat = " ".join(visible(str(plain)).split())
     html = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # An underscore inside a word formats nothing on GitHub, and names are full of them.
-    marked = re.sub(r"([\\`*{}\[\]|#~!]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", html)
-    # A zero-width space keeps text such as user@host from calling a person.
-    return marked.replace("@", "@\N{ZERO WIDTH SPACE}")
+    marked = re.sub(r"([\\`*{}\[\]|#~!$]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", html)
+    # What begins a list, a heading or a rule where it begins a line.
+    marked = re.sub(r"^([-+]|\d{1,9}(?=[.)])|=)(?=[-=.)]*( |$))", _escaped_first, marked)
+    # What GitHub makes a link of without any sign.
+    marked = re.sub(r"(?i)(https?|ftp)(?=://)|\bwww(?=\.)", r"\g<0>\\", marked)
+    # A zero-width space keeps text such as user@host from calling a person, and #1 an issue.
+    return re.sub(r"@|#(?=\d)", "\\g<0>\N{ZERO WIDTH SPACE}", marked)
+
+
+def _escaped_first(found: re.Match[str]) -> str:
+    return f"{found[0]}\\" if found[0].isdigit() else f"\\{found[0]}"
 
 
 def left(rows: Sequence[Any], cells: Sequence[Any]) -> str:

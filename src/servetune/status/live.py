@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -18,8 +17,10 @@ from servetune.plan.planned import Plan
 from servetune.plan.times import recorded_times
 from servetune.progress import SCREEN
 from servetune.running import read_running, running
+from servetune.screen import console, harmless
 from servetune.status.state import state_of
 from servetune.status.words import render_live
+from servetune.terminal import visible
 
 REDRAW_EVERY_S = 1.0
 
@@ -31,14 +32,14 @@ def watch_run(plan: Callable[[], Plan], plan_file: Path, root: Path) -> ExitStac
     """
     stack = ExitStack()
     stack.enter_context(running("run", str(os.getpid()), root, plan=str(plan_file)))
-    console = Console(stderr=True)
-    if console.is_terminal:
-        _show(plan, root, console, stack)
+    screen = console(error=True)
+    if screen.is_terminal:
+        live = Live(console=screen, auto_refresh=False, transient=True, redirect_stdout=False)
+        _show(plan, root, live, stack)
     return stack
 
 
-def _show(plan: Callable[[], Plan], root: Path, console: Console, stack: ExitStack) -> None:
-    live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
+def _show(plan: Callable[[], Plan], root: Path, live: Live, stack: ExitStack) -> None:
     read, write = os.pipe()
     os.environ[SCREEN] = f"/proc/{os.getpid()}/fd/{write}"
     ended = threading.Event()
@@ -47,13 +48,14 @@ def _show(plan: Callable[[], Plan], root: Path, console: Console, stack: ExitSta
         while not ended.is_set():
             now = plan()
             times = recorded_times(now.study, now.hardware, root)
-            live.update(render_live(state_of(now, times, read_running(root), root)), refresh=True)
+            state = state_of(now, times, read_running(root), root)
+            live.update(harmless(render_live(state), live.console), refresh=True)
             ended.wait(REDRAW_EVERY_S)
 
     def pass_on() -> None:
         with os.fdopen(read, errors="replace") as lines:
             for line in lines:
-                live.console.print(Text(line.rstrip("\n")))
+                live.console.print(Text(visible(line.rstrip("\n"))))
 
     threads = [threading.Thread(target=target, daemon=True) for target in (draw, pass_on)]
 
@@ -68,7 +70,7 @@ def _show(plan: Callable[[], Plan], root: Path, console: Console, stack: ExitSta
 
     live.start()
     # Whoever kills this process leaves the terminal as it is.
-    console.show_cursor(True)
+    live.console.show_cursor(True)
     stack.callback(finish)
     for thread in threads:
         thread.start()

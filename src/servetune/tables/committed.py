@@ -18,7 +18,7 @@ NUMBERS = (
     *("repeat", "order", "probe", "concurrency", "rate_rps", "completed_requests"),
     *METRIC,
 )
-_MORE_TEXTS = ("rule", "reason", "device")
+_MORE_TEXTS, _MORE_NUMBERS = ("rule", "reason", "device"), ("throughput_is_uncertain",)
 _ALWAYS = (*PLACE, "status", "measurement")
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 _STATUSES = ("ok", "failed", "invalid")
@@ -30,7 +30,7 @@ def read_load_points(content: bytes, needed: Iterable[str] = ()) -> pd.DataFrame
     Raises:
         ValueError: it is damaged; the message says what is wrong, in one line.
     """
-    table = _read_csv(content, (*TEXTS, *_MORE_TEXTS), NUMBERS)
+    table = _read_csv(content, (*TEXTS, *_MORE_TEXTS), (*NUMBERS, *_MORE_NUMBERS))
     for name in (*_ALWAYS, *needed):
         if name not in table:
             raise ValueError(f"has no column {name}")

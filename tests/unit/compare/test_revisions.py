@@ -1,0 +1,187 @@
+"""A comparison reads what another revision holds as data, whatever that is."""
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from servetune.cli import app
+from tests.paths import ROOT
+from tests.project import Project
+from tests.unit.test_terminal import STEERING, steers
+
+STUDY = "h200-neighbours"
+RESULTS = Path("results", STUDY)
+
+
+def git(*words: str) -> None:
+    author = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org")
+    subprocess.run(["git", *author, *words], check=True)
+
+
+@pytest.fixture
+def compared(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Result]:
+    """Commit what a test changes as the branch `other`, and compare with it."""
+    shutil.copytree(ROOT / RESULTS, project.root / RESULTS)
+    (project.root / "params.yaml").write_text(f"study: {STUDY}\nvariants: all\nseed: 0\n")
+    (project.root / "Snakefile").touch()
+    monkeypatch.chdir(project.root)
+    git("init", "-q", "-b", "main")
+    git("add", "-A")
+    git("commit", "-qm", "Measured")
+    git("checkout", "-qb", "other")
+
+    def compare() -> Result:
+        git("add", "-A")
+        git("commit", "-qm", "Changed")
+        git("checkout", "-q", "main")
+        return CliRunner().invoke(app, ["compare", "other"])
+
+    return compare
+
+
+def edit(path: Path, change: Callable[[str], str]) -> None:
+    path.write_text(change(path.read_text()))
+
+
+def column(name: str, value: str) -> Callable[[str], str]:
+    """Return a change of a CSV: each value of a column."""
+
+    def change(table: str) -> str:
+        head, *rows = csv.reader(io.StringIO(table))
+        at = head.index(name)
+        changed = io.StringIO()
+        write = csv.writer(changed, lineterminator="\n").writerows
+        write([head, *([*row[:at], value, *row[at + 1 :]] for row in rows)])
+        return changed.getvalue()
+
+    return change
+
+
+DAMAGED = {
+    "empty": ("load_points.csv", lambda _: " ", "load_points.csv: damaged: "),
+    "cut": ("load_points.csv", lambda table: table[:300], "load_points.csv: damaged: "),
+    "a quote": ("load_points.csv", lambda table: f'"{table}', "load_points.csv: damaged: "),
+    "a row too long": ("load_points.csv", lambda t: t + "," * 500, "load_points.csv: damaged: "),
+    "conflicts": ("load_points.csv", lambda t: f"<<<<<<< HEAD\n{t}", "load_points.csv: damaged: "),
+    "text for a number": (
+        *("load_points.csv", column("ttft_p50_ms", "fast")),
+        "load_points.csv: damaged: ttft_p50_ms: expected numbers",
+    ),
+    "no number": (
+        *("load_points.csv", column("completed_requests", "inf")),
+        "load_points.csv: damaged: completed_requests: expected finite numbers",
+    ),
+    "another status": (
+        *("load_points.csv", column("status", "great")),
+        "load_points.csv: damaged: status: great: expected one of ok, failed, invalid",
+    ),
+    "no time": (
+        *("load_points.csv", column("started_at", "yesterday")),
+        "load_points.csv: damaged: started_at: expected times, such as ",
+    ),
+    "a path for an id": (
+        *("load_points.csv", column("measurement", "../../../secret")),
+        "load_points.csv: damaged: measurement: expected ids",
+    ),
+    "no variant": (
+        *("load_points.csv", column("variant", "")),
+        "load_points.csv: damaged: variant: lacks a value",
+    ),
+    "no column": (
+        *("load_points.csv", lambda table: table.replace("session,", "sitting,", 1)),
+        "load_points.csv: damaged: has no column session",
+    ),
+}
+
+
+@pytest.mark.parametrize(("file", "change", "told"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_table_is_a_line_with_its_file_and_revision(
+    compared: Callable[[], Result], file: str, change: Callable[[str], str], told: str
+) -> None:
+    edit(RESULTS / file, change)
+    done = compared()
+    assert done.exit_code == 2, done.output
+    assert done.stderr.startswith("servetune: other (")
+    assert f"): {RESULTS}/{told}" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["records", "sessions"])
+def test_a_damaged_record_is_a_line_with_its_file_and_revision(
+    compared: Callable[[], Result], kind: str
+) -> None:
+    file = sorted((RESULTS / kind).glob("*.json"))[0]
+    edit(file, lambda content: content[:-20])
+    done = compared()
+    assert done.exit_code == 2, done.output
+    assert f"): {file}: damaged: no JSON" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["- a list\n", "study: [\n", "\x00\n"])
+@pytest.mark.parametrize("file", ["params.yaml", f"studies/{STUDY}.yaml"])
+def test_damaged_yaml_is_a_line_with_its_file_and_revision(
+    compared: Callable[[], Result], file: str, content: str
+) -> None:
+    if file != "params.yaml":
+        edit(Path("params.yaml"), lambda given: f"# changed\n{given}")
+    Path(file).write_text(content)
+    done = compared()
+    assert done.exit_code == 2, done.output
+    assert f"): {file}: " in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_table_in_latin_1_is_a_line(compared: Callable[[], Result]) -> None:
+    (RESULTS / "load_points.csv").write_bytes((RESULTS / "load_points.csv").read_bytes() + b"\xff")
+    done = compared()
+    assert done.exit_code == 2 and done.stderr.count("\n") == 1
+
+
+def test_a_link_for_a_table_is_none(compared: Callable[[], Result], tmp_path: Path) -> None:
+    table = RESULTS / "load_points.csv"
+    table.rename(tmp_path / "outside.csv")
+    table.symlink_to(tmp_path / "outside.csv")
+    done = compared()
+    assert done.exit_code == 2, done.output
+    assert f"): {table}: no tables; " in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("variant", "not measured here any more"),
+        ("load_point", "not measured here any more"),
+        ("reason", "failed at the base: "),
+    ],
+)
+def test_text_of_another_revision_steers_no_terminal_and_formats_nothing(
+    compared: Callable[[], Result], name: str, told: str
+) -> None:
+    hostile = f"{STEERING}<img src=x> ![a](http://b.org) | @team **x** `y`".replace("\r", "")
+    hostile = hostile.replace("\udcff", "")
+    edit(RESULTS / "load_points.csv", column("status", "failed"))
+    edit(RESULTS / "load_points.csv", column(name, hostile))
+    # Measured another time.
+    edit(RESULTS / "load_points.csv", lambda table: re.sub(r"-r(\d+)-", r"-r\1-0", table))
+    edit(
+        Path("studies", f"{STUDY}.yaml"), lambda given: f'{given}\n"<b>\u202e": "![a](http://b)"\n'
+    )
+    done = compared()
+    assert done.exit_code == 0, done.output
+    assert told in done.stdout
+    assert not steers(done.stdout)
+    for sign in ("<img", "![a](", "@team", "**x**", "`y`", "<b>", "http://"):
+        assert sign not in done.stdout
+    assert r"\\u202e" in done.stdout
+
+
+def test_times_of_another_revision_are_text(compared: Callable[[], Result]) -> None:
+    edit(RESULTS / "load_points.csv", column("started_at", "2026-01-01T00:00:00Z"))
+    done = compared()
+    assert done.exit_code == 0, done.output
+    assert "measured 2026-01-01T00:00:00Z to 2026-01-01T00:00:00Z" in done.stdout
