@@ -55,7 +55,21 @@ def watch():
     SHOWN.push(watch_run(plan, PLAN_FILE, Path()))
 
 
+def check_caller():
+    """End before anything is made if a session to come lacks a variable of whoever runs this."""
+    from servetune.sessions.passed import check_passed
+
+    jobs = workflow.dag.needrun_jobs()
+    with one_line():
+        check_passed(
+            session_of(job.wildcards)
+            for job in jobs
+            if job.rule.name == "measure_session"
+        )
+
+
 onstart:
+    check_caller()
     # Jobs of a cluster are not Snakemake's children: it has its own way to end them.
     if workflow.local_exec:
         stop_in_order(what_is_kept)

@@ -59,4 +59,5 @@ def _settings(session: Session) -> dict[str, Any]:
         "speculative": json.dumps([session.draft, session.speculative]),
         **{f"server.{name}": value for name, value in session.server.items()},
         **{f"environment.{name}": value for name, value in session.environment.items()},
+        **{f"environment_from.{name}": True for name in session.environment_from},
     }

@@ -68,7 +68,7 @@ def counterparts(plan: Plan) -> dict[str, str]:
 
     The baseline comes first where several do.
     """
-    served = attrgetter("engine", "model", "server", "environment")
+    served = attrgetter("engine", "model", "server", "environment", "environment_from")
     first = {session.variant: session for session in reversed(plan.sessions)}
     plain = [session for session in first.values() if session.speculative is None]
     plain.sort(key=lambda session: session.variant != plan.baseline)

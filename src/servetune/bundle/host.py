@@ -23,6 +23,7 @@ from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.models.make import MANIFEST, model_folder
 from servetune.progress import say
 from servetune.sessions.owed import count_owed
+from servetune.sessions.passed import check_passed
 from servetune.terminal import echo
 
 
@@ -99,6 +100,7 @@ def _run(arguments: argparse.Namespace) -> int:
     end_left_behind()
     for file in arguments.resume:
         take_results(file, project, [manifest.study])
+    check_passed(session for session in manifest.sessions if count_owed(session, project))
     _find_models(manifest, arguments.model, project)
     for id, engine in manifest.engines.items():
         # Not resolved: a virtual environment's Python is a link to one without its packages.

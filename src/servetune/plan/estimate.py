@@ -7,6 +7,7 @@ L = λW, 1961), which grows with the clients.
 """
 
 import math
+import os
 from collections.abc import Collection, Sequence
 from typing import Literal
 
@@ -238,7 +239,16 @@ def _count(items: list[Item], kind: Kind) -> int:
 
 
 def _warnings(plan: Plan) -> list[str]:
-    """Say what will stop a run that is planned: models whose revision is not pinned."""
+    """Say what will stop a run that is planned: variables not set, revisions not pinned."""
+    passed = {name for session in plan.sessions for name in session.environment_from}
+    unset = ", ".join(sorted(name for name in passed if not os.environ.get(name)))
+    return [
+        *([f"environment_from: {unset}: not set here; a run needs a value"] if unset else []),
+        *_unpinned(plan),
+    ]
+
+
+def _unpinned(plan: Plan) -> list[str]:
     return [
         f"studies/{plan.study}.yaml: models.{model.id.rpartition('-')[0]}: no revision of"
         f" {model.source.repo} is pinned, so a run refuses to fetch it; add revision: with the"

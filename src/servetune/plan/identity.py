@@ -22,6 +22,9 @@ from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""
 
+LATER = ("environment_from", "neighbours")
+"""Keys that studies have had since others were measured."""
+
 QUALITY_PROTOCOL = 1
 """Raised by hand when the way of scoring a corpus changes, so that old scores are not reused."""
 
@@ -49,6 +52,7 @@ class Serving(Frozen):
     server: ServerArguments
     speculative: dict[str, Any] | None
     environment: dict[str, str]
+    environment_from: list[str] = []
     engine: str
     model: str
     draft: str | None
@@ -58,9 +62,9 @@ class Serving(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out neighbours that are not declared: they came later, and change no identity."""
+        """Leave out what came later and is not declared, so that it changes no identity."""
         content: dict[str, Any] = dump(self)
-        return {k: v for k, v in content.items() if k != "neighbours" or v is not None}
+        return {k: v for k, v in content.items() if k not in LATER or v}
 
 
 class Identity(Frozen):

@@ -28,6 +28,7 @@ from servetune.plan.sessions import Declared, models_of, plan_session
 from servetune.records.sessions import Ceilings
 from servetune.study.named_files import check_files
 from servetune.study.reading import validate
+from servetune.study.secrets import refuse_secrets
 from servetune.study.study import Params, Study, read_study
 from servetune.study.yaml import read_yaml
 from servetune.tune.space import with_variants
@@ -39,6 +40,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     Raises:
         UserError: something in the declarations is wrong, with its place.
     """
+    refuse_secrets(params, Path("params.yaml"))
     chosen = validate(Params, params, Path("params.yaml"))
     study = read_study(chosen.study, root)
     check_files(study, Path("studies", f"{chosen.study}.yaml"), root)

@@ -105,6 +105,7 @@ class Session(_Planned):
     """One server launch and the measurements that it owes, in the order of measuring.
 
     `order` is its place among the sessions of the plan, from 0. `trial` is what it is to a tuning.
+    `environment_from` names the variables that its server gets from whoever runs it.
     """
 
     order: int
@@ -118,6 +119,7 @@ class Session(_Planned):
     server: ServerArguments
     speculative: dict[str, Any] | None
     environment: dict[str, str]
+    environment_from: list[str] = []
     neighbours: Neighbours | None = None
     startup_timeout_s: float
     load_timeout_s: float

@@ -18,7 +18,7 @@ from servetune.plan.sessions import Declared, plan_session
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.paths import round_path, session_path
 from servetune.study.base import Id
-from servetune.study.study import Params, Study
+from servetune.study.study import Params, Study, passed_to
 from servetune.study.workloads import Workload
 from servetune.tune.space import Candidate, candidates
 from servetune.tune.trials import Level, Round, Trial
@@ -48,7 +48,10 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
     """
     if (tune := study.tune) is None:
         return None
-    settings = [study.server, study.environment, study.variants[tune.base].model_dump(mode="json")]
+    base = study.variants[tune.base]
+    own = base.model_dump(mode="json", exclude={"environment_from"})
+    # No key of a study that came later changes what others tried.
+    settings = [study.server, study.environment, own, *filter(None, [passed_to(study, base)])]
     content = tune.model_dump(mode="json", exclude_defaults=True)
     # No measurement depends on these, and what is best may.
     slo = study.workloads[study.tuned_at[0]].slo

@@ -30,7 +30,7 @@ from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Id
 from servetune.study.capacity import Search
 from servetune.study.engines import ServerArguments
-from servetune.study.study import Params, Study, Variant
+from servetune.study.study import Params, Study, Variant, passed_to
 from servetune.study.workloads import Traffic, Workload
 
 
@@ -83,6 +83,7 @@ def plan_session(
         server=server,
         speculative=speculative,
         environment=environment,
+        environment_from=passed_to(study, variant),
         neighbours=variant.neighbours,
         startup_timeout_s=study.startup_timeout_s,
         load_timeout_s=study.load_timeout_s,
@@ -120,7 +121,10 @@ def serving_of(session: Session) -> Serving:
     A model's or an engine's name may change without changing a number; its digest may not.
     """
     kept = session.model_dump(
-        include={"server", "speculative", "environment", "repeat", "hardware", "neighbours"}
+        include={
+            *("server", "speculative", "environment", "environment_from"),
+            *("repeat", "hardware", "neighbours"),
+        }
     )
     return Serving(
         **kept,

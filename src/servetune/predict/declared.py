@@ -122,4 +122,5 @@ def _unknown(session: Session, own: Session) -> tuple[str, ...]:
     differ |= {
         name for name in variables if session.environment.get(name) != own.environment.get(name)
     }
+    differ |= {*session.environment_from} ^ {*own.environment_from}
     return tuple(sorted(differ - known - {*DEFAULTS, "load_format"}))

@@ -122,7 +122,8 @@ class Slot(Record):
 class Launch(Record):
     """One start of a server in a session: what was run, where, and how the server resolved it.
 
-    `environment` holds only the variables that servetune or the study set, never a token.
+    `environment` holds only the variables that servetune or the study set, never a token;
+    `environment_from` names those that it had from the caller.
     `server_info` is the configuration as the server reports it. `ceilings` are those measured on
     one device of the host; None where the engine cannot measure them. `choices` are what the
     server decided only as it started, such as its attention backend, by name; `ignored` are the
@@ -135,6 +136,7 @@ class Launch(Record):
     log_tail: list[str] = []
     command: list[str]
     environment: dict[str, str]
+    environment_from: list[str] = []
     started_at: str
     stopped_at: str | None = None
     server: ServerFacts = ServerFacts()

@@ -184,6 +184,7 @@ def _described(
         status="failed",
         command=server.command,
         environment=server.environment,
+        environment_from=session.environment_from,
         started_at=now(),
         versions=engine.versions,
         git=git_state(root),

@@ -12,6 +12,7 @@ from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
 from servetune.records.paths import raw_folder
 from servetune.sessions.allotment import Allotment
+from servetune.sessions.passed import from_caller
 from servetune.sessions.server.process import Server
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
@@ -19,7 +20,11 @@ OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 
 
 def server_of(session: Session, number: int, root: Path, allotment: Allotment) -> Server:
-    """Return the server of a session's launch, not started; launches count from 1."""
+    """Return the server of a session's launch, not started; launches count from 1.
+
+    Raises:
+        UserError: the caller lacks a variable that the server is to get.
+    """
     engine = read_engine(session.engine)
     own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
     arguments = as_argv({**own, **session.server}, engine.arguments)
@@ -34,6 +39,7 @@ def server_of(session: Session, number: int, root: Path, allotment: Allotment) -
         arguments=arguments,
         environment=session.environment,
         devices=allotment.environment,
+        passed=from_caller(session.environment_from),
         name=f"{session.id}-{number}-{os.getpid()}",
         log=raw_folder(session.study, session.id, root) / f"server-{number}.log",
         folder=root,

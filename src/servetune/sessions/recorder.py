@@ -9,6 +9,7 @@ import pandas as pd
 
 from servetune.files import write_json, write_table
 from servetune.plan.planned import Measurement, Session
+from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import launch_path, quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
@@ -16,6 +17,7 @@ from servetune.records.sessions import Launch
 from servetune.sessions import owed
 from servetune.sessions.blank import blank_quality, blank_record
 from servetune.sessions.measure import LOG_TAIL_LINES, failed
+from servetune.sessions.passed import redacted
 from servetune.sessions.server.process import Server
 from servetune.telemetry.sampler import Sampler
 
@@ -40,7 +42,7 @@ class Recorder:
         self.launch = self.launch.model_copy(update=changes)
         session = self._session
         path = launch_path(session.study, session.id, self.launch.launch, self._root)
-        write_json(path, self.launch)
+        self._write(path, self.launch)
 
     @contextmanager
     def sampling(self, sampler: Sampler) -> Iterator[None]:
@@ -62,7 +64,7 @@ class Recorder:
         if self._samples:
             # First, so that no record stands whose samples a kill can lose.
             self._write_samples(self._samples())
-        write_json(path, record)
+        self._write(path, record)
         self.note(measured=[*self.launch.measured, id])
         owed.end_finished(self._session, self._root)
 
@@ -82,6 +84,10 @@ class Recorder:
             of = (self.launch.launch, self.launch.command)
             blank = blank_quality(session, session.quality, *of)
             self.keep(failed(blank, reason, self._server.log_tail(LOG_TAIL_LINES)))
+
+    def _write(self, path: Path, record: Record) -> None:
+        """Write a record without secrets, wherever it has them from."""
+        write_json(path, redacted(record.model_dump(mode="json"), self._server.secrets))
 
     def _write_samples(self, samples: pd.DataFrame) -> None:
         write_table(self._raw / f"telemetry-{self.launch.launch}.parquet", samples)

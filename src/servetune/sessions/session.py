@@ -17,6 +17,7 @@ from servetune.running import running
 from servetune.sessions.allotment import allot
 from servetune.sessions.launch import ServerLaunch
 from servetune.sessions.owed import count_owed, end_finished, session_record
+from servetune.sessions.passed import check_passed
 
 
 def run_session(
@@ -28,10 +29,12 @@ def run_session(
     after `until_s`, by `time.monotonic`; a session that still owes one then has no record.
 
     Raises:
-        UserError: this machine cannot measure it: other hardware, no engine, no model.
+        UserError: this machine cannot measure it: other hardware, no engine, no model, or a
+            variable that its server is to get from the caller is not set.
     """
     end_finished(session, root)
     if count_owed(session, root):
+        check_passed([session])
         told = running("session", session.id, root, doing="waiting for the hardware")
         with told, allot(session, sessions, root) as allotment:
             while time.monotonic() < until_s and count_owed(session, root):

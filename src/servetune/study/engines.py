@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 from typing_extensions import TypeAliasType
 
 from servetune.study.base import Declared, Name
+from servetune.study.secrets import check_named
 
 
 class EnginePython(Declared):
@@ -55,6 +64,8 @@ _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length
 # Linux takes 131,072 bytes of one variable.
 Environment = dict[_Variable, Annotated[str, Field(max_length=32_000)]]
 """Variables of a server's environment."""
+EnvironmentFrom = list[Annotated[_Variable, AfterValidator(check_named)]]
+"""Variables that a server gets from the environment of whoever runs it; their values are secret."""
 
 
 def _list_of_scalars(value: Any) -> Any:

@@ -18,12 +18,14 @@ from servetune.study.datasets import Dataset
 from servetune.study.engines import (
     Engine,
     Environment,
+    EnvironmentFrom,
     ServerArguments,
     Speculative,
 )
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.reading import validate
+from servetune.study.secrets import refuse_secrets
 from servetune.study.tune import Tune
 from servetune.study.validity import Limits
 from servetune.study.workloads import Workload
@@ -56,6 +58,9 @@ class Variant(Declared):
     )
     speculative: Speculative | None = Field(None, description="speculative decoding")
     environment: Environment = Field({}, description="added to the study's `environment`")
+    environment_from: EnvironmentFrom = Field(
+        [], description="added to the study's `environment_from`"
+    )
     engine: Engine | None = Field(None, description="instead of the study's engine")
     workloads: list[Name] | None = Field(
         None, min_length=1, description="the workloads it is sent; by default all"
@@ -101,7 +106,12 @@ class Study(Declared):
         {}, description="`vllm serve` arguments of every variant; null leaves the default"
     )
     environment: Environment = Field(
-        {}, description="environment of every server; recorded, so no secrets"
+        {}, description="environment of every server; recorded, so a secret is refused"
+    )
+    environment_from: EnvironmentFrom = Field(
+        [],
+        description="variables of your shell that every server gets, such as `HF_TOKEN`; only"
+        " their names are recorded",
     )
     variants: dict[Name, Variant] = Field(min_length=1, description="ways to serve, by name")
     tune: Tune | None = Field(None, description="find the best way to serve, within a budget")
@@ -177,9 +187,30 @@ def read_study(name: str, root: Path) -> Study:
             f"{nearest(name, known)}"
         )
     file = Path("studies", path.name)
-    study = validate(Study, read_yaml(path, file), file)
+    content = read_yaml(path, file)
+    refuse_secrets(content, file)
+    study = validate(Study, content, file)
+    _check_environment(study, file)
     _check_references(study, file)
     return study
+
+
+def passed_to(study: Study, variant: Variant) -> list[str]:
+    """Return the variables that a variant's server gets from its caller, by name."""
+    return sorted({*study.environment_from, *variant.environment_from})
+
+
+def _check_environment(study: Study, file: Path) -> None:
+    """Refuse a variable that is given and passed: one of both would be without effect."""
+    tried = {name.partition(".")[2] for name in study.tune.space} if study.tune else set[str]()
+    for name, variant in study.variants.items():
+        given = {*study.environment, *variant.environment}
+        given |= tried if study.tune and name == study.tune.base else set()
+        if twice := sorted(given.intersection(passed_to(study, variant))):
+            raise UserError(
+                f"{file}: variants.{name}: {twice[0]} has a value and is in environment_from;"
+                " leave one of both out"
+            )
 
 
 def _check_references(study: Study, file: Path) -> None:

@@ -19,6 +19,7 @@ from servetune.errors import UserError
 from servetune.lifetime.guard import Guarded
 from servetune.plan.planned import LM_EVAL, Session
 from servetune.records.quality import TaskMetric
+from servetune.sessions.passed import redacted
 from servetune.sessions.server.process import Server
 from servetune.study.quality import LmEval
 
@@ -62,7 +63,7 @@ def run_tasks(
         _wait(process, server, session.load_timeout_s)
     if process.returncode:
         lines = output.read_text(errors="replace").strip().splitlines()
-        raise HarnessError((lines or ["no output"])[-1].replace(server.api_key, "***"))
+        raise HarnessError(redacted((lines or ["no output"])[-1], server.secrets))
     written = sorted(raw.rglob("results*.json"))
     if not written:
         raise HarnessError("it wrote no result")

@@ -21,6 +21,7 @@ from servetune.engines.source import environment_with_source
 from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ServerFacts
+from servetune.sessions.passed import redacted, secrets_of
 from servetune.sessions.server.causes import explain
 from servetune.sessions.server.choices import known_variables, read_choices, read_ignored
 from servetune.sessions.server.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKey
@@ -55,8 +56,8 @@ class Server:
 
     It serves the checkpoint `model`, a path from its working `folder`, under `name`, which is
     unique to this launch. `python` is the engine's; `arguments` are further words of the command,
-    and `environment` variables that the study sets; `devices` say where on this host it runs.
-    `log` takes the output.
+    and `environment` variables that the study sets; `passed` are those of the caller, which stand
+    nowhere; `devices` say where on this host it runs. `log` takes the output.
     """
 
     python: Path
@@ -67,6 +68,7 @@ class Server:
     log: Path
     folder: Path
     devices: dict[str, str] = field(default_factory=dict)
+    passed: dict[str, str] = field(default_factory=dict, repr=False)
     api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +81,7 @@ class Server:
             *("--host", HOST, "--port", str(self.port), "--served-model-name", self.name),
             *("--middleware", _MIDDLEWARE),
         ]
+        self.secrets = [self.api_key, *secrets_of(self.passed.values())]
         self._process: Guarded | None = None
         self._is_known = False
         self._started = 0.0
@@ -99,7 +102,8 @@ class Server:
     def start(self) -> None:
         """Start the process, behind a guard that stops it when this process ends."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        environment = {**environment_with_source(), **self.environment, **self.devices}
+        own = {**self.environment, **self.passed, **self.devices}
+        environment = {**environment_with_source(), **own}
         # As in an activated environment: vLLM's compilers look for their tools on PATH.
         environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
         environment[KEY_VARIABLE] = self.api_key
@@ -183,6 +187,7 @@ class Server:
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline and not is_free(self.port):
             time.sleep(0.1)
+        self._redact_log()
 
     def client(self, timeout_s: float) -> httpx.Client:
         """Return an HTTP client with this server's address and key.
@@ -246,15 +251,15 @@ class Server:
 
     def choices(self) -> dict[str, Any]:
         """Return the fields of a launch that its log tells: late choices, ignored settings."""
-        log = self.log.read_text(errors="replace").replace(self.api_key, "***")
+        log = redacted(self.log.read_text(errors="replace"), self.secrets)
         variables = known_variables(self.python)
         return {"choices": read_choices(log), "ignored": read_ignored(log, variables)}
 
     def log_tail(self, lines: int) -> list[str]:
-        """Return the last lines of its output, without the API key."""
+        """Return the last lines of its output, without secrets."""
         if not self.log.is_file():
             return []
-        text = self.log.read_text(errors="replace").replace(self.api_key, "***")
+        text = redacted(self.log.read_text(errors="replace"), self.secrets)
         return [line for line in text.splitlines() if " Route: " not in line][-lines:]
 
     def _is_ours(self) -> bool:
@@ -278,6 +283,11 @@ class Server:
                 )
             self._is_known = True
         return self._is_known
+
+    def _redact_log(self) -> None:
+        text = self.log.read_bytes().decode(errors="surrogateescape")
+        if (safe := redacted(text, self.secrets)) != text:
+            self.log.write_bytes(safe.encode(errors="surrogateescape"))
 
     def _names_itself(self) -> bool:
         try:
