@@ -1,8 +1,10 @@
 """Numbers, load points and commands as a reader sees them, in findings and every rendering."""
 
+import json
 import math
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
@@ -148,9 +150,32 @@ def where_of(row: dict[str, Any]) -> str:
     return f"{row['workload']} · {row['load_point']}"
 
 
+def is_one_line(text: str) -> bool:
+    """Tell whether text can stand in a line: nothing in it ends one or steers a terminal."""
+    return all(c.isprintable() or unicodedata.category(c) == "Zs" for c in text)
+
+
 def shell(command: list[str]) -> str:
-    """Quote an argument list for a POSIX shell, on one line."""
-    return shlex.join(str(word) for word in command)
+    """Quote an argument list for a POSIX shell, on one line.
+
+    Raises:
+        ValueError: a word cannot stand in a line.
+    """
+    if other := next((word for word in command if not is_one_line(word)), None):
+        raise ValueError(f"{json.dumps(other)[:80]} has a line break or a control character")
+    return shlex.join(command)
+
+
+_ACTIVE = re.compile(r"""[`$;&|<>\\!"'{}\[\]*?~^#]|=(?=\()""")
+
+
+def comment(text: str) -> str:
+    """Write text that others may have written as a comment that runs nothing, wherever pasted.
+
+    An interactive zsh takes `#` for a command, and reads on.
+    """
+    line = "".join(c if is_one_line(c) else "?" for c in text)
+    return f"# {_ACTIVE.sub('?', line)}"
 
 
 def places(of: Iterable[tuple[str, str]]) -> str:

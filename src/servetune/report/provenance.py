@@ -1,6 +1,7 @@
 """Where and with what it was measured: derived from the plan and the session records."""
 
 import json
+import re
 from collections.abc import Iterable
 
 import pandas as pd
@@ -97,6 +98,12 @@ def _identity(launch: Launch) -> str:
 def commits(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
     """Name the git commits that measured, each once."""
     return distinct(map(commit_of, launches_of(table, sessions)))
+
+
+def checkouts(launches: list[Launch]) -> list[str]:
+    """Return the commits that measured, by their hex digits; what Git would not say is left out."""
+    recorded = {str(launch.git.get("commit")) for launch in launches}
+    return sorted(sha for sha in recorded if re.fullmatch("[0-9a-f]{40}([0-9a-f]{24})?", sha))
 
 
 def launches_of(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[Launch]:

@@ -1,16 +1,22 @@
 """The commands behind each row: the server, and the load that was sent to it."""
 
 import json
+import re
+from itertools import dropwhile
 from operator import itemgetter
 from typing import Any
 
-from servetune.analysis.wording import plural, shell, where_of
+from servetune.analysis.wording import comment, listed, plural, shell, where_of
+from servetune.load.registry import GENERATORS
 from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.tables.frames import PENDING, grouped, records_of
 
 Row = dict[str, Any]
+
+SERVER = ("vllm", "serve")
+"""What begins the command of a server, behind its variables."""
 
 
 def section(measured: Measured) -> Section:
@@ -23,7 +29,7 @@ def section(measured: Measured) -> Section:
         {
             **rows[0],
             "command": command_of(rows[0]["server_command"]),
-            "environment": _environment(measured, rows[0]),
+            "passed": listed(names) if (names := _passed(measured, rows[0])) else "",
             "loads": [{**row, "command": command_of(row["load_command"])} for row in rows],
         }
         for rows in servers.values()
@@ -38,32 +44,52 @@ def section(measured: Measured) -> Section:
 
 
 def command_of(words: Any) -> str:
-    """Return a command that a table holds as JSON, for a shell; empty where there is none."""
-    return shell(json.loads(words)) if isinstance(words, str) and words else ""
+    """Return a command that a table holds as JSON, for a shell; empty where there is none.
 
-
-def _environment(measured: Measured, row: Row) -> str:
-    """Write the variables that were set for a server, unless its command sets them itself."""
-    if command_of(row["server_command"]).startswith("env "):
+    What servetune does not run, or a line cannot hold, is not shown: others may have written it.
+    """
+    command = json.loads(words) if isinstance(words, str) and words else []
+    if not command:
         return ""
+    if not _is_ours(command):
+        return comment("not shown: not a command of servetune")
+    try:
+        return shell(command)
+    except ValueError:
+        return comment("not shown: an argument has a line break or a control character")
+
+
+def _is_ours(command: Any) -> bool:
+    """Tell whether a command is what servetune runs: a server with variables, or a generator."""
+    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+        return False
+    words = [*command]
+    if words[0] == "env":
+        words = [*dropwhile(re.compile(r"[A-Za-z_][A-Za-z0-9_]*=").match, words[1:])]
+    programs = (SERVER, *(generator.command for generator in GENERATORS.values()))
+    return any(tuple(words[: len(program)]) == program for program in programs)
+
+
+def _passed(measured: Measured, row: Row) -> list[str]:
+    """Name the variables that a server had from its caller."""
     session = measured.sessions.get(row["session"])
     launches = session.launches if session else []
-    recorded = [launch.environment for launch in launches if launch.launch == row["launch"]]
-    planned = [s.environment for s in measured.plan.sessions if s.id == row["session"]]
-    variables = next(iter([*recorded, *planned]), {})
-    return " ".join(f"{name}={shell([value])}" for name, value in sorted(variables.items()))
+    names = (each.environment_from for each in launches if each.launch == row["launch"])
+    return next(names, [])
 
 
 def _markdown(servers: list[Row]) -> str:
     parts = []
     first = min((server["repeat"] for server in servers), default=1)
     for server in (server for server in servers if server["repeat"] == first):
-        environment = f"{server['environment']} " if server["environment"] else ""
         loads = [
-            f"# {where_of(load)}\n{load['command']}" for load in server["loads"] if load["command"]
+            f"{comment(where_of(load))}\n{load['command']}"
+            for load in server["loads"]
+            if load["command"]
         ]
-        parts.append(f"**{text(server['variant'])}**")
-        parts.append(fence("\n".join([f"{environment}{server['command']}", *loads]), "sh"))
+        passed = f", with {text(server['passed'])} of the caller" if server["passed"] else ""
+        parts.append(f"**{text(server['variant'])}**{passed}")
+        parts.append(fence("\n".join([server["command"], *loads]), "sh"))
     if any(server["repeat"] != first for server in servers):
         parts.append(f"These are of repeat {first}; summary.html holds the others.")
     return details("Server and load commands", "\n\n".join(parts))

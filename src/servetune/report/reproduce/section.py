@@ -4,7 +4,7 @@ from servetune.analysis.wording import plural
 from servetune.errors import RUN
 from servetune.report.gfm import bullets, details, fence, text
 from servetune.report.measured import Measured
-from servetune.report.provenance import launches_of
+from servetune.report.provenance import checkouts, launches_of
 from servetune.report.section import Section
 from servetune.report.setup.section import setup
 
@@ -19,9 +19,10 @@ STEPS = {
 def section(measured: Measured) -> Section:
     """Make the section; with one commit that measured, its code is the first step."""
     launches = launches_of(measured.table, measured.sessions)
-    commits = {sha for launch in launches if (sha := launch.git.get("commit"))}
-    checkout = {"Take the code that measured": f"git checkout {min(commits, default='')}"}
-    steps = {**checkout, **STEPS} if len(commits) == 1 else STEPS
+    commits = checkouts(launches)
+    steps = STEPS
+    if len(commits) == 1:
+        steps = {"Take the code that measured": f"git checkout {commits[0]}", **STEPS}
     return Section(
         "reproduce",
         "How to reproduce",
