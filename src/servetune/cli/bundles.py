@@ -40,7 +40,7 @@ def export_command(
     lines = [f"{path}: {counts}, {size_mb:.1f} MB"]
     names = [model.rsplit("-", 1)[0] for model in manifest.elsewhere]
     if kubernetes:
-        from servetune.deploy.formats import as_yaml
+        from servetune.deploy.escaping import as_yaml
         from servetune.deploy.job import job
 
         lines += [f"copy it to the volume claim bundles, as {plan.study}.pyz"]

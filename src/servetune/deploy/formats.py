@@ -2,18 +2,27 @@
 
 import shlex
 from collections.abc import Callable, Iterable
-from io import StringIO
 from typing import Any
 
-from ruamel.yaml import YAML
-
+from servetune.analysis.wording import comment
+from servetune.deploy.escaping import (
+    as_yaml,
+    doubled,
+    refuse_no_text,
+    refuse_several_lines,
+    systemd_argument,
+    systemd_program,
+    systemd_word,
+)
 from servetune.deploy.kubernetes import (
     PORT,
+    SECRET,
     deployment,
     image_of,
     in_container,
     inference_service,
     llm_inference_service,
+    secret_keys,
 )
 from servetune.deploy.served import Checkpoint, Served
 
@@ -30,16 +39,21 @@ def command(served: Served) -> str:
     words = [program, "serve", *served.words(_on_this_host)]
     words += ["--host", "127.0.0.1", "--port", str(PORT)]
     variables = [f"{name}={value}" for name, value in served.environment.items()]
+    refuse_several_lines([*variables, *words], "command")
     line = shlex.join(["env", *variables, *words] if variables else words)
+    # Before the command, as its arguments are for all to see.
+    passed = "".join(f'{name}="${{{name}:?set it}}" ' for name in served.environment_from)
     secret = f"where {KEY} is set, clients need it"
-    return f"{_comments([*served.notes, *own, secret])}{line}\n"
+    return f"{_comments([*served.notes, *own, secret])}{passed}{line}\n"
 
 
 def systemd(served: Served) -> str:
-    """Return a unit that serves this host; its key is in a file that only root reads."""
+    """Return a unit that serves this host; its secrets are in a file that only root reads."""
     program = str(served.command or "/opt/vllm/bin/vllm")
-    words = [program, "serve", *served.words(_on_this_host), "--port", str(PORT)]
-    variables = [f"Environment={_quoted(f'{n}={v}')}" for n, v in served.environment.items()]
+    words = ["serve", *served.words(_on_this_host), "--port", str(PORT)]
+    variables = [f"{name}={value}" for name, value in served.environment.items()]
+    refuse_several_lines([*variables, program, *words], "systemd")
+    secrets = " and ".join(f"{name}=..." for name in (KEY, *served.environment_from))
     lines = [
         "[Unit]",
         f"Description=vLLM {served.vllm or ''}, {served.name} of {served.study}",
@@ -47,13 +61,13 @@ def systemd(served: Served) -> str:
         "Wants=network-online.target",
         "",
         "[Service]",
-        f"# Holds {KEY}=...; mode 600.",
+        f"# Holds {secrets}; mode 600.",
         "EnvironmentFile=/etc/vllm.env",
-        *variables,
-        f"ExecStart={' '.join(map(_quoted, words))}",
+        "Environment=HOME=/var/cache/vllm",
+        *(f"Environment={systemd_word(variable)}" for variable in variables),
+        f"ExecStart={' '.join([systemd_program(program), *map(systemd_argument, words)])}",
         "DynamicUser=yes",
         "CacheDirectory=vllm",
-        "Environment=HOME=/var/cache/vllm",
         "Restart=on-failure",
         "TimeoutStopSec=60",
         "",
@@ -65,22 +79,23 @@ def systemd(served: Served) -> str:
 
 def compose(served: Served) -> str:
     """Return a Compose file; a folder of models that no hub has is mounted."""
+    refuse_no_text(_texts(served), "compose")
+    required = {KEY: "set it to what clients must send", **dict.fromkeys(served.environment_from)}
     service: dict[str, Any] = {
         "image": image_of(served.vllm, served.gpus),
         "entrypoint": ["vllm", "serve"],
-        # Compose would replace a variable.
-        "command": [word.replace("$", "$$") for word in served.words(in_container)],
+        "command": [doubled(word) for word in served.words(in_container)],
         "ports": [f"127.0.0.1:{PORT}:{PORT}"],
         # Workers of tensor parallelism share memory.
         "ipc": "host",
         "environment": {
-            **served.environment,
-            KEY: f"${{{KEY}:?set it to what clients must send}}",
+            **{name: doubled(value) for name, value in served.environment.items()},
             "HF_TOKEN": "${HF_TOKEN:-}",
+            **{name: f"${{{name}:?{why or 'set it'}}}" for name, why in required.items()},
         },
         "volumes": [
             "huggingface:/root/.cache/huggingface",
-            *(f"{each.path}:{in_container(each)}:ro" for each in served.local),
+            *({"type": "bind", **_bound(each)} for each in served.local),
         ],
         "restart": "unless-stopped",
     }
@@ -95,9 +110,11 @@ FORMS: dict[str, Callable[[Served], str]] = {
     "command": command,
     "compose": compose,
     "systemd": systemd,
-    "deployment": lambda served: _manifests(served, deployment(served)),
-    "kserve": lambda served: _manifests(served, inference_service(served)),
-    "llm-inference-service": lambda served: _manifests(served, llm_inference_service(served)),
+    "deployment": lambda served: _manifests(served, "deployment", deployment),
+    "kserve": lambda served: _manifests(served, "kserve", inference_service),
+    "llm-inference-service": lambda served: _manifests(
+        served, "llm-inference-service", llm_inference_service
+    ),
 }
 """How to write each form."""
 
@@ -106,25 +123,26 @@ def _on_this_host(model: Checkpoint) -> str:
     return str(model.path)
 
 
-def _quoted(word: str) -> str:
-    """Quote a word as systemd reads it: percent signs and dollars stand for themselves."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{escaped}"' if set(escaped) & set(" \t\"'{}\\;") else escaped
+def _bound(model: Checkpoint) -> dict[str, Any]:
+    source = doubled(str(model.path))
+    return {"source": source, "target": in_container(model), "read_only": True}
+
+
+def _texts(served: Served) -> list[str]:
+    """Return all texts of a variant that are not servetune's own."""
+    paths = (str(model.path) for model in served.local)
+    return [*served.words(in_container), *served.environment.values(), *paths]
 
 
 def _comments(notes: Iterable[str]) -> str:
-    return "".join(f"# {note}\n" for note in notes)
+    return "".join(f"{comment(note)}\n" for note in notes)
 
 
-def _manifests(served: Served, manifests: list[dict[str, Any]]) -> str:
-    return _comments(served.notes) + "---\n".join(map(as_yaml, manifests))
-
-
-def as_yaml(content: dict[str, Any]) -> str:
-    """Write a document as YAML, without anchors."""
-    writer, out = YAML(), StringIO()
-    writer.default_flow_style = False
-    writer.representer.ignore_aliases = lambda data: True
-    writer.width = 1000
-    writer.dump(content, out)
-    return out.getvalue()
+def _manifests(
+    served: Served, form: str, manifests: Callable[[Served], list[dict[str, Any]]]
+) -> str:
+    refuse_no_text(_texts(served), form)
+    keys = secret_keys(served.environment_from)
+    secret = f"of the Secret {SECRET}: {', '.join(f'{k} for {n}' for n, (k, _) in keys.items())}"
+    documents = "---\n".join(map(as_yaml, manifests(served)))
+    return _comments([*served.notes, secret]) + documents

@@ -6,14 +6,19 @@ claim `models`, each in a folder of its id.
 
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
+from servetune.deploy.escaping import doubled, in_template
 from servetune.deploy.served import Checkpoint, Served
+from servetune.errors import UserError
 
 PORT = 8000
 CLAIM = "models"
 SECRET = "vllm"
-"""The Secret whose keys `api-key` and `hf-token` the server gets; the latter may be absent."""
+"""The Secret that holds what a server gets and no manifest says."""
+
+MORE = "VLLM_ADDITIONAL_ARGS"
 
 Manifest = dict[str, Any]
 
@@ -88,16 +93,25 @@ def llm_inference_service(served: Served) -> list[Manifest]:
     """Return KServe's LLMInferenceService.
 
     KServe brings the model to /mnt/models and serves it by a template of its own, which has
-    address, probes and shared memory, and takes further words in VLLM_ADDITIONAL_ARGS.
+    address, probes and shared memory, and takes further words in VLLM_ADDITIONAL_ARGS, as a shell
+    would read them. Before, it takes the whole manifest for a template of Go.
+
+    Raises:
+        UserError: the variant sets VLLM_ADDITIONAL_ARGS itself.
     """
-    model, words = served.model, served.words(in_container)
+    if MORE in {*served.environment, *served.environment_from}:
+        raise UserError(
+            f"--as llm-inference-service: {MORE}: KServe takes the arguments of vLLM from it; use"
+            " --as kserve"
+        )
+    model = served.model
     uri = f"hf://{model.repo}" if model.repo else f"pvc://{CLAIM}/{model.id}"
-    more = shlex.join(words[words.index("--served-model-name") + 2 :])
-    arguments = shlex.join(served.arguments)
+    more = shlex.join([*served.arguments, *served.speculative_words(in_container)])
     container = _container(served, "main")
-    container["env"].append(
-        {"name": "VLLM_ADDITIONAL_ARGS", "value": " ".join(filter(None, [arguments, more]))}
-    )
+    container["env"] = [
+        {name: in_template(value) if name == "value" else value for name, value in each.items()}
+        for each in [*container["env"], {"name": MORE, "value": doubled(more)}]
+    ]
     is_local = served.draft is not None and not served.draft.repo
     return [
         {
@@ -123,8 +137,7 @@ def _server(served: Served, name: str) -> Manifest:
     container = {
         **_container(served, name),
         "command": ["vllm", "serve"],
-        # Kubernetes would replace $(a variable).
-        "args": [word.replace("$(", "$$(") for word in served.words(in_container)],
+        "args": [doubled(word) for word in served.words(in_container)],
         "ports": [{"containerPort": PORT}],
         # Weights and compilation take minutes; after that, half a minute of silence is long.
         "startupProbe": {**probe, "failureThreshold": 180},
@@ -163,13 +176,23 @@ def claim(name: str, *, is_read_only: bool = True) -> Volume:
     )
 
 
+def secret_keys(passed: Iterable[str]) -> dict[str, tuple[str, bool]]:
+    """Return the key of the Secret for each variable, and whether it may be absent."""
+    own = {"VLLM_API_KEY": ("api-key", False), "HF_TOKEN": ("hf-token", True)}
+    return {**own, **{name: (own.get(name, (name,))[0], False) for name in passed}}
+
+
+def from_secret(name: str, key: str, *, is_optional: bool) -> Manifest:
+    """Return a variable of a container whose value is in the Secret."""
+    reference: Manifest = {"name": SECRET, "key": key, "optional": is_optional}
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
+
+
 def _environment(served: Served) -> list[Manifest]:
-    keys = {"VLLM_API_KEY": ("api-key", False), "HF_TOKEN": ("hf-token", True)}
-    secrets = [
-        {
-            "name": name,
-            "valueFrom": {"secretKeyRef": {"name": SECRET, "key": key, "optional": optional}},
-        }
-        for name, (key, optional) in keys.items()
+    return [
+        *({"name": name, "value": doubled(value)} for name, value in served.environment.items()),
+        *(
+            from_secret(name, key, is_optional=is_optional)
+            for name, (key, is_optional) in secret_keys(served.environment_from).items()
+        ),
     ]
-    return [*({"name": n, "value": v} for n, v in served.environment.items()), *secrets]

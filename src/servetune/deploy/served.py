@@ -1,6 +1,7 @@
 """What a variant is served with wherever it runs, and what was measured of it."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,20 @@ from servetune.errors import DamagedError, UserError, nearest
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Plan, Session
 from servetune.report.measured import Measured
-from servetune.report.provenance import launches_of
+from servetune.report.provenance import checkouts, launches_of
 from servetune.report.reading import read_so_far
+from servetune.study.engines import VERSION, Engine
 from servetune.study.models import HuggingFace
 from servetune.tables.frames import declared, known, records_of
+
+MEASURING = ("VLLM_SERVER_DEV_MODE",)
+"""Variables that no deployed server has, also where a study sets them."""
+
+OTHERWISE = (
+    "not as measured: where the model lies, host, port, served name and key; left out, as they are"
+    " for measuring: --middleware, VLLM_SERVER_DEV_MODE, and where the study does not set them"
+    " --enable-prompt-tokens-details, HF_HUB_OFFLINE, VLLM_NO_USAGE_STATS"
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Served:
         command: the program that serves on this host, where its engine is built.
         gpus: devices that the server takes; 0 on processors.
         arguments: those of `vllm serve` beside its model, address and name.
+        environment_from: variables whose values are secret, and not known here.
         notes: what is known of it, a line each.
     """
 
@@ -57,6 +69,7 @@ class Served:
     arguments: tuple[str, ...]
     speculative: dict[str, object] | None
     environment: dict[str, str]
+    environment_from: tuple[str, ...]
     notes: tuple[str, ...]
 
     def words(self, place: Place) -> list[str]:
@@ -66,14 +79,18 @@ class Served:
             words += ["--revision", self.model.revision]
             words += ["--tokenizer-revision", self.model.revision]
         words += [*self.arguments, "--served-model-name", self.name]
-        if self.speculative:
-            drafts: dict[str, object] = {}
-            if self.draft:
-                drafts["model"] = self.draft.repo or place(self.draft)
-            if self.draft and self.draft.revision:
-                drafts["revision"] = self.draft.revision
-            words += ["--speculative-config", json.dumps({**self.speculative, **drafts})]
-        return words
+        return [*words, *self.speculative_words(place)]
+
+    def speculative_words(self, place: Place) -> list[str]:
+        """Return the words that tell the server to speculate; none where it does not."""
+        if not self.speculative:
+            return []
+        drafts: dict[str, object] = {}
+        if self.draft:
+            drafts["model"] = self.draft.repo or place(self.draft)
+        if self.draft and self.draft.revision:
+            drafts["revision"] = self.draft.revision
+        return ["--speculative-config", json.dumps({**self.speculative, **drafts})]
 
     @property
     def local(self) -> list[Checkpoint]:
@@ -103,16 +120,24 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
     return Served(
         name=variant,
         study=plan.study,
-        vllm=vllm_version(engine, root),
+        vllm=_version(engine, root),
         command=_command(session),
         gpus=session.gpus,
         model=_checkpoint(plan, session.model, root),
         draft=_checkpoint(plan, session.draft, root) if session.draft else None,
         arguments=tuple(as_argv(session.server, parser)),
         speculative=session.speculative,
-        environment=session.environment,
-        notes=tuple(_notes(plan, session, root)),
+        environment={k: v for k, v in session.environment.items() if k not in MEASURING},
+        environment_from=tuple(session.environment_from),
+        notes=(*_notes(plan, session, root), OTHERWISE),
     )
+
+
+def _version(engine: Engine, root: Path) -> str | None:
+    version = vllm_version(engine, root)
+    if version is not None and not re.fullmatch(VERSION, version):
+        raise UserError(f"{version}: expected a version of vLLM, such as 0.26.0")
+    return version
 
 
 def _command(session: Session) -> Path | None:
@@ -147,7 +172,7 @@ def _notes(plan: Plan, session: Session, root: Path) -> Iterator[str]:
     if not (launches := launches_of(table, measured.sessions)):
         yield "not measured here"
         return
-    commits = sorted({sha[:12] for launch in launches if (sha := launch.git.get("commit"))})
+    commits = sorted({sha[:12] for sha in checkouts(launches)})
     yield f"measured on {plan.hardware}, at commit {', '.join(commits) or 'not known'}"
     yield from _capacities(session.variant, measured)
     yield from _throughput(declared(table))

@@ -27,12 +27,13 @@ class EnginePython(Declared):
     python: Path = Field(description="a Python on this host that imports vllm")
 
 
+VERSION = r"^[0-9][0-9A-Za-z.+_]*$"
+
+
 class EngineVersion(Declared):
     """One version of vLLM, in whichever Python the measuring host has it."""
 
-    vllm: str = Field(
-        pattern=r"^[0-9][0-9A-Za-z.+_]*$", max_length=40, description="the version, such as 0.26.0"
-    )
+    vllm: str = Field(pattern=VERSION, max_length=40, description="the version, such as 0.26.0")
 
 
 def _engine_kind(value: Any) -> str:

