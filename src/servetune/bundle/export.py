@@ -9,6 +9,7 @@ from pathlib import Path
 
 from servetune.bundle import start
 from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
+from servetune.bundle.requirements import requirements
 from servetune.bundle.results import KINDS
 from servetune.bundle.rounds import TUNING, BundledTuning
 from servetune.engines.environments import cache_root, vllm_version
@@ -65,6 +66,7 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
         },
         elsewhere={id: plan.models[id].source for id in models if id not in packed},
         gpus=max(session.gpus for session in needing),
+        environment_from=sorted({name for each in needing for name in each.environment_from}),
         is_tuned=tuning is not None,
     )
     with (
@@ -119,6 +121,8 @@ def _content(
 ) -> Iterator[tuple[str, Path | bytes]]:
     """Yield the names inside the bundle, with the file or the bytes that stand there."""
     package = Path(start.__file__).parents[1]
+    needed = {**start.NEEDED, **(start.TO_TUNE if manifest.is_tuned else {})}
+    yield start.REQUIREMENTS, requirements(needed.values(), root).encode()
     yield "__main__.py", Path(start.__file__)
     for file in sorted(package.rglob("*.py")):
         yield str(Path("src", package.name, file.relative_to(package))), file

@@ -23,7 +23,7 @@ from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.models.make import MANIFEST, model_folder
 from servetune.progress import say
 from servetune.sessions.owed import count_owed
-from servetune.sessions.passed import check_passed
+from servetune.sessions.passed import from_caller
 from servetune.terminal import echo
 
 
@@ -32,7 +32,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python3 BUNDLE",
         description="Measure what is still missing of this bundle's sessions.",
-        epilog="--folder DIR is where to unpack it; by default named after the bundle.",
+        epilog="--folder DIR is where to unpack it; by default named after the bundle. --packages"
+        " DIR is where to install what this Python lacks, with the bundle's pins and hashes.",
     )
     parser.add_argument("project", type=Path, help=argparse.SUPPRESS)
     parser.add_argument(
@@ -100,7 +101,8 @@ def _run(arguments: argparse.Namespace) -> int:
     end_left_behind()
     for file in arguments.resume:
         take_results(file, project, [manifest.study])
-    check_passed(session for session in manifest.sessions if count_owed(session, project))
+    if manifest.is_tuned or any(count_owed(session, project) for session in manifest.sessions):
+        from_caller(manifest.environment_from)
     _find_models(manifest, arguments.model, project)
     for id, engine in manifest.engines.items():
         # Not resolved: a virtual environment's Python is a link to one without its packages.

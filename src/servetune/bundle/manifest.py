@@ -29,6 +29,7 @@ class Manifest(Frozen):
 
     `elsewhere` names the models whose checkpoints are not in the bundle, with their source. A
     tuning adds sessions round by round; no server of it takes more than `gpus`.
+    `environment_from` names the variables that servers get from whoever runs it there.
     """
 
     format: Literal[1] = 1
@@ -37,6 +38,7 @@ class Manifest(Frozen):
     engines: dict[Id, BundledEngine]
     elsewhere: dict[Id, ModelSource] = {}
     gpus: int = 0
+    environment_from: list[str] = []
     is_tuned: bool = False
 
 

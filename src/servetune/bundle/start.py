@@ -1,8 +1,11 @@
 """The `__main__.py` of a bundle: unpack it, then measure. Needs Python 3.11 and nothing else."""
 
 import os
+import subprocess
 import sys
+import tempfile
 import zipfile
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,37 +25,84 @@ TO_TUNE = {"scipy": "scipy"}
 """What choosing the rounds of a tuning imports besides."""
 
 
+REQUIREMENTS = "requirements.txt"
+"""In a bundle: those and all that they need, with the pins and hashes of the project's lock."""
+
+
 def main() -> None:
     """Unpack this bundle into the folder that --folder names, then measure there."""
     if sys.version_info < (3, 11):  # noqa: UP036 (this runs on hosts where nothing was checked)
         sys.exit(
             f"servetune: {sys.executable} is Python {sys.version.split()[0]}; use 3.11 or newer"
         )
-    bundle = Path(__file__).parent
+    bundle, arguments = Path(__file__).parent, sys.argv[1:]
+    folder = Path(taken(arguments, "--folder") or bundle.stem)
+    packages = taken(arguments, "--packages")
     with zipfile.ZipFile(bundle) as content:
         needed = {**NEEDED, **(TO_TUNE if "project/tuning.json" in content.namelist() else {})}
+        pinned = content.read(REQUIREMENTS).decode()
     missing = sorted(package for name, package in needed.items() if find_spec(name) is None)
-    if missing:
+    if missing and packages:
+        install(lacking(pinned, {p for p in needed.values() if p not in missing}), packages)
+    elif missing:
         sys.exit(
-            f"servetune: {sys.executable} lacks {', '.join(missing)}; install their wheels:"
+            f"servetune: {sys.executable} lacks {', '.join(missing)}; pass --packages DIR to"
+            " install them there with the pins and hashes of the bundle, or install their wheels:"
             f" python3 -m pip install --no-index --find-links WHEELS {' '.join(missing)}"
         )
-    arguments = sys.argv[1:]
-    folder = Path(bundle.stem)
-    if "--folder" in arguments[:-1]:
-        place = arguments.index("--folder")
-        folder = Path(arguments[place + 1])
-        del arguments[place : place + 2]
     with zipfile.ZipFile(bundle) as content:
         for name in content.namelist():
             # What an earlier run measured in this folder is newer than what the bundle came with.
             if not (name.startswith("project/results/") and (folder / name).exists()):
                 content.extract(name, folder)
     source, project = (str((folder / name).resolve()) for name in ("src", "project"))
-    paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    paths = [source, packages and str(Path(packages).resolve()), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     words = ["-m", "servetune.bundle.host", project, *arguments]
     os.execv(sys.executable, [sys.executable, *words])
+
+
+def taken(arguments: list[str], option: str) -> str | None:
+    """Take an option and its value out of arguments; returns the value."""
+    if option not in arguments[:-1]:
+        return None
+    at = arguments.index(option)
+    _, value = arguments[at : at + 2]
+    del arguments[at : at + 2]
+    return value
+
+
+def lacking(pinned: str, present: set[str]) -> str:
+    """Return the requirements that this Python lacks: what it has stays as its engine needs it.
+
+    `present` are packages whose modules are there, from wherever.
+    """
+    return "".join(
+        f"{line}\n"
+        for line in pinned.splitlines()
+        if (name := line.partition("==")[0]) not in present and not is_installed(name)
+    )
+
+
+def is_installed(package: str) -> bool:
+    """Tell whether a package is installed, in any version."""
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def install(requirements: str, folder: str) -> None:
+    """Install pinned wheels into a folder of their own; a hash that differs ends it."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(requirements)
+        file.flush()
+        options = ["--quiet", "--no-cache-dir", "--no-deps", "--require-hashes"]
+        options += ["--only-binary", ":all:", "--upgrade", "--target", folder]
+        words = [sys.executable, "-m", "pip", "install", *options, "--requirement", file.name]
+        if subprocess.run(words, check=False).returncode:
+            sys.exit(f"servetune: pip could not install into {folder}; see above")
 
 
 if __name__ == "__main__":

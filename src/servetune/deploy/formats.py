@@ -18,11 +18,12 @@ from servetune.deploy.kubernetes import (
     PORT,
     SECRET,
     deployment,
+    from_caller,
     image_of,
     in_container,
     inference_service,
+    key_of,
     llm_inference_service,
-    secret_keys,
 )
 from servetune.deploy.served import Checkpoint, Served
 
@@ -142,7 +143,7 @@ def _manifests(
     served: Served, form: str, manifests: Callable[[Served], list[dict[str, Any]]]
 ) -> str:
     refuse_no_text(_texts(served), form)
-    keys = secret_keys(served.environment_from)
-    secret = f"of the Secret {SECRET}: {', '.join(f'{k} for {n}' for n, (k, _) in keys.items())}"
+    keys = ", ".join(f"{key_of(name)} for {name}" for name in from_caller(served))
+    secret = f"of the Secret {SECRET}: {keys}"
     documents = "---\n".join(map(as_yaml, manifests(served)))
     return _comments([*served.notes, secret]) + documents

@@ -6,7 +6,6 @@ claim `models`, each in a folder of its id.
 
 import re
 import shlex
-from collections.abc import Iterable
 from typing import Any
 
 from servetune.deploy.escaping import doubled, in_template
@@ -176,10 +175,18 @@ def claim(name: str, *, is_read_only: bool = True) -> Volume:
     )
 
 
-def secret_keys(passed: Iterable[str]) -> dict[str, tuple[str, bool]]:
-    """Return the key of the Secret for each variable, and whether it may be absent."""
-    own = {"VLLM_API_KEY": ("api-key", False), "HF_TOKEN": ("hf-token", True)}
-    return {**own, **{name: (own.get(name, (name,))[0], False) for name in passed}}
+def key_of(variable: str) -> str:
+    """Return the key of the Secret that holds a variable."""
+    return {"VLLM_API_KEY": "api-key", "HF_TOKEN": "hf-token"}.get(variable, variable)
+
+
+def from_caller(served: Served) -> dict[str, bool]:
+    """Name the variables that a server gets from the Secret; True of one that may be absent."""
+    return {
+        "VLLM_API_KEY": False,
+        "HF_TOKEN": True,
+        **dict.fromkeys(served.environment_from, False),
+    }
 
 
 def from_secret(name: str, key: str, *, is_optional: bool) -> Manifest:
@@ -192,7 +199,7 @@ def _environment(served: Served) -> list[Manifest]:
     return [
         *({"name": name, "value": doubled(value)} for name, value in served.environment.items()),
         *(
-            from_secret(name, key, is_optional=is_optional)
-            for name, (key, is_optional) in secret_keys(served.environment_from).items()
+            from_secret(name, key_of(name), is_optional=is_optional)
+            for name, is_optional in from_caller(served).items()
         ),
     ]

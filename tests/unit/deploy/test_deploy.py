@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from servetune.bundle.manifest import BundledEngine, Manifest
+from servetune.deploy.escaping import as_yaml
 from servetune.deploy.formats import FORMS
 from servetune.deploy.job import job
 from servetune.deploy.served import Served, served
@@ -105,14 +106,16 @@ def test_a_server_gets_as_many_gpus_as_it_splits_its_model_over(project: Project
     assert device["count"] == 2
 
 
-def test_a_bundle_is_a_job_that_goes_on_where_it_was_and_writes_results_before_it_ends() -> None:
-    plan = make_plan({"study": "h200-granite", "variants": "all", "seed": 0}, ROOT)
+def bundled(study: str, **more: Any) -> Manifest:
+    plan = make_plan({"study": study, "variants": "all", "seed": 0}, ROOT)
     engines = {plan.sessions[0].engine: BundledEngine(vllm="0.26.0")}
     elsewhere = {"big-0123456789ab": plan.models[plan.sessions[0].model].source}
-    bundle = Manifest(
-        study=plan.study, sessions=plan.sessions, engines=engines, elsewhere=elsewhere
-    )
-    made = job(bundle)
+    of = {"sessions": plan.sessions, "engines": engines, "elsewhere": elsewhere}
+    return Manifest(study=plan.study, **{**of, **more})
+
+
+def test_a_bundle_is_a_job_that_goes_on_where_it_was_and_writes_results_before_it_ends() -> None:
+    made = job(bundled("h200-granite"))
     kubernetes_validate.validate(made, KUBERNETES, strict=True)
     pod = made["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -120,8 +123,53 @@ def test_a_bundle_is_a_job_that_goes_on_where_it_was_and_writes_results_before_i
     assert container["resources"]["limits"] == {"nvidia.com/gpu": 1}
     assert pod["restartPolicy"] == "OnFailure" and pod["terminationGracePeriodSeconds"] >= 60
     places = {mount["mountPath"] for mount in container["volumeMounts"]}
-    assert {"/dev/shm", "/bundles", "/models"} == places
+    assert {"/dev/shm", "/tmp", "/bundles", "/models"} == places
     assert "big=/models/big" in container["args"]
+
+
+@pytest.mark.parametrize("study", ["h200-granite", "quickstart"])
+def test_the_job_of_a_bundle_is_no_root_and_installs_nothing_that_is_not_pinned(study: str) -> None:
+    (made,) = YAML(typ="safe").load_all(as_yaml(job(bundled(study))))
+    kubernetes_validate.validate(made, KUBERNETES, strict=True)
+    pod = made["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    of_pod, of_container = pod["securityContext"], container["securityContext"]
+    assert of_pod["runAsNonRoot"] is True and of_pod["runAsUser"] > 0 and of_pod["fsGroup"] > 0
+    assert of_pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    assert of_container["allowPrivilegeEscalation"] is False
+    assert of_container["capabilities"] == {"drop": ["ALL"]}
+    assert of_container["readOnlyRootFilesystem"] is (study == "quickstart")
+    mounts = {mount["mountPath"]: mount.get("readOnly") for mount in container["volumeMounts"]}
+    assert mounts["/models"] is True
+    writable = [place for place, is_read_only in mounts.items() if not is_read_only]
+    told = dict(pairwise(container["args"]))
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    for path in (*(told[option] for option in WRITTEN), *(variables[name] for name in PLACES)):
+        assert any(Path(path).is_relative_to(place) for place in writable), path
+    # The bundle itself, which installs what is missing by its pins and hashes, and no shell.
+    assert container["command"] == ["python3"] and container["args"][0] == f"/bundles/{study}.pyz"
+    assert "pip" not in " ".join(container["args"])
+
+
+WRITTEN = ("--folder", "--packages", "--results")
+PLACES = ("HOME", "SERVETUNE_LOCKS")
+
+
+def test_the_job_of_a_bundle_has_a_reference_to_each_variable_that_is_passed() -> None:
+    made = job(bundled("quickstart", environment_from=["HF_TOKEN", "OPENAI_API_KEY"]))
+    kubernetes_validate.validate(made, KUBERNETES, strict=True)
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    references = {
+        each["name"]: each["valueFrom"]["secretKeyRef"]
+        for each in container["env"]
+        if "valueFrom" in each
+    }
+    assert {name: (of["name"], of["key"]) for name, of in references.items()} == {
+        "HF_TOKEN": ("vllm", "hf-token"),
+        "OPENAI_API_KEY": ("vllm", "OPENAI_API_KEY"),
+    }
+    assert not any(of["optional"] for of in references.values())
 
 
 def test_kserves_template_gets_the_words_that_it_does_not_know_itself(project: Project) -> None:
