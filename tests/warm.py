@@ -29,7 +29,7 @@ NAMES = ("dvc", "servetune", "snakemake")
 # Nothing of servetune itself: a workspace has a copy of it, which a test may edit; and no NVML,
 # whose place a stand-in may take.
 LIBRARIES = (
-    *("altair", "filelock", "httpx", "jinja2", "pandas", "psutil", "pyarrow.dataset", "pydantic"),
+    *("altair", "httpx", "jinja2", "pandas", "psutil", "pyarrow.dataset", "pydantic"),
     *("rich.console", "ruamel.yaml", "scipy.optimize", "tokenizers", "typer", "vl_convert", "yaml"),
     *("dvc.cli.command", "dvc.repo", "dvc.repo.experiments", "dvc.stage.run", "dvc_data.index"),
     *("dvc_render", "dvc_task.app", "pygit2", "requests"),

@@ -1,15 +1,39 @@
 """HTTP to servers on this host: through no proxy, and without the certificates that HTTPS reads."""
 
+import socket
 import ssl
 from collections.abc import Mapping
 
 import httpx
 
+from servetune.errors import UserError
+
 HOST = "127.0.0.1"
+
+_REACHED_WITHIN_S = 10.0
 
 # It trusts nobody, and nobody is asked. Reading a host's certificates takes each client 30 ms of
 # the processors that a server is measured on.
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def check_loopback() -> None:
+    """Check that a program of this host reaches another one here, as servers have to be reached.
+
+    Raises:
+        UserError: it does not, as in a container that was given no network at all.
+    """
+    try:
+        with socket.socket() as server, socket.socket() as client:
+            server.bind((HOST, 0))
+            server.listen()
+            client.settimeout(_REACHED_WITHIN_S)
+            client.connect(server.getsockname())
+    except OSError as error:
+        raise UserError(
+            f"{HOST}: this host does not reach itself there ({error.strerror or error}), so no"
+            " server could be measured; turn the loopback interface on: ip link set lo up"
+        ) from None
 
 
 def local_client(

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 NEEDED = {
-    "filelock": "filelock",
     "httpx": "httpx",
     "numpy": "numpy",
     "pandas": "pandas",

@@ -15,7 +15,6 @@ import sys
 import time
 from pathlib import Path
 
-from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
 from servetune.engines.arguments import Parser
@@ -24,6 +23,7 @@ from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
 from servetune.lifetime.guard import run_guarded
+from servetune.locks import locked
 from servetune.progress import say
 from servetune.study.base import Frozen
 from servetune.study.engines import Engine, EnginePython, EngineVersion
@@ -152,7 +152,7 @@ def build_engine(name: str, root: Path) -> Path:
     description = description_file(engine_id(name, root))
     home = description.parent
     home.mkdir(parents=True, exist_ok=True)
-    with FileLock(home.with_name(f".{home.name}.lock")):
+    with locked(home.with_name(f".{home.name}.lock")):
         if description.is_file():
             return description
         began = time.monotonic()

@@ -6,13 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import read_model, sha256, write_json
 from servetune.lifetime.guard import run_guarded
+from servetune.locks import locked
 from servetune.models.words import write_words
 from servetune.plan.planned import PlannedModel
 from servetune.progress import say
@@ -85,7 +84,7 @@ def make_model(planned: PlannedModel, root: Path) -> None:
     """
     folder = model_folder(planned.id, root)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f".{folder.name}.lock")):
+    with locked(folder.with_name(f".{folder.name}.lock")):
         if (folder / MANIFEST).is_file():
             return
         began = time.monotonic()

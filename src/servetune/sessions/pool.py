@@ -1,6 +1,6 @@
 """The devices of this host, shared by the sessions of all its users: who has which, who is next.
 
-Each device has a lock (`servetune.sessions.locks`). A session takes all that it needs at once, or
+Each device has a lock (`servetune.locks`). A session takes all that it needs at once, or
 waits holding none, so that no two wait for each other. Who waits has a ticket: of those that want
 the same devices the first comes first, so that sessions of one GPU never overtake one of four.
 """
@@ -9,10 +9,11 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from servetune import locks
 from servetune.progress import say
-from servetune.sessions import locks
 
 LOOK_EVERY_S = 1.0
 
@@ -124,14 +125,9 @@ def _before(ticket: _Ticket, wanted: list[str]) -> int:
     return count
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path) -> AbstractContextManager[None]:
     """Exclude, for a moment, everyone else who looks at the pool."""
-    lock = locks.lock(folder / "pool.lock")
-    try:
-        yield
-    finally:
-        os.close(lock)
+    return locks.locked(folder / "pool.lock")
 
 
 def _is_held(path: Path) -> bool:

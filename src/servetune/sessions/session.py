@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from servetune.files import write_json
+from servetune.loopback import check_loopback
 from servetune.plan.planned import Session
 from servetune.records.paths import session_path
 from servetune.running import running
@@ -29,12 +30,13 @@ def run_session(
     after `until_s`, by `time.monotonic`; a session that still owes one then has no record.
 
     Raises:
-        UserError: this machine cannot measure it: other hardware, no engine, no model, or a
-            variable that its server is to get from the caller is not set.
+        UserError: this machine cannot measure it: other hardware, no engine, no model, no
+            loopback, or a variable that its server is to get from the caller is not set.
     """
     end_finished(session, root)
     if count_owed(session, root):
         check_passed([session])
+        check_loopback()
         told = running("session", session.id, root, doing="waiting for the hardware")
         with told, allot(session, sessions, root) as allotment:
             while time.monotonic() < until_s and count_owed(session, root):

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from servetune import locks
 from servetune.errors import UserError
-from servetune.sessions import locks, pool
+from servetune.sessions import pool
 from servetune.sessions.pool import hold
 
 
@@ -76,6 +77,7 @@ def test_who_waits_is_told_who_holds_it(told: list[str], monkeypatch: pytest.Mon
     (line,) = told
     assert "GPU-aaaa.lock" in line
     assert f"process {os.getpid()} of {getpass.getuser()}, which runs since 2" in line
+    assert "(" in line
 
 
 def test_a_lock_that_is_removed_while_it_is_awaited_excludes_all_the_same(

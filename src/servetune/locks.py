@@ -1,8 +1,8 @@
-"""Locks of this host's devices, in one folder for all users, whatever their TMPDIR.
+"""Locks: who waits is told who holds one, and Linux frees it when its process ends.
 
-The folder is in `/run/lock` where everyone may write there, as on most systems, else in
-`/var/lock`, else in `/tmp`. `SERVETUNE_LOCKS` names another one, for containers that share a
-host's and for tests. Linux frees a lock when its process ends.
+Those of this host's devices are in one folder for all users, whatever their TMPDIR. It is in
+`/run/lock` where everyone may write there, as on most systems, else in `/var/lock`, else in `/tmp`.
+`SERVETUNE_LOCKS` names another one, for containers that share a host's and for tests.
 """
 
 import contextlib
@@ -10,28 +10,59 @@ import fcntl
 import os
 import pwd
 import stat
+import textwrap
+import threading
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import psutil
 
-from servetune.errors import UserError
+from servetune.errors import UserError, printable
+from servetune.progress import say
+
+MOMENT_S = 2.0
+"""After which who waits for a lock is told who holds it."""
+
+_LONGEST_COMMAND = 100
 
 _PLACES = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock; raises UserError as `lock`."""
+    held = lock(path)
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
 def lock(path: Path) -> int:
-    """Wait for a lock; returns its descriptor, which holds it while open."""
-    while True:
-        if (held := _lock(path, fcntl.LOCK_EX)) is not None:
-            return held
+    """Wait for a lock, and say so after a moment; returns its descriptor, which holds while open.
+
+    Raises:
+        UserError: something else stands where a lock belongs, or nothing can be locked there.
+    """
+    held = try_lock(path)
+    if held is None:
+        notice = threading.Timer(MOMENT_S, lambda: say(f"waiting for {path}: {_in_the_way(path)}"))
+        notice.daemon = True
+        notice.start()
+        try:
+            while held is None:
+                held = _lock(path, fcntl.LOCK_EX)
+        finally:
+            notice.cancel()
+    return held
 
 
 def try_lock(path: Path) -> int | None:
     """Return the descriptor of a lock that was free, and None for one that is held.
 
     Raises:
-        UserError: something else stands where a lock belongs.
+        UserError: as `lock`.
     """
     return _lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -45,6 +76,9 @@ def _lock(path: Path, operation: int) -> int | None:
             return held
     except (BlockingIOError, FileNotFoundError):
         pass
+    except OSError as error:
+        os.close(held)
+        raise UserError(f"{path}: cannot be locked: {error.strerror}; use another disk") from None
     except BaseException:
         os.close(held)
         raise
@@ -61,6 +95,8 @@ def _open(path: Path) -> int:
             return opened
         opened = os.open(path, flags)
     except OSError as error:
+        if not os.path.lexists(path):
+            raise UserError(f"{path}: cannot be made: {error.strerror}") from None
         raise UserError(
             f"{path}: expected a file that all may lock ({error.strerror}); remove what is there"
         ) from None
@@ -91,14 +127,28 @@ def folder() -> Path:
 
 
 def holder(path: Path) -> str:
-    """Say who holds a lock: pid, user, since when that process runs."""
+    """Say who holds a lock: pid, user, command, since when that process runs."""
+    return _describe(pid) if (pid := _holder(path)) else "a process that cannot be seen from here"
+
+
+def _in_the_way(path: Path) -> str:
+    """Say who holds a lock that others have for a while only, and what to do."""
+    if pid := _holder(path):
+        return f"held by {_describe(pid)}; goes on once that frees it; if it hangs: kill {pid}"
+    return (
+        "held by a process that cannot be seen from here, of another container or host; goes on"
+        " once that frees it"
+    )
+
+
+def _holder(path: Path) -> int | None:
     with contextlib.suppress(OSError):
         inode = path.lstat().st_ino
         for line in Path("/proc/locks").read_text().splitlines():
             words = line.split()
             if words[1] == "FLOCK" and words[5].endswith(f":{inode}"):
-                return _describe(int(words[4]))
-    return "a process that cannot be seen from here"
+                return int(words[4])
+    return None
 
 
 def _describe(pid: int) -> str:
@@ -106,10 +156,12 @@ def _describe(pid: int) -> str:
         process = psutil.Process(pid)
         since = datetime.fromtimestamp(process.create_time()).astimezone()
         uid = process.uids().real
+        command = printable(" ".join(process.cmdline()))
     except psutil.Error:
         return f"what process {pid}, which has ended, left behind"
     try:
         user = pwd.getpwuid(uid).pw_name
     except KeyError:
         user = f"uid {uid}"
-    return f"process {pid} of {user}, which runs since {since:%Y-%m-%d %H:%M:%S}"
+    short = textwrap.shorten(command, _LONGEST_COMMAND, placeholder=" ...")
+    return f"process {pid} of {user}, which runs since {since:%Y-%m-%d %H:%M:%S} ({short})"
