@@ -55,6 +55,9 @@ SIGNALS = {
     "SIGINT": signal.SIGINT,
 }
 
+START = "start"
+"""The first seconds of a run: most of them go by before any code of the pipeline's."""
+
 MARK = "SERVETUNE_KILLS"
 
 
@@ -62,8 +65,8 @@ MARK = "SERVETUNE_KILLS"
 class Kill:
     """Whom to kill, in which step, how, and when.
 
-    That is `after_s` after a process of the kind `during` was first there, or at once when a file
-    of the pattern `writes` is written in the step.
+    That is `after_s` after a process of the kind `during` was first there, or after the run was
+    started for START, or at once when a file of the pattern `writes` is written in the step.
     """
 
     kind: str
@@ -95,6 +98,7 @@ class Run:
         pipeline = ["dvc", "repro"] if by_dvc else ["snakemake", "--cores", "1"]
         self._workspace = workspace
         self.log = workspace.root.with_name("output.txt")
+        self._began_s = time.monotonic()
         with self.log.open("a") as output:
             self.process = subprocess.Popen(
                 ["uv", "run", "--no-project", *pipeline],
@@ -124,6 +128,9 @@ class Run:
 
     def wait_for(self, kill: Kill) -> psutil.Process | None:
         """Wait for the moment of a kill; returns whom to kill, None if the run is past it."""
+        if kill.during == START:
+            time.sleep(max(0.0, self._began_s + kill.after_s - time.monotonic()))
+            return self._find(kill.kind) if self.process.poll() is None else None
         if not self._wait(kill.step, kill.during):
             return None
         if kill.writes:
@@ -157,13 +164,23 @@ class Run:
         except (psutil.NoSuchProcess, ProcessLookupError):
             return None
         wait_until_gone([victim], began_s + STOPS_WITHIN_S)
-        left = wait_until_gone(below, time.monotonic() + GONE_WITHIN_S)
+        if kill.during == START and not any(map(_is_step, below)):
+            left = self._wait_for_imports(below)
+        else:
+            left = wait_until_gone(below, time.monotonic() + GONE_WITHIN_S)
         last_s = time.monotonic() - began_s
         for process in left:
             print(f"left by {kill}: {process}", flush=True)
             process.kill()
         has_traceback = kill.sign != "kill -9" and b"Traceback" in self.log.read_bytes()[offset:]
         return Outcome(kill, len(left), last_s, has_traceback)
+
+    def _wait_for_imports(self, importing: list[psutil.Process]) -> list[psutil.Process]:
+        """Wait for the end of what imports, however slow the host; returns it if a step begins."""
+        while left := wait_until_gone(importing, time.monotonic() + LOOK_EVERY_S):
+            if begun := list(filter(_is_step, marked(self._workspace))):
+                return [*left, *begun]
+        return list(filter(_is_step, marked(self._workspace)))
 
     def _wait_for_writer(self, kill: Kill) -> psutil.Process | None:
         before, victim = self._written(kill), self._find(kill.step)
@@ -204,6 +221,10 @@ def _is_kind(process: psutil.Process, kind: str) -> bool:
     is_other |= kind in STEPS and "/servetune " not in words
     is_shell = words.startswith(("/bin/", "/usr/bin/bash", "bash", "sh ", "tee"))
     return not is_other and not is_shell and any(part in words for part in KINDS[kind].split("|"))
+
+
+def _is_step(process: psutil.Process) -> bool:
+    return any(_is_kind(process, step) for step in STEPS)
 
 
 def is_gone(process: psutil.Process) -> bool:

@@ -8,11 +8,14 @@ A round has a clone of its own and takes a few kills in the order of its steps. 
 killed is started again, and that one killed; the last one has to end by itself with exit code 0
 and everything measured. The moment of a kill is drawn from the time for which such a process was
 there in a first run, which nobody disturbs. The writer of a file is killed once it writes it. A
-kill whose moment did not come is tried again, earlier, in a later round.
+tenth are `kill -9` of `uv run` in its first ten seconds. A kill whose moment did not come is tried
+again, earlier, in a later round.
 
 The table has a row for each kind of process. Orphans are still there 10 s after the end of the one
-who started them, or were asked to stop and are there 15 s later. The last columns count the kills
-of rounds that did not end as they have to, and those after which a traceback was printed.
+who started them, or were asked to stop and are there 15 s later. What only imports when `uv run` is
+killed in its first ten seconds may end its imports, and is an orphan once it begins a step. The
+last columns count the kills of rounds that did not end as they have to, and those after which a
+traceback was printed.
 """
 
 import argparse
@@ -34,6 +37,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from killing import (  # noqa: E402
     PATIENCE_S,
     SIGNALS,
+    START,
     STARTERS,
     STEPS,
     Kill,
@@ -61,6 +65,9 @@ SURVIVED = ("client", "server", "engine core")
 """What a session goes on without, or with another one of."""
 
 WRITERS_SHARE = 0.4
+
+EARLY_SHARE = 0.1
+EARLY_WITHIN_S = 10.0
 
 T = TypeVar("T")
 
@@ -116,8 +123,12 @@ def drawn(
     writers = in_turn(draw, [(step, file) for step, some in sorted(files.items()) for file in some])
     signs = ["kill -9", "SIGTERM", "Ctrl-C"]
     turns: dict[str, Iterator[str]] = {}
-    kills = []
-    for number in range(count):
+    early = round(count * EARLY_SHARE)
+    kills = [
+        Kill("uv run", START, "kill -9", START, EARLY_WITHIN_S * (number + draw.random()) / early)
+        for number in range(early)
+    ]
+    for number in range(count - early):
         if files and (number + 1) * WRITERS_SHARE % 1 < WRITERS_SHARE:
             step, file = next(writers)
             folder, _, name = file.rpartition("/")
@@ -132,7 +143,8 @@ def drawn(
         some = [*signs, "SIGINT"] if kind == "snakemake" else signs
         turn = turns.setdefault(kind, in_turn(draw, some))
         kills.append(Kill(kind, step, next(turn), during, after_s, writes))
-    return kills
+    # So that each round has some of the early ones, of runs by Snakemake and by DVC.
+    return draw.sample(kills, len(kills))
 
 
 def in_turn(draw: random.Random, items: list[T]) -> Iterator[T]:
@@ -190,7 +202,7 @@ def play(workspace: Workspace, kills: list[Kill]) -> tuple[list[Outcome], list[K
 
 def _place(kill: Kill) -> tuple[int, bool]:
     # What a run survives comes first in each step.
-    return list(STEPS).index(kill.step), kill.kind not in SURVIVED
+    return [START, *STEPS].index(kill.step), kill.kind not in SURVIVED
 
 
 def clone(folder: Path, is_real: bool, has_engines: bool) -> Workspace:
@@ -225,7 +237,8 @@ def table(outcomes: list[Outcome]) -> str:
     """Return a row for each kind of process, and one of all."""
     rows: defaultdict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        rows[outcome.kill.kind].append(outcome)
+        of = outcome.kill
+        rows[f"{of.kind}, first 10 s" if of.during == START else of.kind].append(outcome)
     lines = [
         "| killed | kill -9 | SIGTERM | Ctrl-C | SIGINT alone | orphans after 10 s |"
         " last one gone after, s | records changed or without samples | doubled |"

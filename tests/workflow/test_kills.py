@@ -106,6 +106,46 @@ def test_nothing_outlives_the_one_who_started_it_and_the_next_run_goes_on(
     check_that_it_goes_on(workspace)
 
 
+SLOW_IMPORT = """
+import os, sys
+if sys.orig_argv[1].endswith("/snakemake"):
+    open("snakemake.pid", "w").write(str(os.getpid()))
+    open("gate").read()
+"""
+
+
+@pytest.mark.parametrize("killed", ["uv", "dvc"])
+def test_nothing_is_measured_once_the_one_who_started_it_is_killed_while_snakemake_imports(
+    killed: str, workspace: Workspace, tmp_path: Path
+) -> None:
+    command = ["dvc", "repro"] if killed == "dvc" else [*SNAKEMAKE]
+    (tmp_path / "sitecustomize.py").write_text(SLOW_IMPORT)
+    gate, pid = workspace.root / "gate", workspace.root / "snakemake.pid"
+    os.mkfifo(gate)
+    with (workspace.root / "snakemake.log").open("w") as log:
+        started = subprocess.Popen(
+            ["uv", "run", "--no-project", *command],
+            cwd=workspace.root,
+            env={**workspace.cold, "PYTHONPATH": str(tmp_path)},
+            stdout=log,
+            stderr=log,
+            process_group=0,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+    wait_for(pid.exists)
+    victim = psutil.Process(started.pid)
+    if killed == "dvc":
+        victim = next(p for p in victim.children() if p.name() == "dvc")
+    victim.kill()
+    started.wait()
+    gate.write_text("go on")
+    wait_for(lambda: processes(workspace) == [])
+    name = "DVC" if killed == "dvc" else "`uv run`"
+    told = (workspace.root / "snakemake.log").read_text()
+    assert f"servetune: the {name} that started this is gone" in told
+    assert not (workspace.root / "logs").exists()
+
+
 def test_nothing_outlives_a_killed_session_and_the_next_run_goes_on(workspace: Workspace) -> None:
     slow_load(workspace)
     snakemake = start_and_wait_for_second_load_point(workspace)
@@ -142,6 +182,28 @@ def test_a_stop_says_in_two_lines_what_is_kept_and_the_next_run_goes_on(
     kept, _ = [line for line in lines if not re.match(r"\[ *\d+:\d\d\] ", line)]
     assert "1 of 2 measured" in kept
     check_that_it_goes_on(workspace)
+
+
+def test_an_interrupt_while_the_workflow_is_read_is_one_line(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    # A module that the workflow imports, and Snakemake does not: it makes of an exception another.
+    (tmp_path / "ruamel.py").write_text(
+        "import os, signal\n"
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        "except BaseException as error:\n    raise ImportError('hidden') from error\n"
+    )
+    done = subprocess.run(
+        SNAKEMAKE,
+        cwd=workspace.root,
+        env={**workspace.cold, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == "servetune: stopped before the first step"
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 def mark_incomplete(workspace: Workspace, output: Path) -> None:

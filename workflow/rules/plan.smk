@@ -8,19 +8,23 @@ from pathlib import Path
 # The code beside this Snakefile is the one that runs, also in a DVC workspace elsewhere.
 sys.path.insert(0, str(Path(workflow.basedir, "src")))
 
+from servetune.lifetime.at_once import stop_at_once
+from servetune.lifetime.owners import STOPS, begin_pipeline, end_left_behind
+
+# Before all else: the rest takes a second to import, and who started this may be gone.
+begin_pipeline(is_job=workflow.remote_exec)
+stop_at_once("servetune: stopped before the first step", *STOPS)
+
 from servetune.git import define_ours
-from servetune.lifetime.owners import begin_pipeline, end_left_behind
 from servetune.lifetime.stopping import exit_if_stopped, stop_in_order
 from servetune.plan.file import latest, one_line, plan_for_workflow
 from servetune.status.quiet import keep_to_log
 from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())
-begin_pipeline()
 define_ours(Path())
 # Each step takes its shell's place; a Ctrl-C that it is not ready for yet is left to Snakemake.
 shell.prefix("set -euo pipefail; trap '' INT; exec ")
-stop_in_order(lambda: "servetune: stopped before the first step")
 PLAN, PLAN_FILE = plan_for_workflow(
     config, workflow.overwrite_configfiles, is_job=workflow.remote_exec
 )

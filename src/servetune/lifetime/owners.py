@@ -15,30 +15,33 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from types import FrameType
 
+from servetune.lifetime.proc import PROC, environment_of, name_of, started_at
+from servetune.lifetime.starters import starters
 from servetune.progress import say
 
 OWNERS = "SERVETUNE_OWNERS"
 """The variable that holds the marks, with spaces between."""
 
+MARK = r"^[^:\s]+:[^:\s]+:\d{1,9}:\w+$"
+"""What marks look like: boot, PID namespace, pid, start time."""
+
 STOP_WITHIN_S = 5.0
 """How long a process has to end in order; its guards then end what is left."""
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
-_PROC = Path("/proc")
 
 
-def begin_pipeline() -> None:
-    """Make this process, Snakemake's, the owner of all that it starts.
+def begin_pipeline(*, is_job: bool = False) -> None:
+    """Make this process, Snakemake's, an owner of all that it starts.
 
-    It ends with the DVC or the `uv run` that started it.
+    It ends with the DVC, the `uv run` or the step that started it, and at once if one is gone by
+    now. A job of a cluster is that of its scheduler.
     """
-    starters = _starters()
-    os.environ[OWNERS] = " ".join(map(mark, [*starters, os.getpid()]))
-    if starters:
-        _when_gone(starters, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    owners = [] if is_job else _owners()
+    os.environ[OWNERS] = " ".join([*owners, mark(os.getpid())])
+    _when_gone(owners, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def end_with_owners() -> None:
@@ -47,13 +50,10 @@ def end_with_owners() -> None:
     SIGTERM and Ctrl-C become an ordinary exit, so that servers are stopped and hidden files
     removed.
     """
+    owners = _owners()
     for number in STOPS:
         signal.signal(number, _exit)
-    owners = os.environ.get(OWNERS, "").split()
-    if any(map(_is_gone, owners)):
-        sys.exit("servetune: the pipeline that asked for this is gone")
-    if pids := [_pid(owner) for owner in owners if _is_here(owner)]:
-        _when_gone(pids, _stop)
+    _when_gone(owners, _stop)
 
 
 def owned_by(environment: dict[str, str], pid: int) -> dict[str, str]:
@@ -63,7 +63,17 @@ def owned_by(environment: dict[str, str], pid: int) -> dict[str, str]:
 
 def mark(pid: int) -> str:
     """Return what names a process for good."""
-    return f"{_host()}:{pid}:{_started(pid)}"
+    return f"{_host()}:{pid}:{started_at(pid)}"
+
+
+def has_ended(marked: str) -> bool:
+    """Tell whether the process of a mark has ended; of one elsewhere nothing is known."""
+    return _is_here(marked) and mark(_pid(marked)) != marked
+
+
+def is_of_past_boot(marked: str) -> bool:
+    """Tell whether a mark is of another boot than this one, if it is of this host at all."""
+    return marked.partition(":")[0] != _host().partition(":")[0]
 
 
 def end_left_behind() -> None:
@@ -112,46 +122,50 @@ def _cut_short() -> None:
     os._exit(143)
 
 
-def _when_gone(pids: list[int], act: Callable[[], None]) -> None:
-    """Call `act` in a thread of its own when the first of these processes has ended."""
-    pidfds = []
-    for pid in pids:
-        try:
-            pidfds.append(os.pidfd_open(pid))
-        except ProcessLookupError:
-            act()
+def _when_gone(owners: list[str], act: Callable[[], None]) -> None:
+    """Call `act` in a thread of its own when the first of these owners has ended."""
+    here = [owner for owner in owners if _is_here(owner)]
+    try:
+        pidfds = [os.pidfd_open(_pid(owner)) for owner in here]
+    except ProcessLookupError:
+        return act()
+    # Only now is it certain of which processes the handles are.
+    if any(map(has_ended, here)):
+        return act()
 
     def wait() -> None:
         select.select(pidfds, [], [])
         act()
 
-    threading.Thread(target=wait, daemon=True).start()
+    if pidfds:
+        threading.Thread(target=wait, daemon=True).start()
 
 
-def _starters() -> list[int]:
-    """Find what started this process for a user: DVC, `uv run`, both or neither."""
-    starters, pid = [], os.getppid()
-    if "DVC_STAGE" in os.environ:
-        # The nearest ancestor outside the stage.
-        while any(variable.startswith("DVC_STAGE=") for variable in _environment(pid)):
-            pid = _parent(pid)
-        starters, pid = [pid], _parent(pid)
-    with contextlib.suppress(OSError):
-        if _name(pid) == "uv":
-            starters.append(pid)
-    return [pid for pid in starters if pid]
+def _owners() -> list[str]:
+    """Return the marks of all whom this process must not outlive; exits if one is gone."""
+    owners = os.environ.get(OWNERS, "").split() or _starters()
+    if any(map(has_ended, owners)):
+        sys.exit("servetune: the pipeline that asked for this is gone")
+    return owners
+
+
+def _starters() -> list[str]:
+    """Return the marks of those that started this process for a user."""
+    before, marks = None, [mark(pid) for pid in starters()]
+    # Twice the same: what was marked in between was there, and none that got its pid later.
+    while marks != before:
+        before, marks = marks, [mark(pid) for pid in starters()]
+    return marks
 
 
 def _left_behind() -> dict[int, str]:
     """Return the names of the processes that have lost an owner, by pid."""
-    pids = [int(folder.name) for folder in _PROC.iterdir() if folder.name.isdigit()]
+    pids = [int(folder.name) for folder in PROC.iterdir() if folder.name.isdigit()]
     left = {}
     for pid in pids:
-        variables = _environment(pid)
-        marks = next((v for v in variables if v.startswith(f"{OWNERS}=")), "").partition("=")[2]
-        if pid != os.getpid() and any(map(_is_gone, marks.split())):
-            with contextlib.suppress(OSError):
-                left[pid] = _name(pid)
+        owners = environment_of(pid).get(OWNERS, "").split()
+        if pid != os.getpid() and any(map(has_ended, owners)) and (name := name_of(pid)):
+            left[pid] = name
     return left
 
 
@@ -161,50 +175,15 @@ def _send(pids: dict[int, str], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _environment(pid: int) -> list[str]:
-    """List the variables a process of this user was started with; none of another's."""
-    folder = _PROC / str(pid)
-    with contextlib.suppress(OSError):
-        if folder.stat().st_uid == os.getuid():
-            return (folder / "environ").read_bytes().decode(errors="replace").split("\0")
-    return []
-
-
 @cache
 def _host() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}:{(_PROC / 'self/ns/pid').readlink()}".replace(":[", "-").replace("]", "")
+    boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{(PROC / 'self/ns/pid').readlink()}".replace(":[", "-").replace("]", "")
 
 
 def _is_here(owner: str) -> bool:
     return owner.startswith(f"{_host()}:")
 
 
-def _is_gone(owner: str) -> bool:
-    """Tell whether an owner has ended; of one elsewhere nothing is known."""
-    return _is_here(owner) and mark(_pid(owner)) != owner
-
-
 def _pid(owner: str) -> int:
     return int(owner.split(":")[-2])
-
-
-def _started(pid: int) -> str | None:
-    """Return when a process was started, in ticks since boot; None once it has ended."""
-    with contextlib.suppress(OSError):
-        state, *rest = _stat(pid)
-        return None if state in "ZX" else rest[18]
-    return None
-
-
-def _parent(pid: int) -> int:
-    return int(_stat(pid)[1])
-
-
-def _name(pid: int) -> str:
-    return (_PROC / str(pid) / "comm").read_text().strip()
-
-
-def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on."""
-    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -1,11 +1,13 @@
 """The workflow, run by a command that needs some of its files."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from servetune.engines.source import environment_with_source
+from servetune.lifetime.owners import owned_by
 
 
 def run_workflow(targets: Iterable[str], options: list[str], root: Path) -> bool:
@@ -17,7 +19,7 @@ def run_workflow(targets: Iterable[str], options: list[str], root: Path) -> bool
     done = subprocess.run(
         [sys.executable, "-m", "snakemake", *words],
         cwd=root,
-        env=environment_with_source(),
+        env=owned_by(environment_with_source(), os.getpid()),
         stdout=subprocess.DEVNULL,
         check=False,
     )
