@@ -1,5 +1,6 @@
 """Broken files in results, data and cache: found, and set aside so that they are made again."""
 
+import contextlib
 import json
 import os
 import re
@@ -34,6 +35,9 @@ BROKEN = Path(".servetune", "broken")
 MEASURED = ("records", "searches", "quality")
 """The folders of what sessions and searches name."""
 
+
+CLOCKS_DIFFER_S = 60.0
+"""Between the times of files and of processes, at most."""
 
 WRITTEN = (".servetune", "bundles", "data", "reports", "results")
 """The folders of a project that it writes to."""
@@ -143,12 +147,16 @@ def left_behind(root: Path) -> list[Path]:
     hidden = [path for name in WRITTEN for path in (root / name).rglob(".*")]
     # Not the environments themselves, which are large and pip's.
     hidden += [path for pattern in ("*/.*", "*/*/.*") for path in cache_root().glob(pattern)]
-    return sorted(path for path in hidden if path.is_file() and _is_left(path.name))
+    return sorted(path for path in hidden if path.is_file() and _is_left(path))
 
 
-def _is_left(name: str) -> bool:
-    pid = left_by(name)
-    return pid is not None and not psutil.pid_exists(pid)
+def _is_left(path: Path) -> bool:
+    if (pid := left_by(path.name)) is None:
+        return False
+    with contextlib.suppress(psutil.NoSuchProcess, OSError):
+        # One that began later, as after a reboot, has only the number of the one that wrote.
+        return bool(psutil.Process(pid).create_time() > path.stat().st_mtime + CLOCKS_DIFFER_S)
+    return True
 
 
 def set_aside(broken: list[Broken], root: Path) -> list[tuple[Path, Path]]:

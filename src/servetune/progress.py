@@ -3,19 +3,23 @@
 import atexit
 import contextlib
 import os
+import select
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from servetune.terminal import echo
+from servetune.terminal import visible
 
 SCREEN = "SERVETUNE_SCREEN"
 """The variable that names where the lines of a run's steps go, instead of to standard error."""
 
 BEGAN = "SERVETUNE_BEGAN"
 """The variable that tells all steps when their run began, in seconds since the epoch."""
+
+_PATIENCE_S = 0.1
+"""How long a line waits to be taken."""
 
 _PLURALS = {
     "capacity": "capacities",
@@ -27,9 +31,23 @@ _BEGAN = float(os.environ.setdefault(BEGAN, str(time.time())))
 
 
 def say(message: str) -> None:
-    """Print one line of progress, with the time since the run began that this process is of."""
+    """Print one line of progress, with the time since the run began that this process is of.
+
+    Where nobody takes it, as with a full disk or a terminal that stands still, it is lost: what is
+    only shown never ends or holds up what is measured.
+    """
     seconds = max(0, int(time.time() - _BEGAN))
-    echo(f"[{seconds // 60:2d}:{seconds % 60:02d}] {message}", error=True)
+    line = f"[{seconds // 60:2d}:{seconds % 60:02d}] {visible(message)}"
+    try:
+        descriptor = sys.stderr.fileno()
+    except OSError:
+        # No file of the system's: tests read it.
+        print(line, file=sys.stderr)
+        return
+    with contextlib.suppress(OSError):
+        if select.select([], [descriptor], [], _PATIENCE_S)[1]:
+            # Not through `sys.stderr`, which would try again at the end, and fail the process.
+            os.write(descriptor, f"{line}\n".encode(errors="backslashreplace"))
 
 
 def about(seconds: float) -> str:
@@ -65,13 +83,14 @@ def copy_to(log: Path) -> None:
     The copying process is in a session of its own, so that an interrupt of the terminal does not
     end it before what is printed about that.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
+    # Where it cannot be made, `tee` says so.
+    with contextlib.suppress(OSError):
+        log.parent.mkdir(parents=True, exist_ok=True)
     terminal = os.dup(2)
     screen = _screen()
-    # The log goes on where the screen has ended.
-    goes_on = [] if screen is None else ["--output-error=warn-nopipe"]
     tee = subprocess.Popen(
-        ["tee", *goes_on, str(log)],
+        # One of the two goes on where the other has ended.
+        ["tee", "--output-error=warn-nopipe", str(log)],
         stdin=subprocess.PIPE,
         stdout=terminal if screen is None else screen,
         start_new_session=True,

@@ -1,23 +1,34 @@
 """What runs now, in files that any terminal and any node of a shared folder can read.
 
 A step tells of itself in `.servetune/running/<step>-<name>.json`, and removes the file as it ends.
-One that was killed leaves it behind; the mark of its process tells that it is gone.
+One that was killed leaves it behind; the mark of its process tells that it is gone. A file that
+cannot be written, as on a full disk, is not: what is only shown never ends what is measured.
 """
 
 import contextlib
 import os
+import platform
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
-from servetune.lifetime.owners import mark
+from servetune.lifetime.owners import MARK, has_ended, is_of_past_boot, mark
 
 Step = Literal["run", "engine", "model", "workload", "session"]
+
+
+def _in_a_zone(at: str) -> str:
+    if datetime.fromisoformat(at).tzinfo is None:
+        raise ValueError("expected a time with its zone")
+    return at
+
+
+Time = Annotated[str, AfterValidator(_in_a_zone)]
 
 
 class Running(BaseModel):
@@ -25,21 +36,21 @@ class Running(BaseModel):
 
     `doing` is what it does now, since `doing_since`. Of a load, `item` is the id of what is
     measured, `position` its place among the `of` load points of this launch, from 1; a search knows
-    no `of`. `requests_done` of `requests` have finished; tokens are output tokens. `node` is that
-    of a cluster; None elsewhere.
+    no `of`. `requests_done` of `requests` have finished; tokens are output tokens. `node` is the
+    host, by Slurm's name in a cluster.
     """
 
     model_config = ConfigDict(frozen=True)
 
     step: Step
     name: str
-    process: str
-    node: str | None = None
-    began_at: str
-    told_at: str
+    process: str = Field(pattern=MARK)
+    node: str
+    began_at: Time
+    told_at: Time
     plan: str | None = None
     doing: str = ""
-    doing_since: str
+    doing_since: Time
     item: str | None = None
     position: int | None = None
     of: int | None = None
@@ -59,7 +70,7 @@ def running(step: Step, name: str, root: Path, **more: Any) -> Iterator[None]:
         step=step,
         name=name,
         process=mark(os.getpid()),
-        node=os.environ.get("SLURMD_NODENAME"),
+        node=this_node(),
         began_at=at,
         told_at=at,
         doing_since=at,
@@ -68,11 +79,12 @@ def running(step: Step, name: str, root: Path, **more: Any) -> Iterator[None]:
     path = root / ".servetune" / "running" / f"{step}-{name}.json"
     _current.append((path, told))
     try:
-        write_json(path, told)
+        _write(path, told)
         yield
     finally:
         _current.pop()
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def tell(doing: str, **more: Any) -> None:
@@ -87,9 +99,12 @@ def update(**changes: Any) -> None:
         path, told = _current.pop()
         told = told.model_copy(update={**changes, "told_at": _now()})
         _current.append((path, told))
-        # A full disk must not end a load that is measured.
-        with contextlib.suppress(OSError):
-            write_json(path, told)
+        _write(path, told)
+
+
+def _write(path: Path, told: Running) -> None:
+    with contextlib.suppress(UserError):
+        write_json(path, told)
 
 
 def read_running(root: Path) -> tuple[list[Running], list[Running]]:
@@ -105,9 +120,12 @@ def read_running(root: Path) -> tuple[list[Running], list[Running]]:
 
 def _is_gone(step: Running) -> bool:
     """Tell whether the process of a step has ended; of one on another host nothing is known."""
-    host, pid, _ = step.process.rsplit(":", 2)
-    now = mark(int(pid))
-    return now.rsplit(":", 2)[0] == host and now != step.process
+    return has_ended(step.process) or (step.node == this_node() and is_of_past_boot(step.process))
+
+
+def this_node() -> str:
+    """Return the name of this host, as `Running.node`."""
+    return os.environ.get("SLURMD_NODENAME") or platform.node()
 
 
 def since(at: str) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from servetune.doctor import check_files, left_behind, set_aside
@@ -143,6 +144,18 @@ def test_what_a_killed_process_was_writing_is_found_and_that_of_a_running_one_is
     left = [path.resolve() for path in left_behind(project)]
     assert left == sorted((project / name.format(gone.pid)).resolve() for name in names)
     assert broken(project) == []
+
+
+def test_what_a_process_of_an_earlier_boot_was_writing_is_left_whoever_has_its_pid_now(
+    project: Path,
+) -> None:
+    path = project / f".servetune/.p.json.{os.getpid()}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{")
+    assert left_behind(project) == []
+    began_s = psutil.Process().create_time()
+    os.utime(path, (began_s - 3600, began_s - 3600))
+    assert [left.name for left in left_behind(project)] == [path.name]
 
 
 def test_an_engine_is_broken_whose_environment_is_gone(project: Path, tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """What is printed on standard error, and its copy in a log."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from servetune.progress import BEGAN, about, figure
 
@@ -99,3 +102,60 @@ def test_an_interrupt_of_the_terminal_loses_no_line_and_keeps_the_exit_status(
         assert running.wait() == status
         assert "stopped" in shown
         assert log.read_text() == shown
+
+
+SAYS = """
+import sys
+from pathlib import Path
+from servetune.progress import copy_to, say
+if sys.argv[1:]:
+    copy_to(Path(sys.argv[1]))
+for number in range(LINES):
+    say(f"line {number} {1000 * '.'}")
+print("measured")
+"""
+
+
+@pytest.mark.parametrize("to", ["full", "gone", "still"])
+def test_a_line_that_nobody_takes_neither_ends_nor_holds_up_a_step(to: str, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    if to == "gone":
+        os.close(read)
+    elif to == "still":
+        os.set_blocking(write, False)
+        while to_write := select.select([], [write], [], 0)[1]:
+            os.write(to_write[0], bytes(4096))
+        os.set_blocking(write, True)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", SAYS.replace("LINES", "3")],
+            stdout=subprocess.PIPE,
+            stderr=full if to == "full" else write,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (0, "measured\n")
+
+
+def test_the_log_of_a_step_goes_on_where_its_terminal_is_gone(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    log = tmp_path / "step.log"
+    done = subprocess.run(
+        [sys.executable, "-c", SAYS.replace("LINES", "30"), str(log)],
+        stdout=subprocess.PIPE,
+        stderr=write,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "measured\n")
+    assert log.read_text().count("line ") == 30
+
+
+def test_a_log_that_cannot_be_written_does_not_end_a_step(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("no folder")
+    for log in (tmp_path / "logs/step.log", Path("/dev/full")):
+        command = [sys.executable, "-c", SAYS.replace("LINES", "3"), str(log)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "measured\n")
+        assert "line 2" in done.stderr

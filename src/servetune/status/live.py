@@ -7,7 +7,7 @@ pipe, `SERVETUNE_SCREEN`, and are printed above the table; elsewhere steps print
 import os
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from rich.live import Live
@@ -46,10 +46,12 @@ def _show(plan: Callable[[], Plan], root: Path, live: Live, stack: ExitStack) ->
 
     def draw() -> None:
         while not ended.is_set():
-            now = plan()
-            times = recorded_times(now.study, now.hardware, root)
-            state = state_of(now, times, read_running(root), root)
-            live.update(harmless(render_live(state), live.console), refresh=True)
+            # What cannot be read now, as a record that is damaged, is told by the step it stops.
+            with suppress(Exception):
+                now = plan()
+                times = recorded_times(now.study, now.hardware, root)
+                state = state_of(now, times, read_running(root), root)
+                live.update(harmless(render_live(state), live.console), refresh=True)
             ended.wait(REDRAW_EVERY_S)
 
     def pass_on() -> None:

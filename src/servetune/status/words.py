@@ -10,7 +10,7 @@ from rich.text import Text
 
 from servetune.errors import RUN
 from servetune.progress import about
-from servetune.running import Running, since
+from servetune.running import Running, since, this_node
 from servetune.status.state import SessionState, State
 
 STYLES = {
@@ -84,7 +84,7 @@ def doing(step: Running) -> str:
     if step.tokens_per_s:
         parts.append(f"{step.tokens_per_s:,.0f} tok/s")
     parts.append(str(timedelta(seconds=int(since(step.doing_since)))))
-    return ", ".join([*parts, *([f"on {step.node}"] if step.node else [])])
+    return ", ".join([*parts, *([f"on {step.node}"] if step.node != this_node() else [])])
 
 
 def _now(session: SessionState) -> str:

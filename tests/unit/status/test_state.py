@@ -12,7 +12,7 @@ from servetune.errors import RUN
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.plan.times import recorded_times
-from servetune.running import Running
+from servetune.running import Running, this_node
 from servetune.status.state import SessionState, State, state_of
 from servetune.status.words import render_live, render_state
 from tests.paths import ROOT
@@ -37,7 +37,14 @@ def plan(project: Project) -> Plan:
 
 def step(name: str, **more: Any) -> Running:
     at = "2026-01-01T10:00:00+00:00"
-    told = {"process": "x", "began_at": at, "told_at": at, "doing_since": at, **more}
+    told = {
+        "process": "boot:pid-1:2:3",
+        "node": this_node(),
+        "began_at": at,
+        "told_at": at,
+        "doing_since": at,
+        **more,
+    }
     return Running(step="session", name=name, **told)
 
 
