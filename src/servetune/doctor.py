@@ -16,8 +16,10 @@ from pydantic import BaseModel
 
 from servetune.engines.environments import BuiltEngine, cache_root
 from servetune.errors import DamagedError, UserError, printable
-from servetune.files import left_by, read_model, read_table, sha256
+from servetune.files import left_by, read_model, sha256
+from servetune.load.request_table import read_request_table
 from servetune.models.make import MANIFEST, ModelManifest
+from servetune.parquet import read_table
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord
 from servetune.records.measurements import read_measurement
@@ -27,6 +29,7 @@ from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_ses
 from servetune.records.timelines import TimelineRecord
 from servetune.sessions.retry import keep_launches, naming
 from servetune.sessions.together import KeptTogether
+from servetune.telemetry.samples import read_samples
 from servetune.terminal import echo
 from servetune.workloads.datasets import read_requests
 
@@ -109,7 +112,8 @@ IN_PROJECT: dict[str, Callable[[Path], object]] = {
     "reports/summary.json": _json,
     "reports/*.sha256": _stamp,
     "results/raw/*/*/launch-*.json": lambda path: read_model(path, Launch),
-    "results/raw/*/*/*.parquet": read_table,
+    "results/raw/*/*/requests.parquet": read_request_table,
+    "results/raw/*/*/telemetry-*.parquet": read_samples,
     f"data/models/*/{MANIFEST}": _model,
     "data/workloads/*.jsonl": read_requests,
     ".servetune/plan-*.json": lambda path: read_model(path, Plan),

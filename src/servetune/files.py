@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from servetune.errors import RUN, DamagedError, UserError
+from servetune.errors import DamagedError, UserError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 M = TypeVar("M", bound=BaseModel)
+
+MOST_JSON_BYTES = 32 * 1024**2
+"""Of a file that this project wrote, each of which may take twenty in memory; the largest plans
+have half a megabyte."""
 
 
 @contextmanager
@@ -52,9 +56,12 @@ def read_model(path: Path, model: type[M]) -> M:
 
     Raises:
         FileNotFoundError: there is none.
-        DamagedError: it is cut, is no JSON, or holds something else than `model`.
+        DamagedError: it is cut, is no JSON, too large, or holds something else than `model`.
     """
     try:
+        if (count := path.stat().st_size) > MOST_JSON_BYTES:
+            most = size(MOST_JSON_BYTES)
+            raise DamagedError(path, f"has {size(count)}; expected at most {most}")
         return model.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise
@@ -163,30 +170,6 @@ def write_table(path: Path, table: "pd.DataFrame") -> None:
             table.to_parquet(temporary, index=False)
         else:
             table.to_csv(temporary, index=False, float_format="%.5g", lineterminator="\n")
-
-
-def read_table(path: Path, *columns: str) -> "pd.DataFrame":
-    """Read a table that `write_table` wrote as Parquet; it has `columns` at least.
-
-    Raises:
-        UserError: there is none.
-        DamagedError: it is cut, no Parquet, or another table.
-    """
-    import pandas as pd
-
-    if path.is_dir():
-        # Which pandas reads as parts of a table.
-        raise DamagedError(path, "a folder")
-    try:
-        table = pd.read_parquet(path)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such table; run: {RUN}") from None
-    except Exception as error:
-        # What is no Parquet makes the reader raise what it likes.
-        raise DamagedError(path, str(error).partition("\n")[0] or type(error).__name__) from None
-    if lacking := [name for name in columns if name not in table]:
-        raise DamagedError(path, f"has no column {lacking[0]}")
-    return table
 
 
 def write_json(path: Path, content: BaseModel | dict[str, Any]) -> None:

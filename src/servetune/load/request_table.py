@@ -20,6 +20,7 @@ The definitions are vLLM's (`vllm bench serve`) and are applied to every generat
 
 import heapq
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.load.throughput import ends_s, throughput
 from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
+from servetune.parquet import Kind, read_table
 from servetune.records.loads import Load
 from servetune.records.measurements import Attained, Metrics, TurnMetrics
 from servetune.telemetry.sampler import AT_POSITION, Counters
@@ -76,6 +78,23 @@ _TYPES = {
     **dict.fromkeys(("ttft_ms", "e2e_ms", "tpot_ms"), "float64"),
     "itl_ms": "object",
 }
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(_TYPES, "number"),
+    **dict.fromkeys(("is_counted", "is_ok"), "bool"),
+    "error": "text",
+    "itl_ms": "list",
+}
+
+
+def read_request_table(path: Path) -> pd.DataFrame:
+    """Read a request table, of others too.
+
+    Raises:
+        UserError: there is no such file.
+        DamagedError: it is cut, or holds something else.
+    """
+    return read_table(path, *_KINDS, kind_of=_KINDS.get)
 
 
 def _latencies_ms(reply: Reply) -> dict[str, Any] | None:

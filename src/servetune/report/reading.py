@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from servetune.errors import RUN, UserError
-from servetune.files import read_table
+from servetune.parquet import read_table
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.files import read_model, read_table, write_json
+from servetune.files import read_model, write_json
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import raw_folder, timeline_path
 from servetune.records.timelines import OverTime, TimelineRecord
 from servetune.tables.frames import grouped
 from servetune.telemetry.reduce import busy
+from servetune.telemetry.samples import read_samples
 
 BINS = 60
 """A load point has at most so many rows: what a chart can show."""
@@ -63,7 +64,7 @@ def _kept(study: str, session: str, launch: int, loads: list[str], root: Path) -
         kept = read_model(path, TimelineRecord)
     lacking = [load for load in loads if load not in kept.loads]
     if samples.is_file() and lacking:
-        told = _reduced(read_table(samples, "time_s", "measurement"), lacking)
+        told = _reduced(read_samples(samples), lacking)
         kept = kept.model_copy(update={"loads": {**kept.loads, **told}})
         write_json(path, kept)
     return kept

@@ -1,0 +1,30 @@
+"""Reading the samples of a launch: `raw/<session>/telemetry-<launch>.parquet`, of others too."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from servetune.parquet import Kind, read_table
+from servetune.telemetry.server_metrics import FIGURES
+
+_TEXTS = re.compile(r"measurement|gpu\d+_throttle_reasons")
+_NUMBERS = re.compile(
+    r"time_s|client_cpu_s|other_cpu_s|gpu_other_processes|gpu\d+_\w+|accepted_tokens_at_\d+"
+)
+
+
+def read_samples(path: Path) -> pd.DataFrame:
+    """Read the columns of `docs/telemetry.md` that there are, one row a sample.
+
+    Raises:
+        UserError: there is no such file.
+        DamagedError: it is cut, or holds something else.
+    """
+    return read_table(path, "time_s", "measurement", kind_of=_kind_of)
+
+
+def _kind_of(column: str) -> Kind | None:
+    if _TEXTS.fullmatch(column):
+        return "text"
+    return "number" if column in FIGURES or _NUMBERS.fullmatch(column) else None
