@@ -112,7 +112,9 @@ def _most(file: BinaryIO) -> int:
         raise ValueError("not a Parquet file, or cut")
     footer = int.from_bytes(end[:4], "little")
     if footer > min(MOST_FOOTER_BYTES, whole - 8):
-        raise ValueError(f"has a footer of {size(footer)}; expected at most {size(MOST_FOOTER_BYTES)}")
+        raise ValueError(
+            f"has a footer of {size(footer)}; expected at most {size(MOST_FOOTER_BYTES)}"
+        )
     return min(MOST_BYTES, FREE_BYTES + MOST_RATIO * whole)
 
 

@@ -83,9 +83,7 @@ def test_what_is_refused_takes_no_memory_before_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", [1, 2], ids=["values", "size"])
-def test_a_page_that_holds_more_than_the_footer_says_is_refused(
-    field: int, tmp_path: Path
-) -> None:
+def test_a_page_that_holds_more_than_the_footer_says_is_refused(field: int, tmp_path: Path) -> None:
     path = bombs.write_lie(tmp_path / "t.parquet", field)
     assert refusal(path) == "time_s: its pages are not as its footer says"
 

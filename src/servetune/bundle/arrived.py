@@ -4,8 +4,6 @@ Others write these files. A session's ids must follow from what the session says
 derived them, and each record must be of a measurement that such a session owes.
 """
 
-import tarfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -15,6 +13,7 @@ from typing import TypeVar
 from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
+from servetune.load.request_table import read_request_table
 from servetune.plan.identity import digest, digest_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.plan.rounds import RoundRecord
@@ -25,53 +24,28 @@ from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Launch
 from servetune.study.workloads import LoadPoint
+from servetune.telemetry.samples import read_samples
 
-MOST_FILES = 200_000
-MOST_BYTES = 32 * 1024**3
-"""Of an archive's content, once it is unpacked."""
+REQUESTS = "requests.parquet"
 
 R = TypeVar("R", MeasurementRecord, SearchRecord, QualityRecord)
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """The content of an archive: each record by the file that it was read from."""
+    """The files of an archive, which is unpacked in `folder`, by what is recorded in them.
 
-    manifest: Manifest
-    measurements: dict[Path, MeasurementRecord]
-    searches: dict[Path, SearchRecord]
-    qualities: dict[Path, QualityRecord]
-    launches: dict[str, dict[Path, Launch]]
-    """By session, in the order of the manifest."""
-    rounds: list[RoundRecord]
-    """Of a tuning, in their order."""
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive's folders and plain files into an empty folder.
-
-    Raises:
-        UserError: it is no archive, or holds what no results hold: links, other places, too much.
+    Launches and rounds are in their order. What the files hold was checked one at a time and is
+    not kept: together they may be larger than memory.
     """
-    size = 0
-    try:
-        with tarfile.open(archive, "r:gz") as content:
-            for count, member in enumerate(content):
-                parts, is_plain = Path(member.name).parts, member.isfile() or member.isdir()
-                is_named = member.name == MANIFEST or parts[:1] == ("results",)
-                if not is_plain or not is_named or ".." in parts:
-                    raise UserError(f"{archive}: {member.name!r}: not a file of a bundle's results")
-                size += member.size
-                if count >= MOST_FILES or size > MOST_BYTES:
-                    raise UserError(
-                        f"{archive}: more than {MOST_FILES:,} files or {MOST_BYTES / 1024**3:.0f}"
-                        " GiB; export and measure fewer sessions at a time"
-                    )
-                content.extract(member, folder, filter="data")
-    except FileNotFoundError:
-        raise UserError(f"{archive}: no such file") from None
-    except (OSError, tarfile.TarError, zlib.error, EOFError, ValueError) as error:
-        raise UserError(f"{archive}: not the results of a bundle, or truncated: {error}") from None
+
+    folder: Path
+    manifest: Manifest
+    launches: dict[str, list[Path]]
+    """By session."""
+    records: dict[str, list[Path]]
+    """Measurements, qualities and searches, by session."""
+    rounds: list[Path]
 
 
 def read_arrived(folder: Path, archive: Path) -> Arrived:
@@ -84,19 +58,27 @@ def read_arrived(folder: Path, archive: Path) -> Arrived:
         manifest = read_model(folder / MANIFEST, Manifest)
         for session in manifest.sessions:
             _check_ids(session, manifest)
+        if len({session.id for session in manifest.sessions}) < len(manifest.sessions):
+            raise UserError(f"{MANIFEST}: names a session twice")
         results = folder / "results" / manifest.study
+        _check_tables(folder / "results" / "raw" / manifest.study)
         launches = {
-            session.id: {
-                file: _launch(file) for file in launch_files(manifest.study, session.id, folder)
-            }
+            session.id: list(map(_launch, launch_files(manifest.study, session.id, folder)))
             for session in manifest.sessions
         }
+        records: dict[str, list[Path]] = {session.id: [] for session in manifest.sessions}
+        found: Iterator[tuple[Path, MeasurementRecord | QualityRecord | SearchRecord]] = chain(
+            _of_measurements(results / "records", manifest),
+            _of_qualities(results / "quality", manifest),
+            _of_searches(results / "searches", manifest),
+        )
+        for file, record in found:
+            records[record.session].append(file)
         return Arrived(
+            folder=folder,
             manifest=manifest,
-            measurements=dict(_of_measurements(results / "records", manifest)),
-            searches=dict(_of_searches(results / "searches", manifest)),
-            qualities=dict(_of_qualities(results / "quality", manifest)),
             launches=launches,
+            records=records,
             rounds=_rounds(results / "tuning", manifest),
         )
     except FileNotFoundError:
@@ -130,21 +112,26 @@ def _check_ids(session: Session, manifest: Manifest) -> None:
         )
 
 
-def _launch(file: Path) -> Launch:
+def _check_tables(raw: Path) -> None:
+    for file in sorted(raw.glob("*/*.parquet")):
+        (read_request_table if file.name == REQUESTS else read_samples)(file)
+
+
+def _launch(file: Path) -> Path:
     launch = read_model(file, Launch)
     if file.name != f"launch-{launch.launch}.json":
         raise UserError(f"{file}: holds launch {launch.launch}")
-    return launch
+    return file
 
 
-def _rounds(folder: Path, manifest: Manifest) -> list[RoundRecord]:
-    rounds = []
+def _rounds(folder: Path, manifest: Manifest) -> list[Path]:
+    rounds = {}
     for file in folder.glob("*.json"):
         record = read_model(file, RoundRecord)
         if (record.study, f"round-{record.round.number}") != (manifest.study, file.stem):
             raise UserError(f"{file}: a round of something else than its name says")
-        rounds.append(record)
-    return sorted(rounds, key=lambda record: record.round.number)
+        rounds[record.round.number] = file
+    return [rounds[number] for number in sorted(rounds)]
 
 
 def _read(

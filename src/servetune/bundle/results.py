@@ -7,29 +7,40 @@ which the dataset and the load decide: they are written again where they are tak
 import shutil
 import tarfile
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from servetune.bundle.arrived import Arrived, read_arrived, unpack
+from filelock import FileLock, Timeout
+
+from servetune.bundle.archive import unpack
+from servetune.bundle.arrived import REQUESTS, Arrived, read_arrived
 from servetune.bundle.manifest import MANIFEST, read_manifest
+from servetune.bundle.merge import merge
 from servetune.errors import UserError
-from servetune.files import read_model, whole_file, write_json
+from servetune.files import read_model, whole_file
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
 from servetune.plan.rounds import RoundRecord
+from servetune.progress import say
 from servetune.records.excerpts import Excerpt
-from servetune.records.paths import launch_files, raw_folder, round_path
+from servetune.records.measurements import read_measurement
+from servetune.records.paths import launch_files, raw_folder, session_path
 from servetune.records.sessions import Launch
+from servetune.running import read_running
 from servetune.sessions.owed import count_owed, end_finished
 from servetune.sessions.session import write_session
 from servetune.tables.freshness import forget_tables
 from servetune.workloads.datasets import read_requests
 
-REQUESTS = "requests.parquet"
+ASIDE = Path(".servetune", "aside")
+"""Where raw data goes that no record names, and that stands where some is taken."""
+
 KINDS = ("records", "searches", "quality", "sessions")
 """Folders of records, below a study's results."""
 
@@ -64,21 +75,21 @@ def pack_results(project: Path, out: Path, has_output: bool) -> None:
 def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter[str]:
     """Bring the results of a bundle into place, as if they had been measured here.
 
-    A record that is here already stays. A session whose measurements are all here gets its
-    record. `studies` are those that may arrive.
-
+    What is here stays; what comes must hold it, or lie beside it (`servetune.bundle.merge`). A
+    session whose measurements are all here gets its record. `studies` are those that may arrive.
     Rounds of a tuning are taken as long as those that are here are the same.
 
     Returns:
         How many `measurements` were taken, how many were here `already`, how many `sessions`
-        are complete, how many load points are still `owed`, and how many `rounds` were taken.
+        are complete, how many load points are still `owed`, how many `rounds` were taken, and how
+        much that no record names was moved `aside`.
 
     Raises:
         UserError: the archive is not one of results, or contradicts what is here.
     """
     scratch_parent = root / ".servetune"
     scratch_parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch_parent) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch_parent) as folder, _alone(scratch_parent):
         unpack(archive, Path(folder))
         arrived = read_arrived(Path(folder), archive)
         manifest = arrived.manifest
@@ -86,20 +97,69 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter
             raise UserError(
                 f"{archive}: of study {manifest.study}; expected {' or '.join(sorted(studies))}"
             )
+        running = {step.name for step in read_running(root)[0] if step.step == "session"}
+        if measured_now := running & {session.id for session in manifest.sessions}:
+            raise UserError(
+                f"{archive}: session {min(measured_now)} is being measured here; import again when"
+                " it has ended"
+            )
+        merged = merge(arrived, root, archive)
+        _put_aside(merged.aside, root)
+        _take(merged.taken, arrived, root)
+        counts = merged.counts
+        counts["aside"] = len(merged.aside)
         for session in manifest.sessions:
-            _check_launches(session, arrived.launches[session.id], root, archive)
-        for session in manifest.sessions:
-            _take_launches(session, arrived.launches[session.id], root)
-        counts = _take_records(arrived, Path(folder), root)
-    for session in manifest.sessions:
-        end_finished(session, root)
-        if owed := count_owed(session, root):
-            counts["owed"] += owed
-        else:
-            write_session(session, root)
-            counts["sessions"] += 1
-    counts["rounds"] = _take_rounds(arrived, root)
+            end_finished(session, root)
+            if owed := count_owed(session, root):
+                counts["owed"] += owed
+            else:
+                counts["sessions"] += 1
+                if not session_path(session.study, session.id, root).is_file():
+                    write_session(session, root)
+        counts["rounds"] = _take_rounds(arrived, root)
     return counts
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    lock = FileLock(folder / "import.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        say("waiting for another import to end")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _put_aside(paths: list[Path], root: Path) -> None:
+    to = root / ASIDE / time.strftime("%Y%m%dT%H%M%S")
+    for path in paths:
+        (to / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).replace(to / path)
+
+
+def _take(paths: list[Path], arrived: Arrived, root: Path) -> None:
+    """Bring files and folders into place in their order, each at once."""
+    models = {session.id: session.model for session in arrived.manifest.sessions}
+    rows_of = cache(read_requests)
+    for path in paths:
+        if (arrived.folder / path).is_dir():
+            _bring_folder(arrived.folder / path, root / path)
+            continue
+        if path.parent.name == "records":
+            record = read_measurement(arrived.folder / path)
+            raw = raw_folder(record.study, record.measurement, root)
+            # The dataset and the load decide the schedule, where the dataset is here.
+            dataset = root / "data" / "workloads" / f"{record.load.dataset}.jsonl"
+            if dataset.is_file() and raw.is_dir():
+                model = checkpoint(models[record.session], root)
+                schedule = prepare(record.load, rows_of(dataset), model).schedule
+                write_schedule(schedule, raw / SCHEDULE)
+        # The record last, since with it the measurement is there.
+        _bring(arrived.folder / path, root / path)
 
 
 def _take_rounds(arrived: Arrived, root: Path) -> int:
@@ -108,47 +168,16 @@ def _take_rounds(arrived: Arrived, root: Path) -> int:
     Of rounds that follow from others than those here nothing is to be had: theirs are chosen here.
     """
     taken = 0
-    for record in arrived.rounds:
-        here = round_path(record.study, record.round.number, root)
+    for file in arrived.rounds:
+        here = root / file.relative_to(arrived.folder)
         if not here.is_file():
-            write_json(here, record)
+            _bring(file, here)
             taken += 1
-        elif read_model(here, RoundRecord) != record:
+        elif read_model(here, RoundRecord) != read_model(file, RoundRecord):
             break
     if taken:
         forget_tables(arrived.manifest.study, root)
     return taken
-
-
-def _take_records(arrived: Arrived, folder: Path, root: Path) -> Counter[str]:
-    """Take all records; that of a search after those of its probes, as it ended there."""
-    counts: Counter[str] = Counter()
-    models = {session.id: session.model for session in arrived.manifest.sessions}
-    rows_of = cache(read_requests)
-    for file, record in arrived.measurements.items():
-        here = root / file.relative_to(folder)
-        if here.is_file():
-            counts["already"] += 1
-            continue
-        raw = raw_folder(record.study, record.measurement, Path())
-        if (folder / raw).is_dir():
-            # The dataset and the load decide the schedule, where the dataset is here.
-            dataset = root / "data" / "workloads" / f"{record.load.dataset}.jsonl"
-            if dataset.is_file():
-                model = checkpoint(models[record.session], root)
-                schedule = prepare(record.load, rows_of(dataset), model).schedule
-                write_schedule(schedule, folder / raw / SCHEDULE)
-            (root / raw).parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(root / raw, ignore_errors=True)
-            shutil.move(folder / raw, root / raw)
-        # The record last, since with it the measurement is there.
-        _bring(file, here)
-        counts["measurements"] += 1
-    for file in (*arrived.searches, *arrived.qualities):
-        here = root / file.relative_to(folder)
-        if not here.is_file():
-            _bring(file, here)
-    return counts
 
 
 def launches_of(session: Session, root: Path) -> dict[str, Launch]:
@@ -157,30 +186,15 @@ def launches_of(session: Session, root: Path) -> dict[str, Launch]:
     return {file.name: read_model(file, Launch) for file in files}
 
 
-def _check_launches(
-    session: Session, arrived: dict[Path, Launch], root: Path, archive: Path
-) -> None:
-    """Refuse a launch that has the number of another one: records name launches by number."""
-    here = launches_of(session, root)
-    for file, launch in arrived.items():
-        if file.name in here and here[file.name].started_at != launch.started_at:
-            raise UserError(
-                f"{archive}: session {session.id}: launch {launch.launch} started"
-                f" at {launch.started_at} there but at {here[file.name].started_at} here;"
-                " import results before you export again, or pass them to --resume"
-            )
-
-
-def _take_launches(session: Session, arrived: dict[Path, Launch], root: Path) -> None:
-    """Take logs, telemetry and launches; of a launch that went on, the longer story."""
-    here = launches_of(session, root)
-    for file, launch in arrived.items():
-        if file.name in here and len(here[file.name].measured) > len(launch.measured):
-            continue
-        for beside in file.parent.glob(f"*-{launch.launch}.*"):
-            _bring(beside, raw_folder(session.study, session.id, root) / beside.name)
-
-
 def _bring(file: Path, here: Path) -> None:
     with whole_file(here) as temporary:
-        shutil.copy(file, temporary)
+        shutil.copyfile(file, temporary)
+
+
+def _bring_folder(folder: Path, here: Path) -> None:
+    # Copied first where it lies on another disk, and then there at once.
+    hidden = here.with_name(f".{here.name}")
+    shutil.rmtree(hidden, ignore_errors=True)
+    hidden.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(folder, hidden)
+    hidden.rename(here)

@@ -14,14 +14,16 @@ from typing import Any
 import fuzz_imports
 import pytest
 
-from servetune.bundle import arrived
+from servetune.bundle import archive as archives
 from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.bundle.results import pack_results, take_results
 from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.records.measurements import read_measurement
+from tests import stories as stories_of
 from tests.paths import ROOT
 from tests.recorded import plan_of
+from tests.stories import content_of
 
 STUDY = "h200-capacity"
 
@@ -175,20 +177,34 @@ def test_an_archive_with_more_than_plain_results_is_refused(
 def test_an_archive_that_would_fill_the_disk_is_refused_before_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrived, "MOST_BYTES", 1000)
+    monkeypatch.setattr(archives, "MOST_BYTES", 1000)
     with tarfile.open(tmp_path / "big.tar.gz", "w:gz") as archive:
         member = tarfile.TarInfo("results/zeros")
         member.size = 1001
         archive.addfile(member, io.BytesIO(bytes(1001)))
-    with pytest.raises(UserError, match="files or"):
-        arrived.unpack(tmp_path / "big.tar.gz", tmp_path / "here")
+    with pytest.raises(UserError, match="more than"):
+        archives.unpack(tmp_path / "big.tar.gz", tmp_path / "here")
     assert not (tmp_path / "here").exists()
 
 
-def test_whatever_is_changed_in_an_archive_nothing_outside_results_is(tmp_path: Path) -> None:
-    files, draw = fuzz_imports.members(), random.Random(1)
-    came = {
-        fuzz_imports.harm_of(fuzz_imports.changed(files, draw), tmp_path / str(index))[0]
-        for index in range(40)
-    }
-    assert came == {"imported", "refused"}
+def test_whatever_is_changed_in_an_archive_what_is_here_stays(tmp_path: Path) -> None:
+    stories = [fuzz_imports.members(done, tmp_path / f"story-{done}") for done in range(1, 5)]
+    draw, came = random.Random(1), Counter[str]()
+    for index in range(60):
+        was, here = tmp_path / "was", tmp_path / "here"
+        ours = draw.randint(1, 4)
+        shutil.copytree(tmp_path / f"story-{ours}" / "results", was / "results")
+        shutil.copytree(was, here)
+        (tmp_path / "a.tar.gz").write_bytes(fuzz_imports.changed(draw.choice(stories), draw))
+        try:
+            take_results(tmp_path / "a.tar.gz", here, [stories_of.STUDY])
+            came["imported"] += 1
+        except UserError as error:
+            assert str(error).isprintable()
+            assert content_of(here) == content_of(was)
+            came["refused"] += 1
+        assert not fuzz_imports.harm_to(content_of(was), content_of(here), was, here), index
+        assert {path.name for path in here.iterdir()} == {"results", ".servetune"}
+        shutil.rmtree(was)
+        shutil.rmtree(here)
+    assert min(came["imported"], came["refused"]) > 5
