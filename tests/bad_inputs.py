@@ -357,7 +357,7 @@ def _environments() -> list[Case]:
     names = ("", "A B", "A=B", "1A", "A-B", "a" * 300)
     return [
         *(_case("environment", f"environment.{name}", "1") for name in names),
-        *_grid("environment", ("environment.A",), (1, None, True, [], "x" * 40_000)),
+        *_grid("environment", ("environment.A",), (0.5, None, True, [], "x" * 40_000)),
     ]
 
 

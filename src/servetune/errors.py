@@ -51,7 +51,10 @@ def line_of(error: OSError) -> str | None:
     return printable(": ".join(str(part) for part in (error.filename, error.strerror) if part))
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return `; did you mean X?` for the valid name closest to `name`, or an empty string."""
-    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
+def nearest(name: str, valid: Iterable[str], alike: float = 0.6) -> str:
+    """Return `; did you mean X?` for the valid name closest to `name`, or an empty string.
+
+    `alike`, from 0 to 1, is how similar the two are at least.
+    """
+    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=alike)
     return f"; did you mean {close[0]}?" if close else ""

@@ -9,6 +9,7 @@ import math
 import re
 from typing import Any
 
+from servetune.engines.spelling import meant_by, other_spelling
 from servetune.errors import UserError, nearest
 from servetune.study.base import Frozen
 from servetune.study.engines import ServerArguments
@@ -42,6 +43,9 @@ OWNED = {
     "uds": _LOCAL,
 }
 """Arguments that servetune sets itself, and what to do instead."""
+
+_ADAPTERS = ("default_mm_loras", "enable_lora", "lora_modules")
+_NO_ADAPTER = "no request names an adapter, so none would be measured; leave it out"
 
 _ANY_COUNT = (0, 10**15)
 _DEVICES = (1, 65_536)
@@ -99,13 +103,17 @@ def check_arguments(arguments: ServerArguments, parser: Parser | None, where: st
         if instead := _instead_of(name, parser or {}):
             raise UserError(f"{where}{name}: cannot be set: {instead}")
         known = (parser or {}).get(name)
-        if known is None and (parser is not None or not re.fullmatch("[a-z][a-z0-9_]*", name)):
-            dashed = name.replace("-", "_")
-            hint = f"; write {dashed}" if dashed in (parser or {}) else nearest(name, parser or {})
+        is_long = re.fullmatch("[a-z][a-z0-9_]*", name) and meant_by(name, None)[0] == name
+        if known is None and (parser is not None or not is_long):
+            hint = other_spelling(name, value, parser)
             raise UserError(f"{where}{name}: vllm serve has no such argument{hint}")
         known = known or Argument(option="", kind="other")
         if value is None:
             continue
+        if value and name in _ADAPTERS:
+            raise UserError(f"{where}{name}: cannot be set: {_NO_ADAPTER}")
+        if isinstance(value, list) and name in _RANGES:
+            raise UserError(f"{where}{name}: {json.dumps(value)[:80]}: expected one number")
         for item in value if isinstance(value, list) and known.kind != "flag" else [value]:
             if expected := _mismatch(known, name, item):
                 raise UserError(f"{where}{name}: {json.dumps(item)[:80]}: expected {expected}")
@@ -113,10 +121,10 @@ def check_arguments(arguments: ServerArguments, parser: Parser | None, where: st
 
 def _instead_of(name: str, parser: Parser) -> str | None:
     """Say what to do instead of an argument that is servetune's, in any form vLLM takes it in."""
-    # --speculative-config.model sets a part of it, --hos is taken for --host.
-    word = re.split(r"[.+=]", name.lstrip("-").replace("-", "_"))[0]
     if name in parser and name not in OWNED:
         return None
+    # --speculative-config.model sets a part of it, --hos is taken for --host.
+    word = re.split(r"[.+=]", meant_by(name, None)[0])[0]
     meant = [owned for owned in OWNED if word and owned.startswith(word)]
     return OWNED.get(word) or (OWNED[meant[0]] if meant else None)
 

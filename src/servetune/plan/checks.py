@@ -7,6 +7,7 @@ from pathlib import Path
 
 from servetune.engines.arguments import check_arguments
 from servetune.engines.environments import known_parser
+from servetune.engines.spelling import other_spelling
 from servetune.errors import UserError, nearest
 from servetune.load.registry import GENERATORS
 from servetune.plan.sessions import served_with
@@ -41,9 +42,12 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
         parser = known_parser(engine_of(study, variant), root)
         for key in params.model_extra or {}:
             if parser is not None and key not in parser:
+                hint = nearest(key, own_keys) or other_spelling(
+                    key, params.overrides.get(key), parser
+                )
                 raise UserError(
                     f"params.yaml: {key}: neither a parameter of servetune nor an argument of"
-                    f" vllm serve{nearest(key, own_keys | set(parser))}"
+                    f" vllm serve{hint}"
                 )
         check_arguments(params.overrides, parser, "params.yaml: ")
         check_arguments(study.server, parser, f"{file}: server.")

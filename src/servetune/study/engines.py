@@ -12,7 +12,9 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    SerializerFunctionWrapHandler,
     Tag,
+    model_serializer,
     model_validator,
 )
 from typing_extensions import TypeAliasType
@@ -61,10 +63,20 @@ def word_of(engine: Engine) -> str:
     return f"vllm=={engine.vllm}" if isinstance(engine, EngineVersion) else engine
 
 
+def _as_text(value: Any) -> Any:
+    # Of other numbers YAML may have lost how they were written, as the last digit of 0.10.
+    return str(value) if type(value) is int else value
+
+
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
 # Linux takes 131,072 bytes of one variable.
-Environment = dict[_Variable, Annotated[str, Field(max_length=32_000)]]
-"""Variables of a server's environment."""
+_Text = Annotated[
+    str,
+    BeforeValidator(_as_text, json_schema_input_type=str | int),
+    Field(max_length=32_000),
+]
+Environment = dict[_Variable, _Text]
+"""Variables of a server's environment; a whole number is its digits."""
 EnvironmentFrom = list[Annotated[_Variable, AfterValidator(check_named)]]
 """Variables that a server gets from the environment of whoever runs it; their values are secret."""
 
@@ -95,9 +107,25 @@ class Speculative(Declared):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    method: str = Field(max_length=64, description="`eagle3`, `ngram`, or another method of vLLM")
+    method: str | None = Field(
+        None,
+        max_length=64,
+        description="`eagle3`, `ngram`, or another method of vLLM; by default the one of the draft",
+    )
     model: Name | None = Field(None, description="the draft, a model of the study")
     num_speculative_tokens: int = Field(ge=1, le=1000, description="draft tokens per step")
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a method that is left to the draft: vLLM is not told of it."""
+        content: dict[str, Any] = dump(self)
+        return {k: v for k, v in content.items() if k != "method" or v is not None}
+
+    @model_validator(mode="after")
+    def _has_method(self) -> Self:
+        if self.method is None and self.model is None:
+            raise ValueError("method: missing; only with a draft's model may it be left out")
+        return self
 
     @model_validator(mode="after")
     def _is_json(self) -> Self:

@@ -13,6 +13,17 @@ from servetune.study.base import NAME
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+_ELSEWHERE = {
+    "max_concurrency": "concurrency",
+    "num_prompts": "requests",
+    "qps": "rate_rps",
+    "rate": "rate_rps",
+    "request_rate": "rate_rps",
+}
+"""What other tools call keys of ours."""
+
+_IMAGE = "; no images are run here: write python: PATH, or vllm: VERSION, of one that is installed"
+
 
 def validate(model: type[_Model], content: dict[str, Any], file: Path) -> _Model:
     """Validate content read from `file`.
@@ -54,8 +65,7 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
     where = ".".join(path) or "(top level)"
     if kind == "extra_forbidden":
         known = _keys_at(problem["loc"][:-1], model)
-        hint = nearest(path[-1], known) or f"; expected one of {', '.join(known)}"
-        return f"{where}: unknown key{hint}"
+        return f"{where}: unknown key{_hint(path[-1], known)}"
     if kind.startswith("union_tag"):
         where += f".{str(context['discriminator']).strip(chr(39))}"
     if kind in ("missing", "union_tag_not_found"):
@@ -75,6 +85,8 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
     if kind in ("dict_type", "model_type", "model_attributes_type"):
         known = _keys_at(problem["loc"], model)
         message = f"expected keys with values{f', such as {known[0]}' if known else ''}"
+    if kind == "string_type" and isinstance(problem["input"], int | float):
+        message = f'expected text; write it in quotes: "{given}"'
     if kind == "string_pattern_mismatch" and context["pattern"] == NAME:
         message = "expected a name of letters and digits, with . _ - inside"
     if kind == "too_short":
@@ -82,6 +94,15 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
     # Of a whole mapping the place is enough.
     shown = "" if isinstance(problem["input"], dict) and problem["input"] else f"{given[:80]}: "
     return f"{where}: {shown}{message}"
+
+
+def _hint(key: str, known: list[str]) -> str:
+    """Return what to write in place of a key that is not known."""
+    if (ours := _ELSEWHERE.get(key)) in known:
+        return f"; write {ours}"
+    if key == "image" and "python" in known:
+        return _IMAGE
+    return nearest(key, known) or f"; expected one of {', '.join(known)}"
 
 
 def _key_path(loc: tuple[int | str, ...], content: Any, is_about_key: bool) -> list[str]:

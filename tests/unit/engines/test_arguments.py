@@ -5,6 +5,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from servetune.engines.arguments import Argument, Parser, as_argv, check_arguments
+from servetune.engines.spelling import _SHORT
 from servetune.errors import UserError
 from servetune.study.engines import ServerArguments
 from tests.paths import ROOT
@@ -34,8 +35,9 @@ def test_null_leaves_the_servers_default() -> None:
     assert as_argv({"max_num_seqs": None}, PARSER) == []
 
 
-def test_several_values_are_not_taken_for_a_wrong_type() -> None:
-    assert as_argv({"max_num_seqs": [1, 2]}, PARSER) == ["--max-num-seqs", "1", "2"]
+def test_several_values_are_given_where_vllm_takes_several() -> None:
+    several: ServerArguments = {"cudagraph_capture_sizes": [1, 2]}
+    assert as_argv(several, REAL) == ["--cudagraph-capture-sizes", "1", "2"]
 
 
 def test_a_mapping_is_given_as_json_and_a_list_as_words() -> None:
@@ -84,6 +86,8 @@ def test_no_argument_sets_what_is_servetunes(parser: Parser | None, name: str, v
         ("gpu_memory_utilization", 2, "to 1"),
         ("gpu_memory_utilization", inf, "to 1"),
         ("compilation_config", {"level": nan}, "finite"),
+        ("max_num_seqs", [1, 2], "one number"),
+        ("max_model_len", ["8k"], "one number"),
     ],
 )
 def test_a_number_that_no_server_takes_is_refused_with_its_bounds(
@@ -102,3 +106,67 @@ def test_what_a_server_takes_passes(parser: Parser | None) -> None:
         "seed": 1,
     }
     check_arguments(taken, parser, "study: ")
+
+
+@pytest.mark.parametrize("parser", [REAL, None], ids=["known", "not yet known"])
+@pytest.mark.parametrize(
+    ("name", "value", "written"),
+    [
+        ("no_enable_prefix_caching", True, "enable_prefix_caching: false"),
+        ("no-enable-prefix-caching", None, "enable_prefix_caching: false"),
+        ("no_enable_prefix_caching", False, "enable_prefix_caching: true"),
+        ("kernel_config.enable_flashinfer_autotune", False,
+         "kernel_config: {enable_flashinfer_autotune: false}"),
+        ("--compilation-config.pass_config.fuse_norm_quant", True,
+         "compilation_config: {pass_config: {fuse_norm_quant: true}}"),
+        ("tp", 2, "tensor_parallel_size: 2"),
+        ("ep", True, "enable_expert_parallel: true"),
+        ("-dp", 4, "data_parallel_size: 4"),
+        ("O", 3, "optimization_level: 3"),
+        ("O3", None, "optimization_level: 3"),
+        ("device_memory_utilization", 0.8, "gpu_memory_utilization: 0.8"),
+    ],
+)  # fmt: skip
+def test_a_name_in_another_form_is_told_what_to_write_that_means_the_same(
+    parser: Parser | None, name: str, value: Any, written: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        check_arguments({name: value}, parser, "study: ")
+    assert str(caught.value) == f"study: {name}: vllm serve has no such argument; write {written}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("disable_log_requests", True, "; write enable_log_requests: false"),
+        ("disable_prefix_caching", None, "; write enable_prefix_caching: false"),
+        ("enable_custom_all_reduce", False, "; write disable_custom_all_reduce: true"),
+        ("no_enable_prefix_cachng", True, ""),
+        *((name, 1, "") for name in ("swap_space", "num_scheduler_steps", "enable_reasoning")),
+        ("guided_decoding_backend", "xgrammar", ""),
+    ],
+)
+def test_no_hint_means_the_opposite_or_another_argument(name: str, value: Any, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        check_arguments({name: value}, REAL, "study: ")
+    assert str(caught.value) == f"study: {name}: vllm serve has no such argument{hint}"
+
+
+def test_every_short_name_stands_for_an_argument_of_vllm() -> None:
+    assert set(_SHORT.values()) <= set(REAL)
+
+
+@pytest.mark.parametrize("parser", [REAL, None], ids=["known", "not yet known"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("enable_lora", True), ("lora_modules", ["a=b"]), ("default_mm_loras", {"audio": "a"})],
+)
+def test_an_adapter_that_no_request_names_is_refused(
+    parser: Parser | None, name: str, value: Any
+) -> None:
+    with pytest.raises(UserError, match=f"^study: {name}: cannot be set: no request names"):
+        check_arguments({name: value}, parser, "study: ")
+
+
+def test_a_server_without_adapters_passes() -> None:
+    check_arguments({"enable_lora": False, "lora_modules": None}, REAL, "study: ")

@@ -258,3 +258,31 @@ def test_a_hub_model_without_a_commit_is_planned_and_is_not_the_pinned_one(
         project.write_study(study)
         made.append(plan(project))
     assert ids(made[0]).isdisjoint(ids(made[1]))
+
+
+def test_a_whole_number_in_the_environment_is_its_text(project: Project) -> None:
+    study = project.study()
+    study["environment"] = {"VLLM_CPU_KVCACHE_SPACE": 40}
+    study["variants"]["bf16"]["environment"] = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": 1}
+    project.write_study(study)
+    as_numbers = plan(project)
+    study["environment"] = {"VLLM_CPU_KVCACHE_SPACE": "40"}
+    study["variants"]["bf16"]["environment"] = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
+    project.write_study(study)
+    assert ids(plan(project)) == ids(as_numbers)
+    assert as_numbers.sessions[0].environment == {
+        "VLLM_CPU_KVCACHE_SPACE": "40",
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1",
+    }
+
+
+def test_the_method_of_a_draft_may_be_left_to_vllm(project: Project) -> None:
+    study = project.study()
+    study["variants"]["eagle3"]["speculative"] = {
+        "model": "tiny-eagle3",
+        "num_speculative_tokens": 4,
+    }
+    project.write_study(study)
+    (session,) = (s for s in plan(project).sessions if s.variant == "eagle3")
+    assert session.speculative == {"num_speculative_tokens": 4}
+    assert session.draft is not None and session.draft.startswith("tiny-eagle3-")

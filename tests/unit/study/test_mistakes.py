@@ -162,6 +162,37 @@ IN_STUDY: list[tuple[Edit, str]] = [
         "validity.send_delay_p99: unknown key; did you mean send_delay_p99_ms?",
     ),
     (lambda s: s.update(repeats=0), "repeats: 0: "),
+    (
+        lambda s: s["server"].update({"no_enable_prefix_caching": True}),
+        "server.no_enable_prefix_caching: vllm serve has no such argument;"
+        " write enable_prefix_caching: false",
+    ),
+    (lambda s: s["server"].update(tp=2), "server.tp: .*; write tensor_parallel_size: 2"),
+    (lambda s: s["server"].update(max_num_seqs=[1, 2]), "max_num_seqs: [1, 2]: expected one"),
+    (
+        lambda s: s["workloads"]["text"]["load_points"].append({"request_rate": 4, "requests": 9}),
+        "workloads.text.load_points.3.request_rate: unknown key; write rate_rps",
+    ),
+    (
+        lambda s: s.update(engine={"image": "vllm/vllm-openai:v0.27.1"}),
+        "engine.image: unknown key; no images are run here: write python: PATH, or vllm: VERSION",
+    ),
+    (
+        lambda s: s.update(engine={"vllm": 0.33}),
+        'engine.vllm: 0.33: expected text; write it in quotes: "0.33"',
+    ),
+    (
+        lambda s: s.update(environment={"A": 0.5}),
+        'environment.A: 0.5: expected text; write it in quotes: "0.5"',
+    ),
+    (
+        lambda s: s.update(environment={"A": True}),
+        'environment.A: true: expected text; write it in quotes: "true"',
+    ),
+    (
+        lambda s: s["variants"]["eagle3"].update(speculative={"num_speculative_tokens": 3}),
+        "variants.eagle3.speculative: method: missing",
+    ),
     (lambda s: s.update(equivalence="3"), "equivalence: "),
     (lambda s: s.update(equivalence="3 percent"), "equivalence: "),
 ]
@@ -183,7 +214,9 @@ IN_PARAMS: list[tuple[dict[str, Any], str]] = [
     ({"max_num_seqz": 3}, "max_num_seqz: .*did you mean max_num_seqs?"),
     ({"max_num_seqz": None}, "max_num_seqz: .*did you mean max_num_seqs?"),
     ({"max_num_seqs": "many"}, 'max_num_seqs: "many": expected a whole number'),
-    ({"max_num_seqs": [None]}, "max_num_seqs: null: expected"),
+    ({"max_num_seqs": [None]}, "max_num_seqs: [null]: expected"),
+    ({"tp": 2}, "tp: neither .*; write tensor_parallel_size: 2"),
+    ({"no_enable_prefix_caching": True}, "no_enable_.*; write enable_prefix_caching: false"),
     ({"kv_cache_dtype": [["fp8"]]}, 'kv_cache_dtype: ["fp8"]: expected text'),
     ({"study": "../x"}, 'study: "../x": expected a name of letters'),
     ({"api_key": "x"}, "api_key: cannot be set"),
