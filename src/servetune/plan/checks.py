@@ -10,6 +10,7 @@ from servetune.engines.environments import known_parser
 from servetune.engines.spelling import other_spelling
 from servetune.errors import UserError, nearest
 from servetune.load.registry import GENERATORS
+from servetune.plan.requests import trace_of
 from servetune.plan.sessions import served_with
 from servetune.study.contradictions import contradiction, told
 from servetune.study.datasets import Dataset, FileDataset
@@ -131,8 +132,21 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
             points = {"capacity": LoadPoint(**load, requests=1)}
         for at, point in points.items():
             refusal = GENERATORS[workload.generator].refuses(workload, point, content.has_token_ids)
-            if refusal:
+            if refusal := refusal or _beyond_trace(workload, point, dataset, root):
                 raise UserError(f"{where}.{at}: {refusal}")
+
+
+def _beyond_trace(workload: Workload, point: LoadPoint, dataset: Dataset, root: Path) -> str | None:
+    """Say how many requests a trace has if a load point asks for more; a duration may end it."""
+    if workload.arrivals != "trace" or point.duration_s or point.requests is None:
+        return None
+    asked = point.requests + workload.settle_requests + workload.cooldown_requests
+    trace = trace_of(dataset, root)
+    if trace is None or asked <= trace.lines:
+        return None
+    return (
+        f"asks for {asked:,} requests, but {workload.dataset} has {trace.lines:,}; lower requests"
+    )
 
 
 def check_quality(params: Params, study: Study, names: list[str], root: Path) -> None:

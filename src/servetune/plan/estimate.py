@@ -11,7 +11,15 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from servetune.plan.planned import Measurement, Plan, PlannedQuality, PlannedSearch, Session
+from servetune.plan.planned import (
+    Measurement,
+    Plan,
+    PlannedDataset,
+    PlannedQuality,
+    PlannedSearch,
+    Session,
+    Trace,
+)
 from servetune.plan.times import Times, typical
 from servetune.records.loads import Load
 from servetune.study.base import Frozen
@@ -87,7 +95,7 @@ class ToMeasure(Frozen):
 class Estimate(Frozen):
     """A plan with its times, the sessions in the order of measuring.
 
-    It `has_more` where a tuning will add sessions.
+    It `has_more` where a tuning will add sessions; `notes` say how its traces were read.
     """
 
     study: str
@@ -95,6 +103,7 @@ class Estimate(Frozen):
     question: str
     to_measure: ToMeasure
     sessions: list[SessionEstimate]
+    notes: list[str] = []
     warnings: list[str] = []
     has_more: bool = False
 
@@ -102,7 +111,7 @@ class Estimate(Frozen):
 def estimate(plan: Plan, times: Times, measured: Collection[str]) -> Estimate:
     """Estimate a plan; `measured` are the ids of what has a record."""
     in_order = sorted(plan.sessions, key=lambda session: session.order)
-    sessions = [_of_session(session, times, measured) for session in in_order]
+    sessions = [_of_session(session, plan, times, measured) for session in in_order]
     owed = [item for session in sessions for item in session.owed]
     pending = [session for session in sessions if session.owed]
     seconds = sum(session.seconds for session in pending)
@@ -126,16 +135,21 @@ def estimate(plan: Plan, times: Times, measured: Collection[str]) -> Estimate:
             else price * sum(each.seconds * max(1, each.gpus) for each in pending) / 3600,
         ),
         sessions=sessions,
+        notes=[_note(each) for each in plan.datasets.values() if each.trace],
         warnings=_warnings(plan),
         has_more=plan.tuning is not None and not plan.tuning.has_ended,
     )
 
 
-def _of_session(session: Session, times: Times, measured: Collection[str]) -> SessionEstimate:
+def _of_session(
+    session: Session, plan: Plan, times: Times, measured: Collection[str]
+) -> SessionEstimate:
     told: list[tuple[str, Kind, str, tuple[float, bool]]] = []
     for point in session.measurements:
         name = f"{point.workload} {point.load_point}"
-        told.append((point.id, "load point", name, load_seconds(point, session.variant, times)))
+        trace = plan.datasets[point.load.dataset].trace
+        takes = load_seconds(point, session.variant, times, trace)
+        told.append((point.id, "load point", name, takes))
     for search in session.searches:
         name = f"{search.workload} capacity ({', '.join(search.settings.slo)})"
         told.append((search.id, "search", name, _search_s(search, session.variant, times)))
@@ -172,19 +186,27 @@ def _launch_s(variant: str, times: Times) -> tuple[float, bool]:
     return (ASSUMED_LAUNCH_S, True) if took_s is None else (took_s, False)
 
 
-def load_seconds(point: Measurement, variant: str, times: Times) -> tuple[float, bool]:
-    """Return the seconds of a load point, and whether they are only assumed."""
+def load_seconds(
+    point: Measurement, variant: str, times: Times, trace: Trace | None = None
+) -> tuple[float, bool]:
+    """Return the seconds of a load point, and whether they are only assumed.
+
+    `trace` is what the load replays, if it replays one.
+    """
     took_s = typical(times.loads, variant, point.workload, point.load_point)
     if took_s is None:
-        took_s = _declared_s(point.load)
+        took_s = _declared_s(point.load, trace)
     if took_s is None:
         took_s = _closed_loop_s(point, variant, times)
     return (ASSUMED_LOAD_S, True) if took_s is None else (took_s, False)
 
 
-def _declared_s(load: Load) -> float | None:
+def _declared_s(load: Load, trace: Trace | None) -> float | None:
     """Return when a load ends by what is declared: its duration, or its last arrival."""
     ends = [] if load.duration_s is None else [load.duration_s]
+    if trace and load.time_scale:
+        part = min(1.0, (load.requests or trace.lines) / trace.lines)
+        ends.append(trace.span_s * load.time_scale * part)
     if load.requests and load.rate_rps and math.isfinite(load.rate_rps):
         ends.append(load.requests / load.rate_rps)
     return min(ends) + WARM_UP_S if ends else None
@@ -236,6 +258,17 @@ def _quality_s(quality: PlannedQuality, variant: str, times: Times) -> tuple[flo
 
 def _count(items: list[Item], kind: Kind) -> int:
     return sum(item.kind == kind for item in items)
+
+
+def _note(dataset: PlannedDataset) -> str:
+    """Say how a trace was read: by its span a reader knows whether the unit is right."""
+    assert dataset.trace is not None
+    lines, span_s, tokens = dataset.trace.lines, dataset.trace.span_s, dataset.trace.prompt_tokens
+    unit = f", timestamps in {dataset.spec.time_unit}" if dataset.spec.kind == "mooncake" else ""
+    pace = f", {lines / span_s:.3g} requests per second" if span_s else ""
+    prompts = "" if tokens is None else f", {tokens:,} prompt tokens"
+    name = dataset.id.rpartition("-")[0]
+    return f"Trace {name}: {lines:,} requests in {span_s:,.6g} s{pace}{unit}{prompts}"
 
 
 def _warnings(plan: Plan) -> list[str]:

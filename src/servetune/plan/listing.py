@@ -9,6 +9,7 @@ from servetune.progress import about, counted
 def lines(estimate: Estimate) -> Iterator[str]:
     """List what a run would measure, session by session, and what that takes together."""
     yield f"{estimate.study} on {estimate.hardware}: {estimate.question}"
+    yield from (f"  {note}" for note in estimate.notes)
     for session in estimate.sessions:
         takes = f", {about(session.seconds)}" if session.owed else ""
         yield f"  session {session.id} ({session.variant}{takes})"

@@ -23,6 +23,7 @@ from servetune.plan.order import measuring_order
 from servetune.plan.planned import Plan, PlannedDataset, PlannedModel
 from servetune.plan.project import check_project
 from servetune.plan.recorded import with_recorded_ids
+from servetune.plan.requests import check_lengths, trace_of
 from servetune.plan.rounds import plan_rounds, plan_tuning
 from servetune.plan.sessions import Declared, models_of, plan_session
 from servetune.records.sessions import Ceilings
@@ -54,6 +55,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     check_extent(chosen, study, names)
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
+    check_lengths(chosen, study, names, root)
     check_quality(chosen, study, names, root)
     planned = {name: study.variants[name] for name in names}
     declared = declare(chosen, study.model_copy(update={"variants": planned}), root)
@@ -112,9 +114,12 @@ def declare(params: Params, study: Study, root: Path) -> Declared:
     Nothing declared is read again after it, but for the tasks of lm-eval.
     """
     datasets = {}
+    replayed = {each.dataset for each in study.workloads.values() if each.arrivals == "trace"}
     for name, dataset in study.datasets.items():
         content = digest(dataset_content(dataset, params.seed, root))
-        datasets[name] = PlannedDataset(id=f"{name}-{content}", spec=dataset, seed=params.seed)
+        trace = trace_of(dataset, root) if name in replayed else None
+        decided = {"spec": dataset, "seed": params.seed}
+        datasets[name] = PlannedDataset(id=f"{name}-{content}", **decided, trace=trace)
     workloads = {}
     for name, workload in study.workloads.items():
         endpoint = endpoint_of(workload, study.datasets[workload.dataset], root)

@@ -51,11 +51,20 @@ class PlannedModel(_Planned):
     parents: dict[str, Id]
 
 
+class Trace(Frozen):
+    """How long a trace is; `prompt_tokens`, of all prompts together, where its lines say them."""
+
+    lines: int
+    span_s: float
+    prompt_tokens: int | None = None
+
+
 class PlannedDataset(_Planned):
     """A request dataset to have, made from its declaration and a seed."""
 
     spec: Dataset
     seed: int
+    trace: Trace | None = None
 
 
 class PlannedProbe(Frozen):

@@ -125,15 +125,22 @@ class TextFilesDataset(Declared):
 class FileDataset(Declared):
     """Your own requests: `prompt` and `output_tokens` per line, or `turns`, a list of those.
 
-    A prompt is text or a list of token ids; `arrival_s` serves `arrivals: trace`.
+    A prompt is text or a list of token ids, a turn may be its text alone; `arrival_s` serves
+    `arrivals: trace`. Any other field is an error: what it says would not be sent.
     """
 
     kind: Literal["file"]
     path: Path = Field(description="the JSONL file")
+    output_tokens: Lengths | None = Field(
+        None, description="tokens to generate where a line says none; by default each must"
+    )
 
 
 class ShareGptDataset(Declared):
-    """What humans said in ShareGPT's conversations."""
+    """What humans said in ShareGPT's conversations, and nothing else that is in the file.
+
+    A message has `from` and `value`, or `role` and `content`.
+    """
 
     kind: Literal["sharegpt"]
     path: Path = Field(description="ShareGPT's JSON file")
@@ -156,16 +163,20 @@ class ConversationsDataset(Declared):
 
 
 class MooncakeDataset(Declared):
-    """A trace: `timestamp` (ms), `input_length`, `output_length` and `hash_ids` per line.
+    """A trace: `timestamp`, `input_length`, `output_length` and `hash_ids` per line.
 
     A hash id stands for `block_tokens` tokens, so prompts share the prefixes they shared in
-    production. The timestamps serve `arrivals: trace`. Only `vllm-bench` sends it.
+    production; a line has one for each block or each whole one, or none. The timestamps serve
+    `arrivals: trace`. Any other field is an error. Only `vllm-bench` sends it.
     """
 
     kind: Literal["mooncake"]
     path: Path = Field(description="the trace, JSONL")
     requests: Requests | None = Field(None, description="lines to take; by default all")
     block_tokens: Tokens = Field(512, description="tokens per hash id")
+    time_unit: Literal["s", "ms", "us", "ns"] = Field(
+        "ms", description="of the timestamps; asked for where the pace would be implausible"
+    )
     vocabulary: Vocabulary = Field(1000, description="token ids are drawn from [0, `vocabulary`)")
 
 

@@ -37,7 +37,7 @@ def validate(model: type[_Model], content: dict[str, Any], file: Path) -> _Model
         # A misspelt key also reads as a missing one: name the misspelling.
         problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
         # A place may be wrong in several ways, one for each type that it could have.
-        places = {tuple(_key_path(each["loc"], content, True)) for each in problems}
+        places = {tuple(key_path(each["loc"], content, True)) for each in problems}
         more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
         raise UserError(f"{file}: {_explain(problems[0], content, model)}{more}") from None
     if path := _boolean_for_number(content, declared):
@@ -61,7 +61,7 @@ def _boolean_for_number(given: Any, taken: Any) -> list[str] | None:
 def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseModel]) -> str:
     """One line for a pydantic error: the key path, and what was expected there."""
     kind, context = problem["type"], problem.get("ctx", {})
-    path = _key_path(problem["loc"], content, kind in ("extra_forbidden", "missing"))
+    path = key_path(problem["loc"], content, kind in ("extra_forbidden", "missing"))
     where = ".".join(path) or "(top level)"
     if kind == "extra_forbidden":
         known = _keys_at(problem["loc"][:-1], model)
@@ -105,7 +105,7 @@ def _hint(key: str, known: list[str]) -> str:
     return nearest(key, known) or f"; expected one of {', '.join(known)}"
 
 
-def _key_path(loc: tuple[int | str, ...], content: Any, is_about_key: bool) -> list[str]:
+def key_path(loc: tuple[int | str, ...], content: Any, is_about_key: bool) -> list[str]:
     """Keep the parts of a pydantic location that are keys of the content, not union tags.
 
     The last part may be a key that the content lacks where the problem is about a key.

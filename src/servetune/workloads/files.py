@@ -6,25 +6,29 @@ from collections.abc import Iterator
 from servetune.errors import UserError
 from servetune.load.rows import Row
 from servetune.study.datasets import FileDataset, TextFilesDataset
-from servetune.study.sources import (
-    REQUEST_EXPECTED,
-    none_of,
-    read_source,
-    request_lines,
-    take,
-    text_files,
-)
+from servetune.study.lines import none_of, take
+from servetune.study.requests import REQUEST_EXPECTED, request_lines
+from servetune.study.sources import read_source, text_files
 from servetune.workloads.draws import Streams, below, draw_length
 
 
 def request_rows(spec: FileDataset, streams: Streams) -> Iterator[Row]:
     """Yield the requests and conversations of a JSONL file as they are; blank lines are skipped.
 
+    A length that a line does not say is drawn.
+
     Raises:
         UserError: the first line that is neither, or there is none.
     """
-    rows = (row for _, row in request_lines(spec.path, read_source(spec.path)))
-    yield from take(spec.path, rows, None, none_of(REQUEST_EXPECTED), "lines")
+    rows = (row for _, row in request_lines(spec, read_source(spec.path)))
+    wanted = take(spec.path, rows, None, none_of(REQUEST_EXPECTED), "lines")
+    for index, row in enumerate(wanted):
+        random = streams.random("request", index)
+        for turn in row.get("turns") or [row]:
+            if turn.get("output_tokens") is None:
+                assert spec.output_tokens is not None
+                turn["output_tokens"] = draw_length(random, spec.output_tokens)
+        yield row
 
 
 def text_file_rows(spec: TextFilesDataset, streams: Streams) -> Iterator[Row]:

@@ -9,7 +9,9 @@ from typing import Any
 
 from servetune.load.rows import Row
 from servetune.study.datasets import MooncakeDataset
-from servetune.study.sources import TRACE_EXPECTED, none_of, read_source, take, trace_lines
+from servetune.study.lines import none_of, take
+from servetune.study.sources import read_source
+from servetune.study.traces import PER_SECOND, TRACE_EXPECTED, trace_lines
 from servetune.workloads.draws import Streams
 from servetune.workloads.synthetic import random_tokens
 
@@ -21,22 +23,22 @@ def mooncake_rows(spec: MooncakeDataset, streams: Streams) -> Iterator[Row]:
     they shared in production. The last block is cut to the length of the input; tokens that no
     hash id stands for are shared with nobody.
 
-    The file is JSONL, with timestamps in milliseconds that never go back.
+    The file is JSONL, with timestamps that never go back.
 
     Raises:
         UserError: the first line that is wrong, or fewer lines than asked for.
     """
     text = read_source(spec.path)
     streams = streams.within(text)
-    lines = (line for _, line in trace_lines(spec.path, text))
-    first_ms = None
+    lines = (line for _, line in trace_lines(spec, text))
+    first = None
     wanted = take(spec.path, lines, spec.requests, none_of(TRACE_EXPECTED), "lines")
     for index, line in enumerate(wanted):
-        first_ms = line["timestamp"] if first_ms is None else first_ms
+        first = line["timestamp"] if first is None else first
         yield {
             "prompt": _prompt(spec, line, index, streams),
             "output_tokens": line["output_length"],
-            "arrival_s": (line["timestamp"] - first_ms) / 1000,
+            "arrival_s": (line["timestamp"] - first) / PER_SECOND[spec.time_unit],
         }
 
 

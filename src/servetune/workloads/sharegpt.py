@@ -5,13 +5,8 @@ from typing import cast
 
 from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ShareGptDataset
-from servetune.study.sources import (
-    ANSWERED,
-    NO_ANSWER,
-    answered_conversations,
-    read_source,
-    take,
-)
+from servetune.study.lines import take
+from servetune.study.sources import ANSWERED, NO_ANSWER, answered_conversations, read_source
 from servetune.workloads.draws import Streams, draw_length
 
 

@@ -173,7 +173,7 @@ def test_a_text_that_cannot_serve_is_named(path: str, message: str, tmp_path: Pa
 def test_a_file_of_requests_is_taken_as_it_is(tmp_path: Path) -> None:
     own = [
         {"prompt": "Hello\u2028there", "output_tokens": 4},
-        {"prompt": [1, 2], "output_tokens": 4, "note": "kept"},
+        {"prompt": [1, 2], "output_tokens": 4, "arrival_s": 2.5},
         {"turns": [{"prompt": "Hi", "output_tokens": 4}, {"prompt": "Why?", "output_tokens": 5}]},
     ]
     lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in own)
@@ -184,9 +184,9 @@ def test_a_file_of_requests_is_taken_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        '{"text": "Hello"}',
         "not JSON",
         "[]",
+        "{}",
         '{"prompt": "Hello"}',
         '{"prompt": "Hello", "output_tokens": 0}',
         '{"prompt": "Hello", "output_tokens": true}',
@@ -194,7 +194,8 @@ def test_a_file_of_requests_is_taken_as_it_is(tmp_path: Path) -> None:
         '{"prompt": [1, "a"], "output_tokens": 4}',
         '{"turns": []}',
         '{"turns": [{"prompt": "Hello"}]}',
-        '{"prompt": "Hello", "output_tokens": 4, "turns": [{"prompt": "a", "output_tokens": 4}]}',
+        '{"prompt": "Hello", "turns": [{"prompt": "a", "output_tokens": 4}]}',
+        '{"turns": [""]}',
     ],
 )
 def test_a_line_that_is_no_request_is_named(line: str, tmp_path: Path) -> None:
@@ -204,6 +205,56 @@ def test_a_line_that_is_no_request_is_named(line: str, tmp_path: Path) -> None:
         made({"kind": "file", "path": "own.jsonl"}, 0, tmp_path)
     assert "\n" not in str(caught.value)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["own.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ('{"text": "Hello"}', "text"),
+        ('{"prompt": "Hello", "output_tokens": 4, "model": "adapter-1"}', "model"),
+        ('{"prompt": "Hello", "output_tokens": 4, "temperature": 0.7}', "temperature"),
+        ('{"messages": [{"role": "user", "content": "Hello"}]}', "messages"),
+        (
+            '{"turns": [{"prompt": "Hi", "output_tokens": 4},'
+            ' {"prompt": "Why?", "output_tokens": 5, "delay_s": 3}]}',
+            "turns.1.delay_s",
+        ),
+        ('{"turns": [{"prompt": "Hi", "output_tokens": 4, "answer": "Ho"}]}', "turns.0.answer"),
+        (
+            '{"turns": [{"prompt": "Hi", "output_tokens": 4, "arrival_s": 1}]}',
+            "turns.0.arrival_s",
+        ),
+    ],
+)
+def test_a_field_that_would_not_be_sent_is_named(line: str, field: str, tmp_path: Path) -> None:
+    good = '{"prompt": "Hello", "output_tokens": 4}\n'
+    (tmp_path / "own.jsonl").write_text(good + line + "\n")
+    with pytest.raises(UserError, match=rf"own\.jsonl: line 2: {field}: unknown field"):
+        made({"kind": "file", "path": "own.jsonl", "output_tokens": 8}, 0, tmp_path)
+
+
+def test_lengths_that_lines_do_not_say_are_the_datasets(tmp_path: Path) -> None:
+    lines = [
+        '{"prompt": "What is the capital of Norway?"}',
+        '{"prompt": "And of Chile?", "output_tokens": 3}',
+        '{"turns": ["Plain text.", {"prompt": "More.", "output_tokens": 5}]}',
+    ]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    own = {"kind": "file", "path": "own.jsonl"}
+    assert rows(own | {"output_tokens": 8}, 0, tmp_path) == [
+        {"prompt": "What is the capital of Norway?", "output_tokens": 8},
+        {"prompt": "And of Chile?", "output_tokens": 3},
+        {
+            "turns": [
+                {"prompt": "Plain text.", "output_tokens": 8},
+                {"prompt": "More.", "output_tokens": 5},
+            ]
+        },
+    ]
+    drawn = rows(own | {"output_tokens": {"min": 4, "max": 90}}, 0, tmp_path)
+    assert drawn[0]["output_tokens"] != drawn[2]["turns"][0]["output_tokens"]
+    with pytest.raises(UserError, match=r"line 1: expected output_tokens, .* dataset, not"):
+        made(own, 0, tmp_path)
 
 
 def test_a_file_without_a_request_is_refused(tmp_path: Path) -> None:

@@ -95,3 +95,9 @@ def test_a_line_for_each_conversation_reads_as_a_list_does(tmp_path: Path) -> No
 def test_a_file_that_cannot_serve_is_named(content: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"chat\.json: {message}"):
         made(tmp_path, content, requests=2)
+
+
+def test_messages_may_have_the_keys_of_the_chat_api(tmp_path: Path) -> None:
+    entry = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "A model"}]
+    (row,) = rows(tmp_path, json.dumps([{"conversations": entry}]))
+    assert row == {"prompt": "Who?", "output_text": "A model"}
