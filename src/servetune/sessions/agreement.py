@@ -171,19 +171,32 @@ def from_chunks(
 ) -> dict[str, Any]:
     """Return the fields of a card that the chunks of the answers tell.
 
-    A step of the engine gives a token, or with speculation one and those that it accepts; a server
-    that streams in intervals collects so many before it sends them.
+    A step of the engine gives a token, or with speculation one and those that it accepts.
     """
     ok = requests[requests["is_ok"]]
     chunks = len(ok) + int(ok["itl_ms"].map(len).sum())
     gaps_ms = ok["itl_ms"].explode().dropna().to_numpy(float)
+    per_step = max(metrics.tokens_per_step or 1.0, 1.0)
     return {
         "tokens_per_chunk": float(ok["output_tokens"].sum() / chunks) if chunks else None,
-        "tokens_per_step": max(metrics.tokens_per_step or 1.0, stream_interval or 1),
+        "tokens_per_step": _collected(ok["output_tokens"], per_step, stream_interval or 1),
         "instant_chunks_ratio": float((gaps_ms < max(INSTANT_MS, INSTANT * gaps_ms.mean())).mean())
         if len(gaps_ms)
         else None,
     }
+
+
+def _collected(answers: "pd.Series[int]", per_step: float, interval: int) -> float:
+    """Return the mean tokens of a chunk of answers, given those of a step.
+
+    A server that streams in intervals sends the first step, then whenever it has collected so many
+    tokens, and last what is left (vLLM, `RequestState.make_request_output`).
+    """
+    if interval == 1 or answers.empty:
+        return per_step
+    collected = per_step * math.ceil(interval / per_step)
+    chunks = 1 + np.ceil((answers - per_step).clip(lower=0) / collected)
+    return float(answers.sum() / chunks.sum())
 
 
 def in_flight(requests: pd.DataFrame, load: Load, samples: pd.DataFrame) -> dict[str, Any]:

@@ -164,12 +164,39 @@ def test_a_server_that_streams_in_intervals_is_honest(count: Count) -> None:
     assert judged(answers(**in_fives), count, stream_interval=5)[0] == set()
 
 
+@pytest.mark.parametrize(
+    ("interval", "chunks"), [(1, 20), (5, 5), (6, 5), (8, 4), (20, 2), (50, 2)]
+)
+def test_the_chunks_of_an_interval_are_expected_to_the_last(
+    interval: int, chunks: int, count: Count
+) -> None:
+    gaps_s = [0.95 / (chunks - 1)] * (chunks - 1)
+    rules, card = judged(answers(itl_s=gaps_s), count, stream_interval=interval)
+    assert rules == set()
+    assert card.tokens_per_chunk == card.tokens_per_step == TOKENS / chunks
+    assert token_sources(card) == ["texts", "chunks", "counters"]
+
+
+@pytest.mark.parametrize("interval", [5, 6, 8])
+def test_chunks_beyond_those_of_an_interval_are_surplus(interval: int, count: Count) -> None:
+    rules, _ = judged(answers(), count, stream_interval=interval)
+    assert rules == {"surplus-chunks"}
+
+
 def test_speculation_gives_several_tokens_a_chunk(count: Count) -> None:
     drafts = {"drafts": 128.0, "draft_tokens": 384.0, "accepted_tokens": 192.0}
     rules, card = judged(answers(itl_s=[0.95 / 7] * 7), count, {**GREW, **drafts})
     assert rules == set()
     assert card.tokens_per_chunk == card.tokens_per_step == 2.5
     assert "chunks" in token_sources(card)
+
+
+def test_speculation_in_intervals_sends_whole_steps(count: Count) -> None:
+    drafts = {"drafts": 128.0, "draft_tokens": 384.0, "accepted_tokens": 192.0}
+    in_steps = answers(itl_s=[0.95 / 4] * 4)
+    rules, card = judged(in_steps, count, {**GREW, **drafts}, stream_interval=4)
+    assert rules == set()
+    assert card.tokens_per_chunk == card.tokens_per_step == 4
 
 
 def test_speculation_that_seldom_finds_a_draft_gives_about_one_token_a_chunk(count: Count) -> None:
