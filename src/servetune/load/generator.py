@@ -59,6 +59,7 @@ class Reply:
     `due_s` is when an open loop wanted it sent, None in a closed loop and for the later turns of
     a conversation. `is_cut` tells a request that the end of the load interrupted. Of an answer,
     `has_usage` tells whether the tokens are those of its usage, `model` who says to have made it.
+    Its `text` holds its reasoning, too, and lacks at most `textless_tokens` of its tokens.
     """
 
     scheduled: int
@@ -75,6 +76,7 @@ class Reply:
     has_usage: bool | None = None
     model: str | None = None
     text: str | None = None
+    textless_tokens: int = 1
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What the stream of an answer tells of itself beside its tokens. Any environment can run it."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +10,40 @@ DONE = "[DONE]"
 CUT_SHORT = "the stream ended before its [DONE]"
 """The error of an answer that the server did not end."""
 
+REASONING_MARKS = 16
+"""Of reasoning the parser drops the special tokens around it: ten of gpt-oss, four of others."""
+
+_EMPTY = re.compile(r'"(text|content)":\s*(""|null)|"delta":\s*\{\s*\}')
+
 
 @dataclass
 class Note:
-    """What the messages of one answer told so far: its usage, its model, its end, an error."""
+    """What the messages of one answer told so far: its usage, its model, its end, an error.
+
+    `reasoning` is the text of its deltas before the content, and `empty_chunks` how many in a row
+    had no text at the end so far.
+    """
 
     has_usage: bool = False
     cached_tokens: int | None = None
     model: str | None = None
     error: str | None = None
     is_done: bool = False
+    reasoning: str = ""
+    empty_chunks: int = 0
+
+    def text_with(self, content: str | None) -> str | None:
+        """Return an answer's whole text; None where tokens without a text follow it.
+
+        So do special tokens after the end that a request ignored; how many they are is not known.
+        """
+        goes_on = bool(content or self.reasoning) and self.empty_chunks > 1
+        return None if content is None or goes_on else self.reasoning + content
+
+    @property
+    def textless_tokens(self) -> int:
+        """How many tokens of an answer may have no text, though it has ended as it should."""
+        return 1 + (REASONING_MARKS if self.reasoning else 0)
 
     def fault(self) -> str | None:
         """Say what is wrong with an answer that came with status 200, if anything is."""
@@ -28,16 +53,25 @@ class Note:
 def note_message(note: Note, message: str) -> None:
     """Take note of one message of a stream, `data: ...`.
 
-    Only the few that end a stream or hold a usage or an error are parsed, for the time it takes.
+    Only those are parsed that end a stream, or hold a usage, an error or reasoning, for the time
+    it takes.
     """
     data = message.removeprefix("data:").strip()
     if data == DONE:
         note.is_done = True
-    elif '"prompt_tokens"' in data or '"error"' in data:
+    elif '"prompt_tokens"' in data or '"error"' in data or '"reasoning' in data:
         _note_object(note, json.loads(data))
+    elif '"choices"' in data:
+        note.empty_chunks = note.empty_chunks + 1 if _EMPTY.search(data) else 0
 
 
 def _note_object(note: Note, told: dict[str, Any]) -> None:
+    for choice in (told.get("choices") or [])[:1]:
+        delta = choice.get("delta") or {}
+        reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
+        note.reasoning += reasoning
+        has_text = reasoning or delta.get("content") or choice.get("text")
+        note.empty_chunks = 0 if has_text else note.empty_chunks + 1
     if usage := told.get("usage"):
         note.has_usage = True
         note.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")

@@ -78,8 +78,9 @@ def from_answers(
     sample = ok[:: math.ceil(len(ok) / SAMPLE)] if ok else []
     prompts = {reply.scheduled: schedule[reply.scheduled].prompt for reply in sample}
     # A chat's input has a template, and the turns before.
-    inputs = [] if load.is_chat else [(prompts[r.scheduled], r.input_tokens) for r in sample]
-    outputs = [(r.text, r.output_tokens) for r in sample]
+    # A token without text begins a prompt.
+    inputs = [] if load.is_chat else [(prompts[r.scheduled], r.input_tokens, 1) for r in sample]
+    outputs = [(r.text, r.output_tokens, r.textless_tokens) for r in sample]
     return {
         "answers_without_usage": usages.count(False) if usages else None,
         "other_model_answers": sum(m != served_name for m in models) if models else None,
@@ -90,14 +91,14 @@ def from_answers(
 
 
 def _text_error(
-    told: Sequence[tuple[str | list[int] | None, int]], count: Count | None
+    told: Sequence[tuple[str | list[int] | None, int, int]], count: Count | None
 ) -> float | None:
     """Return by which share the tokens of texts are not those stated.
 
-    One a text may differ: a token without text begins a prompt or ends an answer.
+    Told are a text, its tokens, and by how many of them it may differ.
     """
-    own, stated, texts = 0, 0, 0
-    for text, tokens in told:
+    own, stated, most, texts = 0, 0, 0, 0
+    for text, tokens, textless in told:
         if isinstance(text, list):
             own += len(text)
         elif text is not None and count and LOST not in text:
@@ -105,8 +106,9 @@ def _text_error(
         else:
             continue
         stated += tokens
+        most += textless
         texts += 1
-    return max(0, abs(own - stated) - texts) / max(stated, 1) if texts else None
+    return max(0, abs(own - stated) - most) / max(stated, 1) if texts else None
 
 
 def _same_answers(sample: list[Reply], prompts: dict[int, Any]) -> float | None:

@@ -138,6 +138,24 @@ def test_a_lie_breaks_the_rule_that_it_breaks(lie: str, count: Count) -> None:
     assert rule in judged(answers(**changes), count, {**GREW, **grew})[0]
 
 
+def test_reasoning_is_counted_but_for_the_tokens_around_it(count: Count) -> None:
+    """Of 20 tokens that an answer states, 10 mark its reasoning and have no text."""
+    marked = answers(text=None)
+    replies = [replace(r, text=words(10, f"a{r.scheduled}x"), textless_tokens=17) for r in marked]
+    rules, card = judged(replies, count)
+    assert rules == set()
+    assert card.text_output_error_ratio == 0
+
+
+def test_the_tokens_of_answers_whose_text_is_not_known_are_not_known(count: Count) -> None:
+    known = answers()[:1]
+    replies = [*known, *(replace(reply, text=None) for reply in answers()[1:])]
+    assert judged(replies, count)[1].text_output_error_ratio == 0
+    _, card = judged(answers(text=None), count)
+    assert card.text_output_error_ratio is None
+    assert "texts" not in token_sources(card)
+
+
 def test_a_counter_that_falls_and_grows_again_in_the_load_is_told(count: Count) -> None:
     samples = BUSY.assign(generation_tokens=[60, 120, 180, 0, 60, 120, 200, 370])
     assert judged(answers(), count, samples=samples)[0] == {"counters-reset"}

@@ -140,7 +140,8 @@ def _reply(request: dict[str, Any]) -> Reply:
         is_cut=is_cut,
         has_usage=note.has_usage,
         model=note.model,
-        text=told.get("text"),
+        text=note.text_with(told.get("text")),
+        textless_tokens=note.textless_tokens,
     )
 
 

@@ -69,7 +69,8 @@ def read(raw: Path) -> list[Reply]:
             cached_tokens=note.cached_tokens,
             has_usage=note.has_usage,
             model=note.model,
-            text=text,
+            text=note.text_with(text),
+            textless_tokens=note.textless_tokens,
             # A request without a first token is told by a TTFT of 0.
             ttft_s=ttft_s or None,
             e2e_s=all_ttft_s + sum(all_itl_s) or None,

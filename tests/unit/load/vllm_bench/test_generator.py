@@ -159,6 +159,9 @@ def test_a_result_is_read_as_replies(tmp_path: Path) -> None:
         ),
         Reply(0, "TimeoutError: too late", 13.0, has_usage=False, text=""),
     ]
+    thought = {"notes": [ended | {"reasoning": "Hm. "}, {}]}
+    (tmp_path / "sent.json").write_text(json.dumps({**sent, **thought}))
+    assert VLLM_BENCH.read(tmp_path)[0].text == "Hm. to and fro"
     for note, error in (({"error": "no room"}, "no room"), ({"is_done": False}, CUT_SHORT)):
         (tmp_path / "sent.json").write_text(json.dumps({**sent, "notes": [ended | note, {}]}))
         assert VLLM_BENCH.read(tmp_path)[0].error == error
