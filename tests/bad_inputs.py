@@ -390,6 +390,19 @@ def _checkpoints() -> list[Case]:
         for name, make in NO_FILES.items():
             edit_file = partial(_with_no_file, "models.tiny", source, "own/config.json", make)
             made.append(Case(kind, name, edit_file, "models.tiny"))
+    broken = {
+        "model.safetensors": LFS_POINTER,
+        "tokenizer.json": LFS_POINTER,
+        "model.safetensors.index.json": json.dumps(
+            {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
+        ).encode(),
+        "pytorch_model.bin.index.json": b'{"weight_map": {"a": "no/such.bin"}}',
+        "other.safetensors.index.json": b"[]",
+    }
+    for name, content in broken.items():
+        made.append(
+            Case("half a checkpoint", name, partial(_with_broken, folder, name, content), name)
+        )
     return [
         *made,
         Case("models", "a shape without layers",
@@ -402,6 +415,15 @@ def _checkpoints() -> list[Case]:
         *_grid("models", ("models.tiny",), ({"source": "path", "path": "a" * 5000},)),
         *_grid("models", ("models.tiny",), ({"source": "huggingface", "repo": "-x/y"},)),
     ]  # fmt: skip
+
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"
+
+
+def _with_broken(source: dict[str, str], name: str, content: bytes, project: Project) -> None:
+    """A checkpoint whose config is there, and another file is not what it should be."""
+    _write("own/config.json", json.dumps(CONFIG).encode(), project)
+    _with_file("models.tiny", source, f"own/{name}", content, project)
 
 
 def _with_file(key: str, value: object, path: str, content: bytes, project: Project) -> None:

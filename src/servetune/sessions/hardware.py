@@ -21,13 +21,14 @@ def declared_gpus(declared: str, count: int, visible: str | None = None) -> list
     Raises:
         UserError: not so many of them are here, or visible.
     """
-    here = places(visible)
+    all_here = places(visible)
+    here = [gpu for gpu in all_here if not gpu.is_split]
     kinds = sorted({_kind(gpu) for gpu in here})
     if declared not in kinds:
         raise UserError(
             f"hardware: the study declares {declared}, but this machine has"
-            f" {', '.join(kinds) or 'no GPU that its driver shows'}; measure on {declared},"
-            " or declare the hardware you have"
+            f" {', '.join(kinds) or 'no GPU that its driver shows'}{_hidden(all_here, visible)};"
+            f" measure on {declared}, or declare the hardware you have"
         )
     usable = sorted((gpu for gpu in here if _kind(gpu) == declared), key=lambda gpu: gpu.index)
     if len(usable) < count:
@@ -36,6 +37,19 @@ def declared_gpus(declared: str, count: int, visible: str | None = None) -> list
             f" {len(usable)}; make the parallel sizes of its arguments smaller"
         )
     return usable
+
+
+def _hidden(here: list[Gpu], visible: str | None) -> str:
+    """Say which GPUs are not counted, and why, as a part of a sentence."""
+    told = []
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES") if visible is None else visible
+    if shown not in (None, EVERY):
+        slices = ", a MIG slice, and only whole GPUs are measured" if "MIG-" in shown else ""
+        told.append(f"CUDA_VISIBLE_DEVICES is {shown!r}{slices}")
+    split = [str(gpu.index) for gpu in here if gpu.is_split]
+    if split:
+        told.append(f"GPU {', '.join(split)} is divided into MIG slices, which are not measured")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _kind(gpu: Gpu) -> str:

@@ -21,6 +21,9 @@ LARGEST_CONFIG = 10_000_000
 MOST_FILES = 10_000
 """Of a checkpoint or of tasks: a plan looks at each."""
 
+_INDEX = (".safetensors.index.json", ".bin.index.json")
+_POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
+
 _COUNTS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 """What a shape has to tell; a checkpoint may call them otherwise."""
 
@@ -62,6 +65,7 @@ def _at(place: str, check: Any, *arguments: Any) -> None:
 def _check_model(source: ModelSource, root: Path, is_served: bool) -> None:
     if isinstance(source, LocalPath):
         check_folder(source.path, root, "*")
+        _check_is_whole(source.path, root)
         # Mistral's checkpoints have a params.json in its place.
         configs = [source.path / name for name in ("config.json", "params.json")]
         config = next((path for path in configs if (root / path).exists()), None)
@@ -75,6 +79,34 @@ def _check_model(source: ModelSource, root: Path, is_served: bool) -> None:
         _check_config(source.config, root, required=True)
     elif isinstance(source, Quantized) and source.calibration:
         check_json_lines(source.calibration, root, "text")
+
+
+def _check_is_whole(path: Path, root: Path) -> None:
+    """Check that a checkpoint was downloaded to its end."""
+    for file in sorted((root / path).iterdir()):
+        if not file.is_file():
+            continue
+        if file.stat().st_size < _POINTER_BYTES and file.read_bytes().startswith(_POINTER):
+            raise UserError(
+                f"{path}: {file.name}: a pointer of Git LFS in place of the file; run git lfs pull"
+                " there"
+            )
+        if file.name.endswith(_INDEX):
+            name = str(path / file.name)
+            index = json_of(read_given(file, name, LARGEST_CONFIG), name)
+            shards = index.get("weight_map") if isinstance(index, dict) else None
+            if not isinstance(shards, dict):
+                raise UserError(
+                    f"{name}: expected an object with weight_map, the file of each tensor"
+                )
+            named = sorted({str(one) for one in shards.values()})
+            missing = [one for one in named if not file.with_name(Path(one).name).is_file()]
+            if missing:
+                more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+                raise UserError(
+                    f"{path}: {missing[0]}: missing, but {file.name} names it{more}; download the"
+                    " checkpoint again"
+                )
 
 
 def _check_config(path: Path, root: Path, required: bool) -> None:

@@ -22,6 +22,7 @@ from servetune.study.engines import (
     ServerArguments,
     Speculative,
 )
+from servetune.study.hardware import Hardware
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.reading import validate
@@ -91,7 +92,7 @@ class Study(Declared):
     question: str = Field(
         max_length=1000, description="the question in one sentence; heads the report"
     )
-    hardware: Name = Field(
+    hardware: Hardware = Field(
         description="`cpu`, or the accelerator, such as `nvidia-h200`; other hardware is refused"
     )
     engine: Engine = Field(

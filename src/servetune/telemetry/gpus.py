@@ -30,12 +30,16 @@ EVERY = "all"
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of this host: its place on the PCI bus, and the cores of its NUMA node, if known."""
+    """One GPU of this host: its place on the PCI bus, and the cores of its NUMA node, if known.
+
+    `is_split` says that it is divided into MIG slices.
+    """
 
     index: int
     uuid: str
     name: str
     cores: frozenset[int]
+    is_split: bool = False
 
 
 class Gpus:
@@ -69,7 +73,13 @@ class Gpus:
     def places(self) -> list[Gpu]:
         """Return each GPU, in CUDA's order."""
         return [
-            Gpu(index, _uuid(handle), _text(_ask("nvmlDeviceGetName", handle)), _near(handle))
+            Gpu(
+                index,
+                _uuid(handle),
+                _text(_ask("nvmlDeviceGetName", handle)),
+                _near(handle),
+                is_split=bool((_ask("nvmlDeviceGetMigMode", handle) or [0])[0]),
+            )
             for index, handle in self._gpus
         ]
 

@@ -61,6 +61,27 @@ def test_a_gpu_that_is_not_visible_is_not_here() -> None:
         declared_gpus("nvidia-h200", 1, "1")
 
 
+@pytest.mark.parametrize(
+    ("visible", "told"),
+    [
+        ("2", r"no GPU that its driver shows \(CUDA_VISIBLE_DEVICES is '2'\); measure on"),
+        ("MIG-a1", r"CUDA_VISIBLE_DEVICES is 'MIG-a1', a MIG slice, and only whole GPUs are mea"),
+        (None, r"has nvidia-h200, nvidia-l4; measure on"),
+    ],
+)
+def test_what_hides_a_gpu_is_named(visible: str | None, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        declared_gpus("nvidia-b200", 1, visible)
+
+
+def test_a_gpu_of_mig_slices_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    mig = SimpleNamespace(**vars(DRIVER), nvmlDeviceGetMigMode=lambda index: (1 - index, 0))
+    monkeypatch.setattr(telemetry_gpus, "pynvml", mig)
+    with pytest.raises(UserError, match=r"has nvidia-l4 \(GPU 0 is divided into MIG slices, which"):
+        declared_gpus("nvidia-h200", 1)
+    assert [gpu.uuid for gpu in declared_gpus("nvidia-l4", 1)] == ["GPU-bbbb"]
+
+
 def test_a_server_on_more_gpus_than_there_are_of_its_kind_is_refused() -> None:
     with pytest.raises(UserError, match=r"on 2 GPUs needs as many nvidia-l4, .* has 1;"):
         declared_gpus("nvidia-l4", 2)

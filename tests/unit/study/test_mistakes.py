@@ -193,6 +193,16 @@ IN_STUDY: list[tuple[Edit, str]] = [
         lambda s: s["variants"]["eagle3"].update(speculative={"num_speculative_tokens": 3}),
         "variants.eagle3.speculative: method: missing",
     ),
+    (
+        lambda s: s.update(hardware="nvidia-h100"),
+        'hardware: "nvidia-h100": no GPU is called so; expected nvidia-h100-80gb-hbm3,',
+    ),
+    (lambda s: s.update(hardware="h200"), "hardware: .*; expected nvidia-h200"),
+    (lambda s: s.update(hardware="nvidia-t4"), "hardware: .*; expected tesla-t4"),
+    (lambda s: s.update(hardware="nvida-l40s"), "hardware: .*; did you mean nvidia-l40s?"),
+    (lambda s: s.update(hardware="gpu"), "hardware: .*; expected cpu, or its name as"),
+    (lambda s: s.update(hardware="CPU"), "hardware: .*; expected cpu"),
+    (lambda s: s.update(hardware="nvidia-a30-mig-1g.6gb"), "hardware: .*only whole GPUs"),
     (lambda s: s.update(equivalence="3"), "equivalence: "),
     (lambda s: s.update(equivalence="3 percent"), "equivalence: "),
 ]
@@ -207,6 +217,17 @@ def test_a_mistake_in_a_study_names_its_place(project: Project, edit: Edit, expe
     assert line.startswith("studies/quickstart.yaml: ")
     start, _, rest = expected.partition(".*")
     assert start in line and rest in line, line
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cpu", "nvidia-h200", "nvidia-h100-80gb-hbm3", "nvidia-h300-sxm7", "quadro-rtx-6000", "other"],
+)
+def test_a_name_that_a_gpu_may_have_is_taken(project: Project, name: str) -> None:
+    study = project.study()
+    study["hardware"] = name
+    project.write_study(study)
+    assert make_plan(project.params, project.root).hardware == name
 
 
 IN_PARAMS: list[tuple[dict[str, Any], str]] = [
