@@ -138,7 +138,7 @@ def corner(made: Made, values: Mapping[str, Any]) -> float | None:
     """One on which little matters but a corner, where two settings have their ends."""
     is_corner = (values["max_num_seqs"], values["max_num_batched_tokens"]) == CORNER
     gain = CORNER_GAIN if is_corner else 1.0
-    return gain * (made.capacity(values) / FLAT_RPS) ** -0.9
+    return float(gain * (made.capacity(values) / FLAT_RPS) ** -0.9)
 
 
 CORNER, CORNER_GAIN = (32, 16384), 1.18

@@ -23,7 +23,7 @@ def main() -> None:
     except SystemExit as end:
         # Of a step its pipeline tells.
         if end.code == 128 + signal.SIGINT and not os.environ.get(OWNERS):
-            print(_STOPPED, file=sys.stderr)
+            sys.stderr.write(f"{_STOPPED}\n")
         raise
 
 

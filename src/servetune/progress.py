@@ -42,7 +42,7 @@ def say(message: str) -> None:
         descriptor = sys.stderr.fileno()
     except OSError:
         # No file of the system's: tests read it.
-        print(line, file=sys.stderr)
+        sys.stderr.write(f"{line}\n")
         return
     with contextlib.suppress(OSError):
         if select.select([], [descriptor], [], _PATIENCE_S)[1]:
