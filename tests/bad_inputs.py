@@ -285,6 +285,7 @@ def _arguments() -> list[Case]:
         *("served_model_name", "served-model", "--served-model-name", "--host", "-h", "--port=1"),
         *("speculative_config", "speculative_config.model", "spec_model", "config", "conf"),
         *("hf_token", "ssl_keyfile", "root_path", "headless", "__use_yte__", "O3", "-tp", ""),
+        "disable_log_stats",
     )
     values: list[tuple[str, Any]] = [
         *_each("quantization", ["fp8", "--host", "0.0.0.0"], "--host=::", "-O3"),

@@ -21,6 +21,7 @@ _SPECULATIVE = "set the variant's speculative"
 OWNED = {
     "api_key": "servetune makes one for each session",
     "config": "give what that file holds as arguments of the study",
+    "disable_log_stats": "it takes away the counters that every measurement is checked against",
     "grpc": _HTTP,
     "grpc_port": _HTTP,
     "headless": "a session asks the API server",

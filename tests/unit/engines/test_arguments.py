@@ -66,6 +66,7 @@ REAL = TypeAdapter(Parser).validate_json(
         ("speculative_config.model", "other"),
         ("config", "options.yaml"),
         ("hf_token", "secret"),
+        ("disable_log_stats", True),
         ("__use_yte__", True),
     ],
 )

@@ -132,9 +132,7 @@ class Server:
         told_s = 10.0
         while (elapsed := time.monotonic() - self._started) < timeout_s:
             if not self.is_running():
-                raise ServerError(
-                    explain(self.log_tail(EXPLAINED_LINES)) or "ended while it started"
-                )
+                raise ServerError(self._why() or "ended while it started")
             if self.is_healthy(2.0) and self._is_ours() and self._names_itself():
                 self._startup_s = round(time.monotonic() - self._started, 2)
                 return
@@ -147,7 +145,7 @@ class Server:
     def check(self) -> None:
         """Look after the server once; raises ServerError where it died or hangs."""
         if not self.is_running():
-            why = explain(self.log_tail(EXPLAINED_LINES))
+            why = self._why()
             raise ServerError(f"died under load{f': {why}' if why else ''}")
         self._failures = 0 if self.is_healthy() else self._failures + 1
         if self._failures >= HUNG_AFTER_FAILURES:
@@ -283,6 +281,10 @@ class Server:
                 )
             self._is_known = True
         return self._is_known
+
+    def _why(self) -> str | None:
+        exit_code = self._process.poll() if self._process else None
+        return explain(self.log_tail(EXPLAINED_LINES), exit_code)
 
     def _redact_log(self) -> None:
         text = self.log.read_bytes().decode(errors="surrogateescape")

@@ -45,6 +45,7 @@ FAULTS = {
     "none": "behave",
     "refuse-start": "exit as if the KV cache were too small",
     "refuse-arguments": "exit as if its arguments did not go together",
+    "killed": "be killed as it starts, as where a host runs out of memory",
     "slow-start": "listen only after --standin-fault-after seconds",
     "wrong-name": "serve another model than was asked for",
     "die-under-load": "exit 1 after --standin-fault-after requests",

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -20,6 +21,8 @@ class Fault:
         self._requests = 0
 
     def at_start(self) -> None:
+        if self.kind == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.kind == "leave-child":
             child = subprocess.Popen(["sleep", "600"])
             log(f"Started child process [{child.pid}]")
