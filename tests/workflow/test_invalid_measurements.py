@@ -50,7 +50,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Work
         "too-few": {**once, "load_points": [{"concurrency": 4, "duration_s": 15}]},
     }
     workspace.write_study(study)
-    workspace.measure()
+    workspace.first_output = workspace.measure()
     return workspace
 
 
@@ -79,7 +79,9 @@ def test_a_server_that_refuses_the_reset_is_told(judged: Workspace) -> None:
 def test_failed_requests_are_flagged(judged: Workspace) -> None:
     row = table(judged)[FAILED, "first"]
     assert (row["status"], row["rule"]) == ("invalid", "failed-requests")
-    assert row["reason"].startswith("4 of 16 requests failed: ")
+    assert row["reason"] == ("4 of 16 requests failed: HTTP 500: EngineCore encountered an issue.")
+    assert "EngineCore encountered an issue." in judged.first_output
+    assert "EngineCore encountered an issue." in (judged.root / "reports/summary.html").read_text()
     assert row["completed_requests"] == 12
 
 

@@ -81,7 +81,7 @@ def test_no_answer_is_a_record_that_says_why(asked: Workspace) -> None:
         "mortal",
     }
     assert records["mute"]["reason"] == (
-        "the server refused a document: prompt_logprobs is not supported here."
+        "the server refused a document: HTTP 400: prompt_logprobs is not supported here."
     )
     assert records["broken"]["reason"].startswith("the server did not start")
     assert records["mortal"]["reason"].startswith("the server died under load")

@@ -13,9 +13,11 @@ from typing import Any
 import httpx
 
 from servetune.errors import UserError
+from servetune.load.client import LoadError
 from servetune.load.generator import PATHS
 from servetune.load.rows import Row, Turn, turns_of
 from servetune.load.schedule import ScheduledRequest, make_schedule
+from servetune.load.stream import refusal
 from servetune.records.loads import Load
 
 Encode = Callable[[str], Any]
@@ -137,7 +139,12 @@ def _output_tokens(turn: Turn, encode: Encode | None) -> int:
 
 
 def warm_up(client: httpx.Client, model: str, rows: list[Row], load: Load) -> None:
-    """Send the first turns of some rows as the load will send its own; raises httpx.HTTPError."""
+    """Send the first turns of some rows as the load will send its own.
+
+    Raises:
+        LoadError: the server refused one.
+        httpx.HTTPError: it did not answer.
+    """
 
     def send(row: Row) -> None:
         turn = turns_of(row)[0]
@@ -151,7 +158,9 @@ def warm_up(client: httpx.Client, model: str, rows: list[Row], load: Load) -> No
             content["messages"] = [{"role": "user", "content": turn["prompt"]}]
         else:
             content["prompt"] = turn["prompt"]
-        client.post(PATHS[load.endpoint], json=content).raise_for_status()
+        answer = client.post(PATHS[load.endpoint], json=content)
+        if not answer.is_success:
+            raise LoadError(f"the warm-up failed: {refusal(answer.status_code, answer.text)}")
 
     with ThreadPoolExecutor(max(1, min(len(rows), load.concurrency or len(rows)))) as pool:
         list(pool.map(send, rows))

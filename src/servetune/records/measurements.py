@@ -119,6 +119,8 @@ class Card(Record):
     given back during the load, and `idle_gpu_utilization_ratio` the mean utilization of the GPUs
     during the load while the server rested (`telemetry.reduce`).
 
+    `first_error` tells the first different errors of counted requests that failed.
+
     What client, answers and server count of the same is held against each other
     (`sessions/agreement.py`): a `server_` ratio is the server's count over the client's, a `text_`
     error the share by which a sample's tokens, through the tokenizer, are not those stated.

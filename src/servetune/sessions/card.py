@@ -17,6 +17,9 @@ from servetune.records.loads import Load
 ENOUGH = 0.9
 """A load that ran for this share of its declared duration did not end early."""
 
+MOST_ERRORS = 3
+"""So many different errors of a load are told."""
+
 TOKENS_PER_BLOCK = 16
 """Of vLLM's cache on a GPU, taken where the server does not tell; also how prompts are compared."""
 TEMPLATE_TOKENS = 64
@@ -44,7 +47,7 @@ def from_requests(
     delays_ms = requests["send_delay_ms"].dropna()
     hit_ratio = implied_hit_ratio(schedule, requests, load.is_chat, block_tokens)
     return {
-        "first_error": str(errors.iloc[0]) if len(errors) else None,
+        "first_error": first_errors(errors),
         "ended_early": _ended_early(requests, schedule, load),
         "implied_prefix_cache_hit_ratio": hit_ratio,
         "offered_rate_rps": offered_rps,
@@ -54,6 +57,19 @@ def from_requests(
         "send_crowding": send_crowding(requests, load),
         "wrong_length_requests": wrong if load.ignore_eos else None,
     }
+
+
+def first_errors(errors: "pd.Series[str]") -> str | None:
+    """Return the first errors of a load that differ in more than numbers, with their counts."""
+    if not len(errors):
+        return None
+    kinds = errors.groupby(errors.str.replace(r"\d+", "0", regex=True), sort=False)
+    told = [(str(kind.iloc[0]), len(kind)) for _, kind in kinds]
+    if len(told) == 1:
+        return told[0][0]
+    words = [f"{text} ({count}x)" for text, count in told[:MOST_ERRORS]]
+    more = [f"{len(told) - len(words)} other errors"] if len(told) > len(words) else []
+    return "; ".join([*words, *more])
 
 
 def _rates(

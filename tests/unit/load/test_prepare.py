@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 
 from servetune.errors import UserError
-from servetune.load.prepare import Prepared, needs_tokenizer, open_tokenizer, prepare, resolve
+from servetune.load.client import LoadError
+from servetune.load.prepare import (
+    Prepared,
+    needs_tokenizer,
+    open_tokenizer,
+    prepare,
+    resolve,
+    warm_up,
+)
 from servetune.load.rows import Row
 from tests.loads import load, rows
+from tests.standin.serving import serving, write_model
 
 
 def prepared(dataset: list[Any], **declared: Any) -> Prepared:
@@ -21,6 +30,15 @@ def test_the_last_rows_warm_the_server_up() -> None:
     assert [row["turns"][0]["prompt"] for row in found.warmup] == ["prompt 6 0", "prompt 7 0"]
     assert len(found.schedule) == 4
     assert prepared(rows(8), warmup_requests=0).warmup == []
+
+
+def test_a_warm_up_that_the_server_refuses_fails_in_its_words(tmp_path: Path) -> None:
+    too_long: list[Any] = [{"prompt": "a prompt", "output_tokens": 5000}]
+    with (
+        serving(write_model(tmp_path), tmp_path) as server,
+        pytest.raises(LoadError, match=r"the warm-up failed: HTTP 400: max_tokens=5000 cannot be"),
+    ):
+        warm_up(server.http, "it", too_long, load())
 
 
 def test_a_trace_that_is_too_short_is_told() -> None:

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from servetune.load.generator import Reply
 from servetune.load.request_table import request_table
 from servetune.load.schedule import make_schedule
 from servetune.records.measurements import Card
-from servetune.sessions.card import from_requests, implied_hit_ratio
+from servetune.sessions.card import first_errors, from_requests, implied_hit_ratio
 from tests.loads import load, reply, rows
 
 
@@ -102,3 +103,14 @@ def test_a_later_turn_is_implied_to_hit_the_turn_before_it() -> None:
         reply(1, 1.0, input_tokens=150, output_tokens=20),
     ]
     assert implied(rows(1, turns=2), replies, requests=2) == pytest.approx(112 / 250)
+
+
+def test_the_different_errors_of_a_load_are_told_with_their_counts() -> None:
+    def errors(*texts: str) -> str | None:
+        return first_errors(pd.Series(texts, dtype=object))
+
+    too_long = [f"HTTP 400: {count} tokens are too many" for count in (600, 700, 900)]
+    assert errors(*too_long) == too_long[0]
+    assert errors("HTTP 500: died", *too_long) == f"HTTP 500: died (1x); {too_long[0]} (3x)"
+    assert errors("a", "b", "c", "d", "e") == "a (1x); b (1x); c (1x); 2 other errors"
+    assert errors() is None

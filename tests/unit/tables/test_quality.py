@@ -174,7 +174,9 @@ def test_a_refusal_is_told_in_the_servers_words() -> None:
         return httpx.Response(400, json={"error": error})
 
     client = httpx.Client(base_url="http://it", transport=httpx.MockTransport(refuse))
-    with pytest.raises(RefusedError, match="refused a document: prompt_logprobs is not supported"):
+    with pytest.raises(
+        RefusedError, match="refused a document: HTTP 400: prompt_logprobs is not supported"
+    ):
         ask(client, "it", {"prompt": "a b", "output_tokens": 2})
 
 

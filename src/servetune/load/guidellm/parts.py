@@ -18,9 +18,22 @@ from guidellm.data.loaders.torch import TorchDataLoader
 from guidellm.scheduler import ConcurrentStrategy
 from pydantic import PrivateAttr
 
-from servetune.load.stream import Note, note_message
+from servetune.load.stream import Note, note_message, refusal
 
 LOOK_EVERY_S = 0.005
+
+
+class RefusedError(Exception):
+    """A request that the server refused, in its words: GuideLLM keeps the `repr` of an error."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+async def _refuse(answer: Any) -> None:
+    if not answer.is_success:
+        await answer.aread()
+        raise RefusedError(refusal(answer.status_code, answer.text))
 
 
 class TimedBackend(OpenAIHTTPBackend):  # type: ignore[misc]
@@ -30,6 +43,11 @@ class TimedBackend(OpenAIHTTPBackend):  # type: ignore[misc]
     its report as the `response_metrics` of a request: `text_times` (by the clock of
     `servetune.load.guidellm.clock`), `text`, and in `note` what the stream told of itself.
     """
+
+    async def process_startup(self) -> None:
+        """Open the HTTP client, whose refusals are told in the server's words."""
+        await super().process_startup()
+        self._async_client.event_hooks = {"response": [_refuse]}
 
     async def _prepare_resolve_request(
         self, request: Any, history: Any = None

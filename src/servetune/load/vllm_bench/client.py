@@ -12,6 +12,7 @@ import gc
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from servetune.load.inside.judge import Judge
 from servetune.load.inside.loop import serve_jobs
 from servetune.load.inside.pacing import Pacing
 from servetune.load.schedule import ScheduledRequest, read_schedule
-from servetune.load.stream import Note, note_message
+from servetune.load.stream import Note, note_message, refusal
 from servetune.load.vllm_bench.generator import SENT, of_text
 from servetune.records.loads import Load
 
@@ -49,6 +50,23 @@ class NotingHandler(endpoint_request_func.StreamedResponseHandler):  # type: ign
         for message in messages:
             note_message(_note.get(), message)
         return messages
+
+
+class NotingSession:
+    """Posts as vLLM's session does, and notes why a server refused: vLLM keeps the status alone."""
+
+    def __init__(self, session: Any, note: Note) -> None:
+        """Take the session, and the note of the request that it will send."""
+        self._session = session
+        self._note = note
+
+    @asynccontextmanager
+    async def post(self, *of: Any, **more: Any) -> AsyncIterator[Any]:
+        """Send a request; its answer is as vLLM's own session gives it."""
+        async with self._session.post(*of, **more) as answer:
+            if answer.status != 200:
+                self._note.error = refusal(answer.status, await answer.text(errors="replace"))
+            yield answer
 
 
 class Sending:
@@ -95,8 +113,10 @@ class Sending:
                     start_time=time.perf_counter(), error=NOT_SENT
                 )
             start_s = time.perf_counter()
-            _note.set(self._notes.setdefault(request.index, Note()))
-            sending = send(request_func_input=request_func_input, session=session, pbar=pbar)
+            note = self._notes.setdefault(request.index, Note())
+            _note.set(note)
+            noting = NotingSession(session, note)
+            sending = send(request_func_input=request_func_input, session=noting, pbar=pbar)
             output = await self._until_decided(sending)
             if output is None:
                 return endpoint_request_func.RequestFuncOutput(start_time=start_s, error=CUT)

@@ -7,8 +7,8 @@ the schedule, and vLLM's code measures them.
 import json
 from pathlib import Path
 
-from servetune.load.generator import CUT, PATHS, Generator, Reply, Target
-from servetune.load.stream import Note
+from servetune.load.generator import CUT, NOT_SENT, PATHS, Generator, Reply, Target
+from servetune.load.stream import Note, sentence
 from servetune.records.loads import Load
 
 RESULT = "vllm-bench.json"
@@ -61,7 +61,7 @@ def read(raw: Path) -> list[Reply]:
         note = Note(**told)
         reply = Reply(
             scheduled=scheduled,
-            error=error.strip().splitlines()[-1] if error.strip() else note.fault(),
+            error=_error(error, note),
             sent_s=sent_s,
             due_s=None if arrival_s is None else sent["began_s"] + arrival_s,
             input_tokens=input_tokens,
@@ -79,6 +79,13 @@ def read(raw: Path) -> list[Reply]:
         )
         replies.append(reply)
     return replies
+
+
+def _error(error: str, note: Note) -> str | None:
+    """Return what went wrong: in the server's words, else in the last line of a traceback."""
+    if error in (CUT, NOT_SENT) or not error.strip():
+        return error or note.fault()
+    return note.error or sentence(error.strip().splitlines()[-1])
 
 
 def of_text(ttft_s: float, itl_s: list[float], is_chat: bool) -> tuple[float, list[float]]:

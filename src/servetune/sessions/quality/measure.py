@@ -16,6 +16,7 @@ import httpx
 
 from servetune.errors import UserError
 from servetune.load.rows import Row
+from servetune.load.stream import refusal
 from servetune.plan.planned import PlannedQuality
 from servetune.progress import say
 from servetune.records.paths import raw_folder
@@ -111,7 +112,9 @@ def ask(client: httpx.Client, model: str, row: Row) -> Document:
     }
     answer = client.post("/v1/completions", json=request)
     if not answer.is_success:
-        raise RefusedError(f"the server refused a document: {_message(answer)}")
+        raise RefusedError(
+            f"the server refused a document: {refusal(answer.status_code, answer.text)}"
+        )
     return read_answer(answer.json())
 
 
@@ -137,10 +140,3 @@ def read_answer(answer: dict[str, Any]) -> Document:
         top1=[int(min(position, key=lambda id: position[id]["rank"])) for _, position in scored],
         greedy=choice["token_ids"],
     )
-
-
-def _message(answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["error"]["message"]).strip().splitlines()[0]
-    except (ValueError, LookupError, TypeError):
-        return f"HTTP {answer.status_code}"

@@ -242,10 +242,17 @@ def test_a_failed_turn_fails_the_turns_after_it(run: Run, tmp_path: Path) -> Non
     with serving(write_model(tmp_path), tmp_path, *fault) as server:
         replies = run(talks(2, 4), server=server, concurrency=1, requests=8, endpoint="chat")
     first, refused, *rest = [reply.error for reply in replies][:4]
-    assert first is None and refused == "Internal Server Error"
+    assert first is None and refused == "HTTP 500: EngineCore encountered an issue."
     assert rest == ["not sent: an earlier turn failed"] * 2
     assert [reply.error for reply in replies][4:] == [first, refused, *rest]
     assert all(reply.cached_tokens is None for reply in replies)
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+def test_a_request_that_the_server_refuses_fails_in_its_words(run: Run, endpoint: str) -> None:
+    (reply,) = run(prompts(1, 5000), concurrency=1, requests=1, endpoint=endpoint)
+    assert reply.error is not None
+    assert reply.error.startswith("HTTP 400: max_tokens=5000 cannot be greater than max_model_len")
 
 
 def test_the_sampling_parameters_and_output_lengths_arrive(run: Run) -> None:
