@@ -1,5 +1,6 @@
 """A measurement that is not what it says to be is flagged, and enters no number of a report."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ from tests.rows import Row, rows_by
 from tests.workspace import QUIET, Workspace, make_workspace
 
 OK, FAILED, SHORT, UNRESET = "plain", "fails", "short", "keeps-cache"
+COMPILES, COMPILES_ONCE = "compiles", "compiles-once"
 
 FAULTS = {
     OK: {},
     FAILED: {"standin_fault": "fail-requests", "standin_fault_after": 4},
     SHORT: {"standin_fault": "short-answers", "standin_fault_after": 4},
     UNRESET: {"standin_fault": "no-reset"},
+    COMPILES: {"standin_fault": "compile", "standin_fault_after": 8},
+    # Of its loads of 16 requests the second has the 30th request, and the third none such.
+    COMPILES_ONCE: {"standin_fault": "compile", "standin_fault_after": 30},
 }
 
 
@@ -91,6 +96,21 @@ def test_answers_that_are_too_short_are_flagged(judged: Workspace) -> None:
     assert "4 of 16 answers are not as long as was asked for" in row["reason"]
 
 
+def test_a_load_in_which_kernels_are_compiled_is_measured_again(judged: Workspace) -> None:
+    assert table(judged)[COMPILES_ONCE, "first"]["status"] == "ok"
+    again = table(judged)[COMPILES_ONCE, "again-cold"]
+    assert again["status"] == "ok", again["reason"]
+    assert json.loads(again["card"])["compiled_kernels"] == []
+    told = [line for line in judged.first_output.splitlines() if "measured again" in line]
+    assert any(COMPILES_ONCE in line and "kernel_30" in line for line in told)
+
+
+def test_a_load_in_which_kernels_are_compiled_each_time_is_invalid(judged: Workspace) -> None:
+    row = table(judged)[COMPILES, "first"]
+    assert (row["status"], row["rule"]) == ("invalid", "compiled-kernels")
+    assert "compiled kernel_24, kernel_32 during the load" in row["reason"]
+
+
 def test_a_dataset_that_ends_before_the_duration_is_told(judged: Workspace) -> None:
     row = table(judged)[OK, "too-few"]
     assert (row["status"], row["rule"]) == ("invalid", "ended-early")
@@ -108,7 +128,7 @@ def test_what_is_invalid_is_in_the_table_and_in_no_metric(judged: Workspace) -> 
         assert (told == {"ok": 0}) != is_ok
         assert (row["measurement"] in set(quantiles["measurement"])) == is_ok
         assert row["output_throughput_tok_s"] > 0
-    assert set(quantiles["variant"]) == {OK}
+    assert set(quantiles["variant"]) == {OK, COMPILES_ONCE}
 
 
 def test_another_limit_is_another_verdict_and_no_measurement(judged: Workspace) -> None:

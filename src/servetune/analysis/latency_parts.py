@@ -20,7 +20,9 @@ the number of requests that they are over."""
 class Parts:
     """Mean latencies of a request in milliseconds, by part.
 
-    `front_end_ttft_ms` is what of `front_end_ms` comes before the first token.
+    `front_end_ttft_ms` is what of it comes before the first token: more than `front_end_ms` where
+    the last token was less late than the first. None of the two is below 0 for a client that saw
+    what the server did: no part is cut off, as that would hide one that did not.
     """
 
     queue_ms: float
@@ -54,7 +56,7 @@ class Parts:
 
     @property
     def front_end_ratio(self) -> float:
-        """The front end's share of E2E latency, in [0, 1]."""
+        """The front end's share of E2E latency, at most 1."""
         return self.front_end_ms / self.e2e_ms if self.e2e_ms else 0.0
 
 
@@ -73,13 +75,12 @@ def latency_parts(row: dict[str, Any]) -> Parts | None:
     if len(parts_ms) < len(engine) + len(client):
         return None
     queue_ms, prefill_ms, decode_ms, ttft_ms, e2e_ms = parts_ms
-    before = max(0.0, ttft_ms - queue_ms - prefill_ms)
     return Parts(
         queue_ms=queue_ms,
         prefill_ms=prefill_ms,
         decode_ms=decode_ms,
-        front_end_ttft_ms=before,
-        front_end_ms=max(before, e2e_ms - queue_ms - prefill_ms - decode_ms),
+        front_end_ttft_ms=ttft_ms - queue_ms - prefill_ms,
+        front_end_ms=e2e_ms - queue_ms - prefill_ms - decode_ms,
     )
 
 

@@ -62,6 +62,33 @@ def _unserved(metrics: Metrics, card: Card) -> float | None:
     return _below(server / client) if client and server is not None else None
 
 
+def _below_server(metrics: Metrics, card: Card) -> float | None:
+    """Return by which share a mean latency of the client is below what the server took for it."""
+    ratios = [client / server for _, client, server in _bounded(metrics)]
+    return _below(min(ratios, default=None))
+
+
+def _below_server_reason(metrics: Metrics, card: Card) -> str:
+    latency, client, server = min(_bounded(metrics), key=lambda of: of[1] / of[2])
+    return f"{latency} at the client is {client:.3g} ms, of which the server took {server:.3g} ms"
+
+
+def _bounded(metrics: Metrics) -> list[tuple[str, float, float]]:
+    """Return mean latencies of the client with what the server took of them, in ms."""
+    m = metrics
+    queue, prefill, decode = m.queue_time_mean_ms, m.prefill_time_mean_ms, m.decode_time_mean_ms
+    in_prefill = None if queue is None or prefill is None else queue + prefill
+    in_engine = None if in_prefill is None or decode is None else in_prefill + decode
+    pairs = (
+        ("TTFT", m.answered_ttft_mean_ms, in_prefill),
+        ("E2E latency", m.answered_e2e_mean_ms, in_engine),
+        ("E2E latency", m.answered_e2e_mean_ms, m.server_e2e_mean_ms),
+    )
+    return [
+        (name, client, server) for name, client, server in pairs if client is not None and server
+    ]
+
+
 def token_sources(card: Card) -> list[str]:
     """Name what confirms the output tokens that the answers state; empty: nothing does.
 
@@ -122,6 +149,21 @@ AGREEMENT = (
         "tpot_below_server_ratio",
         lambda m, c: _below(c.server_tpot_ratio),
         lambda m, c: f"TPOT at the client is {c.server_tpot_ratio:.0%} of that of the server",
+    ),
+    Rule(
+        "latency-below-server",
+        "latency_below_server_ratio",
+        _below_server,
+        _below_server_reason,
+    ),
+    Rule(
+        "draft-counters",
+        "draft_error_ratio",
+        lambda m, c: c.draft_error_ratio,
+        lambda m, c: (
+            f"the counters of drafts are {c.draft_error_ratio:.0%} off each other, or off the"
+            " outputs of the server"
+        ),
     ),
     Rule(
         "missing-load",

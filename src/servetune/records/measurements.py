@@ -126,7 +126,10 @@ class Card(Record):
     error the share by which a sample's tokens, through the tokenizer, are not those stated.
     `other_gpus_in_use` counts the host's GPUs that other sessions held as the load began or ended.
     `tokens_per_step` is what a chunk should hold. `slots_used_ratio` is of a closed loop's
-    concurrency; `in_flight_mean` is the client's.
+    concurrency; `in_flight_mean` is the client's. `draft_error_ratio` and `drafted_nothing` are of
+    a server that speculates (`sessions/drafts.py`); `compiled_kernels`, `engine_restarts`,
+    `log_preemptions` and `log_warnings` are of what it logged during the load
+    (`sessions/server/load_log.py`).
     """
 
     first_error: str | None = None
@@ -171,6 +174,12 @@ class Card(Record):
     in_flight_mean: float | None = None
     server_in_flight_mean: float | None = None
     slots_used_ratio: float | None = None
+    drafted_nothing: bool | None = None
+    draft_error_ratio: float | None = None
+    compiled_kernels: list[str] | None = None
+    engine_restarts: int | None = None
+    log_preemptions: int | None = None
+    log_warnings: list[str] | None = None
 
 
 class Signals(Record):

@@ -39,6 +39,8 @@ def _other_cpu(metrics: Metrics, card: Card) -> float | None:
     return max((ratio for ratio in known if ratio is not None), default=None)
 
 
+COMPILED = "compiled-kernels"
+
 RULES = (
     Rule(
         "failed-requests",
@@ -151,11 +153,21 @@ RULES = (
         ),
     ),
     *AGREEMENT,
+    # The last, so that a record of which it is the rule breaks no other.
+    Rule(
+        COMPILED,
+        "compiled_kernels",
+        lambda m, c: None if c.compiled_kernels is None else len(c.compiled_kernels),
+        lambda m, c: (
+            f"the server compiled {', '.join(c.compiled_kernels or [])} during the load: raise"
+            " warmup_requests"
+        ),
+    ),
 )
 """The rules, in the order in which they are told. Those without a number of their own:
 `no-prefix-cache-reset` (the server refused), `counters-missing` (`/metrics` did not answer),
-`counters-reset` (one fell), `usage-missing`, `other-model` and `ended-early` (the dataset ended
-before `duration_s` did)."""
+`counters-reset` (one fell), `usage-missing`, `other-model`, `ended-early` (the dataset ended
+before `duration_s` did), `engine-restarted` and `no-drafts` (it speculates, by its arguments)."""
 
 
 def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
@@ -191,6 +203,16 @@ def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
             "ended-early",
             card.ended_early is True,
             "the dataset ended before duration_s did; give it more requests",
+        ),
+        (
+            "engine-restarted",
+            bool(card.engine_restarts),
+            "the engine was started again during the load",
+        ),
+        (
+            "no-drafts",
+            card.drafted_nothing is True,
+            "the variant speculates, but the server counted no draft",
         ),
     ):
         if is_broken:

@@ -6,6 +6,7 @@ cache without end. So a server that hits more has seen the prompts before. A cac
 blocks, and a prompt's last token is always computed (vLLM, `KVCacheManager.get_computed_blocks`).
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ import pandas as pd
 from servetune.load.lockstep import send_crowding
 from servetune.load.schedule import ScheduledRequest
 from servetune.records.loads import Load
+from servetune.sessions.kinds import count_kinds
 
 ENOUGH = 0.9
 """A load that ran for this share of its declared duration did not end early."""
@@ -47,7 +49,7 @@ def from_requests(
     delays_ms = requests["send_delay_ms"].dropna()
     hit_ratio = implied_hit_ratio(schedule, requests, load.is_chat, block_tokens)
     return {
-        "first_error": first_errors(errors),
+        "first_error": first_errors(errors.tolist()),
         "ended_early": _ended_early(requests, schedule, load),
         "implied_prefix_cache_hit_ratio": hit_ratio,
         "offered_rate_rps": offered_rps,
@@ -59,16 +61,15 @@ def from_requests(
     }
 
 
-def first_errors(errors: "pd.Series[str]") -> str | None:
+def first_errors(errors: Collection[str]) -> str | None:
     """Return the first errors of a load that differ in more than numbers, with their counts."""
     if not len(errors):
         return None
-    kinds = errors.groupby(errors.str.replace(r"\d+", "0", regex=True), sort=False)
-    told = [(str(kind.iloc[0]), len(kind)) for _, kind in kinds]
-    if len(told) == 1:
-        return told[0][0]
-    words = [f"{text} ({count}x)" for text, count in told[:MOST_ERRORS]]
-    more = [f"{len(told) - len(words)} other errors"] if len(told) > len(words) else []
+    kinds = count_kinds(errors)
+    if len(kinds) == 1:
+        return kinds[0][0]
+    words = [f"{text} ({count}x)" for text, count in kinds[:MOST_ERRORS]]
+    more = [f"{len(kinds) - len(words)} other errors"] if len(kinds) > len(words) else []
     return "; ".join([*words, *more])
 
 

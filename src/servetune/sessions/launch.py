@@ -17,6 +17,7 @@ from servetune.plan.planned import Measurement, Session
 from servetune.progress import about, counted, say
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.sessions import Launch, ServerFacts
+from servetune.records.validity import COMPILED
 from servetune.running import tell
 from servetune.sessions import owed
 from servetune.sessions.allotment import Allotment
@@ -123,6 +124,9 @@ class ServerLaunch:
             self._say(f"{name}, {_place(measurement, count, pending)}")
             try:
                 record = measure(bench, measurement, loads.prepare(measurement))
+                if record.rule == COMPILED:
+                    self._say(f"{name}: {record.reason}; measured again, as they are compiled now")
+                    record = measure(bench, measurement, loads.prepare(measurement))
             except ServerError as error:
                 # The load points after this one get a server of their own.
                 self._say(f"the server {error}")

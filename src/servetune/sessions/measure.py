@@ -30,9 +30,11 @@ from servetune.sessions.agreement import (
 from servetune.sessions.allotment import Allotment
 from servetune.sessions.blank import blank_record
 from servetune.sessions.card import from_requests
+from servetune.sessions.drafts import from_drafts
 from servetune.sessions.expected import expected_s
 from servetune.sessions.probes import found_by
 from servetune.sessions.provenance import now
+from servetune.sessions.server.load_log import read_load_log
 from servetune.sessions.server.process import Server
 from servetune.sessions.watch import LoadWatch
 from servetune.telemetry.processors import UsageWatch
@@ -102,6 +104,7 @@ def measure(
             "load_command": [word.replace(str(scratch), str(raw)) for word in command],
         }
     )
+    bench.sampler.discard(measurement.id)
     folder = bench.root / scratch
     # What a killed session left is of no use; the lock makes sure that nobody writes there now.
     shutil.rmtree(folder, ignore_errors=True)
@@ -144,6 +147,7 @@ def measure(
             **gpu_neighbours(samples, resting),
             **from_answers(replies, prepared.schedule, load, bench.server.name, count),
             **from_counters(requests, metrics, before, after, samples),
+            **from_drafts(grown, bench.session.speculative, not requests["is_ok"].all()),
             **from_chunks(requests, metrics, bench.facts.stream_interval),
             **in_flight(requests, load, samples),
             "throttled_ratio": ratio,
@@ -196,6 +200,7 @@ def _load(
         other_cpu_ratio=bench.session.validity.other_cpu_ratio,
         expected_s=expected_s(bench.session, measurement, bench.root),
     )
+    log_began = server.log.stat().st_size
     bench.sampler.usage = usage.so_far
     bench.sampler.measurement = measurement.id
     try:
@@ -204,6 +209,7 @@ def _load(
         bench.sampler.measurement = ""
         bench.sampler.usage = None
         used = usage.stop()
+    log_ended = server.log.stat().st_size
     after = server.counters(tries=3)
     # The more of both, as a load is short beside the session that another one is.
     others = None if others is None else max(others, bench.allotment.count_others() or 0)
@@ -213,6 +219,7 @@ def _load(
         "counters_were_read": bool(before and after),
         "rejected_requests": prepared.rejected or None,
         "truncated_requests": prepared.truncated or None,
+        **read_load_log(server.log, log_began, log_ended, server.api_key),
     }
     return before, after, used.model_copy(update=around)
 

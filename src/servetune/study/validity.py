@@ -62,9 +62,18 @@ class Limits(Declared):
     tpot_below_server_ratio: float | None = Field(
         0.1, ge=0, le=1, description="TPOT at the client below that of the server"
     )
+    latency_below_server_ratio: float | None = Field(
+        0.02, ge=0, le=1, description="mean TTFT or E2E latency below what the server took of it"
+    )
+    draft_error_ratio: float | None = Field(
+        0.1, ge=0, description="counters of drafts, off each other and the server's outputs"
+    )
     missing_in_flight_ratio: float | None = Field(
         0.25, ge=0, le=1, description="share of a closed loop's concurrency that was not in flight"
     )
     unserved_in_flight_ratio: float | None = Field(
         0.5, ge=0, le=1, description="share in flight that the server neither ran nor queued"
+    )
+    compiled_kernels: float | None = Field(
+        0, ge=0, description="kernels that the server compiled during a load"
     )

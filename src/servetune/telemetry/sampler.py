@@ -108,6 +108,12 @@ class Sampler:
         """Return the samples so far, as `stop` does."""
         return self._table(list(self._rows))
 
+    def discard(self, measurement: str) -> None:
+        """Count the samples of a measurement so far as of none: it is made again."""
+        for row in self._rows:
+            if row["measurement"] == measurement:
+                row["measurement"] = ""
+
     def _table(self, rows: list[dict[str, Any]]) -> pd.DataFrame:
         return pd.DataFrame(rows, columns=None if rows else ["time_s", "measurement", *GAUGES])
 

@@ -29,6 +29,11 @@ COUNTERS = {
     "prompt_tokens": ("vllm:prompt_tokens_total", "vllm:prompt_tokens"),
     "generation_tokens": ("vllm:generation_tokens_total", "vllm:generation_tokens"),
     "finished_generation_tokens": ("vllm:request_generation_tokens_sum",),
+    "first_outputs": ("vllm:time_to_first_token_seconds_count",),
+    "later_outputs": (
+        "vllm:inter_token_latency_seconds_count",
+        "vllm:time_per_output_token_seconds_count",
+    ),
     "engine_steps": ("vllm:iteration_tokens_total_count", "vllm:iteration_tokens_count"),
     "queue_time_s": (
         "vllm:request_queue_time_seconds_sum",
@@ -47,7 +52,7 @@ COUNTERS = {
         "vllm:spec_decode_num_accepted_tokens",
     ),
 }
-"""What only grows, in tokens, requests, steps or seconds since the server started."""
+"""What only grows, in tokens, requests, outputs, steps or seconds since the server started."""
 
 PER_POSITION = (
     "vllm:spec_decode_num_accepted_tokens_per_pos_total",

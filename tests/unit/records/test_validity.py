@@ -6,7 +6,7 @@ import pytest
 
 from servetune.records.agreement import token_sources
 from servetune.records.measurements import Card, Metrics
-from servetune.records.validity import RULES, checks, judge
+from servetune.records.validity import COMPILED, RULES, checks, judge
 from servetune.study.validity import Limits
 
 METRICS: dict[str, Any] = {
@@ -25,6 +25,13 @@ METRICS: dict[str, Any] = {
 def metrics(**changes: Any) -> Metrics:
     return Metrics(**{**METRICS, **changes})
 
+
+ENGINE = {
+    "queue_time_mean_ms": 4.0,
+    "prefill_time_mean_ms": 20.0,
+    "decode_time_mean_ms": 100.0,
+    "server_e2e_mean_ms": 124.0,
+}
 
 # By rule: its limit, then what is at the limit, then what is above it, each as what is seen in
 # the metrics and on the card.
@@ -130,6 +137,16 @@ CASES: dict[str, tuple[float, tuple[dict[str, Any], ...], tuple[dict[str, Any], 
         ({}, {"server_tpot_ratio": 0.75}),
         ({}, {"server_tpot_ratio": 0.7}),
     ),
+    "latency-below-server": (
+        0.25,
+        ({**ENGINE, "answered_ttft_mean_ms": 18.0, "answered_e2e_mean_ms": 124.0}, {}),
+        ({**ENGINE, "answered_ttft_mean_ms": 6.0, "answered_e2e_mean_ms": 124.0}, {}),
+    ),
+    "draft-counters": (
+        0.25,
+        ({}, {"draft_error_ratio": 0.25}),
+        ({}, {"draft_error_ratio": 0.3}),
+    ),
     "missing-load": (
         0.25,
         ({}, {"slots_used_ratio": 0.75}),
@@ -140,6 +157,11 @@ CASES: dict[str, tuple[float, tuple[dict[str, Any], ...], tuple[dict[str, Any], 
         ({}, {"in_flight_mean": 4.0, "server_in_flight_mean": 3.0}),
         ({}, {"in_flight_mean": 4.0, "server_in_flight_mean": 2.9}),
     ),
+    "compiled-kernels": (
+        1,
+        ({}, {"compiled_kernels": ["a"]}),
+        ({}, {"compiled_kernels": ["a", "b"]}),
+    ),
 }
 LIMIT_OF = {rule.name: rule.limit for rule in RULES}
 WITHOUT_A_NUMBER: dict[str, dict[str, Any]] = {
@@ -149,6 +171,8 @@ WITHOUT_A_NUMBER: dict[str, dict[str, Any]] = {
     "usage-missing": {"answers_without_usage": 1},
     "other-model": {"other_model_answers": 1},
     "ended-early": {"ended_early": True},
+    "engine-restarted": {"engine_restarts": 1},
+    "no-drafts": {"drafted_nothing": True},
 }
 NO_LIMITS = Limits(**dict.fromkeys(Limits.model_fields))
 
@@ -278,3 +302,31 @@ def test_a_single_source_tells_a_warm_cache_and_not_a_cold_one() -> None:
     assert cold(0.0, card) is None
     assert cold(0.3, card) == 0.3
     assert cold(0.0, card.model_copy(update={"answers_hit_ratio": 0.0})) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (
+            {"answered_ttft_mean_ms": 6.4},
+            "TTFT at the client is 6.4 ms, of which the server took 24",
+        ),
+        ({"answered_e2e_mean_ms": 90.0}, "E2E latency at the client is 90 ms, of which"),
+        ({"answered_e2e_mean_ms": 130.0, "server_e2e_mean_ms": 160.0}, "the server took 160 ms"),
+    ],
+)
+def test_no_latency_of_the_client_is_below_the_servers_own(
+    seen: dict[str, float], told: str
+) -> None:
+    status, rule, reason = judge(metrics(**{**ENGINE, **seen}), Card(), Limits())
+    assert (status, rule) == ("invalid", "latency-below-server")
+    assert told in str(reason)
+
+
+def test_a_record_whose_only_fault_are_compiled_kernels_names_them() -> None:
+    card = Card(compiled_kernels=["_a", "_b"])
+    status, rule, reason = judge(metrics(), card, Limits())
+    assert (status, rule) == ("invalid", COMPILED)
+    assert "compiled _a, _b during the load: raise warmup_requests" in str(reason)
+    both = card.model_copy(update={"same_answers_ratio": 1.0})
+    assert judge(metrics(), both, Limits())[1] == "same-answers"

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from servetune.load.generator import Reply
@@ -107,7 +106,7 @@ def test_a_later_turn_is_implied_to_hit_the_turn_before_it() -> None:
 
 def test_the_different_errors_of_a_load_are_told_with_their_counts() -> None:
     def errors(*texts: str) -> str | None:
-        return first_errors(pd.Series(texts, dtype=object))
+        return first_errors(texts)
 
     too_long = [f"HTTP 400: {count} tokens are too many" for count in (600, 700, 900)]
     assert errors(*too_long) == too_long[0]

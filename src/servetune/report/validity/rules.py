@@ -119,10 +119,15 @@ def _either(field: str, yes: str, no: str) -> Callable[[Row, Card], str | None]:
     return lambda row, card: {True: yes, False: no, None: None}[getattr(card, field)]
 
 
-def _none_of(field: str, some: str) -> Callable[[Row, Card], str | None]:
+def _compiled(row: Row, card: Card) -> str | None:
+    kernels = card.compiled_kernels
+    return None if kernels is None else ", ".join(kernels) or "none"
+
+
+def _none_of(field: str, some: str, no: str = "all") -> Callable[[Row, Card], str | None]:
     def seen(row: Row, card: Card) -> str | None:
         count: int | None = getattr(card, field)
-        return None if count is None else f"{count:,} {some}" if count else "all"
+        return None if count is None else f"{count:,} {some}" if count else no
 
     return seen
 
@@ -191,8 +196,28 @@ SHOWN = (
         limit=lambda value: f"{share(value)} below the server's",
         seen=_tpot,
     ),
+    Shown(
+        *("latency-below-server", "TTFT and E2E latency at the client", "Latency"),
+        limit=lambda value: f"{share(value)} below the server's",
+    ),
+    Shown("draft-counters", "Counters of drafts", "Drafts", lambda v: f"{share(v)} off"),
     Shown("missing-load", "Concurrency in flight", "In flight", _missing, _slots),
     Shown("unserved-load", "Load at the server", "Served", _missing, _in_flight),
+    Shown(
+        *("compiled-kernels", "Kernels compiled during the load", "Compiled"),
+        limit=whole,
+        seen=_compiled,
+    ),
+    Shown(
+        *("engine-restarted", "One engine during the load", "Engine"),
+        seen=_none_of("engine_restarts", "restarts", "throughout"),
+        asks="throughout",
+    ),
+    Shown(
+        *("no-drafts", "Drafts of a variant that speculates", "Drafted"),
+        seen=_either("drafted_nothing", "none", "counted"),
+        asks="counted",
+    ),
     Shown(
         *("counters-reset", "Counters only grew", "Growth"),
         seen=_either("counters_went_back", "one fell", "during the load"),

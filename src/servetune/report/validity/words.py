@@ -92,11 +92,15 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
         ("Sends close together", card.send_crowding, lambda value: f"{ratio(value)} chance"),
         ("Requests left out as too long", card.rejected_requests, whole),
         ("Requests cut to fit", card.truncated_requests, whole),
+        ("Preemptions in the server's log", card.log_preemptions, whole),
     )
     return CardOf(
         row,
         lines=[_line(rule, row, card, checks.get(rule.rule)) for rule in rules],
-        told=[(name, write(value)) for name, value, write in unjudged if value is not None],
+        told=[
+            *((name, write(value)) for name, value, write in unjudged if value is not None),
+            *(("Warning in the server's log", line) for line in card.log_warnings or []),
+        ],
     )
 
 

@@ -55,6 +55,7 @@ class Generation:
     cached: int = 0
     scheduled: float | None = None
     began_decoding: float | None = None
+    emitted: float = 0.0
 
     @property
     def tokens(self) -> list[int]:
@@ -192,6 +193,9 @@ class Engine:
             if generation.began_decoding is None:
                 generation.began_decoding = now
                 self.metrics.observe("time_to_first_token_seconds", now - generation.arrived)
+            else:
+                self.metrics.observe("inter_token_latency_seconds", now - generation.emitted)
+            generation.emitted = now
             reason = generation.finish_reason if generation.finished else None
             generation.emissions.put_nowait(Emission(generation.index, text, count, reason))
             if reason:

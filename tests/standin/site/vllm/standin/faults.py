@@ -42,6 +42,13 @@ class Fault:
         self._requests += 1
         if self.kind == "fail-requests":
             return self._requests % self.after == 0
+        if self.kind == "compile" and self._requests % self.after == 0:
+            log(
+                "Triton kernel JIT compilation during inference:"
+                f" kernel_{self._requests}. This causes a latency spike; consider extending"
+                " warmup to cover this shape/config.",
+                level="WARNING",
+            )
         if self._requests <= self.after:
             return False
         if self.kind in ("die-under-load", "die-slowly"):

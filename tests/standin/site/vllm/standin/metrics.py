@@ -32,6 +32,7 @@ SPECULATION_COUNTERS = (
 )
 HISTOGRAMS = {
     "e2e_request_latency_seconds": LATENCY_BUCKETS,
+    "inter_token_latency_seconds": FIRST_TOKEN_BUCKETS,
     "request_decode_time_seconds": LATENCY_BUCKETS,
     "request_generation_tokens": TOKEN_BUCKETS,
     "request_inference_time_seconds": LATENCY_BUCKETS,
