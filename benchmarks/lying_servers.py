@@ -63,7 +63,8 @@ class Lie:
     Of `rules`, one must break, or `failed` be the status; without them none may. With `unknown`,
     that rule must not be judged instead. `body`
     changes what the server is asked, `stream` what it answers, `page` its metrics; `reset` is what
-    it does when its cache is to be emptied; `at_once` lets so many requests through.
+    it does when its cache is to be emptied; `at_once` lets so many requests through. `log` is what
+    the server logs once, during the warm-up or the load; `speculative` what the variant declares.
     """
 
     name: str
@@ -78,6 +79,9 @@ class Lie:
     has_done: bool = True
     server: str = "plain"
     endpoint: str = "completions"
+    log: str = ""
+    logs_during: str = "load"
+    speculative: Message | None = None
 
 
 def _text(message: Message) -> str:
@@ -185,6 +189,19 @@ async def _of_another_model(messages: Stream) -> Stream:
         yield {**message, "model": "a-smaller-one"}
 
 
+def _empty_first(chunks: int) -> Callable[[Stream], Stream]:
+    """Send empty chunks at once, before the engine has a token."""
+
+    async def told(messages: Stream) -> Stream:
+        for _ in range(chunks):
+            choice = {"index": 0, "text": "", "delta": {"content": ""}, "finish_reason": None}
+            yield {"model": "it", "choices": [choice]}
+        async for message in messages:
+            yield message
+
+    return told
+
+
 def _halved(body: Message) -> Message:
     return {**body, "max_tokens": body["max_tokens"] // 2}
 
@@ -236,6 +253,30 @@ TOKENS, TOKENS_OF_FINISHED, PROMPTS, FINISHED = (
 )
 DECODE = "request_decode_time_seconds_sum"
 HITS = "prefix_cache_hits_total"
+PREFILL, E2E = "request_prefill_time_seconds_sum", "e2e_request_latency_seconds_sum"
+DRAFTS, DRAFT_TOKENS, ACCEPTED, ACCEPTED_AT = (
+    "spec_decode_num_drafts_total",
+    "spec_decode_num_draft_tokens_total",
+    "spec_decode_num_accepted_tokens_total",
+    "spec_decode_num_accepted_tokens_per_pos_total",
+)
+OF_DRAFTS = (DRAFTS, DRAFT_TOKENS, ACCEPTED, ACCEPTED_AT)
+EAGLE: Message = {"method": "eagle3", "num_speculative_tokens": 3}
+NGRAM: Message = {**EAGLE, "method": "ngram"}
+JIT = (
+    "(EngineCore pid=9) WARNING 08-17 21:04:25 [jit_monitor.py:141] Triton kernel JIT compilation"
+    " during inference: _causal_conv1d_fwd_kernel. This causes a latency spike; consider extending"
+    " warmup to cover this shape/config."
+)
+AUTOTUNED = "Triton autotuning for function _fwd_kernel,\nwith key as (64,),\nfinished after 1.20s,"
+RESTARTED = (
+    "(EngineCore pid=9) INFO 08-17 21:04:25 [core.py:1] Initializing a V1 LLM engine (v0.33)"
+)
+WARNED = "(APIServer pid=7) WARNING 08-17 21:04:25 [a.py:1] Kernels of inference are slow here."
+
+
+def _drafts(factor: float, *names: str) -> Callable[[str], str]:
+    return _all(*(_counter(name, lambda value: factor * value) for name in names))
 
 
 def lies() -> list[Lie]:
@@ -342,20 +383,85 @@ def lies() -> list[Lie]:
                 _counter("num_requests_running", _gone), _counter("num_requests_waiting", _gone)
             ),
         ),
+        Lie("a kernel compiled in the load", ("compiled-kernels",), log=JIT),
+        Lie("a kernel tuned in the load", ("compiled-kernels",), log=AUTOTUNED),
+        Lie("an engine that starts again in the load", ("engine-restarted",), log=RESTARTED),
+        Lie(
+            "an empty chunk at once",
+            ("latency-below-server",),
+            stream=_empty_first(1),
+            server="slow",
+        ),
+        Lie(
+            "the same, in a chat",
+            ("latency-below-server",),
+            stream=_empty_first(2),
+            endpoint="chat",
+            server="slow",
+        ),
+        Lie(
+            "prefill of ten times the time",
+            ("latency-below-server",),
+            page=_counter(PREFILL, lambda v: 10 * v),
+        ),
+        Lie(
+            "E2E latency of twice the time",
+            ("latency-below-server",),
+            page=_counter(E2E, lambda v: 2 * v),
+        ),
+        Lie("drafts of a server that has none", ("no-drafts",), speculative=EAGLE),
+        *(
+            Lie(name, rules, page=_drafts(factor, *of), server="drafting", speculative=EAGLE)
+            for name, rules, factor, of in (
+                ("half as many accepted", ("draft-counters",), 0.5, (ACCEPTED,)),
+                ("the same, by position too", ("draft-counters",), 0.5, (ACCEPTED, ACCEPTED_AT)),
+                ("twice as many accepted", ("draft-counters",), 2.0, (ACCEPTED, ACCEPTED_AT)),
+                ("half as many drafts", ("draft-counters",), 0.5, (DRAFTS,)),
+                ("twice as many drafts", ("draft-counters",), 2.0, (DRAFTS,)),
+                ("all counters of drafts halved", ("draft-counters",), 0.5, OF_DRAFTS),
+                ("all counters of drafts doubled", ("draft-counters",), 2.0, OF_DRAFTS),
+                ("no counter of drafts moves", ("no-drafts",), 0.0, OF_DRAFTS),
+            )
+        ),
         Lie("honest"),
+        Lie("honest, a kernel compiled in the warm-up", log=JIT, logs_during="warm-up"),
+        Lie("honest, a warning in the load", log=WARNED),
+        Lie("honest, n-grams that find no draft", speculative=NGRAM),
+        Lie(
+            "honest, drafts of a front end that is behind",
+            stream=_merged(2),
+            server="drafting",
+            speculative=EAGLE,
+        ),
+        Lie("honest, drafts in a chat", server="drafting", endpoint="chat", speculative=EAGLE),
+        Lie(
+            "honest, one draft token",
+            server="drafting-one",
+            speculative={**EAGLE, "num_speculative_tokens": 1},
+        ),
+        Lie("honest, all drafts accepted", server="drafting-well", speculative=EAGLE),
+        Lie("honest, no draft accepted", server="drafting-ill", speculative=EAGLE),
         Lie("honest, in a chat", endpoint="chat"),
         Lie("honest, two tokens a chunk now and then", stream=_merged(2), page=lambda page: page),
-        Lie("honest, with drafts", server="drafting"),
+        Lie("honest, with drafts", server="drafting", speculative=EAGLE),
+        Lie("honest, slow", server="slow"),
         Lie("honest, one sequence at a time", server="narrow"),
     ]
 
 
+def _drafting(tokens: int, length: float) -> list[str]:
+    config = {"method": "eagle3", "num_speculative_tokens": tokens}
+    return ["--speculative-config", json.dumps({**config, "synthetic_acceptance_length": length})]
+
+
 SERVERS = {
     "plain": [],
-    "drafting": [
-        "--speculative-config",
-        '{"method": "eagle3", "num_speculative_tokens": 3, "synthetic_acceptance_length": 2.5}',
-    ],
+    "drafting": _drafting(3, 2.5),
+    "drafting-one": _drafting(1, 1.6),
+    "drafting-well": _drafting(3, 4.0),
+    "drafting-ill": _drafting(3, 1.0),
+    # What a client sees of it is the engine's time, on a busy machine too.
+    "slow": ["--standin-step-ms", "200"],
     "narrow": ["--max-num-seqs", "1", "--standin-step-ms", "2"],
 }
 
@@ -367,6 +473,8 @@ class Proxy:
         self.lie = Lie("")
         self.port = 0
         self.upstream = ""
+        self.log = Path()
+        self._logged: Lie | None = None
         self._ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True).start()
         self._ready.wait()
@@ -417,6 +525,7 @@ class Proxy:
         lie, body = self.lie, await request.json()
         url, headers = f"{self.upstream}{request.rel_url}", self._headers(request)
         async with ClientSession() as http, self._gate(lie):
+            self._write_log(lie, "load" if body.get("stream") else "warm-up")
             if not body.get("stream"):
                 async with http.post(url, headers=headers, json=body) as answer:
                     return web.json_response(await answer.json())
@@ -428,6 +537,12 @@ class Proxy:
                 if lie.has_done:
                     await told.write(b"data: [DONE]\n\n")
                 return told
+
+    def _write_log(self, lie: Lie, during: str) -> None:
+        if lie.log and lie.logs_during == during and self._logged is not lie:
+            self._logged = lie
+            with self.log.open("a") as log:
+                log.write(f"{lie.log}\n")
 
     def _gate(self, lie: Lie) -> asyncio.Semaphore:
         if getattr(self, "_gated", None) is not lie:
@@ -494,7 +609,7 @@ class Stage:
             model=model,
             draft=None,
             server={},
-            speculative=None,
+            speculative=lie.speculative,
             environment={},
             startup_timeout_s=60,
             load_timeout_s=60,
@@ -570,6 +685,7 @@ def _measure_all(stage: Stage, kind: str, arguments: list[str], told: list[tuple
         folder=stage.folder,
         proxy=stage.proxy,
     )
+    stage.proxy.log = server.log
     stage.proxy.upstream = f"http://127.0.0.1:{server.port}"
     generator = GENERATORS["vllm-bench"]
     clients = Clients(
