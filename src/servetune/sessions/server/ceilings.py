@@ -11,6 +11,7 @@ from servetune.lifetime.guard import run_guarded
 from servetune.plan.identity import digest
 from servetune.progress import say
 from servetune.records.sessions import Ceilings
+from servetune.sessions.server.inside_device import VERSION
 
 TIMEOUT_S = 300
 _RESERVED_CORES = "VLLM_CPU_NUM_OF_RESERVED_CPU"
@@ -30,7 +31,9 @@ def measured_ceilings(
     # The memory of a virtual machine may grow as it is used, and a host boots again; the device
     # is the same.
     device = {k: value for k, value in host.items() if k not in ("memory_bytes", "boot_id")}
-    identity = digest({"python": str(engine.python), "host": device, "threads": threads})
+    identity = digest(
+        {"version": VERSION, "python": str(engine.python), "host": device, "threads": threads}
+    )
     kept = cache_root() / "ceilings" / f"{identity}.json"
     if kept.is_file():
         return read_model(kept, Ceilings)
