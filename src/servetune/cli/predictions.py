@@ -64,6 +64,8 @@ def predict(
 ) -> None:
     """Predict loads, settings, the capacity and GPUs for users, from two recorded loads."""
     from servetune.analysis.wording import number, plural
+    from servetune.models.loaded import served as served_by
+    from servetune.models.shape import UncountedError
     from servetune.predict.declared import DeclaredOther, declared_other, errors_at, with_candidates
     from servetune.predict.judged import judge
     from servetune.predict.other import Launched, Other, served_as
@@ -99,8 +101,8 @@ def predict(
     rates, clients = _numbers(rate, "--rate"), _numbers(concurrency, "--concurrency")
     record, pattern = loads[-1]
     launch = launch_of(record, name, ROOT)
-    assert launch.model is not None
-    found = DeclaredOther(Other(launch.model, launch.draft, pattern.scheduler.accepted, {}), ())
+    own = served_by(launch)
+    found = DeclaredOther(Other(own.model, own.draft, pattern.scheduler.accepted, {}), ())
     if fitted_to != chosen:
         found = declared_other(declared, name, chosen, (fitted_to, launch), by_variant, ROOT)
     arguments = {**found.other.arguments, **asked}
@@ -110,10 +112,13 @@ def predict(
     judged = judge(loads)
     launched = Launched(launch, judged.fitted, pattern)
     errors, fits = judged.errors, f"{name}, {chosen}"
-    if fitted_to != chosen:
-        errors = errors_at(served_as(launched, found.other), by_variant.get(chosen, []))
-        fits += f", by {fitted_to}"
-    predicting = served_as(launched, replace(found.other, arguments=arguments))
+    try:
+        predicting = served_as(launched, replace(found.other, arguments=arguments))
+        if fitted_to != chosen:
+            errors = errors_at(served_as(launched, found.other), by_variant.get(chosen, []))
+            fits += f", by {fitted_to}"
+    except UncountedError as error:
+        raise UserError(f"{name}: {chosen}: cannot be predicted: {error}") from None
     echo(f"Predicted, not measured: {fits}, fitted to {' and '.join(judged.of)}")
     if found.unknown:
         echo(f"Taken to change nothing: {', '.join(found.unknown)}")

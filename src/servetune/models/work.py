@@ -6,7 +6,14 @@ ceilings are those of all its devices together.
 
 from dataclasses import dataclass
 
+from servetune.models.shape import UncountedError
 from servetune.records.sessions import Architecture, Ceilings
+
+_KV_BYTES = {
+    **dict.fromkeys(("auto", "float16", "bfloat16", "half"), 2.0),
+    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "int8"), 1.0),
+    **dict.fromkeys(("fp8_per_token_head", "int8_per_token_head"), 1.0),
+}
 
 TOLERANCE = 1.02
 """A utilization above this is not possible; below it a ceiling may have been measured low."""
@@ -44,8 +51,14 @@ class Utilization:
 
 
 def kv_cache_bytes(dtype: str | None) -> float:
-    """Return the bytes of one value in the KV cache; `auto` is the model's own 16 bits."""
-    return 1.0 if dtype and dtype.startswith(("fp8", "int8")) else 2.0
+    """Return the bytes of one value in the KV cache; `auto` is the model's own 16 bits.
+
+    Raises:
+        UncountedError: what such a cache holds of a value is not known.
+    """
+    if (size := _KV_BYTES.get(dtype or "auto")) is None:
+        raise UncountedError(f"kv_cache_dtype {dtype} is not understood")
+    return size
 
 
 def passes(model: Architecture, tokens: float) -> Work:
@@ -64,6 +77,12 @@ def head(model: Architecture, tokens: float) -> Work:
     return Work(model.head_bytes, 2 * model.head_parameters * tokens)
 
 
+def attended(model: Architecture, context: float) -> float:
+    """Return the mean tokens of a context that a layer attends to."""
+    outside = max(0.0, context - model.window_tokens) * model.windowed_layers / model.layers
+    return context - outside
+
+
 def decode_step(
     model: Architecture, batch: float, context: float, kv_bytes: float, tokens: float = 1
 ) -> Work:
@@ -74,8 +93,13 @@ def decode_step(
     """
     kept = model.kv_values_per_token * kv_bytes
     attention = Work(
-        batch * (context + tokens) * kept,
-        4 * batch * tokens * (context + (tokens + 1) / 2) * model.layers * model.attention_width,
+        batch * attended(model, context + tokens) * kept,
+        4
+        * batch
+        * tokens
+        * attended(model, context + (tokens + 1) / 2)
+        * model.layers
+        * model.attention_width,
     )
     return passes(model, batch * tokens) + head(model, batch * tokens) + attention
 
@@ -116,8 +140,17 @@ def prefill(
     logits = head(model, prompts).times(1 / prompts)
     kept = model.kv_values_per_token * kv_bytes
     pairs = tokens * (cached + (tokens + 1) / 2)
-    attention = Work((tokens + cached) * kept, 4 * pairs * model.layers * model.attention_width)
+    if model.windowed_layers:
+        pairs -= (_beyond(model, cached + tokens) - _beyond(model, cached)) / model.layers
+    read = tokens + attended(model, cached)
+    attention = Work(read * kept, 4 * pairs * model.layers * model.attention_width)
     return weights + logits + attention
+
+
+def _beyond(model: Architecture, tokens: float) -> float:
+    """Return the pairs of so many positions that are too far apart, of all layers with a window."""
+    outside = max(0.0, tokens - model.window_tokens)
+    return model.windowed_layers * outside * (outside + 1) / 2
 
 
 def least_time_s(work: Work, ceilings: Ceilings, compute: str) -> float:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from servetune.models.loaded import devices_of, served
+from servetune.models.shape import UncountedError
 from servetune.models.work import head, kv_cache_bytes, passes
 from servetune.records.sessions import Architecture, Launch
 
@@ -44,17 +46,32 @@ class Bounds:
 
 
 def bounds_of(launch: Launch) -> Bounds | None:
-    """Return the least that parts of a step take; None where checkpoint or device is not known.
+    """Return the least that parts of a step take; None where that is not known.
 
-    A model that drafts reads all tokens, too, in bf16.
+    So it is of a checkpoint or a device of which too little is known, and of several engines.
     """
-    model, draft, ceilings = launch.model, launch.draft, launch.ceilings
-    if model is None or ceilings is None:
+    try:
+        own = served(launch)
+        if own.copies > 1:
+            return None
+        return bounds_with(own.model, own.draft, launch)
+    except UncountedError:
         return None
-    ceilings = ceilings.of(launch.server.tensor_parallel_size or 1)
-    # Tensor cores multiply fp8 as fast as int8: what was measured of either is a lower bound.
-    types = ("bf16",) if model.compute == "bf16" else ("int8", "fp8")
-    flop_s = max(ceilings.flop_s(compute) or 0.0 for compute in types)
+
+
+def bounds_with(model: Architecture, draft: Architecture | None, launch: Launch) -> Bounds | None:
+    """Return the least that parts of a step take of models as a server loads them.
+
+    A model that drafts reads all tokens, too, in bf16. None: a ceiling of the launch's device is
+    not known, or a layer reads a part of the context alone.
+
+    Raises:
+        UncountedError: its KV cache is not understood.
+    """
+    if launch.ceilings is None or model.windowed_layers:
+        return None
+    ceilings = launch.ceilings.of(devices_of(launch))
+    flop_s = ceilings.flop_s(model.compute)
     plain_flop_s = ceilings.flop_s("bf16")
     if not flop_s or not plain_flop_s:
         return None

@@ -8,9 +8,11 @@ import os
 import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from servetune.models.shape import UncountedError
 from servetune.plan.planned import Session, Tuning
 from servetune.plan.rounds import launch_each
 from servetune.plan.sessions import Declared
@@ -80,15 +82,13 @@ def predict_candidates(
     accepted = {drafting(of.session): of.loads[-1][1].scheduler.accepted for of in told.values()}
     models = architectures(declared, root)
     launched_as = Launched(base.launch, fitted, base.loads[-1][1])
-    asked = {
-        session.variant: Asked(
-            served_as(launched_as, other_of(session, base.launch, models, accepted)),
-            search,
-            tier,
-            tuning.tune.objective,
-        )
-        for session in launch_each(declared, candidates)
-    }
+    asked = {}
+    for session in launch_each(declared, candidates):
+        # Nothing is predicted of one that is not understood.
+        with suppress(UncountedError):
+            other = other_of(session, base.launch, models, accepted)
+            predicting = served_as(launched_as, other)
+            asked[session.variant] = Asked(predicting, search, tier, tuning.tune.objective)
 
     def predict(new: Sequence[Asked]) -> list[float]:
         say(f"predicting candidates: {len(new)}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from servetune.errors import UserError
+from servetune.models.shape import UncountedError
 from servetune.plan.make import declare
 from servetune.plan.planned import Session
 from servetune.plan.sessions import plan_session
@@ -79,7 +80,10 @@ def declared_other(
         for each, of in loads.items()
         if each in sessions
     }
-    other = other_of(session, launch, models, accepted)
+    try:
+        other = other_of(session, launch, models, accepted)
+    except UncountedError as error:
+        raise UserError(f"{place}: cannot be predicted: {error}") from None
     if session.speculative and not other.accepted:
         raise UserError(
             f"{place}: no recorded load tells how many of its drafts are accepted;"

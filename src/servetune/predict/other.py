@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from servetune.models.architecture import read_architecture
+from servetune.models.loaded import loaded, served, split
 from servetune.models.make import described
+from servetune.models.shape import UncountedError
 from servetune.models.work import kv_cache_bytes
 from servetune.plan.planned import Session
 from servetune.plan.sessions import Declared
-from servetune.predict.bounds import bounds_of, overhead_of_s
+from servetune.predict.bounds import bounds_with, overhead_of_s
 from servetune.predict.fit import Fitted, Observed
 from servetune.predict.loads import SETTINGS, Predicting
 from servetune.predict.server import Scheduler
 from servetune.records.sessions import Architecture, Launch
+from servetune.study.engines import parallel_size
 
 OF_THE_SERVER = ("kv_cache_dtype", "tensor_parallel_size")
 """vLLM's arguments that change what a step takes."""
@@ -38,7 +41,7 @@ class Launched:
 
 @dataclass(frozen=True)
 class Other:
-    """What another server has: its models, its arguments, and the drafts that it accepts.
+    """What another server has: its models, as it loads them, its arguments, and what it accepts.
 
     `accepted` is as `Scheduler` has it. With `is_room_shared`, weights and KV cache are in the same
     memory, so that smaller weights leave more room.
@@ -52,8 +55,13 @@ class Other:
 
 
 def served_as(launched: Launched, other: Other) -> Predicting:
-    """Return a launched server as it would serve otherwise."""
-    was, pattern = launched.launch, launched.pattern
+    """Return a launched server as it would serve otherwise.
+
+    Raises:
+        UncountedError: what the other one does is not understood.
+    """
+    own, pattern = served(launched.launch), launched.pattern
+    was = launched.launch.model_copy(update={"model": own.model, "draft": own.draft})
     # What was observed has both.
     assert was.model is not None and was.ceilings is not None
     # A draft of which nothing is known would only cost.
@@ -61,8 +69,9 @@ def served_as(launched: Launched, other: Other) -> Predicting:
     changed = {name: other.arguments.get(name, getattr(was.server, name)) for name in OF_THE_SERVER}
     server = was.server.model_copy(update=changed)
     now = was.model_copy(update={"model": other.model, "draft": draft, "server": server})
-    bounds = bounds_of(now)
-    assert bounds is not None
+    bounds = bounds_with(other.model, draft, now)
+    if bounds is None:
+        raise UncountedError("what its steps read and compute is not known")
     bandwidth = was.ceilings.bandwidth_byte_s
     own_s = overhead_of_s(other.model, draft, len(other.accepted), bandwidth)
     own_s -= overhead_of_s(was.model, was.draft, pattern.scheduler.draft_tokens, bandwidth)
@@ -90,11 +99,19 @@ def other_of(
         was: the launch; its model is taken where nothing is known of the session's.
         models: by id, as `architectures` has them.
         accepted: what was seen of sessions that draft alike, by `drafting`.
+
+    Raises:
+        UncountedError: how its server loads or splits the model is not understood.
     """
     assert was.model is not None
+    split(session.server)
+    if (copies := parallel_size(session.server, "data")) > 1:
+        raise UncountedError(f"data_parallel_size {copies}: several engines are not simulated")
+    draft = models.get(session.draft or "")
+    of_draft = {"quantization": (session.speculative or {}).get("quantization")}
     return Other(
-        model=models.get(session.model, was.model),
-        draft=models.get(session.draft or ""),
+        model=loaded(models.get(session.model, was.model), session.server),
+        draft=draft and loaded(draft, of_draft),
         accepted=accepted.get(drafting(session)) or _synthetic(session.speculative or {}),
         arguments={**DEFAULTS, **session.server},
         is_room_shared=bool(session.gpus and not session.server.get("kv_cache_memory_bytes")),

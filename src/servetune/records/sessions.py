@@ -16,12 +16,15 @@ class Architecture(Record):
 
     `linear` is all that every token goes through but the head (and the norms, in bytes), `expert`
     all experts together, `head` the matrix of logits. `compute` is the type of the matrix
-    multiplications: bf16, fp8 or int8. `kv_values_per_token` is keys and values of all layers.
+    multiplications: bf16, fp8, int8 or fp4. `kv_values_per_token` is keys and values of all layers,
+    of which `windowed_layers` attend to the last `window_tokens` alone.
     """
 
     layers: int
     attention_width: int
     kv_values_per_token: int
+    windowed_layers: int = 0
+    window_tokens: int = 0
     linear_parameters: int
     linear_bytes: int
     head_parameters: int
@@ -37,7 +40,9 @@ class Architecture(Record):
 class Ceilings(Record):
     """What one device can do: memory traffic, and arithmetic by type.
 
-    A type that is not known has the ceiling of bf16.
+    Units multiply fp8 and int8 as fast as each other, and what was measured of either may be low:
+    the better one counts for both. A device without fp8 converts such weights and multiplies in
+    bf16; what fp4 can do is not known.
     """
 
     memory_bandwidth_gb_s: float
@@ -52,12 +57,17 @@ class Ceilings(Record):
         return self.memory_bandwidth_gb_s * 1e9
 
     def flop_s(self, compute: str) -> float | None:
-        """FLOPs a second of matrix multiplications in a type."""
-        tflop_s = getattr(self, f"{compute}_tflop_s", None) or self.bf16_tflop_s
+        """FLOPs a second of matrix multiplications in a type; None: not known."""
+        eight_bits = max(self.fp8_tflop_s or 0.0, self.int8_tflop_s or 0.0)
+        tflop_s = {
+            "bf16": self.bf16_tflop_s,
+            "int8": eight_bits or self.bf16_tflop_s,
+            "fp8": eight_bits if self.fp8_tflop_s else self.bf16_tflop_s,
+        }.get(compute)
         return tflop_s * 1e12 if tflop_s else None
 
-    def of(self, devices: int) -> "Ceilings":
-        """Return the ceilings of several such devices together."""
+    def of(self, devices: float) -> "Ceilings":
+        """Return the ceilings of several such devices together, or of a part of them."""
         rates = {name: value for name, value in self if isinstance(value, float)}
         return self.model_copy(update={name: value * devices for name, value in rates.items()})
 
@@ -125,7 +135,8 @@ class Launch(Record):
     `environment` holds only the variables that servetune or the study set, never a token;
     `environment_from` names those that it had from the caller.
     `server_info` is the configuration as the server reports it. `ceilings` are those measured on
-    one device of the host; None where the engine cannot measure them. `choices` are what the
+    one device of the host; None where the engine cannot measure them. `model` and `draft` are the
+    checkpoints as their files have them; None where `uncounted` says why. `choices` are what the
     server decided only as it started, such as its attention backend, by name; `ignored` are the
     settings that it ignored or changed, in its own words; None where they are not known.
     """
@@ -149,6 +160,7 @@ class Launch(Record):
     slot: Slot | None = None
     model: Architecture | None = None
     draft: Architecture | None = None
+    uncounted: str | None = None
     ceilings: Ceilings | None = None
     measured: list[Id] = []
 

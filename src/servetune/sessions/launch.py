@@ -11,12 +11,13 @@ from servetune.engines.environments import read_engine
 from servetune.errors import UserError
 from servetune.load.client import Clients
 from servetune.load.prepare import Prepared, prepare
-from servetune.models.architecture import read_architecture
+from servetune.models.architecture import count_checkpoint
 from servetune.models.make import checkpoint
+from servetune.models.shape import UncountedError
 from servetune.plan.planned import Measurement, Session
 from servetune.progress import about, counted, say
 from servetune.records.measurements import MeasurementRecord
-from servetune.records.sessions import Launch, ServerFacts
+from servetune.records.sessions import Architecture, Launch, ServerFacts
 from servetune.records.validity import COMPILED
 from servetune.running import tell
 from servetune.sessions import owed
@@ -182,7 +183,7 @@ def _described(
     """Return what is known of a launch before it starts: failed, unless it gets further."""
     engine = read_engine(session.engine)
     host = describe_host(allotment.visible)
-    draft = checkpoint(session.draft, root) if session.draft else None
+    model, draft, uncounted = _counted(session, root)
     return Launch(
         launch=number,
         status="failed",
@@ -194,10 +195,25 @@ def _described(
         git=git_state(root),
         host=host,
         slot=allotment.slot,
-        model=read_architecture(checkpoint(session.model, root)),
-        draft=read_architecture(draft) if draft else None,
+        model=model,
+        draft=draft,
+        uncounted=uncounted,
         ceilings=measured_ceilings(engine, host, {**session.environment, **allotment.environment}),
     )
+
+
+def _counted(
+    session: Session, root: Path
+) -> tuple[Architecture | None, Architecture | None, str | None]:
+    """Count model and draft; what is not understood is None, and the text says why."""
+    counted: dict[str, Architecture] = {}
+    reasons = []
+    for id in filter(None, (session.model, session.draft)):
+        try:
+            counted[id] = count_checkpoint(checkpoint(id, root))
+        except UncountedError as error:
+            reasons.append(f"{id.rpartition('-')[0]}: {error}")
+    return counted.get(session.model), counted.get(session.draft or ""), "; ".join(reasons) or None
 
 
 class _Loads:

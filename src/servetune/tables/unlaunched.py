@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from servetune.models.loaded import loaded
+from servetune.models.shape import UncountedError
 from servetune.plan.planned import Plan, Session
 from servetune.plan.sessions import served_with
 from servetune.records.measurements import read_measurement
@@ -75,10 +77,14 @@ def unlaunched(
         "output_throughput_tok_s": requests and requests.answer_tokens,
     }.get(tuning.tune.objective)
     for one in tuning.candidates:
-        model = served.get((one.variant.model, one.variant.engine))
-        if model is None or one.name in tried:
+        stored = served.get((one.variant.model, one.variant.engine))
+        if stored is None or one.name in tried:
             continue
         server = served_with(study, one.variant, plan.params)
+        try:
+            model = loaded(stored, server)
+        except UncountedError:
+            continue
         if reason := no_fit(server, model, memory_bytes):
             found.reasons[one.name] = reason
         if requests and per_request:

@@ -38,8 +38,9 @@ def no_fit(
 ) -> str | None:
     """Say why a server cannot start, by the memory of one device; None if it may.
 
-    `server` are its arguments, the study's included. Weights, and the KV cache of one request of
-    `max_model_len`, must fit into what vLLM takes of the devices; activations come on top.
+    `server` are its arguments, the study's included, and `model` is as it loads it. Weights, and
+    the KV cache of one request of `max_model_len`, must fit into what vLLM takes of the devices;
+    activations come on top, and the layers with a sliding window.
     """
     if model is None or memory_bytes is None:
         return None
@@ -51,7 +52,8 @@ def no_fit(
         return f"weights of {weights / GIB:.1f} GiB do not fit into {usable / GIB:.1f} GiB"
     length, given = server.get("max_model_len"), server.get("kv_cache_memory_bytes")
     if isinstance(length, int) and length > 0 and given is None:
-        cache = float(length) * model.kv_values_per_token * _kv_bytes(server)
+        whole = 1 - model.windowed_layers / model.layers
+        cache = float(length) * whole * model.kv_values_per_token * _kv_bytes(server)
         if weights + cache > usable:
             return (
                 f"weights and the KV cache of one request, {(weights + cache) / GIB:.1f} GiB, do"
@@ -81,8 +83,9 @@ def most_rps(
     chosen = model.experts_per_token / model.experts if model.experts else 0.0
     active = model.linear_parameters + chosen * model.expert_parameters + model.head_parameters
     bounds = []
-    if tflop_s := getattr(ceilings, f"{model.compute}_tflop_s", None):
-        flop_s = tflop_s * 1e12
+    # Where a type was not measured, that of another one bounds nothing.
+    is_measured = getattr(ceilings, f"{model.compute}_tflop_s", None)
+    if is_measured and (flop_s := ceilings.flop_s(model.compute)):
         bounds.append(devices * flop_s / (2 * active * requests.answer_tokens))
     seqs = server.get("max_num_seqs")
     if isinstance(seqs, int) and not is_speculative:
@@ -93,5 +96,8 @@ def most_rps(
 
 
 def _kv_bytes(server: Mapping[str, Any]) -> float:
-    dtype = server.get("kv_cache_dtype")
-    return 1.0 if isinstance(dtype, str) and dtype.startswith(("fp8", "int8")) else 2.0
+    """Return the bytes of a value in the KV cache, at least."""
+    dtype = server.get("kv_cache_dtype") or "auto"
+    if dtype in ("auto", "float16", "bfloat16"):
+        return 2.0
+    return 1.0 if str(dtype).startswith(("fp8", "int8")) else 0.0

@@ -17,6 +17,9 @@ import pandas as pd
 from servetune.analysis.findings import rules
 from servetune.analysis.roofline.attained import Attained, Engine, Row, attain
 from servetune.errors import reason_of
+from servetune.models.loaded import served
+from servetune.models.shape import UncountedError
+from servetune.models.work import kv_cache_bytes
 from servetune.records.sessions import Ceilings, Launch, SessionRecord
 from servetune.tables.frames import PENDING, grouped, known, records_of
 
@@ -25,7 +28,8 @@ from servetune.tables.frames import PENDING, grouped, known, records_of
 class Case:
     """What a rule looks at: a row of the tidy table, and what is known of its server.
 
-    `launch` is that of its server, and `engine` what the roofline knows of it.
+    `launch` is that of its server, and `engine` what the roofline knows of it; where that is
+    nothing, `uncounted` may say why.
     `is_heaviest`: no other load point of the row's variant and workload has more in flight.
     `lighter` is the row of the next lighter closed loop of the same server and workload, `repeats`
     are the rows of other launches at this load point that are ok.
@@ -37,6 +41,7 @@ class Case:
     lighter: Row | None = None
     repeats: tuple[Row, ...] = ()
     launch: Launch | None = None
+    uncounted: str | None = None
 
     @cached_property
     def attained(self) -> Attained | None:
@@ -97,11 +102,11 @@ def cases(
     for row in rows:
         is_heaviest = _in_flight(row) >= heaviest[_load(row)]
         launch = _launch_of(row, sessions)
-        engine = _engine_of(row, launch, declared)
+        engine, uncounted = _engine_of(row, launch, declared)
         alike = repeats[*_load(row), row["load_point"]]
         also = tuple(each for each in alike if each is not row and each["status"] == "ok")
         lighter = _lighter(row, loops.get((*_load(row), row["repeat"]), []))
-        made.append(Case(row, engine, is_heaviest, lighter, also, launch))
+        made.append(Case(row, engine, is_heaviest, lighter, also, launch, uncounted))
     return made
 
 
@@ -130,14 +135,33 @@ def _launch_of(row: Row, sessions: dict[str, SessionRecord]) -> Launch | None:
     return next((launch for launch in launches if launch.launch == row["launch"]), None)
 
 
-def _engine_of(row: Row, launch: Launch | None, declared: Ceilings | None) -> Engine | None:
-    """Return the engine that served a row; None if its architecture or ceilings are not known."""
+_FREE_DRAFTS = ("ngram", "ngram_gpu", "suffix")
+"""Methods that draft without a model."""
+
+
+def _engine_of(
+    row: Row, launch: Launch | None, declared: Ceilings | None
+) -> tuple[Engine | None, str | None]:
+    """Return the engine that served a row, or None and why, where that is known."""
     ceilings = declared or (launch.ceilings if launch else None)
-    if launch is None or launch.model is None or ceilings is None:
-        return None
-    devices = int(known(row.get("tensor_parallel_size")) or 1)
+    if launch is None or ceilings is None:
+        return None, None
     drafted = int(known(row.get("num_speculative_tokens")) or 0)
-    return Engine(launch.model, ceilings.of(devices), launch.draft, drafted)
+    try:
+        own = served(launch)
+        kv_cache_bytes(row.get("kv_cache_dtype"))
+        _check_draft(launch, drafted)
+    except UncountedError as error:
+        return None, str(error)
+    everywhere = ceilings.of(own.devices)
+    return Engine(own.model, everywhere, own.draft, drafted, own.copies, own.devices), None
+
+
+def _check_draft(launch: Launch, drafted: int) -> None:
+    method = launch.config("speculative_config").get("method")
+    if drafted and launch.draft is None and method not in (None, *_FREE_DRAFTS):
+        why = f" ({launch.uncounted})" if launch.uncounted else ""
+        raise UncountedError(f"what drafting by {method} costs is not known{why}")
 
 
 Evidence = tuple[tuple[str, str], ...]

@@ -25,12 +25,24 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Engine:
-    """What decides the roofline of a server: its checkpoints, and the ceilings of all devices."""
+    """What decides the roofline of a server: its checkpoints, and the ceilings of all devices.
+
+    `copies` of the models are served in parallel on `devices`; a copy has all but the experts,
+    which are spread over all devices.
+    """
 
     model: Architecture
     ceilings: Ceilings
     draft: Architecture | None = None
     draft_tokens: int = 0
+    copies: int = 1
+    devices: int = 1
+
+    @property
+    def of_one_prompt(self) -> Ceilings:
+        """The ceilings of the devices that read a prompt."""
+        own = self.devices if self.model.experts else max(1, self.devices // self.copies)
+        return self.ceilings.of(own / self.devices)
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,8 @@ class Attained:
 
 def attain(row: Row, engine: Engine) -> Attained | None:
     """Place a row of the tidy table on its roofline; None if it has no TPOT or no lengths."""
-    tpot_ms, batch, context = known(row.get("tpot_p50_ms")), batch_of(row), context_of(row)
+    tpot_ms, context = known(row.get("tpot_p50_ms")), context_of(row)
+    batch = batch_of(row, engine.copies)
     if row["status"] in ("failed", PENDING) or not tpot_ms or batch is None or context is None:
         return None
     emitted = emitted_of(row)
@@ -102,11 +115,19 @@ def attain(row: Row, engine: Engine) -> Attained | None:
 
 
 def step_work(row: Row, engine: Engine, batch: float, context: float) -> Work:
-    """Return the work of one step of decode, drafting and verifying included."""
+    """Return the work of one step of decode of all copies, drafting and verifying included."""
     kv_bytes = kv_cache_bytes(row.get("kv_cache_dtype"))
     found = draft_share(known(row.get("acceptance_length")), known(row.get("tokens_per_step")))
     drafted = engine.draft_tokens * found
-    return speculative_step(engine.model, engine.draft, batch, context, kv_bytes, drafted)
+    model, draft = (each and _copied(each, engine.copies) for each in (engine.model, engine.draft))
+    assert model is not None
+    return speculative_step(model, draft, batch, context, kv_bytes, drafted)
+
+
+def _copied(model: Architecture, copies: int) -> Architecture:
+    """Return a model as a step of several copies reads it; their tokens add up by themselves."""
+    sizes = {name: copies * getattr(model, name) for name in ("linear_bytes", "head_bytes")}
+    return model if copies == 1 else model.model_copy(update=sizes)
 
 
 def emitted_of(row: Row) -> float:
@@ -121,11 +142,12 @@ def least_step_s(row: Row, engine: Engine, batch: float, context: float) -> floa
     return least_time_s(work, engine.ceilings, engine.model.compute)
 
 
-def batch_of(row: Row) -> float | None:
-    """Return the mean batch: from telemetry, else the concurrency that the server admits."""
+def batch_of(row: Row, copies: int = 1) -> float | None:
+    """Return the mean batch: from telemetry, else the concurrency that so many copies admit."""
     if running := known(row.get("running_mean")):
         return running
-    limits = [known(row.get(name)) for name in ("concurrency", "max_num_seqs")]
+    admitted = known(row.get("max_num_seqs"))
+    limits = (known(row.get("concurrency")), admitted and copies * admitted)
     return min((limit for limit in limits if limit), default=None)
 
 
@@ -144,7 +166,7 @@ def _prefill(row: Row, engine: Engine) -> Utilization | None:
     time_ms, work = known(row.get("prefill_time_mean_ms")), _prompt_work(row, engine, is_alone=True)
     if not time_ms or work is None:
         return None
-    return utilization(work, time_ms / 1e3, engine.ceilings, engine.model.compute)
+    return utilization(work, time_ms / 1e3, engine.of_one_prompt, engine.model.compute)
 
 
 def _prompts_s(row: Row, engine: Engine) -> float:

@@ -40,7 +40,8 @@ class Speculation:
 
 def speculate(row: Row, engine: Engine) -> Speculation | None:
     """Compare speculation with plain decode at a row of the table; None where there is none."""
-    length, batch, context = known(row.get("acceptance_length")), batch_of(row), context_of(row)
+    length, context = known(row.get("acceptance_length")), context_of(row)
+    batch = batch_of(row, engine.copies)
     if not engine.draft_tokens or length is None or batch is None or context is None:
         return None
     cost, emitted = step_cost(row, engine, batch, context), emitted_of(row)

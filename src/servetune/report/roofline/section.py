@@ -11,20 +11,23 @@ from servetune.records.sessions import Ceilings
 from servetune.report.grammar import Spec, data, layered, points, says, short, shown, spec
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
-from servetune.report.section import Section
+from servetune.report.section import Plain, Section
+from servetune.report.table import Cell, Name, Table
 from servetune.tables.frames import grouped
 
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no load point has a place on the roofline."""
     placed = [case for case in measured.loaded if case.attained]
+    uncounted = _uncounted(measured.loaded)
     if not placed:
-        return None
+        return _without(uncounted)
     words = {
         "placed": [(case, step_bound(case) or NONE, load_bound(case) or NONE) for case in placed],
         "near": percent(NEAR),
         "far": percent(FAR),
         "ceilings": _ceilings(measured.loaded),
+        "uncounted": uncounted,
         "impossible": [
             f"{case.row['variant']} at {where_of(case.row)}"
             for case in placed
@@ -34,17 +37,31 @@ def section(measured: Measured) -> Section | None:
     return Section("roofline", "Roofline", words, {"roofline": _chart(placed, measured.variants)})
 
 
+def _uncounted(cases: list[Case]) -> dict[str, str]:
+    """Say of which variants nothing is known, and why."""
+    return {case.row["variant"]: case.uncounted for case in cases if case.uncounted}
+
+
+def _without(uncounted: dict[str, str]) -> Section | None:
+    """Make the section of a study in which no load point has a place."""
+    if not uncounted:
+        return None
+    heads = ("Variant", "Why")
+    rows: list[list[Cell]] = [[Name(variant), why] for variant, why in uncounted.items()]
+    table = Table("Without a roofline", heads, rows, texts=heads)
+    return Section("roofline", "Roofline", Plain("What these variants read is not known.", table))
+
+
 def _ceilings(cases: list[Case]) -> list[str]:
     """Say what the rooflines were held against, by the devices of a server and over launches."""
-    known = [(_devices(case), case.engine.ceilings) for case in cases if case.engine]
+    known = [(case.engine.devices, case.engine.ceilings) for case in cases if case.engine]
     told = []
     for (devices, source), same in grouped(known, lambda of: (of[0], of[1].source)).items():
         of = [ceilings for _, ceilings in same]
         kinds: dict[str, list[float | None]] = {
             "GB/s": [each.memory_bandwidth_gb_s for each in of],
             "TFLOP/s in bf16": [each.bf16_tflop_s for each in of],
-            "TFLOP/s in fp8": [each.fp8_tflop_s for each in of],
-            "TFLOP/s in int8": [each.int8_tflop_s for each in of],
+            **_in_8_bits(of),
         }
         peaks = {unit: [value for value in values if value] for unit, values in kinds.items()}
         parts = [f"{span(values, number)} {unit}" for unit, values in peaks.items() if values]
@@ -54,8 +71,15 @@ def _ceilings(cases: list[Case]) -> list[str]:
     return told
 
 
-def _devices(case: Case) -> int:
-    return int(case.value("tensor_parallel_size") or 1)
+def _in_8_bits(ceilings: list[Ceilings]) -> dict[str, list[float | None]]:
+    """Return the ceiling that counts for the types of 8 bits that were measured."""
+    found = {
+        name: [each.flop_s(name) for each in ceilings if getattr(each, f"{name}_tflop_s")]
+        for name in ("fp8", "int8")
+    }
+    known = [name for name, values in found.items() if values]
+    values = [value and value / 1e12 for name in known[:1] for value in found[name]]
+    return {f"TFLOP/s in {' and '.join(known)}": values} if known else {}
 
 
 @drawing
@@ -75,7 +99,7 @@ def _chart(placed: list[Case], variants: list[str]) -> Spec:
     low = min(row["intensity"] for row in rows) / 2
     high = max(row["intensity"] for row in rows) * 4
     roofs = dict.fromkeys(
-        (case.engine.ceilings, case.engine.model.compute, _devices(case))
+        (case.engine.ceilings, case.engine.model.compute, case.engine.devices)
         for case in placed
         if case.engine
     )

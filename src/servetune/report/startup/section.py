@@ -6,6 +6,7 @@ import altair as alt
 
 from servetune.analysis.findings.gather import Case
 from servetune.analysis.wording import number, plural, seconds, span, whole
+from servetune.models.work import kv_cache_bytes
 from servetune.report.grammar import Spec, data, distinct, layered, points, says, shown, spec
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
@@ -65,8 +66,8 @@ def _starts(served: list[Case]) -> list[dict[str, Any]]:
         if case.value("weights_gib") is None and engine:
             row["weights_gib"] = engine.model.stored_bytes / GIB
         if case.value("kv_cache_gib") is None and engine and tokens:
-            kept = 1 if str(row.get("kv_cache_dtype")).startswith(("fp8", "int8")) else 2
-            row["kv_cache_gib"] = tokens * engine.model.kv_values_per_token * kept / GIB
+            kept = engine.model.kv_values_per_token * kv_cache_bytes(row.get("kv_cache_dtype"))
+            row["kv_cache_gib"] = tokens * kept / GIB
         if case.value("startup_s") is not None:
             starts.setdefault((row["session"], row["launch"]), row)
     return list(starts.values())
