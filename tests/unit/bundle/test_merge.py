@@ -134,7 +134,7 @@ def test_another_story_of_a_session_that_is_here_is_refused(
     assert f"launch {2 if how in ('its second launch', 'the quality') else 1}" in line
 
 
-@pytest.mark.parametrize("how", set(OTHERS) - {"stop", "end", "the quality"})
+@pytest.mark.parametrize("how", sorted(OTHERS.keys() - {"stop", "end", "the quality"}))
 def test_a_longer_story_that_does_not_hold_ours_is_refused(how: str, tmp_path: Path) -> None:
     imported(story(tmp_path / "ours", 3), tmp_path / "here")
     theirs = story(tmp_path / "theirs", LAST)
