@@ -33,7 +33,7 @@ from tests.deployed import (
 from tests.project import Project
 
 MEASURING = re.compile(
-    r"SERVETUNE_.*|HF_HUB_OFFLINE|VLLM_NO_USAGE_STATS|VLLM_SERVER_DEV_MODE|VLLM_API_KEY"
+    r"SERVETUNE_.*|(GLOO|NCCL)_SOCKET_IFNAME|HF_HUB_OFFLINE|VLLM_NO_USAGE_STATS|VLLM_SERVER_DEV_MODE|VLLM_API_KEY"
 )
 PLACES = ("--host", "--port", "--served-model-name", "--middleware")
 """What belongs to measuring, and each form has otherwise or not at all."""
