@@ -219,7 +219,7 @@ def _load(
         "counters_were_read": bool(before and after),
         "rejected_requests": prepared.rejected or None,
         "truncated_requests": prepared.truncated or None,
-        **read_load_log(server.log, log_began, log_ended, server.api_key),
+        **read_load_log(server.log, log_began, log_ended, server.secrets),
     }
     return before, after, used.model_copy(update=around)
 

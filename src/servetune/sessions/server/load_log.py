@@ -5,11 +5,13 @@ which kernels are compiled after its own warm-up, each once a process.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from servetune.load.stream import sentence
 from servetune.sessions.kinds import count_kinds
+from servetune.sessions.passed import redacted
 
 EVENTS = (
     ("compiled_kernels", r"JIT compilation during inference: ([\w.:<>-]*[\w>])"),
@@ -26,14 +28,15 @@ MOST_WARNINGS = 10
 _WARNING = re.compile(r"\b(?:WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] (.*\S)")
 
 
-def read_load_log(log: Path, began: int, ended: int, key: str) -> dict[str, Any]:
+def read_load_log(log: Path, began: int, ended: int, secrets: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a card that the log tells, between two of its sizes in bytes.
 
-    `key` is the server's, which is not told.
+    `secrets` are not told.
     """
     with log.open("rb") as file:
         file.seek(began)
-        text = file.read(max(0, ended - began)).decode(errors="replace").replace(key, "***")
+        text = file.read(max(0, ended - began)).decode(errors="replace")
+    text = redacted(text, secrets)
     events: dict[str, list[str]] = {field: [] for field, _ in EVENTS}
     for field, pattern in EVENTS:
         events[field] += re.findall(pattern, text)

@@ -31,7 +31,7 @@ def told(tmp_path: Path, during: list[str], before: str = "", after: str = "") -
     ended = log.stat().st_size
     with log.open("a") as file:
         file.write(after)
-    return read_load_log(log, began, ended, KEY)
+    return read_load_log(log, began, ended, [KEY])
 
 
 def test_a_load_in_which_nothing_is_logged_compiled_nothing(tmp_path: Path) -> None:
