@@ -9,12 +9,9 @@ import tarfile
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from servetune.bundle.archive import unpack
 from servetune.bundle.arrived import REQUESTS, Arrived, read_arrived
@@ -24,10 +21,10 @@ from servetune.errors import UserError
 from servetune.files import read_model, whole_file
 from servetune.load.prepare import prepare
 from servetune.load.schedule import SCHEDULE, write_schedule
+from servetune.locks import locked
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
 from servetune.plan.rounds import RoundRecord
-from servetune.progress import say
 from servetune.records.excerpts import Excerpt
 from servetune.records.measurements import read_measurement
 from servetune.records.paths import launch_files, raw_folder, session_path
@@ -89,7 +86,8 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter
     """
     scratch_parent = root / ".servetune"
     scratch_parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch_parent) as folder, _alone(scratch_parent):
+    alone = locked(scratch_parent / "import.lock")
+    with tempfile.TemporaryDirectory(dir=scratch_parent) as folder, alone:
         unpack(archive, Path(folder))
         arrived = read_arrived(Path(folder), archive)
         manifest = arrived.manifest
@@ -118,20 +116,6 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter
                     write_session(session, root)
         counts["rounds"] = _take_rounds(arrived, root)
     return counts
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    lock = FileLock(folder / "import.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say("waiting for another import to end")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _put_aside(paths: list[Path], root: Path) -> None:

@@ -72,17 +72,17 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_wheel(folder: Path) -> str:
-    """Write a wheel of filelock 9.9; returns its digest."""
+    """Write a wheel of httpx 9.9; returns its digest."""
     folder.mkdir()
-    info = "filelock-9.9.dist-info"
+    info = "httpx-9.9.dist-info"
     files = {
-        "filelock.py": "",
-        f"{info}/METADATA": "Metadata-Version: 2.1\nName: filelock\nVersion: 9.9\n",
+        "httpx.py": "",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: httpx\nVersion: 9.9\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"
         "Tag: py3-none-any\n",
     }
     record = "".join(f"{name},{_digest(text)},{len(text)}\n" for name, text in files.items())
-    path = folder / "filelock-9.9-py3-none-any.whl"
+    path = folder / "httpx-9.9-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         for name, text in files.items():
             wheel.writestr(name, text)
@@ -104,7 +104,7 @@ def test_only_a_package_with_the_pinned_hash_is_installed(
     with zipfile.ZipFile(bundle, "w") as content:
         content.write(start.__file__, "__main__.py")
         of = digest if is_right else "0" * 64
-        content.writestr(REQUIREMENTS, f"filelock==9.9 --hash=sha256:{of}\n")
+        content.writestr(REQUIREMENTS, f"httpx==9.9 --hash=sha256:{of}\n")
         content.writestr("project/bundle.json", "{}")
     done = subprocess.run(
         [str(bare), str(bundle), "--folder", "out", "--packages", "packages"],
@@ -114,7 +114,7 @@ def test_only_a_package_with_the_pinned_hash_is_installed(
         text=True,
         check=False,
     )
-    assert (tmp_path / "packages/filelock.py").exists() is is_right
+    assert (tmp_path / "packages/httpx.py").exists() is is_right
     # Goes on to unpack only where all is there.
     assert (tmp_path / "out/project/bundle.json").exists() is is_right
     assert ("servetune: pip could not install into packages" in done.stderr) is not is_right
@@ -131,4 +131,4 @@ def test_a_host_that_lacks_packages_is_told_which_and_how_to_get_them(
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and not (tmp_path / "out").exists()
     assert len(done.stderr.splitlines()) == 1
-    assert "lacks filelock, httpx," in done.stderr and "pass --packages DIR" in done.stderr
+    assert "lacks httpx, numpy," in done.stderr and "pass --packages DIR" in done.stderr
