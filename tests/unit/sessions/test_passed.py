@@ -1,6 +1,7 @@
 """What a server gets from its caller is there before it starts, and stands in no log or record."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from servetune.plan.estimate import estimate
 from servetune.plan.make import make_plan
 from servetune.plan.times import Times
 from servetune.sessions.passed import from_caller, redacted, secrets_of
-from servetune.sessions.server.process import Server
+from servetune.sessions.server.process import Server, ServerError
 from servetune.sessions.session import run_session
 from tests.project import Project
 
@@ -85,6 +86,23 @@ def test_secrets_of_the_caller_that_no_study_names_are_kept_out_too(
     of = server(tmp_path)
     of.log.write_text("sk-planted-from-the-shell\n")
     assert of.log_tail(1) == ["***"]
+
+
+def test_a_key_of_vllms_in_the_shell_does_not_lock_out_whoever_measures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "a-key-of-the-shell")
+    tells_its_variables = tmp_path / "python"
+    tells_its_variables.write_text("#!/bin/sh\nenv\n")
+    tells_its_variables.chmod(0o755)
+    of = replace(server(tmp_path), python=tells_its_variables)
+    of.start()
+    with pytest.raises(ServerError):
+        of.wait_ready(60.0, lambda seconds: None)
+    of.stop()
+    names = {line.partition("=")[0] for line in of.log.read_text().splitlines()}
+    assert {"HF_TOKEN", "SERVETUNE_KEY"} <= names and "VLLM_API_KEY" not in names
+    assert VALUE not in of.log.read_text() and of.api_key not in of.log.read_text()
 
 
 def test_a_secret_within_another_leaves_no_rest() -> None:

@@ -110,6 +110,8 @@ class Server:
         # As in an activated environment: vLLM's compilers look for their tools on PATH.
         environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
         environment[KEY_VARIABLE] = self.api_key
+        # One of the caller's, which vLLM would ask for beside it.
+        environment.pop("VLLM_API_KEY", None)
         # vLLM names its processes by setproctitle, which else overwrites what marks them as ours.
         environment["SPT_NOENV"] = "1"
         self._started = time.monotonic()
