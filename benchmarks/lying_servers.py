@@ -174,6 +174,15 @@ def _merged(size: int) -> Callable[[Stream], Stream]:
     return told
 
 
+async def _behind(messages: Stream) -> Stream:
+    """Put two outputs into a chunk, as a front end does that is behind; the first one waits for
+    no other.
+    """
+    yield await anext(messages)
+    async for message in _merged(2)(messages):
+        yield message
+
+
 async def _with_error(messages: Stream) -> Stream:
     place = 0
     async for message in messages:
@@ -429,7 +438,7 @@ def lies() -> list[Lie]:
         Lie("honest, n-grams that find no draft", speculative=NGRAM),
         Lie(
             "honest, drafts of a front end that is behind",
-            stream=_merged(2),
+            stream=_behind,
             server="drafting",
             speculative=EAGLE,
         ),
