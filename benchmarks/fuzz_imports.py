@@ -8,7 +8,7 @@ to its manifest, launches, records, logs, samples, names or bytes. The other hal
 of a session in the project itself, as a merge may. After each, every command runs that reads what
 changed. Harm is a file of ours that is not as it was (but for a launch that ran still, which may
 go on), a change outside of results, a traceback, and an error of more than one line. What draws
-the report, and the tables, runs in every 20th round: that takes ten times as long.
+the report, and the tables, runs in every 50th round: that takes ten times as long.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ LAUNCH_KEYS = (
 
 SESSION_KEYS = ("session", "engine", "hardware", "variant", "repeat", "measurements", "launches")
 
-RENDERED = 20
+RENDERED = 50
 COMMANDS = (
     ("plan",),
     ("status",),
@@ -65,7 +65,7 @@ COMMANDS = (
     ("deploy", "len-4096", "--as", "systemd"),
     ("history", "output_throughput_tok_s"),
 )
-HEAVY = (("tables",), ("report", "--partial"), ("predict", "len-4096"), ("clean",))
+HEAVY = (("tables",), ("report", "--partial"), ("predict", STUDY), ("clean",))
 
 
 def write_base(root: Path) -> None:

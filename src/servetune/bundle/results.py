@@ -86,8 +86,10 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter
     """
     scratch_parent = root / ".servetune"
     scratch_parent.mkdir(parents=True, exist_ok=True)
-    alone = locked(scratch_parent / "import.lock")
-    with tempfile.TemporaryDirectory(dir=scratch_parent) as folder, alone:
+    with (
+        tempfile.TemporaryDirectory(dir=scratch_parent) as folder,
+        locked(scratch_parent / "import.lock"),
+    ):
         unpack(archive, Path(folder))
         arrived = read_arrived(Path(folder), archive)
         manifest = arrived.manifest
