@@ -7,28 +7,31 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
 import psutil
-from pydantic import BaseModel
 
 from servetune.engines.environments import BuiltEngine, cache_root
 from servetune.errors import DamagedError, UserError, printable
 from servetune.files import left_by, read_model, sha256
-from servetune.load.request_table import read_request_table
+from servetune.load.request_table import REQUESTS, read_request_table
 from servetune.models.make import MANIFEST, ModelManifest
 from servetune.parquet import read_table
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord
+from servetune.records.consistency import Recorded
 from servetune.records.measurements import read_measurement
+from servetune.records.paths import raw_folder
 from servetune.records.quality import read_quality
 from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_session
 from servetune.records.timelines import TimelineRecord
 from servetune.sessions.retry import keep_launches, naming
 from servetune.sessions.together import KeptTogether
+from servetune.tables.contradictions import contradictions
 from servetune.telemetry.samples import read_samples
 from servetune.terminal import echo
 from servetune.workloads.datasets import read_requests
@@ -55,19 +58,28 @@ class Broken:
     aside: Path
 
 
-def _record(read: Callable[[Path], BaseModel], kind: str) -> Callable[[Path], None]:
+def _record(read: Callable[[Path], Recorded], kind: str) -> Callable[[Path], None]:
     def check(path: Path) -> None:
         record = read(path)
         named = getattr(record, kind)
         if named != path.stem:
             raise ValueError(f"it is the record of {named}")
+        results = path.parents[1]
+        requests = raw_folder(results.name, path.stem, results.parents[1]) / REQUESTS
+        # A damaged table is named for itself: the record stands without it.
+        with suppress(DamagedError):
+            _agrees(record, requests)
         if isinstance(record, SessionRecord | SearchRecord):
-            results = path.parents[1]
             for id in record.measurements:
                 if not any(os.path.lexists(results / kind / f"{id}.json") for kind in MEASURED):
                     raise ValueError(f"the record of {id}, which it names, is gone")
 
     return check
+
+
+def _agrees(record: Recorded, requests: Path | None = None) -> None:
+    if told := contradictions(record, requests):
+        raise ValueError(f"contradicts itself: {told[0]}")
 
 
 def _json(path: Path) -> None:
@@ -111,7 +123,7 @@ IN_PROJECT: dict[str, Callable[[Path], object]] = {
     "results/*/*.sha256": _stamp,
     "reports/summary.json": _json,
     "reports/*.sha256": _stamp,
-    "results/raw/*/*/launch-*.json": lambda path: read_model(path, Launch),
+    "results/raw/*/*/launch-*.json": lambda path: _agrees(read_model(path, Launch)),
     "results/raw/*/*/requests.parquet": read_request_table,
     "results/raw/*/*/telemetry-*.parquet": read_samples,
     f"data/models/*/{MANIFEST}": _model,

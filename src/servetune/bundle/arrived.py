@@ -13,20 +13,20 @@ from typing import TypeVar
 from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
-from servetune.load.request_table import read_request_table
+from servetune.load.request_table import REQUESTS, read_request_table
 from servetune.plan.identity import digest, digest_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.plan.rounds import RoundRecord
 from servetune.plan.sessions import loads_of, search_digest, serving_of
+from servetune.records.consistency import Recorded
 from servetune.records.measurements import MeasurementRecord, read_measurement
-from servetune.records.paths import launch_files
+from servetune.records.paths import launch_files, raw_folder
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Launch
 from servetune.study.workloads import LoadPoint
+from servetune.tables.contradictions import contradictions
 from servetune.telemetry.samples import read_samples
-
-REQUESTS = "requests.parquet"
 
 R = TypeVar("R", MeasurementRecord, SearchRecord, QualityRecord)
 
@@ -121,7 +121,13 @@ def _launch(file: Path) -> Path:
     launch = read_model(file, Launch)
     if file.name != f"launch-{launch.launch}.json":
         raise UserError(f"{file}: holds launch {launch.launch}")
+    _check_agrees(file, launch)
     return file
+
+
+def _check_agrees(file: Path, record: Recorded, requests: Path | None = None) -> None:
+    if told := contradictions(record, requests):
+        raise UserError(f"{file}: contradicts itself: {told[0]}")
 
 
 def _rounds(folder: Path, manifest: Manifest) -> list[Path]:
@@ -149,6 +155,8 @@ def _read(
         )
         if session is None or named != (manifest.study, file.stem) or not is_its:
             raise UserError(f"{file}: a record of something else than its name says")
+        requests = raw_folder(manifest.study, file.stem, folder.parents[2]) / REQUESTS
+        _check_agrees(file, record, requests)
         yield file, record, session
 
 

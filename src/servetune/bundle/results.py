@@ -14,12 +14,13 @@ from functools import cache
 from pathlib import Path
 
 from servetune.bundle.archive import unpack
-from servetune.bundle.arrived import REQUESTS, Arrived, read_arrived
+from servetune.bundle.arrived import Arrived, read_arrived
 from servetune.bundle.manifest import MANIFEST, read_manifest
 from servetune.bundle.merge import merge
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file
 from servetune.load.prepare import prepare
+from servetune.load.request_table import REQUESTS
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.locks import locked
 from servetune.models.make import checkpoint

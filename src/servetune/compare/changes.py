@@ -175,7 +175,7 @@ def _installed(side: Side) -> dict[str, str]:
     installed = {
         "engine": {session.engine for session in sessions},
         "model": {str(id) for session in sessions for id in session.model.values() if id},
-        "host": {str(launch.host["cpu"]) for launch in launches if launch.host},
+        "host": {launch.host.get("cpu") or NONE for launch in launches if launch.host},
         "GPU": {str(gpu.get("name")) for gpu in gpus},
     }
     for launch in launches:

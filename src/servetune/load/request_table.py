@@ -15,7 +15,8 @@ in the order of sending:
 - `tpot_ms` time per output token: (e2e - ttft) / (output tokens - 1); null for a single token
 - `itl_ms` list of the gaps between chunks; under speculation a chunk holds several tokens
 
-The definitions are vLLM's (`vllm bench serve`) and are applied to every generator alike.
+The definitions are vLLM's (`vllm bench serve`) and are applied to every generator alike. A change
+of what is computed here or in `throughput.py` raises DEFINITIONS, which each record names.
 """
 
 import heapq
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.errors import DamagedError
 from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.load.throughput import ends_s, throughput
@@ -34,6 +36,12 @@ from servetune.parquet import Kind, read_table
 from servetune.records.loads import Load
 from servetune.records.measurements import Attained, Metrics, TurnMetrics
 from servetune.telemetry.sampler import AT_POSITION, Counters
+
+REQUESTS = "requests.parquet"
+"""Its name, in the folder of a measurement's raw data."""
+
+MOST = 1e12
+"""No number of a request is larger: more tokens, or milliseconds, than any load has."""
 
 
 def request_table(
@@ -91,10 +99,23 @@ def read_request_table(path: Path) -> pd.DataFrame:
     """Read a request table, of others too.
 
     Raises:
-        UserError: there is no such file.
-        DamagedError: it is cut, or holds something else.
+        UserError: there is none.
+        DamagedError: it is cut, or not what `request_table` makes.
     """
-    return read_table(path, *_KINDS, kind_of=_KINDS.get)
+    table = read_table(path, *_KINDS, kind_of=_KINDS.get)
+    try:
+        table = table.astype({name: kind for name, kind in _TYPES.items() if kind != "object"})
+        gaps_ms = np.concatenate([np.empty(0), *table["itl_ms"]]).astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise DamagedError(path, "holds something else than requests") from None
+    answered = table.loc[table["is_ok"], ["ttft_ms", "e2e_ms"]]
+    numbers = table.select_dtypes("number").astype("float64").to_numpy()
+    are_finite = np.isfinite(answered).all(axis=None) and not np.isinf(numbers).any()
+    if not are_finite or not table["start_s"].notna().all() or not np.isfinite(gaps_ms).all():
+        raise DamagedError(path, "an answer has no time that is a number")
+    if (numbers < 0).any() or (gaps_ms < 0).any() or (numbers > MOST).any():
+        raise DamagedError(path, f"a number is not from 0 to {MOST:g}")
+    return table
 
 
 def _latencies_ms(reply: Reply) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cache, lru_cache
 from pathlib import Path
 from statistics import median
@@ -19,6 +18,7 @@ from servetune.records.excerpts import (
     SessionExcerpt,
     TimedExcerpt,
 )
+from servetune.records.values import seconds_between
 
 E = TypeVar("E", bound=Excerpt)
 Key: TypeAlias = tuple[str, ...]
@@ -143,10 +143,3 @@ def _without_loads(launch: LaunchExcerpt, loads_s: float | None) -> float | None
     if wall_s is None or loads_s is None:
         return start_s
     return max(wall_s - loads_s, start_s or 0.0)
-
-
-def seconds_between(began: str | None, ended: str | None) -> float | None:
-    """Return the seconds between two times as records hold them; None where one is not known."""
-    if began is None or ended is None:
-        return None
-    return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()

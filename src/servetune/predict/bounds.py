@@ -108,5 +108,4 @@ def overhead_of_s(
 
 def _graph_tokens(launch: Launch) -> int | None:
     """Return the most tokens of a step in a CUDA graph; None without graphs."""
-    settings = launch.config("compilation_config")
-    return settings.get("max_cudagraph_capture_size") or None
+    return launch.setting("compilation_config", "max_cudagraph_capture_size", int) or None

@@ -77,7 +77,7 @@ def observe(record: MeasurementRecord, launch: Launch, study: Study) -> Observed
         in_flight=metrics.request_throughput_rps * metrics.e2e_mean_ms / 1e3,  # Little 1961
         devices=launch.server.tensor_parallel_size or 1,
         scheduler=scheduler_of(launch, metrics),
-        processes=launch.config("parallel_config").get("_api_process_count") or 1,
+        processes=launch.setting("parallel_config", "_api_process_count", int) or 1,
         bounds=bounds,
         figures=recorded_figures(metrics),
         window=metrics.throughput_window,
@@ -97,17 +97,17 @@ def recorded_figures(metrics: Metrics) -> dict[str, float]:
 
 def scheduler_of(launch: Launch, metrics: Metrics) -> Scheduler:
     """Return the settings that a launch resolved, and what was seen of drafts and prefixes."""
-    settings, cache = launch.config("scheduler_config"), launch.config("cache_config")
     default = Scheduler()
+    is_chunked = launch.setting("scheduler_config", "enable_chunked_prefill", bool)
     found = draft_share(metrics.acceptance_length, metrics.tokens_per_step)
     return Scheduler(
         max_num_seqs=launch.server.max_num_seqs or default.max_num_seqs,
         max_num_batched_tokens=launch.server.max_num_batched_tokens
         or default.max_num_batched_tokens,
-        kv_blocks=cache.get("num_gpu_blocks"),
-        block_tokens=cache.get("block_size") or default.block_tokens,
-        is_chunked=settings.get("enable_chunked_prefill", True),
-        is_async=bool(settings.get("async_scheduling")),
+        kv_blocks=launch.setting("cache_config", "num_gpu_blocks", int),
+        block_tokens=launch.setting("cache_config", "block_size", int) or default.block_tokens,
+        is_chunked=is_chunked is not False,
+        is_async=launch.setting("scheduler_config", "async_scheduling", bool) or False,
         accepted=tuple(found * share for share in metrics.acceptance_by_position or ()),
         hit_ratio=metrics.prefix_cache_hit_ratio or 0.0,
     )

@@ -1,7 +1,7 @@
 """What all records share: unknown keys are refused, and nothing changes after reading."""
 
-import math
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
@@ -11,29 +11,42 @@ Version = Literal[2]
 
 SCHEMA_VERSION: Version = 2
 
+MOST = 10**18
+"""No number of a record is larger: 64 bits hold it, and a sum of many."""
+
 
 class Record(BaseModel):
     """A part of a record. What is read from a file is a possible measurement: its numbers are
-    finite, and none is below 0 but those that `signed` names.
+    finite, none is above MOST, and none is below 0 but those that `signed` names. Fields that
+    `free` names hold what another program told, with any number.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     signed: ClassVar[frozenset[str]] = frozenset()
+    free: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="after")
     def _is_possible(self, info: ValidationInfo) -> Self:
         if info.mode == "json":
-            for name, value in self:
-                for number in _numbers(value):
-                    if not math.isfinite(number) or (number < 0 and name not in self.signed):
-                        raise ValueError(f"{name} is {number}; expected a number from 0 on")
+            checked = (pair for pair in self if pair[0] not in self.free)
+            for name, number in (each for pair in checked for each in _numbers(*pair)):
+                lowest = -MOST if name in self.signed else 0
+                # Neither NaN nor infinity is between.
+                if not lowest <= number <= MOST:
+                    raise ValueError(f"{name}: expected a number from {lowest:g} to {MOST:g}")
         return self
 
 
-def _numbers(value: Any) -> Iterator[float]:
-    """Yield the numbers of a value, of lists and of what is kept by name."""
+def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a value, of lists and of what is kept by name, each with its name."""
     if isinstance(value, int | float):
-        yield value
-    elif isinstance(value, list | dict):
-        for inside in value.values() if isinstance(value, dict) else value:
-            yield from _numbers(inside)
+        yield name, value
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            yield from _numbers(str(key), inside)
+    elif isinstance(value, list | tuple):
+        for inside in value:
+            yield from _numbers(name, inside)
+    elif is_dataclass(value):
+        for each in fields(value):
+            yield from _numbers(each.name, getattr(value, each.name))

@@ -1,15 +1,25 @@
 """What of a record answers a question about many: to read all of each takes ten times as long."""
 
-from pydantic import BaseModel
+from typing import ClassVar, Literal
 
+from pydantic import ConfigDict
+
+from servetune.records.base import Record
+from servetune.records.values import Count, Line, Moment, Number
 from servetune.study.base import Id
 
 
-class _OfSearch(BaseModel):
+class _Part(Record):
+    """Of what a record holds, some."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class _OfSearch(_Part):
     search: Id
 
 
-class Excerpt(BaseModel):
+class Excerpt(_Part):
     """Whose a record is, of any kind."""
 
     variant: Id
@@ -20,15 +30,17 @@ class Excerpt(BaseModel):
 class TimedExcerpt(Excerpt):
     """How a measurement or the quality of a variant ended, and when."""
 
-    launch: int
-    status: str
-    started_at: str | None = None
-    ended_at: str | None = None
+    launch: Number
+    status: Literal["ok", "failed", "invalid"]
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
 
 
-class _Sent(BaseModel):
-    requests: int | None = None
-    concurrency: int | None = None
+class _Sent(_Part):
+    # A batch is sent at an infinite rate.
+    free: ClassVar[frozenset[str]] = frozenset({"rate_rps"})
+    requests: Count | None = None
+    concurrency: Number | None = None
     rate_rps: float | None = None
 
 
@@ -37,21 +49,21 @@ class LoadExcerpt(TimedExcerpt):
 
     workload: Id
     load_point: Id
-    repeat: int
+    repeat: Number
     load: _Sent
 
 
-class _Server(BaseModel):
+class _Server(_Part):
     startup_s: float | None = None
 
 
-class LaunchExcerpt(BaseModel):
+class LaunchExcerpt(_Part):
     """When a server was started and stopped."""
 
-    launch: int
-    status: str
-    started_at: str
-    stopped_at: str | None = None
+    launch: Number
+    status: Literal["ok", "failed"]
+    started_at: Moment
+    stopped_at: Moment | None = None
     server: _Server = _Server()
 
 
@@ -59,6 +71,6 @@ class SessionExcerpt(Excerpt):
     """A session with the times of its launches."""
 
     study: Id
-    repeat: int
-    hardware: str
+    repeat: Number
+    hardware: Line
     launches: list[LaunchExcerpt] = []

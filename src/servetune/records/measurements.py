@@ -1,22 +1,36 @@
 """What a session writes of each measurement."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from servetune.capacity.pace import Slice
 from servetune.capacity.sequential import Judgement
 from servetune.files import read_model
+from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.loads import Load
 from servetune.records.sessions import ServerFacts
+from servetune.records.values import Argv, Count, Line, Log, Moment, Number, on_a_line
 from servetune.study.base import Id
 
 Status = Literal["ok", "failed", "invalid"]
 
 ThroughputWindow = Literal["whole load", "while full"]
 """Over which part of a load its throughputs are: see `servetune.load.throughput`."""
+
+Definitions = Literal[1]
+"""The versions of what metrics mean that are known: see `servetune.load.request_table`."""
+
+DEFINITIONS: Definitions = 1
+
+_Latency = Annotated[str, Field(pattern=f"^({'|'.join(LATENCIES)})$")]
+_LatencyMs = Annotated[str, Field(pattern=f"^({'|'.join(LATENCIES)})_ms$")]
+_Quantiles = Annotated[
+    list[float],
+    Field(min_length=len(QUANTILE_PROBABILITIES), max_length=len(QUANTILE_PROBABILITIES)),
+]
 
 
 class Metrics(Record):
@@ -33,9 +47,9 @@ class Metrics(Record):
     `answered_e2e_mean_ms` are the client's over the same requests; None where some had no answer.
     """
 
-    requests: int
-    completed_requests: int
-    failed_requests: int
+    requests: Count
+    completed_requests: Count
+    failed_requests: Count
     duration_s: float
     input_tokens: int
     output_tokens: int
@@ -67,7 +81,7 @@ class Metrics(Record):
     acceptance_length: float | None = None
     acceptance_ratio: float | None = None
     tokens_per_step: float | None = None
-    acceptance_by_position: list[float] | None = None
+    acceptance_by_position: Annotated[list[float], Field(max_length=1000)] | None = None
     prefix_cache_hit_ratio: float | None = None
     preemptions: int | None = None
     queue_time_mean_ms: float | None = None
@@ -89,15 +103,15 @@ def draft_share(acceptance_length: float | None, tokens_per_step: float | None) 
 class Attained(Record):
     """The share of the counted requests that kept to all of some limits, failed ones included."""
 
-    limits_ms: dict[str, float]
-    ratio: float
+    limits_ms: dict[_Latency, float]
+    ratio: Annotated[float, Field(le=1)]
 
 
 class TurnMetrics(Record):
     """Aggregates over the requests of one turn of a conversation, counted from 1."""
 
-    turn: int
-    requests: int
+    turn: Count
+    requests: Count
     input_tokens_mean: float
     prefix_cache_hit_ratio: float | None = None
     ttft_p50_ms: float
@@ -146,19 +160,19 @@ class Card(Record):
     client_wait_ratio: float | None = None
     client_memory_bytes: int | None = None
     front_end_cpu_ratio: float | None = None
-    wrong_length_requests: int | None = None
-    rejected_requests: int | None = None
-    truncated_requests: int | None = None
+    wrong_length_requests: Count | None = None
+    rejected_requests: Count | None = None
+    truncated_requests: Count | None = None
     other_cpu_ratio: float | None = None
     other_cpu_p95_ratio: float | None = None
-    other_gpu_processes: int | None = None
+    other_gpu_processes: Number | None = None
     other_gpu_memory_gib: float | None = None
     idle_gpu_utilization_ratio: float | None = None
-    other_gpus_in_use: int | None = None
+    other_gpus_in_use: Number | None = None
     throttled_ratio: float | None = None
-    throttle_reasons: list[str] = []
-    answers_without_usage: int | None = None
-    other_model_answers: int | None = None
+    throttle_reasons: Annotated[list[Line], Field(max_length=100)] = []
+    answers_without_usage: Count | None = None
+    other_model_answers: Count | None = None
     counters_went_back: bool | None = None
     server_requests_ratio: float | None = None
     server_input_ratio: float | None = None
@@ -241,12 +255,20 @@ class Probe(Record):
     anything did. `slices` tell the server's pace over time; None: not known.
     """
 
+    signed: ClassVar[frozenset[str]] = frozenset({"log_below", "log_above"})
     search: Id
-    index: int
-    tier: str
+    index: Number
+    tier: Line
     stopped: Stopped
-    judgements: dict[str, Judgement] = {}
+    judgements: dict[Line, Judgement] = {}
     slices: tuple[Slice, ...] | None = None
+
+    @model_validator(mode="after")
+    def _objectives_are_names(self) -> Self:
+        for found in self.judgements.values():
+            for name in (found.binding, *(each.objective for each in found.evidence)):
+                on_a_line(name)
+        return self
 
 
 class MeasurementRecord(Record):
@@ -258,30 +280,33 @@ class MeasurementRecord(Record):
     `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values at
     QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps). `attained` is by the
     SLO of the study when it was measured; None: it had none, or the record is older.
+    `definitions` is the version of what metrics mean; None: of an older record, whose throughput is
+    over the window that it names.
     """
 
     schema_version: Version = SCHEMA_VERSION
+    definitions: Definitions | None = None
     measurement: Id
     study: Id
     variant: Id
     workload: Id
     load_point: Id
-    repeat: int
+    repeat: Number
     status: Status
-    rule: str | None = None
+    rule: Line | None = None
     reason: str | None = None
-    log_tail: list[str] = []
+    log_tail: Log = []
     session: Id
-    launch: int
-    device: str | None = None
+    launch: Number
+    device: Line | None = None
     load: Load
-    server_command: list[str]
-    load_command: list[str]
-    started_at: str | None = None
-    ended_at: str | None = None
+    server_command: Argv
+    load_command: Argv
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
     server: ServerFacts = ServerFacts()
     metrics: Metrics | None = None
-    quantiles: dict[str, list[float]] = {}
+    quantiles: dict[_LatencyMs, _Quantiles] = {}
     attained: Attained | None = None
     card: Card = Card()
     signals: Signals = Signals()

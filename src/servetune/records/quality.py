@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from servetune.files import read_model
 from servetune.records.base import Record
+from servetune.records.values import Argv, Line, Log, Moment, Number
 from servetune.study.base import Id
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -24,7 +25,7 @@ class Document(Record):
     """
 
     signed: ClassVar[frozenset[str]] = frozenset({"logprob"})
-    prompt_digest: str
+    prompt_digest: Line
     tokens: int
     logprob: float
     top1: list[int]
@@ -35,8 +36,8 @@ class TaskMetric(Record):
     """One metric of an lm-evaluation-harness task, with the standard error that it tells."""
 
     signed: ClassVar[frozenset[str]] = frozenset({"value"})
-    task: str
-    metric: str
+    task: Line
+    metric: Line
     value: float
     standard_error: float | None = None
 
@@ -53,13 +54,13 @@ class QualityRecord(Record):
     variant: Id
     status: Literal["ok", "failed"]
     reason: str | None = None
-    log_tail: list[str] = []
+    log_tail: Log = []
     session: Id
-    launch: int
+    launch: Number
     corpus: Id
-    server_command: list[str]
-    started_at: str | None = None
-    ended_at: str | None = None
+    server_command: Argv
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
     documents: list[Document] = []
     tasks: list[TaskMetric] = []
     tasks_failed: str | None = None

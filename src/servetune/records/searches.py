@@ -1,13 +1,14 @@
 """What a session writes of each search for the capacity."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from servetune.capacity.search import Capacity
 from servetune.files import read_model
 from servetune.records.base import SCHEMA_VERSION, Record, Version
+from servetune.records.values import Line, Number, on_a_line
 from servetune.study.base import Id
 
 
@@ -22,19 +23,23 @@ class SearchRecord(Record):
     study: Id
     variant: Id
     workload: Id
-    repeat: int
+    repeat: Number
     session: Id
     over: Literal["rate", "concurrency"]
-    slo: dict[str, dict[str, float]]
-    confidence: float
-    predicted: dict[str, float] = {}
+    slo: dict[Line, dict[Line, float]]
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    predicted: dict[Line, float] = {}
     measurements: list[Id] = []
-    tiers: dict[str, Capacity] = {}
+    tiers: dict[Line, Capacity] = {}
 
     @model_validator(mode="after")
     def _each_tier_has_its_slo(self) -> Self:
         if without := self.tiers.keys() - self.slo.keys():
             raise ValueError(f"tiers.{min(without)}: has no SLO")
+        for name, found in self.tiers.items():
+            if found.tier != name:
+                raise ValueError(f"tiers.{name}.tier: expected {name}")
+            on_a_line(found.binding)
         return self
 
 

@@ -1,14 +1,22 @@
 """What a session writes of itself: its launches, their host and device, the model they served."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import ConfigDict, Field, with_config
+from typing_extensions import TypedDict
 
 from servetune.files import read_model
 from servetune.records.base import SCHEMA_VERSION, Record, Version
+from servetune.records.values import Argv, Commit, Line, Log, Moment, Number
 from servetune.study.base import Id
+from servetune.study.engines import Environment
 
 Together = Literal["alike", "disturbed", "undecided"]
 """Whether sessions that run beside each other on a host measure what each measures alone."""
+
+
+T = TypeVar("T", bound=int | str)
 
 
 class Architecture(Record):
@@ -20,7 +28,7 @@ class Architecture(Record):
     of which `windowed_layers` attend to the last `window_tokens` alone.
     """
 
-    layers: int
+    layers: Number
     attention_width: int
     kv_values_per_token: int
     windowed_layers: int = 0
@@ -34,7 +42,7 @@ class Architecture(Record):
     experts: int = 0
     experts_per_token: int = 0
     stored_bytes: int
-    compute: str = "bf16"
+    compute: Literal["bf16", "fp8", "int8"] = "bf16"
 
 
 class Ceilings(Record):
@@ -49,7 +57,7 @@ class Ceilings(Record):
     bf16_tflop_s: float | None = None
     fp8_tflop_s: float | None = None
     int8_tflop_s: float | None = None
-    source: str = "declared"
+    source: Line = "declared"
 
     @property
     def bandwidth_byte_s(self) -> float:
@@ -80,18 +88,18 @@ class ServerFacts(Record):
     rest: imports, configuration, opening the port. `weights_gib` is memory on one device.
     """
 
-    vllm_version: str | None = None
+    vllm_version: Line | None = None
     kv_cache_tokens: int | None = None
     kv_cache_max_concurrency: float | None = None
     kv_cache_gib: float | None = None
-    kv_cache_dtype: str | None = None
+    kv_cache_dtype: Line | None = None
     kv_cache_block_tokens: int | None = None
     weights_gib: float | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     max_model_len: int | None = None
-    tensor_parallel_size: int | None = None
-    stream_interval: int | None = None
+    tensor_parallel_size: Number | None = None
+    stream_interval: Number | None = None
     startup_s: float | None = None
     startup_imports_s: float | None = None
     startup_weights_s: float | None = None
@@ -104,6 +112,9 @@ SEVERAL = "+"
 """Between the names of the devices of one launch."""
 
 
+_SOME = Field(max_length=10_000)
+
+
 class Slot(Record):
     """The part of a host that a launch had for itself. None: not known.
 
@@ -113,20 +124,50 @@ class Slot(Record):
     `job` and `partition` are Slurm's, of a session that it scheduled.
     """
 
-    node: str
-    host: str
-    gpus: list[str] = []
-    indices: list[int] = []
-    cores: str | None = None
-    numa_nodes: list[int] | None = None
+    node: Line
+    host: Line
+    gpus: Annotated[list[Line], _SOME] = []
+    indices: Annotated[list[Number], _SOME] = []
+    cores: Line | None = None
+    numa_nodes: Annotated[list[Number], _SOME] | None = None
     together: Together | None = None
-    job: str | None = None
-    partition: str | None = None
+    job: Line | None = None
+    partition: Line | None = None
 
     @property
     def device(self) -> str | None:
         """Its GPUs in one word, the same for the same ones."""
         return SEVERAL.join(sorted(self.gpus)) or None
+
+
+@with_config(ConfigDict(extra="forbid"))
+class GitState(TypedDict, total=False):
+    """The commit of the project, and whether its tracked files differed; empty: not known."""
+
+    commit: Commit
+    is_dirty: bool
+
+
+@with_config(ConfigDict(extra="forbid"))
+class HostGpu(TypedDict, total=False):
+    """A GPU that a server may see; what its driver does not tell is empty, or not there."""
+
+    name: Line
+    uuid: Line
+    driver: Line
+    memory: Line
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Host(TypedDict, total=False):
+    """What decides speed on a host: see `servetune.sessions.hardware`."""
+
+    boot_id: Line | None
+    cpu: Line
+    cores: Number
+    memory_bytes: int
+    kernel: Line
+    gpus: Annotated[list[HostGpu], _SOME]
 
 
 class Launch(Record):
@@ -141,22 +182,23 @@ class Launch(Record):
     settings that it ignored or changed, in its own words; None where they are not known.
     """
 
-    launch: int
+    free: ClassVar[frozenset[str]] = frozenset({"server_info"})
+    launch: Number
     status: Literal["ok", "failed"]
     reason: str | None = None
-    log_tail: list[str] = []
-    command: list[str]
-    environment: dict[str, str]
-    environment_from: list[str] = []
-    started_at: str
-    stopped_at: str | None = None
+    log_tail: Log = []
+    command: Argv
+    environment: Environment
+    environment_from: list[Line] = []
+    started_at: Moment
+    stopped_at: Moment | None = None
     server: ServerFacts = ServerFacts()
     server_info: dict[str, Any] = {}
-    choices: dict[str, str] | None = None
-    ignored: list[str] | None = None
-    versions: dict[str, str] = {}
-    git: dict[str, Any] = {}
-    host: dict[str, Any] = {}
+    choices: dict[Line, str] | None = None
+    ignored: Log | None = None
+    versions: dict[Line, Line] = {}
+    git: GitState = {}
+    host: Host = {}
     slot: Slot | None = None
     model: Architecture | None = None
     draft: Architecture | None = None
@@ -166,8 +208,24 @@ class Launch(Record):
 
     def config(self, section: str) -> dict[str, Any]:
         """Return a section of vLLM's configuration as it resolved it; empty if it told none."""
-        found = (self.server_info.get("vllm_config") or {}).get(section)
+        config = self.server_info.get("vllm_config")
+        found = config.get(section) if isinstance(config, dict) else None
         return found if isinstance(found, dict) else {}
+
+    def setting(self, section: str, name: str, kind: type[T]) -> T | None:
+        """Return a setting of a section; None where it is not told, or not of that kind.
+
+        A whole number is one from 1 to 10^9.
+        """
+        value = self.config(section).get(name)
+        is_possible = type(value) is not int or 0 < value <= 10**9
+        return value if type(value) is kind and is_possible else None
+
+    @property
+    def graph_tokens(self) -> list[int]:
+        """The sizes of the CUDA graphs to capture, in tokens; empty where they are not told."""
+        sizes = self.config("compilation_config").get("cudagraph_capture_sizes")
+        return [s for s in sizes if type(s) is int and s > 0] if isinstance(sizes, list) else []
 
 
 class SessionRecord(Record):
@@ -182,13 +240,13 @@ class SessionRecord(Record):
     session: Id
     study: Id
     variant: Id
-    repeat: int
-    hardware: str
+    repeat: Number
+    hardware: Line
     engine: Id
-    order: int | None = None
+    order: Number | None = None
     measurements: list[Id]
-    model: dict[str, Any] = {}
-    launches: list[Launch] = []
+    model: dict[Literal["model", "draft"], Id | None] = {}
+    launches: Annotated[list[Launch], _SOME] = []
 
 
 def read_session(path: Path) -> SessionRecord:

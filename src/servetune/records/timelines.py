@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from servetune.records.base import Record
+from servetune.records.values import Number
 from servetune.study.base import Id
 
 Values = list[float | None]
@@ -47,5 +48,5 @@ class TimelineRecord(Record):
 
     schema_version: Literal[1] = 1
     session: Id
-    launch: int
+    launch: Number
     loads: dict[Id, OverTime] = {}

@@ -16,7 +16,7 @@ from servetune.load.registry import GENERATORS
 from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.plan.planned import Measurement, Session
-from servetune.records.measurements import Card, MeasurementRecord
+from servetune.records.measurements import DEFINITIONS, Card, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import judge, limits_of
@@ -166,6 +166,7 @@ def measure(
     }
     if status != "failed":
         measured |= {
+            "definitions": DEFINITIONS,
             "metrics": metrics,
             "quantiles": quantiles(requests),
             "attained": attained(requests, measurement.limits_ms),

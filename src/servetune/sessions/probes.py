@@ -16,9 +16,9 @@ from servetune.capacity.sequential import Finished, Judgement, judge_all
 from servetune.load.generator import CUT, ProbeRule
 from servetune.plan.identity import digest
 from servetune.plan.planned import Measurement, PlannedProbe, PlannedSearch
-from servetune.plan.times import seconds_between
 from servetune.records.loads import Load
 from servetune.records.measurements import MeasurementRecord, Probe, Stopped
+from servetune.records.values import seconds_between
 from servetune.study.capacity import Slo
 from servetune.study.workloads import LoadPoint
 

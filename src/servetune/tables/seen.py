@@ -9,12 +9,12 @@ from statistics import NormalDist
 
 from servetune.capacity.search import Capacity
 from servetune.plan.planned import Plan, Session, Tuning
-from servetune.plan.times import seconds_between
 from servetune.records.measurements import MeasurementRecord, read_measurement
 from servetune.records.paths import quality_path, record_path, search_path, session_path
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.searches import read_search
 from servetune.records.sessions import SessionRecord, read_session
+from servetune.records.values import seconds_between
 from servetune.tables.figures import figures
 from servetune.tables.quality import qualities
 from servetune.tables.records import lost

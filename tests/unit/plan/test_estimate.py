@@ -10,9 +10,10 @@ from servetune.plan.estimate import Estimate, estimate
 from servetune.plan.listing import lines
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
-from servetune.plan.times import Times, recorded_times, seconds_between, times_of
+from servetune.plan.times import Times, recorded_times, times_of
 from servetune.records.excerpts import LoadExcerpt, SessionExcerpt
 from servetune.records.paths import recorded
+from servetune.records.values import seconds_between
 from tests.paths import ROOT
 from tests.project import Project
 

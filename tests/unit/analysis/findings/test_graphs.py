@@ -19,7 +19,12 @@ def case(running: float, max_num_seqs: int, mode: object, drafts: int | None = N
     config = {"cudagraph_mode": mode, "cudagraph_capture_sizes": SIZES}
     info = {"vllm_config": {"compilation_config": config}}
     launch = Launch(
-        launch=1, status="ok", command=[], environment={}, started_at="", server_info=info
+        launch=1,
+        status="ok",
+        command=[],
+        environment={},
+        started_at="2026-01-01T00:00:00+00:00",
+        server_info=info,
     )
     row = {
         "status": "ok",

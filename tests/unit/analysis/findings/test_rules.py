@@ -86,7 +86,12 @@ def test_a_draft_that_is_copied_from_the_text_cannot_be_trained() -> None:
     model = recorded("random-draft")
     info = {"vllm_config": {"speculative_config": {"method": "ngram"}}}
     launch = Launch(
-        launch=1, status="ok", command=[], environment={}, started_at="", server_info=info
+        launch=1,
+        status="ok",
+        command=[],
+        environment={},
+        started_at="2026-01-01T00:00:00+00:00",
+        server_info=info,
     )
     copied = replace(model, launch=launch)
     trained, repeats = (find(case)["drafts-rejected"].attempts[0] for case in (model, copied))

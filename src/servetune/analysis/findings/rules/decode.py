@@ -85,7 +85,7 @@ def drafts_rejected(case: Case) -> Finding | None:
         return None
     speculation = speculate(case.row, case.engine) if case.engine else None
     predicted = speculation.predicted_speedup if speculation else None
-    method = case.launch.config("speculative_config").get("method") if case.launch else None
+    method = case.launch.setting("speculative_config", "method", str) if case.launch else None
     return Finding(
         title="Most draft tokens are rejected.",
         evidence=(

@@ -37,7 +37,7 @@ def batch_beyond_full_graphs(case: Case) -> Finding | None:
     """
     running, max_num_seqs = case.value("running_mean"), case.value("max_num_seqs")
     config = case.launch.config("compilation_config") if case.launch else {}
-    mode, sizes = config.get("cudagraph_mode"), config.get("cudagraph_capture_sizes")
+    mode, sizes = config.get("cudagraph_mode"), case.launch.graph_tokens if case.launch else []
     if not case.has_numbers or running is None or not max_num_seqs or not sizes:
         return None
     if not isinstance(mode, list) or mode[:1] != [FULL]:
@@ -76,7 +76,7 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
     and a step without one takes the median ITL; speculation emits more than one token a step.
     """
     config = case.launch.config("compilation_config") if case.launch else {}
-    sizes, running = config.get("cudagraph_capture_sizes"), case.value("running_mean")
+    sizes, running = case.launch.graph_tokens if case.launch else [], case.value("running_mean")
     rate_rps, mean_ms = case.value("request_throughput_rps"), case.value("itl_mean_ms")
     plain_ms, prompt = case.value("itl_p50_ms"), mean_prompt(case.row)
     of_prompt = case.attained.prefill if case.attained else None
@@ -85,7 +85,7 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
     if not running or not rate_rps or not mean_ms or not plain_ms or not prompt:
         return None
     mode = config.get("cudagraph_mode")
-    if not (mode[-1] if isinstance(mode, list) else mode):
+    if not (mode[-1] if isinstance(mode, list) and mode else mode):
         return None  # steps with prompts run in no graph, whatever their size
     largest, (computed, _) = max(sizes), prompt
     joining = rate_rps * mean_ms / 1e3
