@@ -14,9 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-VERSION = 2
-"""Raised by hand when something is measured differently, so that what is kept is measured again."""
-
 COPY_BYTES = {"cuda": 2**31, "cpu": 2**28}
 MATRIX = {"cuda": 8192, "cpu": 1536}
 REPEATS = {"cuda": 20, "cpu": 5}
