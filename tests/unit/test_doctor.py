@@ -13,9 +13,13 @@ import pytest
 
 from servetune.doctor import check_files, left_behind, set_aside
 from servetune.errors import UserError
+from servetune.files import write_table
+from servetune.load.request_table import REQUESTS, request_table
+from servetune.load.schedule import make_schedule
 from servetune.plan.file import read_plan
 from servetune.records.measurements import read_measurement
 from servetune.sessions.owed import count_owed
+from tests.loads import load, reply, rows
 from tests.recorded import plan_of
 from tests.written import STUDY, write_project
 
@@ -73,6 +77,22 @@ def _change(**values: Any) -> Break:
     return change
 
 
+def _times(factor: float, metric: str) -> Break:
+    def change(path: Path) -> None:
+        metrics = json.loads(path.read_text())["metrics"]
+        _change(metrics={**metrics, metric: factor * metrics[metric]})(path)
+
+    return change
+
+
+def _launch(**values: Any) -> Break:
+    def change(path: Path) -> None:
+        first, *others = json.loads(path.read_text())["launches"]
+        _change(launches=[{**first, **values}, *others])(path)
+
+    return change
+
+
 RECORD_BREAKS: dict[str, tuple[str, Break]] = {
     "a later format": ("records", _change(schema_version=3)),
     "another id": ("records", _change(measurement="another")),
@@ -80,6 +100,13 @@ RECORD_BREAKS: dict[str, tuple[str, Break]] = {
     "NaN": ("records", _change(quantiles={"ttft_ms": [math.nan]})),
     "a number that none measures": ("searches", _change(confidence=-1.0)),
     "an unknown key": ("searches", _change(more=1)),
+    "a start that is no time": ("records", _change(started_at="yesterday")),
+    "an end before the start": ("records", _change(ended_at="2001-01-01T00:00:00+00:00")),
+    "tenfold throughput": ("records", _times(10, "output_throughput_tok_s")),
+    "a command for a commit": ("sessions", _launch(git={"commit": "\nrm -rf ~\n#"})),
+    "a list as a commit": ("sessions", _launch(git={"commit": ["a"]})),
+    "GPUs as texts": ("sessions", _launch(host={"gpus": ["H200"]})),
+    "a stop before the start": ("sessions", _launch(stopped_at="2001-01-01T00:00:00+00:00")),
     "a missing measurement": ("sessions", _change(measurements=["gone"])),
     "a missing probe": ("searches", _change(measurements=["gone"])),
 }
@@ -187,3 +214,21 @@ def test_reading_a_broken_file_says_which_and_what_mends_it(project: Path) -> No
     plan.write_text("{")
     with pytest.raises(UserError, match="servetune doctor --fix"):
         read_plan(plan, project)
+
+
+def test_a_record_that_its_requests_contradict_is_named_and_a_table_that_is_none_by_itself(
+    project: Path,
+) -> None:
+    path = min((project / RESULTS / "records").glob("*.json"))
+    requests = project / "results" / "raw" / STUDY / path.stem / REQUESTS
+    declared = load(concurrency=2, requests=20)
+    made = request_table([reply(0, 0.0)], make_schedule(rows(20), declared), declared)
+    write_table(requests, made)
+    (found,) = [each for each in check_files(project) if each]
+    assert found.path == path
+    assert found.why.startswith("contradicts itself: metrics.requests: ")
+    write_table(requests, made.assign(e2e_ms="soon"))
+    assert broken(project) == [requests]
+    set_aside([found for found in check_files(project) if found], project)
+    assert broken(project) == []
+    assert path.is_file()

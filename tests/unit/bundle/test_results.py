@@ -100,6 +100,10 @@ def test_a_record_of_something_else_than_its_name_says_is_refused(
     [
         lambda record: record["metrics"].update(output_throughput_tok_s=-1),
         lambda record: record["metrics"].update(ttft_p50_ms=math.nan),
+        lambda record: record["metrics"].update(output_throughput_tok_s=99999),
+        lambda record: record["metrics"].update(ttft_p99_ms=0.001),
+        lambda record: record.update(started_at="yesterday"),
+        lambda record: record.update(ended_at="2001-01-01T00:00:00+00:00"),
         lambda record: record["metrics"].update(ttft_p50_ms=math.inf),
         lambda record: record["load"].update(seed=record["load"]["seed"] + 1),
         lambda record: record["load"].update(dataset="../../params"),
