@@ -7,7 +7,6 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -67,7 +66,7 @@ def _record(read: Callable[[Path], Recorded], kind: str) -> Callable[[Path], Non
         results = path.parents[1]
         requests = raw_folder(results.name, path.stem, results.parents[1]) / REQUESTS
         # A damaged table is named for itself: the record stands without it.
-        with suppress(DamagedError):
+        with contextlib.suppress(DamagedError):
             _agrees(record, requests)
         if isinstance(record, SessionRecord | SearchRecord):
             for id in record.measurements:

@@ -190,10 +190,10 @@ class Card(Record):
     slots_used_ratio: float | None = None
     drafted_nothing: bool | None = None
     draft_error_ratio: float | None = None
-    compiled_kernels: list[str] | None = None
-    engine_restarts: int | None = None
+    compiled_kernels: Log | None = None
+    engine_restarts: Number | None = None
     log_preemptions: int | None = None
-    log_warnings: list[str] | None = None
+    log_warnings: Log | None = None
 
 
 class Signals(Record):

@@ -31,7 +31,7 @@ class Architecture(Record):
     layers: Number
     attention_width: int
     kv_values_per_token: int
-    windowed_layers: int = 0
+    windowed_layers: Number = 0
     window_tokens: int = 0
     linear_parameters: int
     linear_bytes: int
@@ -42,7 +42,7 @@ class Architecture(Record):
     experts: int = 0
     experts_per_token: int = 0
     stored_bytes: int
-    compute: Literal["bf16", "fp8", "int8"] = "bf16"
+    compute: Literal["bf16", "fp8", "int8", "fp4"] = "bf16"
 
 
 class Ceilings(Record):
@@ -189,7 +189,7 @@ class Launch(Record):
     log_tail: Log = []
     command: Argv
     environment: Environment
-    environment_from: list[Line] = []
+    environment_from: Annotated[list[Line], _SOME] = []
     started_at: Moment
     stopped_at: Moment | None = None
     server: ServerFacts = ServerFacts()
