@@ -112,9 +112,10 @@ def read_request_table(path: Path) -> pd.DataFrame:
     if answered.isna().any(axis=None) or table["start_s"].isna().any():
         raise DamagedError(path, "a request has no time")
     numbers = table.select_dtypes("number").astype("float64").to_numpy()
-    if not (((numbers >= 0) & (numbers <= MOST)) | np.isnan(numbers)).all() or not (
-        (gaps_ms >= 0) & (gaps_ms <= MOST)
-    ).all():
+    if (
+        not (((numbers >= 0) & (numbers <= MOST)) | np.isnan(numbers)).all()
+        or not ((gaps_ms >= 0) & (gaps_ms <= MOST)).all()
+    ):
         raise DamagedError(path, f"a number is not from 0 to {MOST:g}")
     return table
 
