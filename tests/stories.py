@@ -10,6 +10,7 @@ import pandas as pd
 
 from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.files import write_json, write_table
+from servetune.load.request_table import aggregate, attained, by_turn, quantiles
 from servetune.plan.identity import digest
 from servetune.plan.planned import PlannedQuality, Session
 from servetune.records.measurements import MeasurementRecord, read_measurement
@@ -83,8 +84,9 @@ def _write_launch(
             continue
         named = {"session": session.id, "launch": number}
         record = read_measurement(record_path(STUDY, id, ROOT)).model_copy(update=named)
-        write_json(record_path(STUDY, id, root), record)
-        write_table(raw_folder(STUDY, id, root) / "requests.parquet", _requests(record))
+        requests = _requests(record)
+        write_json(record_path(STUDY, id, root), _of_requests(record, requests))
+        write_table(raw_folder(STUDY, id, root) / "requests.parquet", requests)
 
 
 def _quality(session: Session, number: int) -> QualityRecord:
@@ -111,6 +113,18 @@ def _requests(record: MeasurementRecord) -> pd.DataFrame:
     }
     rows = [{**one, "scheduled": place} for place in range(record.load.concurrency or 1)]
     return pd.DataFrame(rows)
+
+
+def _of_requests(record: MeasurementRecord, requests: pd.DataFrame) -> MeasurementRecord:
+    """Return a record with the numbers of other requests."""
+    attained_before = record.attained.limits_ms if record.attained else {}
+    numbers = {
+        "metrics": aggregate(requests, {}, record.load),
+        "quantiles": quantiles(requests),
+        "attained": attained(requests, attained_before),
+        "turns": by_turn(requests),
+    }
+    return record.model_copy(update=numbers)
 
 
 def write_clone(root: Path, story: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_session_goes_on_as_it_did_elsewhere_and_never_back(
 
 
 OTHERS: dict[str, Edit] = {
-    "start": lambda root: edit(launch(root), started_at="2026-11-02T00:00:00+00:00"),
+    "start": lambda root: edit(launch(root), started_at="2026-11-01T00:30:00+00:00"),
     "host": lambda root: edit(launch(root), host={"cpu": "another"}),
     "engine": lambda root: edit(launch(root), versions={"vllm": "0.0.1"}),
     "commit": lambda root: edit(launch(root), git={"commit": "0" * 40}),
@@ -104,10 +104,10 @@ OTHERS: dict[str, Edit] = {
     "stop": lambda root: edit(launch(root), stopped_at="2026-11-01T09:00:00+00:00"),
     "end": lambda root: edit(launch(root), status="failed", reason="another"),
     "its second launch": lambda root: edit(launch(root, 2), host={"cpu": "another"}),
-    "a record": lambda root: edit(record(root), status="failed", reason="another"),
+    "a record": lambda root: edit(record(root), status="invalid", reason="another"),
     "the metrics": lambda root: edit(
         record(root),
-        metrics={**json.loads(record(root).read_text())["metrics"], "output_tokens": 1},
+        metrics={**json.loads(record(root).read_text())["metrics"], "preemptions": 7},
     ),
     "the quality": lambda root: edit(quality_path(STUDY, QUALITY, root), reason="another"),
 }
@@ -196,7 +196,12 @@ def test_raw_data_of_what_is_here_stays_whatever_comes(
 @pytest.mark.parametrize("status", ["failed", "invalid"])
 def test_a_record_that_failed_or_is_invalid_stays_too(status: str, tmp_path: Path) -> None:
     ours = story(tmp_path / "ours", 2)
-    edit(record(ours), status=status, reason="why")
+    edit(
+        record(ours),
+        status=status,
+        reason="why",
+        **({"metrics": None} if status == "failed" else {}),
+    )
     imported(ours, tmp_path / "here")
     assert IDS[0] in refusal(story(tmp_path / "theirs", LAST), tmp_path / "here")
     assert json.loads(record(tmp_path / "here").read_text())["status"] == status
@@ -280,7 +285,7 @@ def test_raw_data_that_no_record_names_is_put_aside_and_kept(tmp_path: Path) -> 
     record(here).unlink()
     ours = requests(here).read_bytes()
     theirs = story(tmp_path / "theirs", 2)
-    write_table(requests(theirs), pd.read_parquet(requests(theirs)).assign(ttft_ms=7.0))
+    write_table(requests(theirs), pd.read_parquet(requests(theirs)).assign(scheduled=7))
     assert imported(theirs, here)["aside"] == 1
     assert requests(here).read_bytes() == requests(theirs).read_bytes()
     (kept,) = (here / ".servetune" / "aside").rglob("requests.parquet")
