@@ -81,7 +81,7 @@ def cases(folder: Path, count: int) -> Iterator[tuple[str, Path, str]]:
 
 def main() -> int:
     """Print a row of each case."""
-    count = int(float(sys.argv[1]) * 1024**3) if len(sys.argv) > 1 else 2 * 1024**3
+    count = int(float(sys.argv[1]) * 1024**3) if len(sys.argv) > 1 else 2**29
     broken = 0
     print("| file | kB | peak RSS, MB | what it says |\n| --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as scratch:
