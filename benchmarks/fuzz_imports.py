@@ -1,6 +1,6 @@
 """How many changed archives and session records are refused, and whether any does harm.
 
-    uv run python benchmarks/fuzz_imports.py [COUNT]
+    uv run python benchmarks/fuzz_imports.py [COUNT [SEED]]
 
 Half of the rounds import an archive of a recorded study into a project that has measured some of
 the same, or nothing: the archive's story is longer, shorter or the same, with up to three changes
@@ -308,7 +308,8 @@ NAMED = {"studies", "workflow", "data", "params.yaml", "results", ".git", ".serv
 def main() -> int:
     """Print what came of so many rounds; exits with 1 if any did harm."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    draw, counts = random.Random(0), Counter[str]()
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    draw, counts = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as scratch:
         base, root = Path(scratch, "base"), Path(scratch, "project")
         os.environ["SERVETUNE_CACHE"] = str(Path(scratch, "cache"))
