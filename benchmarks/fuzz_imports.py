@@ -149,8 +149,11 @@ def changed(files: dict[str, bytes], draw: random.Random) -> bytes:
         elif kind == "renumber" and launches:
             name = draw.choice(launches)
             number = draw.choice([1, 2, 3, 30])
-            launch = {**json.loads(files.pop(name)), "launch": number}
-            files[f"{name.rpartition('/')[0]}/launch-{number}.json"] = json.dumps(launch).encode()
+            with contextlib.suppress(ValueError, TypeError):
+                launch = {**json.loads(files[name]), "launch": number}
+                del files[name]
+                name = f"{name.rpartition('/')[0]}/launch-{number}.json"
+                files[name] = json.dumps(launch).encode()
         elif kind == "value":
             name = MANIFEST if MANIFEST in files and draw.random() < 0.5 else name
             files[name] = with_other_value(files[name], draw)
