@@ -57,7 +57,7 @@ def count_checkpoint(folder: Path) -> Architecture:
         UncountedError: it cannot be read, or is of a kind that is not understood.
     """
     try:
-        return count(read_config(folder), list(_tensors(folder)))
+        return count(_with_modelopt(read_config(folder), folder), list(_tensors(folder)))
     except UncountedError:
         raise
     except KeyError as error:
@@ -74,12 +74,16 @@ def read_config(folder: Path) -> dict[str, Any]:
     """
     file = folder / "config.json" if folder.is_dir() else folder
     config: dict[str, Any] = json.loads(file.read_bytes())
-    # ModelOpt's older checkpoints tell their quantization in a file of its own.
-    beside = file.with_name("hf_quant_config.json")
-    if "quantization_config" not in config and beside.is_file():
-        told = json.loads(beside.read_bytes()).get("quantization") or {}
-        config["quantization_config"] = {"quant_method": "modelopt", **told}
     return config
+
+
+def _with_modelopt(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Add the quantization that ModelOpt's older checkpoints tell in a file of its own."""
+    beside = folder / "hf_quant_config.json"
+    if "quantization_config" in config or not beside.is_file():
+        return config
+    told = json.loads(beside.read_bytes())["quantization"]
+    return {**config, "quantization_config": {"quant_method": "modelopt", **told}}
 
 
 def count(config: dict[str, Any], tensors: list[tuple[str, str, list[int], int]]) -> Architecture:

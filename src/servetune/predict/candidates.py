@@ -80,13 +80,13 @@ def predict_candidates(
         return {}
     fitted = _fitted(base, kept)
     accepted = {drafting(of.session): of.loads[-1][1].scheduler.accepted for of in told.values()}
-    models = architectures(declared, root)
+    models = architectures(declared, (base.session, base.launch), root)
     launched_as = Launched(base.launch, fitted, base.loads[-1][1])
     asked = {}
     for session in launch_each(declared, candidates):
         # Nothing is predicted of one that is not understood.
         with suppress(UncountedError):
-            other = other_of(session, base.launch, models, accepted)
+            other = other_of(session, models, accepted)
             predicting = served_as(launched_as, other)
             asked[session.variant] = Asked(predicting, search, tier, tuning.tune.objective)
 

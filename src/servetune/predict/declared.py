@@ -68,7 +68,7 @@ def declared_other(
             f"{place}: its server runs on {session.gpus} GPUs, that of {source} on {own.gpus};"
             " expected as many"
         )
-    models = architectures(declared, root)
+    models = architectures(declared, (own, launch), root)
     for model in {session.model, session.draft or session.model} - {own.model, own.draft}:
         if model not in models:
             raise UserError(
@@ -81,7 +81,7 @@ def declared_other(
         if each in sessions
     }
     try:
-        other = other_of(session, launch, models, accepted)
+        other = other_of(session, models, accepted)
     except UncountedError as error:
         raise UserError(f"{place}: cannot be predicted: {error}") from None
     if session.speculative and not other.accepted:

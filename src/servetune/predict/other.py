@@ -88,29 +88,28 @@ def served_as(launched: Launched, other: Other) -> Predicting:
 
 def other_of(
     session: Session,
-    was: Launch,
     models: Mapping[str, Architecture],
     accepted: Mapping[str, tuple[float, ...]],
 ) -> Other:
-    """Return what the server of a session has, beside a launch that was measured.
+    """Return what the server of a session has.
 
     Args:
         session: a planned launch.
-        was: the launch; its model is taken where nothing is known of the session's.
         models: by id, as `architectures` has them.
         accepted: what was seen of sessions that draft alike, by `drafting`.
 
     Raises:
-        UncountedError: how its server loads or splits the model is not understood.
+        UncountedError: a model is not known, or how its server loads or splits it.
     """
-    assert was.model is not None
+    if missing := {session.model, session.draft or session.model} - models.keys():
+        raise UncountedError(f"{', '.join(sorted(missing))}: this model is not known")
     split(session.server)
     if (copies := parallel_size(session.server, "data")) > 1:
         raise UncountedError(f"data_parallel_size {copies}: several engines are not simulated")
     draft = models.get(session.draft or "")
     of_draft = {"quantization": (session.speculative or {}).get("quantization")}
     return Other(
-        model=loaded(models.get(session.model, was.model), session.server),
+        model=loaded(models[session.model], session.server),
         draft=draft and loaded(draft, of_draft),
         accepted=accepted.get(drafting(session)) or _synthetic(session.speculative or {}),
         arguments={**DEFAULTS, **session.server},
@@ -123,11 +122,19 @@ def drafting(session: Session) -> str:
     return repr((session.draft, sorted((session.speculative or {}).items(), key=repr)))
 
 
-def architectures(declared: Declared, root: Path) -> dict[str, Architecture]:
-    """Count the models that are made, and shapes, by id: no launch may have needed others yet."""
+def architectures(
+    declared: Declared, launched: tuple[Session, Launch], root: Path
+) -> dict[str, Architecture]:
+    """Count the models that are made, and shapes, by id: no launch may have needed others yet.
+
+    Those of a session that was launched are as its launch has them.
+    """
+    session, launch = launched
+    own = {session.model: launch.model, session.draft: launch.draft}
     places = {one.id: described(one, root) for one in declared.models.values()}
     found = {id: read_architecture(place) for id, place in places.items() if place}
-    return {id: model for id, model in found.items() if model}
+    both = (*own.items(), *found.items())
+    return {id: model for id, model in both if id and model}
 
 
 def _synthetic(speculative: Mapping[str, Any]) -> tuple[float, ...]:
