@@ -7,11 +7,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from servetune.records.measurements import Card
 from tests.rows import Row, rows_by
 from tests.workspace import QUIET, Workspace, make_workspace
 
 OK, FAILED, SHORT, UNRESET = "plain", "fails", "short", "keeps-cache"
 COMPILES, COMPILES_ONCE = "compiles", "compiles-once"
+MEMORY, DISK = "memory-tier", "disk-tier"
 
 FAULTS = {
     OK: {},
@@ -21,6 +23,11 @@ FAULTS = {
     COMPILES: {"standin_fault": "compile", "standin_fault_after": 8},
     # Of its loads of 16 requests the second has the 30th request, and the third none such.
     COMPILES_ONCE: {"standin_fault": "compile", "standin_fault_after": 30},
+}
+UNSALTED = ("first", "again-cold", "again-warm", "too-few")
+TIERS: dict[str, dict[str, Any]] = {
+    MEMORY: {"kv_transfer_config": {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}},
+    DISK: {"kv_transfer_config": {"kv_connector": "ExampleConnector", "kv_role": "kv_both"}},
 }
 
 
@@ -36,7 +43,12 @@ def judged(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Work
     study = workspace.study
     study["server"]["standin_step_ms"] = 1
     study["variants"] = {
-        name: {"model": "standin", "server": fault} for name, fault in FAULTS.items()
+        # A warm-up would have the failures of the load.
+        **{
+            name: {"model": "standin", "server": fault, "workloads": [*UNSALTED]}
+            for name, fault in FAULTS.items()
+        },
+        **{name: {"model": "standin", "server": tier} for name, tier in TIERS.items()},
     }
     study["datasets"]["random"] = {
         "kind": "random",
@@ -51,6 +63,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Work
         "first": once,
         "again-cold": once,
         "again-warm": {**once, "reset_prefix_cache": False},
+        "salted": {**once, "warmup_requests": 4, "prompt_salt": True},
         # A quarter of a minute: sixteen short requests take a moment.
         "too-few": {**once, "load_points": [{"concurrency": 4, "duration_s": 15}]},
     }
@@ -79,6 +92,29 @@ def test_a_server_that_refuses_the_reset_is_told(judged: Workspace) -> None:
         assert (row["status"], row["rule"]) == ("invalid", "no-prefix-cache-reset")
     # What was not asked for cannot be refused.
     assert table(judged)[UNRESET, "again-warm"]["rule"] == "warm-prefix-cache"
+
+
+def test_a_tier_of_the_kv_cache_is_emptied_with_it(judged: Workspace) -> None:
+    for workload in ("first", "again-cold", "salted"):
+        row = table(judged)[MEMORY, workload]
+        assert row["status"] == "ok", row["reason"]
+        assert row["prefix_cache_hit_ratio"] == 0
+
+
+def test_of_a_tier_that_cannot_be_emptied_the_refusal_says_what_to_do(judged: Workspace) -> None:
+    row = table(judged)[DISK, "again-cold"]
+    assert (row["status"], row["rule"]) == ("invalid", "warm-prefix-cache")
+    assert row["prefix_cache_hit_ratio"] > 0.5, "hits in the tier count"
+    assert "as ExampleConnector cannot be emptied; set prompt_salt: true" in row["reason"]
+    card = Card.model_validate_json(row["card"])
+    assert card.kept_tiers == ["ExampleConnector"]
+    assert card.tier_hit_ratio == row["prefix_cache_hit_ratio"]
+
+
+def test_a_salt_makes_a_load_cold_whatever_a_tier_keeps(judged: Workspace) -> None:
+    row = table(judged)[DISK, "salted"]
+    assert row["status"] == "ok", row["reason"]
+    assert row["prefix_cache_hit_ratio"] == 0
 
 
 def test_failed_requests_are_flagged(judged: Workspace) -> None:
@@ -128,7 +164,7 @@ def test_what_is_invalid_is_in_the_table_and_in_no_metric(judged: Workspace) -> 
         assert (told == {"ok": 0}) != is_ok
         assert (row["measurement"] in set(quantiles["measurement"])) == is_ok
         assert row["output_throughput_tok_s"] > 0
-    assert set(quantiles["variant"]) == {OK, COMPILES_ONCE}
+    assert set(quantiles["variant"]) == {OK, COMPILES_ONCE, *TIERS}
 
 
 def test_another_limit_is_another_verdict_and_no_measurement(judged: Workspace) -> None:

@@ -21,6 +21,7 @@ from servetune.errors import UserError
 from servetune.files import read_model, whole_file
 from servetune.load.prepare import prepare
 from servetune.load.request_table import REQUESTS
+from servetune.load.salt import salt_of
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.locks import locked
 from servetune.models.make import checkpoint
@@ -143,7 +144,8 @@ def _take(paths: list[Path], arrived: Arrived, root: Path) -> None:
             dataset = root / "data" / "workloads" / f"{record.load.dataset}.jsonl"
             if dataset.is_file() and raw.is_dir():
                 model = checkpoint(models[record.session], root)
-                schedule = prepare(record.load, rows_of(dataset), model).schedule
+                salt = salt_of(record.measurement, record.launch)
+                schedule = prepare(record.load, rows_of(dataset), model, salt).schedule
                 write_schedule(schedule, raw / SCHEDULE)
         # The record last, since with it the measurement is there.
         _bring(arrived.folder / path, root / path)

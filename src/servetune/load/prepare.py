@@ -16,6 +16,7 @@ from servetune.errors import UserError
 from servetune.load.client import LoadError
 from servetune.load.generator import PATHS
 from servetune.load.rows import Row, Turn, turns_of
+from servetune.load.salt import salted
 from servetune.load.schedule import ScheduledRequest, make_schedule
 from servetune.load.stream import refusal
 from servetune.records.loads import Load
@@ -38,14 +39,17 @@ class Prepared:
     truncated: int
 
 
-def prepare(load: Load, rows: list[Row], checkpoint: Path) -> Prepared:
+def prepare(load: Load, rows: list[Row], checkpoint: Path, salt: str = "") -> Prepared:
     """Prepare a load point; its schedule refers to the prompts of the dataset's rows.
+
+    With `prompt_salt` they begin with `salt`, and those of the warm-up with another one.
 
     Raises:
         UserError: no request is left, or a tokenizer is needed and missing.
     """
     encode = open_tokenizer(checkpoint) if needs_tokenizer(rows, load) else None
-    kept, truncated = resolve(rows, load, encode)
+    sent = salted(rows, salt) if load.prompt_salt else rows
+    kept, truncated = resolve(sent, load, encode)
     if not kept:
         raise UserError(
             f"{load.dataset}: every request is above max_input_tokens"
@@ -63,9 +67,12 @@ def prepare(load: Load, rows: list[Row], checkpoint: Path) -> Prepared:
             f"{load.dataset}: the trace has {len(schedule)} requests, but the load point asks"
             f" for {asked}; lower requests, or give a duration_s"
         )
+    first = kept
+    if load.prompt_salt and load.warmup_requests:
+        first, _ = resolve(salted(rows, f"{salt} warm-up"), load, encode)
     return Prepared(
         schedule=schedule,
-        warmup=kept[-load.warmup_requests :] if load.warmup_requests else [],
+        warmup=first[-load.warmup_requests :] if load.warmup_requests else [],
         rejected=len(rows) - len(kept),
         truncated=truncated,
     )

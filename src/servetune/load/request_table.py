@@ -255,7 +255,9 @@ def _from_counters(grown: Counters) -> dict[str, Any]:
         at = {int(name.removeprefix(AT_POSITION)): name for name in grown if AT_POSITION in name}
         metrics["acceptance_by_position"] = [grown[at[place]] / drafts for place in sorted(at)]
     if queries := grown.get("prefix_cache_queries"):
-        metrics["prefix_cache_hit_ratio"] = grown.get("prefix_cache_hits", 0) / queries
+        # What is not on the device may be in a tier: there the rest is looked up.
+        hits = grown.get("prefix_cache_hits", 0) + grown.get("external_prefix_cache_hits", 0)
+        metrics["prefix_cache_hit_ratio"] = hits / queries
     if "preemptions" in grown:
         metrics["preemptions"] = int(grown["preemptions"])
     if finished := grown.get("requests_finished"):

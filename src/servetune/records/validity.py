@@ -24,6 +24,12 @@ def _excess(metrics: Metrics, card: Card) -> float | None:
     return max(0.0, told - implied) if is_known or told > implied else None
 
 
+def _advice(card: Card) -> str:
+    """Say what keeps prompts that were sent before, and what to try."""
+    kept = " and ".join(card.kept_tiers)
+    return f", as {kept} cannot be emptied; set prompt_salt: true in the workload" if kept else ""
+
+
 def _rate_error(metrics: Metrics, card: Card) -> float | None:
     offered, sent = card.offered_rate_rps, card.sent_rate_rps
     return None if not offered or sent is None else abs(sent / offered - 1)
@@ -58,6 +64,7 @@ RULES = (
         lambda m, c: (
             f"{_hits(m, c):.0%} of the prompt tokens came from the prefix cache, the"
             f" workload implies {c.implied_prefix_cache_hit_ratio:.0%}: the cache was warm"
+            + _advice(c)
         ),
     ),
     Rule(

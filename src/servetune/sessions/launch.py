@@ -11,6 +11,7 @@ from servetune.engines.environments import read_engine
 from servetune.errors import UserError
 from servetune.load.client import Clients
 from servetune.load.prepare import Prepared, prepare
+from servetune.load.salt import salt_of
 from servetune.models.architecture import count_checkpoint
 from servetune.models.make import checkpoint
 from servetune.models.shape import UncountedError
@@ -31,6 +32,7 @@ from servetune.sessions.quality.measure import measure_quality
 from servetune.sessions.recorder import Recorder
 from servetune.sessions.server.ceilings import measured_ceilings
 from servetune.sessions.server.process import SCRAPE_TIMEOUT_S, Server, ServerError
+from servetune.sessions.server.tiers import read_tiers
 from servetune.telemetry.gpus import Gpus, servers_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
@@ -66,12 +68,13 @@ class ServerLaunch:
             server.start()
             for generator in session.generators:
                 clients.start(generator)
-            loads = _Loads(session, root)
+            loads = _Loads(session, self._number, root)
             for measurement in pending:
                 loads.prepare(measurement)
             facts = self._wait_ready(pending)
             if facts is None:
                 return
+            tiers = read_tiers(self._recorder.launch.server_info, session.server)
             self._allotment.wait_for_neighbours()
             own = [child.pid for child in psutil.Process().children(recursive=True)]
             servers = servers_processes(before, devices.processes(), own)
@@ -87,6 +90,7 @@ class ServerLaunch:
                 tokenizer=checkpoint_path(session.model, root),
                 sampler=sampler,
                 allotment=self._allotment,
+                tiers=tiers,
             )
             if self._send(bench, loads, len(pending), until_s):
                 self._measure_quality(bench, until_s)
@@ -219,7 +223,8 @@ def _counted(
 class _Loads:
     """Load points made ready to be sent, those that are known early while the server starts."""
 
-    def __init__(self, session: Session, root: Path) -> None:
+    def __init__(self, session: Session, launch: int, root: Path) -> None:
+        self._launch = launch
         self._model = checkpoint(session.model, root)
         self._read = cache(lambda id: read_requests(root / "data" / "workloads" / f"{id}.jsonl"))
         self._ready: dict[str, Prepared | UserError] = {}
@@ -229,7 +234,8 @@ class _Loads:
         if measurement.id not in self._ready:
             try:
                 rows = self._read(measurement.load.dataset)
-                self._ready[measurement.id] = prepare(measurement.load, rows, self._model)
+                salt = salt_of(measurement.id, self._launch)
+                self._ready[measurement.id] = prepare(measurement.load, rows, self._model, salt)
             except UserError as error:
                 self._ready[measurement.id] = error
         return self._ready[measurement.id]

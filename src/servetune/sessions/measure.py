@@ -1,7 +1,7 @@
 """One load point: warm up, empty the prefix cache, load, read what came back, record it."""
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +36,7 @@ from servetune.sessions.probes import found_by
 from servetune.sessions.provenance import now
 from servetune.sessions.server.load_log import read_load_log
 from servetune.sessions.server.process import Server
+from servetune.sessions.server.tiers import Tiers
 from servetune.sessions.watch import LoadWatch
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
@@ -68,6 +69,7 @@ class Bench:
     tokenizer: Path
     sampler: Sampler
     allotment: Allotment
+    tiers: Tiers = field(default_factory=Tiers)
 
 
 def measure(
@@ -150,6 +152,7 @@ def measure(
             **from_drafts(grown, bench.session.speculative, not requests["is_ok"].all()),
             **from_chunks(requests, metrics, bench.facts.stream_interval),
             **in_flight(requests, load, samples),
+            "tier_hit_ratio": _tier_hit_ratio(bench.tiers, grown),
             "throttled_ratio": ratio,
             "throttle_reasons": reasons,
         }
@@ -185,7 +188,9 @@ def _load(
     wait_idle(server.counters)
     with server.client(WARM_UP_TIMEOUT_S) as http:
         warm_up(http, server.name, prepared.warmup, load)
-    was_reset = server.reset_prefix_cache() if load.reset_prefix_cache else None
+    was_reset = None
+    if load.reset_prefix_cache:
+        was_reset = server.reset_prefix_cache(has_tiers=bool(bench.tiers.connectors))
     before = server.counters(tries=3)
     others = bench.allotment.count_others()
     usage = UsageWatch(client.pid)
@@ -217,12 +222,18 @@ def _load(
     around = {
         "other_gpus_in_use": others,
         "prefix_cache_was_reset": was_reset,
+        "kept_tiers": list(bench.tiers.kept),
         "counters_were_read": bool(before and after),
         "rejected_requests": prepared.rejected or None,
         "truncated_requests": prepared.truncated or None,
         **read_load_log(server.log, log_began, log_ended, server.secrets),
     }
     return before, after, used.model_copy(update=around)
+
+
+def _tier_hit_ratio(tiers: Tiers, grown: Counters) -> float | None:
+    hits, queries = grown.get("external_prefix_cache_hits"), grown.get("prefix_cache_queries")
+    return hits / queries if tiers.connectors and hits is not None and queries else None
 
 
 def failed(record: Made, reason: str, log_tail: list[str]) -> Made:

@@ -152,6 +152,11 @@ class Traffic(Declared):
     reset_prefix_cache: bool = Field(
         True, description="empty the prefix cache before each load point"
     )
+    prompt_salt: bool = Field(
+        False,
+        description="begin all prompts with a few tokens of this load point and launch alone: for"
+        " tiers of the KV cache that cannot be emptied",
+    )
     ignore_eos: bool = Field(True, description="generate exactly the requested length")
     sampling: Sampling = Field(Sampling(), description="sampling parameters; greedy by default")
     max_input_tokens: Tokens | None = Field(

@@ -25,6 +25,14 @@ COUNTERS = {
         "vllm:gpu_prefix_cache_hits_total",
         "vllm:gpu_prefix_cache_hits",
     ),
+    "external_prefix_cache_queries": (
+        "vllm:external_prefix_cache_queries_total",
+        "vllm:external_prefix_cache_queries",
+    ),
+    "external_prefix_cache_hits": (
+        "vllm:external_prefix_cache_hits_total",
+        "vllm:external_prefix_cache_hits",
+    ),
     "requests_finished": ("vllm:request_success_total", "vllm:request_success"),
     "prompt_tokens": ("vllm:prompt_tokens_total", "vllm:prompt_tokens"),
     "generation_tokens": ("vllm:generation_tokens_total", "vllm:generation_tokens"),

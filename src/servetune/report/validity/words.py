@@ -93,13 +93,16 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
         ("Requests left out as too long", card.rejected_requests, whole),
         ("Requests cut to fit", card.truncated_requests, whole),
         ("Preemptions in the server's log", card.log_preemptions, whole),
+        ("Prompt tokens from KV tiers", card.tier_hit_ratio, share),
     )
+    tiers = ", ".join(card.kept_tiers)
     return CardOf(
         row,
         lines=[_line(rule, row, card, checks.get(rule.rule)) for rule in rules],
         told=[
             *((name, write(value)) for name, value, write in unjudged if value is not None),
             *(("Warning in the server's log", line) for line in card.log_warnings or []),
+            *([("KV tiers that cannot be emptied", tiers)] if tiers else []),
         ],
     )
 

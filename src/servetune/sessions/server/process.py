@@ -213,14 +213,16 @@ class Server:
         with self.client(SCRAPE_TIMEOUT_S) as client:
             return scrape(client, tries)
 
-    def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache; tells whether the server says that it did.
+    def reset_prefix_cache(self, *, has_tiers: bool = False) -> bool:
+        """Empty the prefix cache, and its tiers; tells whether the server says that it did.
 
         Newer versions answer `{"success": false}` while a block is still held.
         """
+        # Some versions refuse to empty tiers where there are none.
+        asked = {"reset_external": "true"} if has_tiers else {}
         with contextlib.suppress(httpx.HTTPError, ValueError), self.client(30) as client:
             for _ in range(RESET_TRIES):
-                answer = client.post("/reset_prefix_cache")
+                answer = client.post("/reset_prefix_cache", params=asked)
                 if not answer.is_success:
                     return False
                 if not answer.content or answer.json().get("success", True):

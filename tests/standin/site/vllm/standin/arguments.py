@@ -78,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--served-model-name", nargs="+")
     for name in ("host", "quantization", "revision", "uds"):
         parser.add_argument(_option(name))
-    for name in ("compilation_config", "hf_overrides", "speculative_config"):
+    for name in (
+        *("compilation_config", "hf_overrides", "kv_transfer_config", "speculative_config"),
+    ):
         parser.add_argument(_option(name), type=_json)
     parser.add_argument("--max-model-len", type=_tokens)
     parser.add_argument("--max-num-batched-tokens", type=_tokens, default=2048)

@@ -79,6 +79,10 @@ class Engine:
         self._prefixes = PrefixCache(
             settings.block_size, settings.num_blocks, settings.enable_prefix_caching
         )
+        connector = (settings.kv_transfer_config or {}).get("kv_connector")
+        self._follows_reset = connector == "OffloadingConnector"
+        # A tier without end; as in vLLM, most connectors do not empty theirs.
+        self._tier = PrefixCache(settings.block_size, 10**9, connector is not None)
         self._work = asyncio.Event()
         self._hung = False
         metrics.gauge("num_requests_running", lambda: len(self._running))
@@ -118,11 +122,13 @@ class Engine:
                 requests.remove(generation)
                 self.metrics.finished("abort")
 
-    def reset_prefix_cache(self) -> bool:
+    def reset_prefix_cache(self, is_external: bool) -> bool:
         """Forget all prefixes; refused, as in vLLM, while requests hold blocks."""
         if self._running:
             return False
         self._prefixes.clear()
+        if is_external and self._follows_reset:
+            self._tier.clear()
         return True
 
     def hang(self) -> None:
@@ -155,7 +161,8 @@ class Engine:
             if free < 0 and self._running:
                 return
             self._running.append(self._waiting.popleft())
-            cached = self._prefixes.cached_tokens(generation.tokens)
+            own = self._prefixes.cached_tokens(generation.tokens)
+            cached = max(own, self._tier.cached_tokens(generation.tokens))
             generation.computed = cached
             if generation.scheduled is None:
                 generation.scheduled = time.monotonic()
@@ -163,7 +170,9 @@ class Engine:
                 waited = generation.scheduled - generation.arrived
                 self.metrics.observe("request_queue_time_seconds", waited)
                 self.metrics.count("prefix_cache_queries", len(generation.prompt))
-                self.metrics.count("prefix_cache_hits", cached)
+                self.metrics.count("prefix_cache_hits", own)
+                self.metrics.count("external_prefix_cache_queries", len(generation.prompt) - own)
+                self.metrics.count("external_prefix_cache_hits", cached - own)
                 self.metrics.count("prompt_tokens", len(generation.prompt))
                 self.metrics.count("prompt_tokens_cached", cached)
 
@@ -188,7 +197,7 @@ class Engine:
         ready = [g for g in self._running if g.computed == g.length]
         for generation in ready:
             if generation.began_decoding is None:
-                self._prefixes.add(generation.prompt)
+                self._remember(generation.prompt)
             text, count = self._decode(generation)
             if generation.began_decoding is None:
                 generation.began_decoding = now
@@ -220,7 +229,7 @@ class Engine:
 
     def _finish(self, generation: Generation, reason: str, now: float) -> None:
         self._running.remove(generation)
-        self._prefixes.add(generation.tokens)
+        self._remember(generation.tokens)
         scheduled, began = generation.scheduled or now, generation.began_decoding or now
         self.metrics.observe("request_prefill_time_seconds", began - scheduled)
         self.metrics.observe("request_decode_time_seconds", now - began)
@@ -228,6 +237,10 @@ class Engine:
         self.metrics.observe("request_inference_time_seconds", now - scheduled)
         self.metrics.observe("e2e_request_latency_seconds", now - generation.arrived)
         self.metrics.finished(reason)
+
+    def _remember(self, tokens: list[int]) -> None:
+        self._prefixes.add(tokens)
+        self._tier.add(tokens)
 
     def _blocks(self) -> int:
         return sum(map(self._blocks_of, self._running))

@@ -127,6 +127,7 @@ def _reset_prefix_cache(engine: Engine, fault: Fault) -> Handler:
     async def handler(request: web.Request) -> web.Response:
         if fault.kind == "no-reset":
             return web.Response(status=500)
-        return web.json_response({"success": engine.reset_prefix_cache()})
+        is_external = request.query.get("reset_external") == "true"
+        return web.json_response({"success": engine.reset_prefix_cache(is_external)})
 
     return handler

@@ -18,6 +18,8 @@ FIRST_TOKEN_BUCKETS = (
 # fmt: on
 TOKEN_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 COUNTERS = (
+    "external_prefix_cache_hits",
+    "external_prefix_cache_queries",
     "generation_tokens",
     "num_preemptions",
     "prefix_cache_hits",

@@ -25,6 +25,7 @@ def server_info(settings: EngineSettings) -> dict[str, Any]:
             "max_num_seqs": settings.max_num_seqs,
         },
         "parallel_config": {"pipeline_parallel_size": 1, "tensor_parallel_size": 1},
+        "kv_transfer_config": settings.kv_transfer_config,
         "device_config": {"device": kv_cache_device().lower()},
         "speculative_config": speculation
         and {"method": speculation.method, "num_speculative_tokens": speculation.tokens},

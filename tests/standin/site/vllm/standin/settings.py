@@ -35,6 +35,7 @@ class EngineSettings:
     step_s: float
     loss_nats: float
     speculation: Speculation | None
+    kv_transfer_config: dict[str, Any] | None
 
     @property
     def kv_cache_tokens(self) -> int:
@@ -80,6 +81,7 @@ def resolve(args: argparse.Namespace) -> EngineSettings:
         step_s=args.standin_step_ms / 1000,
         loss_nats=args.standin_loss_nats,
         speculation=_speculation(args.speculative_config),
+        kv_transfer_config=args.kv_transfer_config,
     )
 
 
