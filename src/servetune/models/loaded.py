@@ -58,6 +58,8 @@ def loaded(model: Architecture, arguments: Mapping[str, Any]) -> Architecture:
     quantization = arguments.get("quantization")
     if not quantization or _is_quantized(model):
         return model
+    if not isinstance(quantization, str):
+        raise UncountedError(f"quantization {quantization} of its weights is not understood")
     if quantization == _EXPERTS:
         return _in_8_bits(model, "expert")
     if quantization not in _WEIGHTS:
@@ -112,7 +114,8 @@ def split(arguments: Mapping[str, Any]) -> None:
 
 def _size(arguments: Mapping[str, Any], kind: str) -> int:
     size = str(arguments.get(f"{kind}{_SIZE}") or 1)
-    return int(size) if size.isdecimal() else 1
+    # No host has a million devices.
+    return int(size) if size.isdecimal() and len(size) <= 6 else 1
 
 
 def _resolved(launch: Launch, section: str) -> Mapping[str, Any]:

@@ -53,7 +53,7 @@ class Ceilings(Record):
     bf16; what fp4 can do is not known.
     """
 
-    memory_bandwidth_gb_s: float
+    memory_bandwidth_gb_s: Annotated[float, Field(gt=0)]
     bf16_tflop_s: float | None = None
     fp8_tflop_s: float | None = None
     int8_tflop_s: float | None = None

@@ -12,6 +12,7 @@ from servetune.doctor import check_files
 from servetune.errors import DamagedError, printable
 from servetune.files import read_model
 from servetune.plan.times import times_of
+from servetune.predict.bounds import bounds_of
 from servetune.predict.recorded import scheduler_of
 from servetune.records.consistency import inconsistencies
 from servetune.records.excerpts import LoadExcerpt, SessionExcerpt
@@ -63,7 +64,8 @@ REFUSED: dict[tuple[str, str], list[Any]] = {
 USED = {
     "cache_config": ("block_size", "num_gpu_blocks"),
     "compilation_config": ("cudagraph_capture_sizes", "max_cudagraph_capture_size"),
-    "parallel_config": ("_api_process_count",),
+    "model_config": ("dtype", "quantization"),
+    "parallel_config": ("_api_process_count", "tensor_parallel_size", "data_parallel_size"),
     "scheduler_config": ("enable_chunked_prefill", "async_scheduling"),
 }
 """What is read of vLLM's configuration, which has hundreds of settings."""
@@ -76,6 +78,8 @@ def a_record(kind: str) -> bytes:
         told = launch["server_info"].pop("vllm_config")
         kept = {name: {key: told[name][key] for key in keys} for name, keys in USED.items()}
         launch["server_info"] = {"vllm_config": kept}
+        # Else the configuration is not asked for it.
+        launch["server"]["tensor_parallel_size"] = None
     return json.dumps(content).encode()
 
 
@@ -125,7 +129,7 @@ def use(record: BaseModel, content: bytes) -> None:
             chosen(of), ignored(of), cautions(of), hosts_of(record.launches)
             times_of([SessionExcerpt.model_validate_json(content)], [], [])
             for each in record.launches:
-                commit_of(each), versions_of(each), uuids_of(each)
+                commit_of(each), versions_of(each), uuids_of(each), bounds_of(each)
                 assert A_LOAD.metrics
                 scheduler_of(each, A_LOAD.metrics)
 
