@@ -144,12 +144,12 @@ class Card(Record):
     a server that speculates (`sessions/drafts.py`); `compiled_kernels`, `engine_restarts`,
     `log_preemptions` and `log_warnings` are of what it logged during the load
     (`sessions/server/load_log.py`). `kept_tiers` are the tiers of the KV cache that cannot be
-    emptied before a load, `tier_hit_ratio` the share of the prompts that came from tiers.
+    emptied before a load, `tier_hit_ratio` the share of the prompts' tokens that came from tiers.
     """
 
     first_error: str | None = None
     prefix_cache_was_reset: bool | None = None
-    kept_tiers: list[str] = []
+    kept_tiers: Annotated[list[Line], Field(max_length=100)] = []
     tier_hit_ratio: float | None = None
     counters_were_read: bool | None = None
     ended_early: bool | None = None
