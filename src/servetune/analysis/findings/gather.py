@@ -23,6 +23,10 @@ from servetune.models.work import kv_cache_bytes
 from servetune.records.sessions import Ceilings, Launch, SessionRecord
 from servetune.tables.frames import PENDING, grouped, known, records_of
 
+_OF_ONE_ENGINE = (
+    *("max_num_seqs", "max_num_batched_tokens", "kv_cache_tokens", "kv_cache_max_concurrency"),
+)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -48,9 +52,17 @@ class Case:
         """Its place on the roofline; None without ceilings or an architecture."""
         return attain(self.row, self.engine) if self.engine else None
 
+    @property
+    def engines(self) -> int:
+        """How many engines serve side by side; what they run and wait for adds up."""
+        return self.engine.copies if self.engine else 1
+
     def value(self, name: str) -> float | None:
-        """Return a number of the row; None where it has none."""
-        return known(self.row.get(name))
+        """Return a number of the row; None where it has none.
+
+        So it is of what bounds one of several engines: it says nothing about the load of all.
+        """
+        return None if self.engines > 1 and name in _OF_ONE_ENGINE else known(self.row.get(name))
 
     def card(self, name: str) -> float | None:
         """Return a number of the row's validity card; None where it has none."""

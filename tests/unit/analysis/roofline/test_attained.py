@@ -2,6 +2,8 @@
 
 import pytest
 
+from servetune.analysis.findings.busy import has_full_batch
+from servetune.analysis.findings.gather import Case
 from servetune.analysis.roofline.attained import Engine, attain
 from servetune.models.architecture import count
 from servetune.records.sessions import Ceilings
@@ -51,3 +53,12 @@ def test_the_better_figure_of_eight_bits_counts_for_both() -> None:
     assert both.flop_s("fp4") is None, "what 4 bits can do was not measured"
     a100 = Ceilings(memory_bandwidth_gb_s=1, bf16_tflop_s=290, int8_tflop_s=500)
     assert (a100.flop_s("int8"), a100.flop_s("fp8")) == (500e12, 290e12), "it has no fp8"
+
+
+def test_the_limit_of_one_engine_is_not_held_against_the_load_of_all() -> None:
+    """512 requests on 8 engines that take 256 each: no batch is full, though 512 are above 256."""
+    load = row(tpot_p50_ms=40.0, running_mean=500.0, running_max=512, waiting_mean=4.0)
+    load |= {"concurrency": 640, "max_num_seqs": 256, "kv_cache_usage_max_ratio": 0.3}
+    one = Case(load, Engine(LLAMA_8B, H100))
+    several = Case(load, Engine(LLAMA_8B, H100.of(8), copies=8, devices=8))
+    assert has_full_batch(one) and not has_full_batch(several)

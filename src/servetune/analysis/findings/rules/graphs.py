@@ -82,7 +82,7 @@ def prompts_beyond_graphs(case: Case) -> Finding | None:
     of_prompt = case.attained.prefill if case.attained else None
     if not case.has_numbers or not sizes or not of_prompt or case.value("num_speculative_tokens"):
         return None
-    if not running or not rate_rps or not mean_ms or not plain_ms or not prompt:
+    if case.engines > 1 or not running or not rate_rps or not mean_ms or not plain_ms or not prompt:
         return None
     mode = config.get("cudagraph_mode")
     if not (mode[-1] if isinstance(mode, list) and mode else mode):
