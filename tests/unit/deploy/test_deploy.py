@@ -17,7 +17,7 @@ from servetune.deploy.escaping import as_yaml
 from servetune.deploy.formats import FORMS
 from servetune.deploy.job import job
 from servetune.deploy.served import Served, served
-from servetune.errors import UserError
+from servetune.errors import DamagedError, UserError
 from servetune.plan.make import make_plan
 from tests.paths import ROOT
 from tests.project import Project
@@ -201,10 +201,7 @@ def test_what_was_measured_stands_above_it(where: str, tmp_path: Path) -> None:
     assert all(line.startswith("# ") for line in text.splitlines()[:-1])
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_commit_that_is_none_becomes_no_line_of_what_is_deployed(
-    form: str, tmp_path: Path
-) -> None:
+def test_a_commit_that_is_none_is_refused_before_it_is_deployed(tmp_path: Path) -> None:
     params = {"study": "h200-capacity", "variants": "all", "seed": 0}
     root = shutil.copytree(results_of("h200-capacity").parents[1], tmp_path / "p", symlinks=True)
     for file in (root / "results/h200-capacity/sessions").glob("*.json"):
@@ -212,9 +209,9 @@ def test_a_commit_that_is_none_becomes_no_line_of_what_is_deployed(
         for launch in record["launches"]:
             launch["git"]["commit"] = "\nrm -rf ~\n#"
         file.write_text(json.dumps(record))
-    text = FORMS[form](served(make_plan(params, ROOT), "bf16", root))
-    assert "at commit not known" in text
-    assert "rm -rf" not in text
+    with pytest.raises(DamagedError, match=r"launches\.0\.git\.commit") as caught:
+        served(make_plan(params, ROOT), "bf16", root)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("form", FORMS)
