@@ -27,15 +27,13 @@ _ECHO = re.compile(
 REASONING_MARKS = 16
 """Of reasoning the parser drops the special tokens around it: ten of gpt-oss, four of others."""
 
-_EMPTY = re.compile(r'"(text|content)":\s*(""|null)|"delta":\s*\{\s*\}')
-
 
 @dataclass
 class Note:
     """What the messages of one answer told so far: its usage, its model, its end, an error.
 
-    `reasoning` is the text of its deltas before the content, and `empty_chunks` how many in a row
-    had no text at the end so far.
+    `reasoning` is the text of its deltas before the content. `last_chunks` are the last two, while
+    they come; `goes_on` is whether neither of these had a text.
     """
 
     has_usage: bool = False
@@ -44,14 +42,15 @@ class Note:
     error: str | None = None
     is_done: bool = False
     reasoning: str = ""
-    empty_chunks: int = 0
+    last_chunks: tuple[str, ...] = ()
+    goes_on: bool = False
 
     def text_with(self, content: str | None) -> str | None:
         """Return an answer's whole text; None where tokens without a text follow it.
 
         So do special tokens after the end that a request ignored; how many they are is not known.
         """
-        goes_on = bool(content or self.reasoning) and self.empty_chunks > 1
+        goes_on = bool(content or self.reasoning) and self.goes_on
         return None if content is None or goes_on else self.reasoning + content
 
     @property
@@ -73,19 +72,19 @@ def note_message(note: Note, message: str) -> None:
     data = message.removeprefix("data:").strip()
     if data == DONE:
         note.is_done = True
+        note.goes_on = len(note.last_chunks) > 1 and not any(map(_text_of, note.last_chunks))
+        note.last_chunks = ()
     elif '"prompt_tokens"' in data or '"error"' in data or '"reasoning' in data:
-        _note_object(note, json.loads(data))
+        _note_object(note, data)
     elif '"choices"' in data:
-        note.empty_chunks = note.empty_chunks + 1 if _EMPTY.search(data) else 0
+        note.last_chunks = (*note.last_chunks[-1:], data)
 
 
-def _note_object(note: Note, told: dict[str, Any]) -> None:
-    for choice in (told.get("choices") or [])[:1]:
-        delta = choice.get("delta") or {}
-        reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
-        note.reasoning += reasoning
-        has_text = reasoning or delta.get("content") or choice.get("text")
-        note.empty_chunks = 0 if has_text else note.empty_chunks + 1
+def _note_object(note: Note, data: str) -> None:
+    told: dict[str, Any] = json.loads(data)
+    if told.get("choices"):
+        note.reasoning += _reasoning_of(_choice_of(told))
+        note.last_chunks = (*note.last_chunks[-1:], data)
     if usage := told.get("usage"):
         note.has_usage = True
         note.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
@@ -93,6 +92,22 @@ def _note_object(note: Note, told: dict[str, Any]) -> None:
     if error := told.get("error"):
         text = error.get("message", error) if isinstance(error, dict) else error
         note.error = f"in the stream: {sentence(text)}"
+
+
+def _text_of(chunk: str) -> str:
+    choice = _choice_of(json.loads(chunk))
+    said = (choice.get("delta") or {}).get("content") or choice.get("text") or ""
+    return _reasoning_of(choice) + said
+
+
+def _reasoning_of(choice: dict[str, Any]) -> str:
+    delta = choice.get("delta") or {}
+    return delta.get("reasoning") or delta.get("reasoning_content") or ""
+
+
+def _choice_of(told: dict[str, Any]) -> dict[str, Any]:
+    choice: dict[str, Any] = (told.get("choices") or [{}])[0]
+    return choice
 
 
 def refusal(status: int, body: str) -> str:
