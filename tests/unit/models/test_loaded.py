@@ -9,17 +9,14 @@ from servetune.models.loaded import loaded, served
 from servetune.models.shape import UncountedError
 from servetune.models.work import kv_cache_bytes
 from servetune.records.sessions import Launch, ServerFacts
+from tests.sessions_data import launch as made_launch
 from tests.unit.analysis.architectures import EAGLE3, LLAMA_8B
 from tests.unit.models.test_work import LLAMA, MIXTRAL, quantized
 
 
 def launch(*words: str, host: dict[str, Any] | None = None, **config: Any) -> Launch:
-    return Launch(
-        launch=1,
-        status="ok",
+    return made_launch(
         command=["env", "vllm", "serve", "m", *words],
-        environment={},
-        started_at="2026-11-01T00:00:00+00:00",
         server=ServerFacts(tensor_parallel_size=2),
         server_info={"vllm_config": config} if config else {},
         host={"gpus": [{"name": "H200"}]} if host is None else host,

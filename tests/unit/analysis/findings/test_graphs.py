@@ -8,7 +8,7 @@ import pytest
 
 from servetune.analysis.findings.busy import DISTURBING
 from servetune.analysis.findings.gather import Case, find
-from servetune.records.sessions import Launch
+from tests.sessions_data import launch
 from tests.unit.analysis.findings.recorded import recorded_cases
 
 SIZES = [1, 2, 4, 8, 16, 24, 32, 40, 48, 56]
@@ -18,14 +18,6 @@ FULL_AND_PIECEWISE, PIECEWISE = [2, 1], 1
 def case(running: float, max_num_seqs: int, mode: object, drafts: int | None = None) -> Case:
     config = {"cudagraph_mode": mode, "cudagraph_capture_sizes": SIZES}
     info = {"vllm_config": {"compilation_config": config}}
-    launch = Launch(
-        launch=1,
-        status="ok",
-        command=[],
-        environment={},
-        started_at="2026-01-01T00:00:00+00:00",
-        server_info=info,
-    )
     row = {
         "status": "ok",
         "variant": "a",
@@ -34,7 +26,7 @@ def case(running: float, max_num_seqs: int, mode: object, drafts: int | None = N
         "concurrency": running,
     }
     row |= {"running_mean": running, "running_max": running, "max_num_seqs": max_num_seqs}
-    return Case({**row, "num_speculative_tokens": drafts}, launch=launch)
+    return Case({**row, "num_speculative_tokens": drafts}, launch=launch(server_info=info))
 
 
 def told(case: Case) -> str | None:

@@ -16,10 +16,11 @@ import pytest
 from servetune.analysis.findings.gather import Case, Finding, all_rules, cases, find, findings
 from servetune.analysis.roofline.attained import Engine
 from servetune.records.measurements import Card, Metrics
-from servetune.records.sessions import Architecture, Ceilings, Launch
+from servetune.records.sessions import Architecture, Ceilings
 from servetune.records.validity import checks
 from servetune.study.validity import Limits
 from tests.paths import DATA
+from tests.sessions_data import launch
 from tests.unit.analysis.architectures import H200, LLAMA_8B
 
 W8A8 = LLAMA_8B.model_copy(update={"linear_bytes": 6_979_854_336, "compute": "int8"})
@@ -85,15 +86,7 @@ def test_a_throttled_server_is_told_with_its_queue_time() -> None:
 def test_a_draft_that_is_copied_from_the_text_cannot_be_trained() -> None:
     model = recorded("random-draft")
     info = {"vllm_config": {"speculative_config": {"method": "ngram"}}}
-    launch = Launch(
-        launch=1,
-        status="ok",
-        command=[],
-        environment={},
-        started_at="2026-01-01T00:00:00+00:00",
-        server_info=info,
-    )
-    copied = replace(model, launch=launch)
+    copied = replace(model, launch=launch(server_info=info))
     trained, repeats = (find(case)["drafts-rejected"].attempts[0] for case in (model, copied))
     assert "trained" in trained and "repeat their prompts" in repeats
 
