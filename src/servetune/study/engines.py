@@ -102,6 +102,10 @@ def parallel_size(server: Mapping[str, Any], *kinds: str) -> int:
     return math.prod(int(size) for size in sizes if size.isdecimal())
 
 
+WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix")
+"""Methods whose drafts are copied from the text so far."""
+
+
 class Speculative(Declared):
     """vLLM's speculative configuration; other keys are passed on, and checked by vLLM alone."""
 

@@ -21,6 +21,7 @@ from servetune.models.loaded import served
 from servetune.models.shape import UncountedError
 from servetune.models.work import kv_cache_bytes
 from servetune.records.sessions import Ceilings, Launch, SessionRecord
+from servetune.study.engines import WITHOUT_MODEL
 from servetune.tables.frames import PENDING, grouped, known, records_of
 
 _OF_ONE_ENGINE = (
@@ -147,10 +148,6 @@ def _launch_of(row: Row, sessions: dict[str, SessionRecord]) -> Launch | None:
     return next((launch for launch in launches if launch.launch == row["launch"]), None)
 
 
-_FREE_DRAFTS = ("ngram", "ngram_gpu", "suffix")
-"""Methods that draft without a model."""
-
-
 def _engine_of(
     row: Row, launch: Launch | None, declared: Ceilings | None
 ) -> tuple[Engine | None, str | None]:
@@ -171,7 +168,7 @@ def _engine_of(
 
 def _check_draft(launch: Launch, drafted: int) -> None:
     method = launch.config("speculative_config").get("method")
-    if drafted and launch.draft is None and method not in (None, *_FREE_DRAFTS):
+    if drafted and launch.draft is None and method not in (None, *WITHOUT_MODEL):
         why = f" ({launch.uncounted})" if launch.uncounted else ""
         raise UncountedError(f"what drafting by {method} costs is not known{why}")
 

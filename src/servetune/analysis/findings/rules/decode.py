@@ -4,9 +4,7 @@ from servetune.analysis.findings.bounds import Bound, load_bound, prefill_share,
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.roofline.speculation import speculate
 from servetune.analysis.wording import TIMES, ms, proportion
-
-WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix")
-"""Methods whose drafts are copied from the text so far."""
+from servetune.study.engines import WITHOUT_MODEL
 
 FEW_ACCEPTED = 0.3
 
