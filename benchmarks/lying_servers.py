@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ from servetune.records.validity import checks  # noqa: E402
 from servetune.sessions.allotment import Allotment  # noqa: E402
 from servetune.sessions.measure import Bench, measure  # noqa: E402
 from servetune.sessions.server.process import SCRAPE_TIMEOUT_S, Server  # noqa: E402
+from servetune.sessions.server.tiers import read_tiers  # noqa: E402
 from servetune.study.validity import Limits  # noqa: E402
 from servetune.telemetry.gpus import Gpus  # noqa: E402
 from servetune.telemetry.sampler import Sampler  # noqa: E402
@@ -82,6 +84,10 @@ class Lie:
     log: str = ""
     logs_during: str = "load"
     speculative: Message | None = None
+    arguments: Message = field(default_factory=dict)
+    stream_interval: int | None = None
+    longest: int = 1
+    counts_waits: bool = False
 
 
 def _text(message: Message) -> str:
@@ -209,6 +215,51 @@ def _empty_first(chunks: int) -> Callable[[Stream], Stream]:
             yield message
 
     return told
+
+
+def _in_intervals(size: int) -> Callable[[Stream], Stream]:
+    """Send the first token, and then so many in a chunk, as vLLM does with a stream interval."""
+
+    async def told(messages: Stream) -> Stream:
+        yield await anext(messages)
+        async for message in _merged(size)(messages):
+            yield message
+
+    return told
+
+
+def _reasoning(field: str, tokens: int) -> Callable[[Stream], Stream]:
+    """Say the first tokens of an answer in a chat as its reasoning."""
+
+    async def told(messages: Stream) -> Stream:
+        place = 0
+        async for message in messages:
+            choice = (message.get("choices") or [{}])[0]
+            content = (choice.get("delta") or {}).get("content")
+            if content and (place := place + 1) <= tokens:
+                message = {**message, "choices": [{**choice, "delta": {field: content}}]}
+            yield message
+
+    return told
+
+
+def _silent_after(tokens: int) -> Callable[[Stream], Stream]:
+    """Send no text after so many tokens: special ones, of an answer that was not to end."""
+    return _texts(lambda place, text: text if place < tokens else "")
+
+
+def _by_process(label: str, processes: int) -> Callable[[str], str]:
+    """Count in several processes, each a share of it, as several API servers or engines do."""
+    pattern = re.compile(r"^(vllm:\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
+
+    def lines(found: re.Match[str]) -> str:
+        if found[1].endswith(("_info", "_perc")):
+            return found[0]
+        labels = ",".join(part for part in found[2].split(",") if not part.startswith(label))
+        share = float(found[3]) / processes
+        return "\n".join(f'{found[1]}{{{labels},{label}="{i}"}} {share}' for i in range(processes))
+
+    return lambda page: pattern.sub(lines, page)
 
 
 def _halved(body: Message) -> Message:
@@ -392,6 +443,19 @@ def lies() -> list[Lie]:
                 _counter("num_requests_running", _gone), _counter("num_requests_waiting", _gone)
             ),
         ),
+        Lie("three requests of eight held back", ("unserved-load",), at_once=5),
+        Lie(
+            "twenty tokens a chunk, and no interval declared",
+            ("coarse-chunks",),
+            stream=_in_intervals(20),
+        ),
+        Lie("an interval of four, and each token sent", ("surplus-chunks",), stream_interval=4),
+        Lie(
+            "reasoning that is stated and not sent",
+            ("answer-texts",),
+            stream=_reasoning("hidden", OUTPUT_TOKENS - 1),
+            endpoint="chat",
+        ),
         Lie("a kernel compiled in the load", ("compiled-kernels",), log=JIT),
         Lie("a kernel tuned in the load", ("compiled-kernels",), log=AUTOTUNED),
         Lie("an engine that starts again in the load", ("engine-restarted",), log=RESTARTED),
@@ -454,8 +518,40 @@ def lies() -> list[Lie]:
         Lie("honest, two tokens a chunk now and then", stream=_merged(2), page=lambda page: page),
         Lie("honest, with drafts", server="drafting", speculative=EAGLE),
         Lie("honest, slow", server="slow"),
+        Lie("honest, in intervals of four", stream=_in_intervals(4), stream_interval=4),
+        Lie("honest, in intervals of twenty", stream=_in_intervals(20), stream_interval=20),
+        *(
+            Lie(f"honest, {name}", stream=_reasoning(name, 16), endpoint="chat")
+            for name in ("reasoning", "reasoning_content")
+        ),
+        Lie("honest, special tokens at the end", stream=_silent_after(OUTPUT_TOKENS - 6)),
+        Lie("honest, long-tailed lengths", longest=8),
+        Lie(
+            "honest, four API servers",
+            page=_by_process("pid", 4),
+            arguments={"api_server_count": 4},
+        ),
+        Lie(
+            "honest, two engines",
+            page=_by_process("engine", 2),
+            arguments={"data_parallel_size": 2},
+        ),
+        Lie("honest, an API server that is behind", at_once=5, counts_waits=True),
+        Lie("honest, a tier in memory", server="tiered", arguments=OFFLOADED),
+        Lie(
+            "a tier that it pretends to empty",
+            ("warm-prefix-cache",),
+            reset="pretended",
+            server="tiered",
+            arguments=OFFLOADED,
+        ),
         Lie("honest, one sequence at a time", server="narrow"),
     ]
+
+
+OFFLOADED: Message = {
+    "kv_transfer_config": {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}
+}
 
 
 def _drafting(tokens: int, length: float) -> list[str]:
@@ -471,6 +567,7 @@ SERVERS = {
     "drafting-ill": _drafting(3, 1.0),
     # What a client sees of it is the engine's time, on a busy machine too.
     "slow": ["--standin-step-ms", "200"],
+    "tiered": ["--kv-transfer-config", json.dumps(OFFLOADED["kv_transfer_config"])],
     "narrow": ["--max-num-seqs", "1", "--standin-step-ms", "2"],
 }
 
@@ -484,6 +581,7 @@ class Proxy:
         self.upstream = ""
         self.log = Path()
         self._logged: Lie | None = None
+        self._waited_s = 0.0
         self._ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True).start()
         self._ready.wait()
@@ -521,11 +619,14 @@ class Proxy:
     async def _metrics(self, request: web.Request) -> web.Response:
         page = (await self._pass(request)).body
         assert isinstance(page, bytes)
-        return web.Response(text=self.lie.page(page.decode()))
+        text = self.lie.page(page.decode())
+        if self.lie.counts_waits:
+            text = _counter(E2E, lambda value: value + self._waited_s)(text)
+        return web.Response(text=text)
 
     async def _reset(self, request: web.Request) -> web.Response:
         if self.lie.reset == "truly":
-            url = f"{self.upstream}/reset_prefix_cache"
+            url = f"{self.upstream}{request.rel_url}"
             async with ClientSession() as http, http.post(url, headers=self._headers(request)):
                 pass
         return web.json_response({"success": self.lie.reset != "refused"})
@@ -533,7 +634,9 @@ class Proxy:
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         lie, body = self.lie, await request.json()
         url, headers = f"{self.upstream}{request.rel_url}", self._headers(request)
+        arrived_s = time.monotonic()
         async with ClientSession() as http, self._gate(lie):
+            self._waited_s += time.monotonic() - arrived_s
             self._write_log(lie, "load" if body.get("stream") else "warm-up")
             if not body.get("stream"):
                 async with http.post(url, headers=headers, json=body) as answer:
@@ -603,7 +706,10 @@ class Stage:
         )
         model = "model" if lie.keeps_tokenizer else "unread"
         prompts = [f"{' '.join(f'word{i}' for i in range(n, n + INPUT_WORDS))}" for n in range(32)]
-        rows: list[Any] = [{"prompt": text, "output_tokens": OUTPUT_TOKENS} for text in prompts]
+        rows: list[Any] = [
+            {"prompt": text, "output_tokens": OUTPUT_TOKENS * (lie.longest if i % 8 == 7 else 1)}
+            for i, text in enumerate(prompts)
+        ]
         measurement = Measurement(
             id=f"lie-{number}", workload="words", load_point=f"c{CONCURRENCY}", load=load
         )
@@ -617,7 +723,7 @@ class Stage:
             engine="standin",
             model=model,
             draft=None,
-            server={},
+            server=lie.arguments,
             speculative=lie.speculative,
             environment={},
             startup_timeout_s=60,
@@ -626,16 +732,20 @@ class Stage:
             validity=LIMITS,
             measurements=[measurement],
         )
+        info = server.info()
+        facts = server.facts(None, info)
+        facts = facts.model_copy(update={"stream_interval": lie.stream_interval})
         bench = Bench(
             session=session,
             root=self.folder,
             launch=1,
             server=server,
-            facts=server.facts(None, server.info()),
+            facts=facts,
             clients=clients,
             tokenizer=Path(model),
             sampler=sampler,
             allotment=Allotment(Slot(node="", host=""), lambda: None),
+            tiers=read_tiers(info, lie.arguments),
         )
         self.proxy.lie = lie
         try:

@@ -58,8 +58,18 @@ def _below(ratio: float | None) -> float | None:
 
 
 def _unserved(metrics: Metrics, card: Card) -> float | None:
+    """Return the share of the requests in flight that neither engine nor API server knew of.
+
+    By the engine's gauges, or by Little's law on E2E latencies: an API server that is behind holds
+    requests that its engine has not seen yet, and counts their time.
+    """
     client, server = card.in_flight_mean, card.server_in_flight_mean
-    return _below(server / client) if client and server is not None else None
+    if not client or server is None:
+        return None
+    known = server / client
+    if metrics.answered_e2e_mean_ms and metrics.server_e2e_mean_ms is not None:
+        known = max(known, metrics.server_e2e_mean_ms / metrics.answered_e2e_mean_ms)
+    return _below(known)
 
 
 def _below_server(metrics: Metrics, card: Card) -> float | None:

@@ -72,7 +72,7 @@ class Limits(Declared):
         0.25, ge=0, le=1, description="share of a closed loop's concurrency that was not in flight"
     )
     unserved_in_flight_ratio: float | None = Field(
-        0.5, ge=0, le=1, description="share in flight that the server neither ran nor queued"
+        0.25, ge=0, le=1, description="share in flight that the server did not know of"
     )
     compiled_kernels: float | None = Field(
         0, ge=0, description="kernels that the server compiled during a load"

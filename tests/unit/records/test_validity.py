@@ -330,3 +330,14 @@ def test_a_record_whose_only_fault_are_compiled_kernels_names_them() -> None:
     assert "compiled _a, _b during the load: raise warmup_requests" in str(reason)
     both = card.model_copy(update={"same_answers_ratio": 1.0})
     assert judge(metrics(), both, Limits())[1] == "same-answers"
+
+
+@pytest.mark.parametrize(("at_server_ms", "rule"), [(130.0, None), (80.0, "unserved-load")])
+def test_requests_that_an_api_server_holds_are_known_to_the_server(
+    at_server_ms: float, rule: str | None
+) -> None:
+    """The engine has 5 of 8; the other three wait in the API server, or before it."""
+    seen = metrics(answered_e2e_mean_ms=150.0, server_e2e_mean_ms=at_server_ms)
+    card = Card(in_flight_mean=8.0, server_in_flight_mean=5.0)
+    assert judge(seen, card, Limits())[1] == rule
+    assert judge(metrics(), card, Limits())[1] == "unserved-load"
