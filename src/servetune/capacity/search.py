@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from servetune.capacity.boundary import Observation, locate
+from servetune.capacity.boundary import Located, Observation, locate
 from servetune.capacity.pace import Slice
 from servetune.capacity.sequential import OVERLOAD, Judgement
 from servetune.capacity.steadiness import Change, changes_of_pace, disagreement
@@ -173,7 +173,10 @@ def _advance(
     is_narrow = at.upper <= at.lower * (1 + search.tolerance) or (
         search.over == "concurrency" and at.upper - at.lower <= 1
     )
-    if is_narrow and len(history) > 1:
+    load = _sendable(at.median, history)
+    can_go_on = load is not None and len(history) < search.probes
+    # Probes on both sides bracket an interval; nothing was measured inside before one was sent.
+    if is_narrow and (_is_probed(search, at, history) or not can_go_on) and len(history) > 1:
         reason = f"between {figure(at.lower)} and {figure(at.upper)} after {_count(history)}"
         return Capacity(tier, "found", at.median, at.lower, at.upper, binding, reason)
     if beaten_below is not None and at.upper < beaten_below and len(history) > 1:
@@ -187,7 +190,6 @@ def _advance(
             return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
         reason = f"{_count(history)} did not narrow it to the tolerance"
         return Capacity(tier, "budget", at.median, at.lower, at.upper, binding, reason)
-    load = _sendable(at.median, history)
     if load is None:
         reason = (
             f"a load above {top:g} could not be sent as declared, or its probe ended before"
@@ -195,6 +197,13 @@ def _advance(
         )
         return Capacity(tier, "unbounded", lower, lower, None, binding, reason)
     return at.upper / at.lower, NextProbe(_within(search, load), tier)
+
+
+def _is_probed(search: Search, at: Located, history: Sequence[Probed]) -> bool:
+    """Whether a probe lies inside an interval, or where the next one would."""
+    nearest = _within(search, at.median)
+    sent = [probe.load for probe in history if probe.was_sent]
+    return nearest in sent or any(at.lower <= load <= at.upper for load in sent)
 
 
 def _sendable(wanted: float, history: Sequence[Probed]) -> float | None:

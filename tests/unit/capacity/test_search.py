@@ -55,6 +55,22 @@ def test_the_tolerance_is_reached_and_the_capacity_inside(capacity: float) -> No
     assert len(history) <= 10
 
 
+@pytest.mark.parametrize("capacity", [3.3, 4.7, 10, 14, 31, 65.8, 120])
+@pytest.mark.parametrize("tolerance", [0.2, 0.3, 0.5])
+def test_an_interval_has_a_probe_inside(capacity: float, tolerance: float) -> None:
+    result, history = run(search(tolerance=tolerance), {"chat": capacity})
+    found = result["chat"]
+    assert found.ended == "found" and found.upper is not None
+    assert any(found.lower <= probe.load <= found.upper for probe in history)
+
+
+def test_a_whole_concurrency_between_two_others_needs_no_probe_between() -> None:
+    declared = search(over="concurrency", tolerance=0.1, lowest=1, highest=200)
+    result, history = run(declared, {"chat": 3.5})
+    assert result["chat"].ended == "found"
+    assert len(history) < declared.probes
+
+
 def test_a_search_that_cannot_reach_another_capacity_ends_with_what_it_knows() -> None:
     whole = run(search(tolerance=0.05), {"chat": 14})[1]
     result, history = run(search(tolerance=0.05), {"chat": 14}, beaten_below=28)

@@ -81,7 +81,7 @@ def test_a_load_that_passes_first_and_fails_later_contradicts_one_capacity() -> 
 
 def probes(began: bool, preemptions: int | None) -> list[Probed]:
     """What ends a search: loads below and above a capacity of 10."""
-    loads = (9.0, 11.0, 9.5, 10.5, 9.8, 10.2) * 3
+    loads = (9.0, 11.0, 9.5, 10.5, 10.0, 10.2) * 3
     return [
         Probed(
             load,

@@ -39,9 +39,11 @@ def test_the_answer_says_what_each_variant_takes(data: SearchData, results: Resu
     assert place == "live, strict"
     assert within == "TTFT p99 ≤ 100 ms and TPOT p99 ≤ 12 ms"
     bf16, w8a8, fp8, eagle3 = said.replace("\N{NO-BREAK SPACE}", " ").split("; ")[:4]
-    assert bf16 == "bf16 takes 50.0 requests/s"
+    assert bf16 == "bf16 takes 50.0 requests/s, by 25 s of load on one server"
     assert said.endswith(" TTFT p99 limits bf16.")
-    assert w8a8 == "w8a8 takes at least 200 requests/s (at least 3.20\N{MULTIPLICATION SIGN})"
+    assert w8a8.startswith(
+        "w8a8 takes at least 200 requests/s (at least 3.20\N{MULTIPLICATION SIGN})"
+    )
     assert fp8 == "fp8-kv does not meet it at the lowest load, 1.00 requests/s"
     assert eagle3.startswith("eagle3 has no answer, as its search failed (the server did not start")
 

@@ -260,7 +260,11 @@ def _taken(repeats: list[Found]) -> str:
     ratios = [each.gain.ratio for each in repeats if each.gain and each.gain.ratio is not None]
     gained = f" ({span(ratios)})" if ratios else ""
     of = plural(len(repeats), "repeat")
-    return f"takes {least}{span(values, number)} {repeats[0].unit} over {over}{of}{gained}"
+    loaded = span([each.row["seconds"] for each in repeats], "{:,.0f}".format)
+    return (
+        f"takes {least}{span(values, number)} {repeats[0].unit} over {over}{of} of {loaded} s"
+        f" of load{gained}"
+    )
 
 
 def _taken_once(each: Found) -> str:
@@ -273,4 +277,5 @@ def _taken_once(each: Found) -> str:
     if row["ended"] == "zero":
         return f"does not meet it at the lowest load, {number(row['upper'])} {unit}"
     gained = each.gained if each.gain is None or each.gain.ratio is None else ratio(each.gain.ratio)
-    return f"takes {each.capacity} {unit}{f' ({gained})' if each.gain else ''}"
+    gain = f" ({gained})" if each.gain else ""
+    return f"takes {each.capacity} {unit}{gain}, by {row['seconds']:,.0f} s of load on one server"
