@@ -9,7 +9,8 @@ from scipy import special
 
 from servetune.analysis.differences import CONFIDENCE, Difference, Floats, Group, difference
 from servetune.analysis.launches import pool_launches
-from servetune.analysis.spread import FEWEST, can_decide
+from servetune.analysis.spread import can_decide
+from servetune.study.base import DECIDING
 
 POWER = 0.9
 MOST = 200
@@ -69,7 +70,7 @@ def further_repeats(variant: Group, base: Group, margin: float, comparisons: int
         comparisons,
         degrees=measured.degrees / np.maximum(at_hand - 1, 1),
     )
-    return np.asarray(np.maximum(np.maximum(needed, FEWEST) - at_hand, 1))
+    return np.asarray(np.maximum(np.maximum(needed, DECIDING) - at_hand, 1))
 
 
 def further_of_few(variant: Group, base: Group, margin: float, comparisons: int) -> Floats:
@@ -79,7 +80,7 @@ def further_of_few(variant: Group, base: Group, margin: float, comparisons: int)
     at all; NaN where a side has none.
     """
     at_hand = np.minimum(variant.launches, np.nan_to_num(base.launches))
-    fewest = np.where(at_hand > 0, np.maximum(FEWEST - at_hand, 1), np.nan)
+    fewest = np.where(at_hand > 0, np.maximum(DECIDING - at_hand, 1), np.nan)
     if np.isnan(np.fmax(variant.variance, base.variance)).all():
         return fewest
     variant, base = _as_spread(variant, base), _as_spread(base, variant)

@@ -21,6 +21,7 @@ from scipy import special
 
 from servetune.analysis.devices import block
 from servetune.analysis.differences import Floats
+from servetune.study.base import DECIDING
 
 VARIES_MORE = 0.05
 """Level of the test, over all metrics and places, by which a variant is left out of the pool."""
@@ -47,10 +48,6 @@ WELL_KNOWN = 6.0
 OF_TWO = 3.0
 """By how much two launches may vary more than the pool, in standard deviations: they cannot show
 that they do."""
-
-FEWEST = 3
-"""Launches of each side that decide, unless the pool is well known: where launches come in two
-speeds, two of one and two of the other look like a difference."""
 
 _SMALLEST = 1e-7**2
 
@@ -112,8 +109,11 @@ def _one(launches: Floats) -> Floats:
 
 
 def can_decide(launches: Floats, degrees: Floats) -> NDArray[np.bool_]:
-    """Tell whether so many launches prove anything, by the degrees of freedom of their variance."""
-    return (launches >= FEWEST) | (degrees > FEWEST - 1)
+    """Tell whether so many launches prove anything, by the degrees of freedom of their variance.
+
+    Fewer than `DECIDING` do where the pool is well known.
+    """
+    return (launches >= DECIDING) | (degrees > DECIDING - 1)
 
 
 def _pooled(own: Floats, degrees: Floats, is_two: NDArray[np.bool_]) -> list[Floats]:

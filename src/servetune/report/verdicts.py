@@ -10,7 +10,6 @@ from servetune.analysis.judgement import Judgement
 from servetune.analysis.launches import devices_in
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unseen_share
-from servetune.analysis.spread import FEWEST
 from servetune.analysis.wording import (
     NBSP,
     NONE,
@@ -30,6 +29,7 @@ from servetune.records.sessions import SEVERAL
 from servetune.report.gfm import escaped
 from servetune.report.lockstep import MARK
 from servetune.report.table import Table
+from servetune.study.base import DECIDING
 from servetune.tables.frames import grouped, known, records_of
 
 HEADS = {name: METRIC[name].title for name in JUDGED}
@@ -96,9 +96,9 @@ def method(plan: Plan, judgement: Judgement) -> str:
         )
     count = int(judgement.verdicts["p_value"].count())
     few = (
-        f" With fewer than {FEWEST} repeats, there is a verdict only where the other variants show"
-        " well how much launches vary."
-        if plan.repeats < FEWEST
+        f" With fewer than {DECIDING} repeats, there is a verdict only where the other variants"
+        " show well how much launches vary."
+        if plan.repeats < DECIDING
         else ""
     )
     return (

@@ -64,6 +64,10 @@ Concurrency = Annotated[int, Field(ge=1), MOST_CLIENTS]
 Rate = Annotated[float, Field(gt=0), MOST_RPS]
 Seconds = Annotated[float, Field(gt=0), _WEEK]
 SomeSeconds = Annotated[float, Field(ge=0), _WEEK]
+DECIDING = 3
+"""Launches of each side that decide: where launches come in two speeds, two of one and two of the
+other look like a difference."""
+
 Repeats = Annotated[int, Field(ge=1), LAUNCHES]
 Seed = Annotated[int, Field(ge=0), AtMost(2**32 - 1, "random generators take 32 bits")]
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from servetune.metrics import METRIC
+from servetune.study.base import DECIDING
 from servetune.study.tune import Tune
 from servetune.tune.effects import Effect, effects
 from servetune.tune.space import Candidate
@@ -96,6 +97,12 @@ def _sentence(
         return (
             f"{described(candidates, best.candidate)}: {what} is {gain:.0f} % {word} than the"
             f" base's (95 %: {low:.0f} to {high:.0f} %), confirmed on {_launches(best)}."
+        )
+    if not best.decides:
+        return (
+            f"Not proven: {described(candidates, best.candidate)} has {what} {gain:.0f} % {word}"
+            f" than the base's (95 %: {low:.0f} to {high:.0f} %) on {_launches(best)}; a verdict"
+            f" takes {DECIDING} of each."
         )
     # Rounded up, so that the sentence holds.
     most = max(0, -int(-high // 1))

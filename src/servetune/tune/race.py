@@ -13,6 +13,7 @@ from dataclasses import astuple
 from statistics import fmean, median
 
 from servetune.progress import figure
+from servetune.study.base import DECIDING
 from servetune.study.tune import Tune
 from servetune.tune.outlook import look
 from servetune.tune.propose import Proposer, propose
@@ -62,13 +63,6 @@ SEARCHING = 1 / 16
 
 SEARCHED = 2
 """Candidates that are searched for one that is confirmed: few probes may miss the best."""
-
-FEWEST = 2 * FEWEST_LAUNCHES
-"""Launches without which there is no verdict: of the base, and of one other."""
-
-MOST_OF_FEWEST = FEWEST_LAUNCHES + 1
-"""Confirming launches of which the fewest are to have a value: one more than these, for one that
-has none."""
 
 LEAST_GAIN = 0.01
 """Screening ends once the best is not expected to be better than the incumbent by this share."""
@@ -127,6 +121,8 @@ class _Race:
             level: [each for each in self.launched if each.trial.level == level]
             for level in ASSUMED_S
         }
+        # Fewer have no verdict; and one more is launched in place of one without a value.
+        self.fewest = min(tune.confirm.repeats, DECIDING)
         self.confirmed = max((each.trial.repeat for each in self.at["confirm"]), default=0)
         others = [each for each in self.at["screen"] if each.trial.candidate != self.base]
         rounds = math.ceil(len(others) / WIDTH) + math.ceil(len(self.at["search"]) / WIDTH)
@@ -212,8 +208,8 @@ class _Race:
         if level != "confirm":
             confirms = self.tune.confirm.repeats * (self.tune.confirm.best + 1)
             each_s = self._seconds("confirm")
-            launches -= max(min(confirms, int(CONFIRMING * budget.launches)), FEWEST)
-            left_s -= max(min(confirms * each_s, CONFIRMING * seconds), FEWEST * each_s)
+            launches -= max(min(confirms, int(CONFIRMING * budget.launches)), 2 * self.fewest)
+            left_s -= max(min(confirms * each_s, CONFIRMING * seconds), 2 * self.fewest * each_s)
             expected_s *= MARGIN
         return max(least, min(launches, in_time, int(left_s / expected_s)))
 
@@ -267,7 +263,7 @@ class _Race:
         if self.confirmed < self.tune.confirm.repeats:
             names = self._side_by_side(finalists)
         else:
-            names = [n for n in (self.base, *finalists) if self._with_value(n) < FEWEST_LAUNCHES]
+            names = [n for n in (self.base, *finalists) if self._with_value(n) < self.fewest]
             names = names[: self._affordable("confirm", least=len(names))]
         trials = [Trial(name, "confirm", self.confirmed + 1) for name in names]
         return self._round(trials, is_beatable=False) if trials else None
@@ -275,11 +271,13 @@ class _Race:
     def _side_by_side(self, finalists: list[str]) -> list[str]:
         """Return the base and as many of the finalists as there is room for, or nothing."""
         # Without the fewest there is no answer at all.
-        least = 2 * max(0, FEWEST_LAUNCHES - self.confirmed)
+        least = 2 * max(0, self.fewest - self.confirmed)
         room = self._affordable("confirm", least=least)
         if not self.confirmed:
-            finalists = finalists[: min(self.tune.confirm.best, room // FEWEST_LAUNCHES - 1)]
-        if self.confirmed < FEWEST_LAUNCHES:
+            # Where a verdict is too dear, one finalist has an interval at least.
+            others = max(room // self.fewest - 1, int(room >= 2 * FEWEST_LAUNCHES))
+            finalists = finalists[: min(self.tune.confirm.best, others)]
+        if self.confirmed < self.fewest:
             finalists = finalists[: max(0, room - 1)]
         if not finalists or len(finalists) >= room:
             return []
@@ -300,7 +298,7 @@ class _Race:
         if self.failures.get(name, "invalid") not in OF_A_LAUNCH:
             return False
         without = len(self._confirming(name)) - self._with_value(name)
-        return max(self.tune.confirm.repeats, MOST_OF_FEWEST) - without >= FEWEST_LAUNCHES
+        return max(self.tune.confirm.repeats, self.fewest + 1) - without >= self.fewest
 
     def _with_value(self, name: str) -> int:
         return sum(each.value is not None for each in self._confirming(name))
@@ -326,7 +324,7 @@ class _Race:
         if winner:
             ended = "confirmed"
         elif verdict:
-            ended = "none better"
+            ended = "none better" if any(each.decides for each in verdict) else "not confirmed"
         elif not is_open and len(self.selecting) > 1 and (self.others_work or not self.untried):
             is_beaten = self._can_be_judged(self.base) and not self.confirmed
             ended = "none better" if is_beaten else "not confirmed"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from servetune.study.base import DECIDING
 from servetune.study.tune import Tune
 from servetune.tune.outlook import look
 from servetune.tune.space import Candidate
@@ -18,7 +19,7 @@ CONFIDENCE = 0.95
 """Of all finalists' intervals together."""
 
 FEWEST_LAUNCHES = 2
-"""Of a finalist, and of the base: fewer tell no spread, and prove nothing."""
+"""Of a finalist, and of the base: fewer tell no spread. It takes `DECIDING` to prove anything."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Ratio:
     base_asked: int
     is_better: bool
 
+    @property
+    def decides(self) -> bool:
+        """Whether both sides have as many launches as a verdict takes."""
+        return min(self.launches, self.base_launches) >= DECIDING
+
 
 def judged(
     tune: Tune,
@@ -50,7 +56,8 @@ def judged(
 
     Launches are taken to vary alike. An interval is Student's, by what all of them show together,
     and not narrower than what the launches' own intervals say. Of several finalists each is wider
-    (Bonferroni), so that they hold together and the best may be picked by them.
+    (Bonferroni), so that they hold together and the best may be picked by them. As in any table of
+    verdicts, fewer launches than `DECIDING` have an interval, and prove nothing.
     """
     confirming = [each for each in seen if each.trial.level == "confirm"]
     asked = Counter(each.trial.candidate for each in confirming)
@@ -81,7 +88,8 @@ def judged(
         sign = 1 if tune.is_higher_better else -1
         lower, upper = sorted(math.exp(sign * (log + side * half)) for side in (-1, 1))
         counts = (len(of), asked[name], len(base), asked[base_name])
-        verdicts.append(Ratio(name, math.exp(sign * log), lower, upper, *counts, log > half))
+        is_better = log > half and min(len(of), len(base)) >= DECIDING
+        verdicts.append(Ratio(name, math.exp(sign * log), lower, upper, *counts, is_better))
     outlook = look(tune, candidates, seen, launch_spread, (0,))
     assert outlook is not None
     return sorted(verdicts, key=lambda v: (v.is_better, outlook.mean_of(v.candidate)), reverse=True)

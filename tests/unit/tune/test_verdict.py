@@ -44,5 +44,11 @@ def test_launches_that_differ_by_more_tell_by_students_t_what_they_show() -> Non
 
 
 def test_a_gain_within_what_the_searches_leave_open_names_no_winner() -> None:
-    assert confirmed(0.0, 0.3).is_better
-    assert not confirmed(0.0, 0.5).is_better
+    assert confirmed(0.0, 0.3, launches=3).is_better
+    assert not confirmed(0.0, 0.6, launches=3).is_better
+
+
+def test_two_launches_of_each_prove_nothing_however_well_they_agree() -> None:
+    of_two = confirmed(0.0, 0.01)
+    assert of_two.lower > 1.4
+    assert not of_two.is_better

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from servetune.analysis.answer import NOT_SHOWN, Decision, Outcome
-from servetune.analysis.spread import FEWEST
 from servetune.analysis.wording import (
     change,
     inside,
@@ -25,6 +24,7 @@ from servetune.report.marks import at_front_end
 from servetune.report.measured import Measured
 from servetune.report.quality.words import absent, estimate
 from servetune.report.verdicts import few, further, interval_of, worded
+from servetune.study.base import DECIDING
 from servetune.tables.frames import grouped, records_of
 
 MOST_NAMED = 4
@@ -98,7 +98,7 @@ def _said(measured: Measured, decision: Decision) -> str:
     if len(once) == others:
         return (
             "No winner is shown: one launch of each does not show how much launches vary. A verdict"
-            f" takes {FEWEST} or more (repeats: {FEWEST})."
+            f" takes {DECIDING} or more (repeats: {DECIDING})."
         )
     return " ".join(
         [*_proven(decision, measured.gpus), *_poor(measured, decision), *_open(decision)]
@@ -139,7 +139,7 @@ def _open(decision: Decision) -> Iterator[str]:
     more = {variant: each for variant, each in outcomes.items() if variant not in once}
     if once:
         yield (
-            f"Launched once, so not shown: {_counted(once)}. A verdict takes {FEWEST} or"
+            f"Launched once, so not shown: {_counted(once)}. A verdict takes {DECIDING} or"
             " more launches."
         )
     if more:
@@ -181,7 +181,7 @@ def wanting(outcome: Outcome) -> str:
     if not _is_few(outcome) or math.isinf(more):
         return further(more)
     launches = outcome.launches + more
-    return f"takes about {launches:.0f} launches" if launches > FEWEST else ""
+    return f"takes about {launches:.0f} launches" if launches > DECIDING else ""
 
 
 def grid(measured: Measured) -> Grid | None:
