@@ -36,7 +36,7 @@ TASK = {
 
 
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
-    """Half of the quickstart's requests, fewer documents, and two unfit variants with own loads.
+    """Half of the quickstart's requests, fewer documents, and an unfit variant with own loads.
 
     GuideLLM loads the baseline and the drafts, whose tokens come several at once: how a model is
     stored is nothing to a client.
@@ -73,12 +73,6 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     study["variants"] = {
         **declared,
         "unfit": {"model": "broken", "server": small, "workloads": ["many", "long"]},
-        "too-long": {
-            "model": "tiny",
-            "server": {"max_model_len": 10_000_000},
-            "environment": {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"},
-            "workloads": ["many"],
-        },
     }
     return study
 

@@ -41,15 +41,6 @@ def test_a_kv_cache_made_too_small_is_told_with_its_preemptions(quickstart: Clon
     assert "The KV cache is too small for this load." in page
 
 
-def test_a_context_beyond_the_kv_cache_is_a_row_that_says_why(quickstart: Clone) -> None:
-    table = quickstart.table()
-    failed = table[table["variant"] == "too-long"]
-    assert set(failed["status"]) == {"failed"}
-    for reason in failed["reason"]:
-        assert "max seq len" in reason and "KV cache" in reason
-    assert "max seq len" in (quickstart.root / "reports/summary.html").read_text()
-
-
 def test_a_server_with_too_few_sequences_is_told_to_be_throttled_with_its_queue_time(
     quickstart: Clone,
 ) -> None:
