@@ -23,6 +23,12 @@ Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 """Draws so many lengths, as multiples of their mean."""
 
 
+def few_long(share: float, times: float) -> Draw:
+    """Draw a few that are so many times as long as the mean, and the rest alike."""
+    rest = (1 - share * times) / (1 - share)
+    return lambda rng, n: np.where(rng.random(n) < share, times, rest)
+
+
 def uniform(half_width: float) -> Draw:
     """Draw evenly around the mean."""
     return lambda rng, n: rng.uniform(1 - half_width, 1 + half_width, n)
@@ -42,6 +48,8 @@ CHOSEN_ON = (
         "uniform, 75 %": uniform(0.75),
         "exponential": lambda rng, n: rng.exponential(1, n),
         "lognormal": lambda rng, n: rng.lognormal(-0.5, 1, n),
+        "one in 20 of 16": few_long(0.05, 16),
+        "one in 10 of 6": few_long(0.1, 6),
     },
     (8, 32, 256),
     (1.5, 2, 3, 4, 8, 16),
@@ -59,6 +67,9 @@ JUDGED_ON = (
         "gamma, cv 0.3": lambda rng, n: rng.gamma(11.1, 1 / 11.1, n),
         "short or long": lambda rng, n: np.where(rng.random(n) < 0.3, 0.2, 1.343),
         "lognormal, 0.6": lambda rng, n: rng.lognormal(-0.18, 0.6, n),
+        "lognormal, 1.3": lambda rng, n: rng.lognormal(-0.845, 1.3, n),
+        "one in 40 of 30": few_long(0.025, 30),
+        "one in 8 of 5": few_long(0.125, 5),
     },
     (16, 100),
     (1.25, 2, 3, 5, 10, 20),

@@ -21,8 +21,10 @@ from servetune.records.measurements import ThroughputWindow
 LOCKSTEP = 0.85
 """Mean share of the clients that still wait for an answer after the last sending, in lockstep."""
 
-TRUSTED = 2.5
-"""In mean E2E latencies: a shorter window holds too few answers to stand for a longer load."""
+TRUSTED = 1.5
+"""A shorter window holds too few answers to stand for a longer load. In E2E latencies as a client
+meets them: the mean over time, not over requests, as a few long answers hold most clients for most
+of the time (the length-biased mean of renewal theory, E[X^2] / E[X]; Cox, Renewal theory, 1962)."""
 
 USABLE = 0.5
 """In mean E2E latencies: a shorter window is farther off than the whole load."""
@@ -66,10 +68,11 @@ def closed_loop_throughput(
     if window is None and _busy_ratio(requests, clients) >= LOCKSTEP:
         return Throughput(whole, "whole load", is_uncertain=False)
     tokens, seconds = _balanced(requests[requests["is_ok"]], *full)
-    latencies = 1e3 * seconds / float(requests.loc[_counts(requests), "e2e_ms"].mean())
-    if latencies < USABLE:
+    e2e_s = requests.loc[_counts(requests), "e2e_ms"].to_numpy(float) / 1e3
+    if seconds < USABLE * e2e_s.mean():
         return Throughput(whole, "whole load", is_uncertain=True)
-    return Throughput(tokens / seconds, "while full", is_uncertain=latencies < TRUSTED)
+    is_uncertain = bool(seconds < TRUSTED * np.square(e2e_s).sum() / e2e_s.sum())
+    return Throughput(tokens / seconds, "while full", is_uncertain)
 
 
 def _counts(requests: pd.DataFrame) -> "pd.Series[bool]":

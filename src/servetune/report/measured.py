@@ -17,7 +17,7 @@ from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.lockstep import waves
 from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
 from servetune.analysis.wording import place_of, variants_by_place
-from servetune.metrics import COMPARED, COSTS, PER_GPU, Metric
+from servetune.metrics import COMPARED, COSTS, PER_GPU, WHOLE_LOAD, Metric
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
 from servetune.report.capacity import words as capacity
@@ -104,8 +104,17 @@ class Measured:
 
     @cached_property
     def metrics(self) -> list[Metric]:
-        """What a comparison of variants shows: SLO attainment only with an SLO."""
-        return [metric for metric in COMPARED if self.plan.has_slo or not metric.needs_slo]
+        """What a comparison of variants shows: SLO attainment only with an SLO.
+
+        Output over the whole load stands beside that of a window, where any load has one.
+        """
+        has_window = (self.table["throughput_window"] == "while full").any()
+        return [
+            metric
+            for metric in COMPARED
+            if self.plan.has_slo or not metric.needs_slo
+            if has_window or metric.name != WHOLE_LOAD
+        ]
 
     @cached_property
     def gpus(self) -> dict[str, int]:

@@ -28,7 +28,7 @@ _LATENCIES = tuple(
 )
 _THROUGHPUTS = (
     *("request_throughput_rps", "output_throughput_tok_s", "total_throughput_tok_s"),
-    *("throughput_window", "throughput_is_uncertain"),
+    "throughput_window",
 )
 
 
@@ -55,6 +55,9 @@ def _by_requests(record: MeasurementRecord, requests: pd.DataFrame) -> Iterator[
     by_requests = aggregate(requests, {}, record.load)
     # Of an older record the throughputs are over the whole load, which its own sums tell.
     throughputs = _THROUGHPUTS if metrics.throughput_window else ()
+    if record.definitions:
+        # Before definitions had a number, more was certain.
+        throughputs = (*throughputs, "throughput_is_uncertain")
     for name in (*_SUMS, *throughputs, *_LATENCIES):
         yield from _differs(f"metrics.{name}", getattr(metrics, name), getattr(by_requests, name))
     for name, values in quantiles(requests).items():

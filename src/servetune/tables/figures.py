@@ -1,5 +1,6 @@
 """What a measurement says beside its metrics: requests within the SLO, and what tokens cost."""
 
+from servetune.metrics import WHOLE_LOAD
 from servetune.records.measurements import MeasurementRecord
 from servetune.tables.attainment import attainment
 
@@ -22,9 +23,12 @@ def figures(
         return price / per_s * count if price and per_s else None
 
     output_tok_s = metrics.output_throughput_tok_s if metrics else None
-    tokens = metrics.output_tokens if metrics else None
-    energy_j = power_w * metrics.duration_s if metrics and power_w else None
+    tokens, duration_s = (metrics.output_tokens, metrics.duration_s) if metrics else (None, None)
+    energy_j = power_w * duration_s if duration_s and power_w else None
     return {
+        WHOLE_LOAD: tokens / metrics.duration_s
+        if metrics and tokens and metrics.duration_s
+        else None,
         "slo_attainment_percent": attainment(record, limits_ms),
         "cost_usd_per_million_output_tokens": cost_usd(1e6, output_tok_s),
         "cost_usd_per_million_total_tokens": cost_usd(

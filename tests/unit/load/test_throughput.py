@@ -24,6 +24,14 @@ def simulated(per_client: float, half_width: float) -> pd.DataFrame:
     return closed_loop(Server(per_prompt_token_s=5e-5), CLIENTS, prompts, answers, seed=0)
 
 
+def with_a_few_long(times: int) -> pd.DataFrame:
+    """A load sent so many times over, of which one answer in twenty is 16 times the mean."""
+    shares = np.where(np.random.default_rng(0).random(20 * CLIENTS) < 0.05, 16, 0.21)
+    answers = np.tile(np.rint(100 * shares).astype(np.int64), times)
+    prompts = np.full_like(answers, 400)
+    return closed_loop(Server(per_prompt_token_s=5e-5), CLIENTS, prompts, answers, seed=0)
+
+
 def told(table: pd.DataFrame) -> Throughput:
     return throughput(table, load(concurrency=CLIENTS))
 
@@ -51,6 +59,12 @@ def test_a_closed_loop_in_lockstep_keeps_its_whole_load(per_client: int) -> None
 @pytest.mark.parametrize("per_client", [1, 1.25, 2])
 def test_too_few_requests_a_client_are_told_to_be_uncertain(per_client: float) -> None:
     assert told(simulated(per_client, 0.75)).is_uncertain
+
+
+def test_a_few_long_answers_take_more_requests_a_client_to_be_sure_of() -> None:
+    """They are in flight most of the time, so that few of them fill the window of a load."""
+    short, long = with_a_few_long(1), with_a_few_long(5)
+    assert told(short).is_uncertain and not told(long).is_uncertain
 
 
 def test_an_open_loop_and_a_batch_have_the_throughput_of_the_whole_load() -> None:

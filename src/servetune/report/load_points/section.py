@@ -3,7 +3,7 @@
 from typing import Any
 
 from servetune.analysis.wording import NONE, load_of, number, place_of, valued, where_of
-from servetune.metrics import DRAWN, Metric
+from servetune.metrics import DRAWN, METRIC, WHOLE_LOAD, Metric
 from servetune.report import lockstep, verdicts
 from servetune.report.gfm import bullets, left, pipe_table, table_of, text
 from servetune.report.grammar import Spec
@@ -15,6 +15,11 @@ from servetune.report.table import Table
 from servetune.tables.frames import grouped, known
 
 TITLE = "Every load point"
+
+PRINTED = (
+    "Output is over the part of a load in which all clients are busy. Over the whole load it is"
+    " what vllm bench serve prints: less, where a load ends with few clients."
+)
 
 EXPLAINED = (
     "USD/1M: per million tokens generated, and per million of input and output; USD/1k: per"
@@ -36,6 +41,7 @@ class LoadPoints:
         drawn = sorted(DRAWN, key=lambda metric: metric.better != "higher")
         groups = grouped(measured.compared, place_of)
         self.columns = measured.metrics
+        self.printed = PRINTED if METRIC[WHOLE_LOAD] in measured.metrics else ""
         self.compared = measured.compared
         self.heads = {m.name: m.title for m in measured.metrics if m.judged}
         self.judged = verdicts.rows(judgement) if judgement.has_intervals else []
@@ -162,4 +168,5 @@ def _note(measured: Measured) -> str:
     price = measured.plan.price_usd_per_hour
     per = " of a GPU" if max(measured.plan.devices.values()) > 1 else ""
     costs = f" {EXPLAINED} {number(price)} USD an hour{per}." if measured.costs and price else ""
-    return note + costs
+    printed = f" {PRINTED}" if METRIC[WHOLE_LOAD] in measured.metrics else ""
+    return note + printed + costs

@@ -1,14 +1,17 @@
 """All measurements, a row each, whatever became of them."""
 
 from servetune.analysis.wording import number, percent, plural, whole
-from servetune.metrics import METRIC
+from servetune.metrics import METRIC, WHOLE_LOAD
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Name, Styled, Table
 from servetune.report.throughput import window_of
 from servetune.tables.frames import records_of
 
-SAID = "Latencies in milliseconds; invalid rows show what was measured, and count nowhere else."
+SAID = (
+    "Latencies in milliseconds; invalid rows show what was measured, and count nowhere else. Output"
+    " over the whole load is what vllm bench serve prints."
+)
 
 PERCENTILES = [f"{name}_p{p}_ms" for name in ("ttft", "tpot", "e2e") for p in (50, 90, 99)]
 
@@ -19,6 +22,7 @@ COLUMNS = {
     **{name: (METRIC[name].title, number) for name in PERCENTILES},
     "itl_p50_ms": ("ITL p50", number),
     "output_throughput_tok_s": ("Output, tok/s", number),
+    WHOLE_LOAD: ("Output over the whole load, tok/s", number),
     "request_throughput_rps": ("Requests/s", number),
     "prefix_cache_hit_ratio": ("Prefix-cache hits", percent),
     "preemptions": ("Preemptions", whole),
