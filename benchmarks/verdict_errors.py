@@ -6,7 +6,8 @@ Whole tables are simulated: launches of a baseline and of variants that are equa
 three metrics at some load points, which share a part of what a launch is. Printed are, of so many
 tables, those with any false verdict: a faster or slower of equal variants if any difference counts
 (margin 0) and beyond 3 and 5 %, and any verdict at all on variants that truly differ by just 3 %.
-The method was chosen on the structures of CHOSEN_ON and is judged on those of HELD_OUT.
+The method was chosen on the structures of CHOSEN_ON and is judged on those of HELD_OUT, and of
+OF_ONE, which are worse than it can be.
 
 Then the share of true differences that are called, what rare slow launches do to verdicts, and the
 repeats told after a pilot beside the fewest that would do. Tables of studies with repeats, given
@@ -58,8 +59,10 @@ def lognormal(shape: Shape) -> Floats:
     return (np.exp(normal(shape)) - math.exp(0.5)) / math.sqrt((math.e - 1) * math.e)
 
 
-def two_speeds(shape: Shape, slow: float = 0.25) -> Floats:
-    return (RANDOM.random(shape) < slow) / math.sqrt(slow * (1 - slow))
+def two_speeds(shape: Shape, slow: float = 0.25, apart: float | None = None) -> Floats:
+    """Draw two values, of a variance of 1 or so far apart, around a mean of 0."""
+    between = 1 / math.sqrt(slow * (1 - slow)) if apart is None else apart
+    return between * ((RANDOM.random(shape) < slow) - slow)
 
 
 def equal(variants: int) -> list[float]:
@@ -88,7 +91,8 @@ class Structure:
     is further noise of each value. `drift` is by round, `step` at a random time, `memory` the
     correlation of launches that follow each other, `grid` what values are rounded to, and
     `varied` the degrees of freedom of a spread of each variant, metric and load point's own.
-    `scales` holds in the first `of_metrics`.
+    `scales` holds in the first `of_metrics`. With `alone`, the `noise` is that of this variant, and
+    the others have `within` alone.
     """
 
     noise: Callable[[Shape], Floats] = normal
@@ -102,6 +106,7 @@ class Structure:
     memory: float = 0.0
     grid: float = 0.0
     varied: float = 0.0
+    alone: int | None = None
 
 
 ALL_TEN = partial(of_last, count=99)
@@ -164,6 +169,20 @@ HELD_OUT = {
     "AR(1) of 0.3": Structure(memory=0.3),
     "tied, coarse": Structure(grid=5.0),
 }
+OF_ONE = {
+    f"{who}, {speeds}": Structure(
+        partial(two_speeds, slow=slow, apart=apart), shared=1.0, within=1.0, alone=alone
+    )
+    for who, alone in (("baseline", 0), ("one variant", -1))
+    for speeds, slow, apart in (
+        ("even, 3 apart", 0.5, 3.0),
+        ("even, 10 apart", 0.5, 10.0),
+        ("1 in 5, 10 apart", 0.2, 10.0),
+        ("1 in 10, 10 apart", 0.1, 10.0),
+    )
+}
+"""One variant alone has two speeds, so many times as far apart as launches vary: three launches of
+it often show one of the two, and nothing tells of the other."""
 
 
 def draw(
@@ -181,6 +200,9 @@ def draw(
         common = how.noise(of_launch)
     own = how.noise((tables, 1, points, variants, launches) if how.by_point else full)
     values = math.sqrt(how.shared) * common + math.sqrt(1 - how.shared) * own
+    if how.alone is not None:
+        others = np.arange(variants) != how.alone % variants
+        values[..., others, :] = 0.0
     values = values + how.within * normal(full)
     values[:, : how.of_metrics] *= np.array(how.scales(variants))[:, None]
     if how.varied:
@@ -370,6 +392,7 @@ def main() -> None:
     began, tables = time.monotonic(), 40 if given.quick else 400
     print_false("Structures that the method was chosen on", CHOSEN_ON, tables)
     print_false("Structures held out", HELD_OUT, tables)
+    print_false("Structures in which one variant alone has two speeds", OF_ONE, tables)
     print_power(max(tables // 4, 20))
     print_rare(10 * tables)
     print_repeats(max(tables // 4, 20))

@@ -15,7 +15,14 @@ from servetune.report.table import Name
 from servetune.report.terminal import render_terminal
 from servetune.report.tuning.front import front
 from servetune.report.tuning.standings import Standing, standings
-from servetune.report.tuning.words import effects, failures, race, untried, value_of
+from servetune.report.tuning.words import (
+    effects,
+    expectations,
+    failures,
+    race,
+    untried,
+    value_of,
+)
 from servetune.tune.answer import Answer, answer
 from servetune.tune.effects import Effect
 from servetune.tune.space import candidates
@@ -54,6 +61,27 @@ def test_those_that_were_confirmed_lead_and_those_without_a_value_come_last(
     failed = values.index("does not fit")
     assert set(values[failed:]) == {"does not fit"}
     assert failures(standings(tuning, seen)).endswith(f"(does not fit: {len(values) - failed}).")
+
+
+def test_what_was_expected_is_held_against_what_was_found() -> None:
+    study = study_with()
+    assert study.tune is not None
+    names = candidates(study.tune, study)[:3]
+    first, second, third = (each.name for each in names)
+    of = [
+        Seen(Trial(first, "screen"), 60.0, 20.0, 19.0, 21.0),
+        Seen(Trial(second, "screen"), 60.0, 30.0, 29.0, 31.0),
+        Seen(Trial(third, "screen"), 60.0, failure="does not fit"),
+    ]
+    trials = tuple(each.trial for each in of)
+    rounds = [Round(1, trials, first, None, (), {first: 22.0, second: 45.0, third: 30.0})]
+    tuning = Tuning(
+        declared="", tune=study.tune, place=study.tuned_at, candidates=names, rounds=rounds
+    )
+    said = expectations(tuning, standings(tuning, of))
+    assert "is 1.30\N{MULTIPLICATION SIGN} what was found" in said
+    assert "1.10\N{MULTIPLICATION SIGN} to 1.50\N{MULTIPLICATION SIGN}, 2 candidates" in said
+    assert expectations(tuning, []) == ""
 
 
 def test_a_candidate_with_a_value_tells_its_invalid_launches() -> None:

@@ -15,7 +15,15 @@ from servetune.report.section import Section
 from servetune.report.table import Table
 from servetune.report.tuning.front import front
 from servetune.report.tuning.standings import LEVELS, Standing, standings
-from servetune.report.tuning.words import effects, failures, objective, race, untried, value_of
+from servetune.report.tuning.words import (
+    effects,
+    expectations,
+    failures,
+    objective,
+    race,
+    untried,
+    value_of,
+)
 from servetune.tune.answer import Answer
 
 TITLE = "Tuning"
@@ -50,6 +58,7 @@ def section(measured: Measured) -> Section | None:
         f"{listed(counts)}, {number(minutes)} server minutes.",
         failures(found),
         untried(outcome, found),
+        expectations(tuning, found),
     ]
     words = Words(
         said=outcome.sentence,

@@ -1,6 +1,7 @@
 """What a tuning found, in words and cells."""
 
 from collections import Counter
+from statistics import median
 
 from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
 from servetune.metrics import METRIC
@@ -56,6 +57,36 @@ def untried(outcome: Answer, found: list[Standing]) -> str:
     return f"{plural(reasons.total(), 'candidate')} left without a launch: {listed(counts)}."
 
 
+def expectations(tuning: Tuning, found: list[Standing]) -> str:
+    """Say how far off what was expected when candidates were chosen; empty if nothing was.
+
+    As ratios of what was expected to what is best known, of those that have both.
+    """
+    expected = _expected(tuning)
+    ratios = [
+        expected[of.name] / value
+        for of in found
+        if of.name in expected and (value := of.best_known.value)
+    ]
+    if not ratios:
+        return ""
+    return (
+        f"What was expected when candidates were chosen is {ratio(median(ratios))} what was found"
+        f" ({span(ratios)}, {plural(len(ratios), 'candidate')}): it says what to try, and no more."
+    )
+
+
+def _expected(tuning: Tuning) -> dict[str, float]:
+    """Return what each candidate was expected to reach when it was first chosen."""
+    expected: dict[str, float] = {}
+    chosen = set()
+    for each in tuning.rounds:
+        names = {trial.candidate for trial in each.trials} - chosen
+        expected |= {name: each.expected[name] for name in names if name in each.expected}
+        chosen |= names
+    return expected
+
+
 def _has_value(standing: Standing) -> bool:
     return standing.best_known.value is not None
 
@@ -66,11 +97,7 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
     Beside what was found is what was expected when the candidate was first chosen.
     """
     left = {leaving.candidate: leaving for leaving in outcome.left}
-    expected: dict[str, str] = {}
-    for each in tuning.rounds:
-        for trial in each.trials:
-            value = each.expected.get(trial.candidate)
-            expected.setdefault(trial.candidate, NONE if value is None else number(value))
+    expected = {name: number(value) for name, value in _expected(tuning).items()}
     rows: list[list[Cell]] = []
     for of in found:
         known, leaving = of.best_known, left.get(of.name)
