@@ -4,7 +4,7 @@ A stand-in server tells the truth; a proxy before it falsifies the streams, the 
 or the load. Each lie is measured as a session measures a load point. It must break a rule, or leave
 what it falsifies "not known"; the honest servers must stay ok. Exits 1 if one does not.
 
-    uv run python benchmarks/lying_servers.py
+    uv run python benchmarks/lying_servers.py [GENERATOR]
 """
 
 import asyncio
@@ -687,6 +687,7 @@ class Stage:
     """A server of each kind behind the proxy, and the client that loads them."""
 
     folder: Path
+    generator: str
     proxy: Proxy = field(default_factory=Proxy)
 
     def measure(self, lie: Lie, number: int, server: Server, clients: Clients) -> MeasurementRecord:
@@ -695,7 +696,7 @@ class Stage:
         sampler.start()
         load = Load.model_validate(
             {
-                "generator": "vllm-bench",
+                "generator": self.generator,
                 "dataset": "words",
                 "endpoint": lie.endpoint,
                 "concurrency": CONCURRENCY,
@@ -776,7 +777,7 @@ def main() -> int:
     """Measure them all; returns how many passed that should not, or did not that should."""
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
-        stage = Stage(Path(name))
+        stage = Stage(Path(name), (sys.argv[1:] or ["servetune"])[0])
         for model in ("model", "unread"):
             (stage.folder / model).mkdir()
             (stage.folder / model / "config.json").write_text('{"max_position_embeddings": 4096}')
@@ -806,10 +807,10 @@ def _measure_all(stage: Stage, kind: str, arguments: list[str], told: list[tuple
     )
     stage.proxy.log = server.log
     stage.proxy.upstream = f"http://127.0.0.1:{server.port}"
-    generator = GENERATORS["vllm-bench"]
+    generator = GENERATORS[stage.generator]
     clients = Clients(
         lambda name: LoadClient(
-            PYTHON,
+            Path(sys.executable) if generator.protocol else PYTHON,
             generator.client,
             {generator.key_variable: server.api_key},
             stage.folder / "client.log",

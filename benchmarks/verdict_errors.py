@@ -62,7 +62,7 @@ def lognormal(shape: Shape) -> Floats:
 def two_speeds(shape: Shape, slow: float = 0.25, apart: float | None = None) -> Floats:
     """Draw two values, of a variance of 1 or so far apart, around a mean of 0."""
     between = 1 / math.sqrt(slow * (1 - slow)) if apart is None else apart
-    return between * ((RANDOM.random(shape) < slow) - slow)
+    return np.asarray(between * ((RANDOM.random(shape) < slow) - slow), dtype=float)
 
 
 def equal(variants: int) -> list[float]:

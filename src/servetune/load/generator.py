@@ -83,12 +83,13 @@ class Reply:
 class Generator:
     """One load generator.
 
-    `environment` is the tool environment that holds it, or None for the engine's own; `client`
-    the module that runs there and takes one `Job` after another, with the API key in the variable
-    `key_variable`. `command` holds the words that a user would type before those of `arguments`;
-    `read` turns the raw output into replies, in any order. `refuses` takes a workload, one of its
-    load points, and whether prompts are token ids, and says why the generator cannot do it, and
-    which one can, or None.
+    `environment` is the tool environment that holds it, or None for the engine's own. `protocol`
+    names, of servetune's own client, what its numbers mean: it runs in the pipeline's environment,
+    whose lock says nothing of them. `client` is the module that runs there and takes one `Job`
+    after another, with the API key in the variable `key_variable`. `command` holds the words that
+    a user would type before those of `arguments`; `read` turns the raw output into replies, in any
+    order. `refuses` takes a workload, one of its load points, and whether prompts are token ids,
+    and says why the generator cannot do it, and which one can, or None.
     """
 
     name: str
@@ -98,4 +99,5 @@ class Generator:
     command: tuple[str, ...]
     arguments: Callable[[Load, Target], list[str]]
     read: Callable[[Path], list[Reply]]
+    protocol: str | None = None
     refuses: Callable[[Workload, LoadPoint, bool], str | None] = lambda *_: None

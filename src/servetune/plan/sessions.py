@@ -135,7 +135,7 @@ def serving_of(session: Session) -> Serving:
 
 
 def loads_of(serving: Serving, traffic: PlannedTraffic, tool: str | None) -> Identity:
-    """Return all that decides the numbers of a workload; `tool` is its generator's environment."""
+    """Return all that decides the numbers of a workload; `tool` is its generator."""
     return Identity(protocol=PROTOCOL, serving=serving, load=load_content(traffic), tool=tool)
 
 
@@ -156,9 +156,11 @@ def _plan_loads(
         if chosen is not None and key not in chosen:
             continue
         traffic = _plan_traffic(declared, workload)
-        tool = GENERATORS[workload.generator].environment
-        tool_digest = digest_of(engine_id(tool, declared.root)) if tool else None
-        identity = loads_of(serving, traffic, tool_digest)
+        generator = GENERATORS[workload.generator]
+        tool = generator.protocol
+        if generator.environment:
+            tool = digest_of(engine_id(generator.environment, declared.root))
+        identity = loads_of(serving, traffic, tool)
         limits_ms = workload.slo.limits_ms if workload.slo else {}
         for point in workload.load_points:
             load = traffic.at(point)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 from servetune.engines.arguments import as_argv
@@ -53,7 +54,7 @@ def start_client(
     of = GENERATORS[generator]
     engine = engine_id(of.environment, root) if of.environment else session.engine
     return LoadClient(
-        python=read_engine(engine).python,
+        python=Path(sys.executable) if of.protocol else read_engine(engine).python,
         module=of.client,
         environment={of.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
         log=raw_folder(session.study, session.id, root) / f"{generator}-{number}.log",

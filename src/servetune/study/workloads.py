@@ -128,7 +128,9 @@ class LoadPoint(Declared):
 class Traffic(Declared):
     """What is sent at any load, how, and by which generator."""
 
-    generator: Literal["vllm-bench", "guidellm"] = Field(description="the load generator")
+    generator: Literal["vllm-bench", "guidellm", "servetune"] = Field(
+        description="the load generator"
+    )
     dataset: Name = Field(description="what it sends, a dataset of the study")
     endpoint: Literal["completions", "chat"] | None = Field(
         None, description="by default `chat` for conversations, which need it, else `completions`"

@@ -79,7 +79,7 @@ def expectations(tuning: Tuning, found: list[Standing]) -> str:
 def _expected(tuning: Tuning) -> dict[str, float]:
     """Return what each candidate was expected to reach when it was first chosen."""
     expected: dict[str, float] = {}
-    chosen = set()
+    chosen: set[str] = set()
     for each in tuning.rounds:
         names = {trial.candidate for trial in each.trials} - chosen
         expected |= {name: each.expected[name] for name in names if name in each.expected}

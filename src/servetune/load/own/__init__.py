@@ -1,0 +1,1 @@
+"""servetune's own load generator: its words and results, and its client."""

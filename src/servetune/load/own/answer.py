@@ -1,0 +1,83 @@
+"""One answer of a server as its stream tells it: tokens, times and an end.
+
+The definitions are those of `vllm bench serve`: a chunk counts if it has a choice. In a chat the
+first one may only name the role, and is none; reasoning and calls of tools are tokens as others.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from servetune.load.stream import CUT_SHORT, DONE, REASONING_MARKS, sentence
+
+Message = dict[str, Any]
+
+
+@dataclass
+class Answer:
+    """What came so far of one answer; times are by `time.perf_counter`.
+
+    `text` and `reasoning` are what it said, `chunks_s` when each chunk of tokens came.
+    """
+
+    is_chat: bool
+    chunks_s: list[float] = field(default_factory=list)
+    text: str = ""
+    reasoning: str = ""
+    usage: Message | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+    error: str | None = None
+    is_done: bool = False
+    textless: int = 0
+
+    def take(self, data: str, at_s: float) -> None:
+        """Take the data of one event that came at a time."""
+        if data == DONE:
+            self.is_done = True
+            return
+        message: Message = json.loads(data)
+        if error := message.get("error"):
+            said = error.get("message", error) if isinstance(error, dict) else error
+            self.error = f"in the stream: {sentence(said)}"
+        if choices := message.get("choices"):
+            self._take_choice(choices[0], at_s)
+        if usage := message.get("usage"):
+            self.usage, self.model = usage, message.get("model")
+
+    def _take_choice(self, choice: Message, at_s: float) -> None:
+        delta = (choice.get("delta") or {}) if self.is_chat else choice
+        said = delta.get("content" if self.is_chat else "text") or ""
+        reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
+        reason = choice.get("finish_reason")
+        self.finish_reason = reason or self.finish_reason
+        is_role = self.is_chat and "role" in delta and not (said or reasoning or reason)
+        if is_role and not delta.get("tool_calls"):
+            return
+        self.chunks_s.append(at_s)
+        self.text += said
+        self.reasoning += reasoning
+        self.textless = 0 if said or reasoning else self.textless + 1
+
+    @property
+    def fault(self) -> str | None:
+        """Say why it is no answer: an error in it, no end, or no usage; None of a whole one."""
+        if self.error or not self.is_done:
+            return self.error or CUT_SHORT
+        if self.finish_reason is None:
+            return "the stream ended without a finish reason"
+        return None
+
+    @property
+    def whole_text(self) -> str | None:
+        """All that was said; None where two chunks or more without a text follow it.
+
+        So do special tokens after the end that a request ignored; how many they are is not known.
+        """
+        said = self.reasoning + self.text
+        return None if said and self.textless > 1 else said
+
+    @property
+    def textless_tokens(self) -> int:
+        """How many tokens may have no text, though the answer has ended as it should."""
+        return 1 + (REASONING_MARKS if self.reasoning else 0)

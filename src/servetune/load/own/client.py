@@ -1,0 +1,200 @@
+"""servetune's load client: streams over aiohttp, in the pipeline's own environment.
+
+When a request is sent is decided by `pacing`, which all clients share. A chunk's time is that of
+the read that completed it. The result is one reply a request (`servetune.load.own.generator`).
+"""
+
+import asyncio
+import gc
+import itertools
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from servetune.capacity.sequential import Finished
+from servetune.load.generator import CUT, NOT_SENT, Job, Reply
+from servetune.load.inside.judge import Judge
+from servetune.load.inside.loop import serve_jobs
+from servetune.load.inside.pacing import Pacing
+from servetune.load.own.answer import Answer, Message
+from servetune.load.own.generator import SERVETUNE, write
+from servetune.load.schedule import ScheduledRequest, read_schedule
+from servetune.load.stream import refusal, sentence
+from servetune.records.loads import Load
+
+_UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
+"""The session that runs a load has its own timeouts, of the load and of a stall."""
+
+LONGEST_LINE = 2**24
+"""Bytes that are read ahead of a stream: as much as a chunk with log probabilities may take."""
+
+
+class Sending:
+    """The requests of one job, and what becomes of them."""
+
+    def __init__(self, job: Job, url: str, model: str, key: str) -> None:
+        """Take a job, the address of its endpoint, the served name and the API key."""
+        self._schedule = read_schedule(job.schedule)
+        if not self._schedule:
+            raise ValueError("the schedule holds no request")
+        self._load, self._url = job.load, url
+        self._pacing = Pacing(self._schedule, job.load)
+        self._shared = _shared_body(job.load, model)
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._said: dict[int, list[Message]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.judge = Judge(job.probe) if job.probe else None
+        self.replies: list[Reply] = []
+
+    async def run(self) -> None:
+        """Send each request when it is due, and wait for the answers."""
+        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=None, keepalive_timeout=60)
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=_UNTIMED, headers=self._headers, read_bufsize=LONGEST_LINE
+        ) as http:
+            async for request in self._pacing.requests():
+                if request.index in self._pacing.broken:
+                    self._note(request, NOT_SENT, time.perf_counter())
+                    continue
+                task = asyncio.create_task(self._send(http, request))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            while self._tasks:
+                # A task that ends may make a later turn due: those are given out above.
+                await asyncio.gather(*self._tasks)
+        self.replies.sort(key=lambda reply: reply.sent_s)
+
+    async def _send(self, http: aiohttp.ClientSession, request: ScheduledRequest) -> None:
+        answer, error = Answer(self._load.is_chat), None
+        sent_s = time.perf_counter()
+        try:
+            async with http.post(self._url, json=self._body(request)) as response:
+                if response.status == 200:
+                    await _read(response, answer)
+                    error = answer.fault
+                else:
+                    error = refusal(response.status, await response.text(errors="replace"))
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            error = sentence(f"{type(failure).__name__}: {failure}")
+        except asyncio.CancelledError:
+            self._note(request, CUT, sent_s, answer)
+            return
+        reply = self._note(request, error, sent_s, answer)
+        if self._load.is_chat:
+            said = {"role": "assistant", "content": answer.text}
+            self._said[request.conversation].append(said)
+        self._pacing.answered(request, error is None)
+        if self.judge and self.judge.add(_finished(reply)):
+            self._pacing.stop()
+            for task in self._tasks - {asyncio.current_task()}:
+                task.cancel()
+
+    def _body(self, request: ScheduledRequest) -> Message:
+        body = {**self._shared}
+        if self._load.is_chat:
+            said = self._said.setdefault(request.conversation, [])
+            said.append({"role": "user", "content": request.prompt})
+            return {**body, "messages": said, "max_completion_tokens": request.output_tokens}
+        return {**body, "prompt": request.prompt, "max_tokens": request.output_tokens}
+
+    def _note(
+        self,
+        request: ScheduledRequest,
+        error: str | None,
+        sent_s: float,
+        answer: Answer | None = None,
+    ) -> Reply:
+        arrival_s = None if request.turn else request.arrival_s
+        reply = Reply(
+            scheduled=request.index,
+            error=error,
+            sent_s=sent_s,
+            due_s=None if arrival_s is None else self._pacing.began_s + arrival_s,
+            is_cut=error == CUT,
+            **(_measured(answer, sent_s) if answer else {}),
+        )
+        self.replies.append(reply)
+        return reply
+
+
+def _shared_body(load: Load, model: str) -> Message:
+    """Return what all requests of a load have in common."""
+    return {
+        "model": model,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **({"ignore_eos": True} if load.ignore_eos else {}),
+        **load.sampling.model_dump(exclude_none=True),
+    }
+
+
+async def _read(response: aiohttp.ClientResponse, answer: Answer) -> None:
+    """Read a stream of server-sent events to its end; the time of an event is that of its read."""
+    rest = b""
+    async for read in response.content.iter_any():
+        at_s = time.perf_counter()
+        *lines, rest = (rest + read).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                answer.take(line[5:].strip().decode(), at_s)
+
+
+def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:
+    """Return the fields of a reply that an answer tells."""
+    chunks_s, usage = answer.chunks_s, answer.usage or {}
+    gaps_s = [later - before for before, later in itertools.pairwise(chunks_s)]
+    return {
+        "input_tokens": usage.get("prompt_tokens") or 0,
+        # Without a usage they are not known; the card says so.
+        "output_tokens": usage.get("completion_tokens") or len(chunks_s),
+        "cached_tokens": (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+        "ttft_s": chunks_s[0] - sent_s if chunks_s else None,
+        "e2e_s": chunks_s[-1] - sent_s if chunks_s else None,
+        "itl_s": gaps_s,
+        "has_usage": answer.usage is not None,
+        "model": answer.model,
+        "text": answer.whole_text,
+        "textless_tokens": answer.textless_tokens,
+    }
+
+
+def _finished(reply: Reply) -> Finished:
+    at_s = reply.sent_s
+    if reply.error or reply.ttft_s is None or reply.e2e_s is None:
+        return Finished(reply.scheduled, at_s, time.perf_counter(), has_failed=True)
+    decode_s, later_tokens = reply.e2e_s - reply.ttft_s, reply.output_tokens - 1
+    return Finished(
+        index=reply.scheduled,
+        arrival_s=at_s,
+        finish_s=at_s + reply.e2e_s,
+        ttft_ms=1e3 * reply.ttft_s,
+        tpot_ms=1e3 * decode_s / later_tokens if later_tokens > 0 else None,
+        e2e_ms=1e3 * reply.e2e_s,
+        itl_ms=tuple(1e3 * gap for gap in reply.itl_s),
+    )
+
+
+def main() -> None:
+    """Run one load point after another."""
+
+    def run(job: Job) -> None:
+        words = dict(zip(job.argv[::2], job.argv[1::2], strict=True))
+        key = os.environ.get(SERVETUNE.key_variable, "")
+        sending = Sending(job, words["--url"], words["--model"], key)
+        # What is here already is not looked at again while chunks are timed.
+        gc.collect()
+        gc.freeze()
+        asyncio.run(sending.run())
+        result = Path(words["--result"])
+        write(sending.replies, result)
+        if sending.judge:
+            sending.judge.write(result.parent)
+
+    serve_jobs(run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""servetune's own client: what it sends, and what it makes of the streams that come back."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from servetune.load.generator import CUT, NOT_SENT, Job, ProbeRule, Reply
+from servetune.load.own.client import Sending
+from servetune.load.own.generator import RESULT, read, write
+from servetune.load.schedule import make_schedule, write_schedule
+from servetune.load.stream import CUT_SHORT
+from servetune.study.capacity import Slo
+from tests.loads import load, rows
+from tests.standin.serving import KEY, Server, serving, write_model
+
+Message = dict[str, Any]
+END: list[Message] = [
+    {"choices": [{"index": 0, "text": " c", "finish_reason": "length"}]},
+    {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}, "model": "it"},
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("served")
+    with serving(write_model(folder), folder, "--enable-prompt-tokens-details") as running:
+        yield running
+
+
+def send(
+    url: str, tmp_path: Path, declared: Any, rows: list[Any], probe: ProbeRule | None = None
+) -> list[Reply]:
+    """Send the requests of a load as a job of the client does; returns what it would record."""
+    path = "/v1/chat/completions" if declared.is_chat else "/v1/completions"
+    schedule = tmp_path / "schedule.jsonl"
+    write_schedule(make_schedule(rows, declared), schedule)
+    job = Job(argv=[], schedule=schedule, load=declared, probe=probe)
+    sending = Sending(job, url + path, "it", KEY)
+    asyncio.run(sending.run())
+    write(sending.replies, tmp_path / RESULT)
+    return read(tmp_path)
+
+
+def at(server: Server) -> str:
+    return str(server.http.base_url).rstrip("/")
+
+
+def own(**changes: Any) -> Any:
+    return load(generator="servetune", **changes)
+
+
+def test_a_closed_loop_is_answered_with_the_tokens_and_times_of_each_request(
+    server: Server, tmp_path: Path
+) -> None:
+    replies = send(at(server), tmp_path, own(concurrency=3, requests=9), rows(4))
+    assert sorted(reply.scheduled for reply in replies) == list(range(9))
+    for reply in replies:
+        assert (reply.error, reply.output_tokens, reply.has_usage, reply.model) == (
+            *(None, 3, True),
+            "it",
+        )
+        assert reply.ttft_s and reply.e2e_s and 0 < reply.ttft_s < reply.e2e_s
+        assert reply.ttft_s + sum(reply.itl_s) == pytest.approx(reply.e2e_s)
+        assert len(reply.itl_s) == 2
+        assert reply.text and len(reply.text.split()) == 3
+
+
+def test_an_open_loop_says_when_each_request_was_due(server: Server, tmp_path: Path) -> None:
+    replies = send(at(server), tmp_path, own(rate_rps=200, requests=20), rows(4))
+    assert len(replies) == 20
+    assert all(reply.due_s is not None and reply.sent_s >= reply.due_s for reply in replies)
+
+
+def test_a_later_turn_is_sent_with_all_that_was_said(server: Server, tmp_path: Path) -> None:
+    declared = own(concurrency=2, requests=6, endpoint="chat")
+    replies = send(at(server), tmp_path, declared, rows(2, turns=3))
+    assert [reply.error for reply in replies] == [None] * 6
+    inputs = {reply.scheduled: reply.input_tokens for reply in replies}
+    # A turn more is what the model answered, and what the user then says.
+    assert inputs[0] + 6 <= inputs[1] and inputs[1] + 6 <= inputs[2]
+
+
+def test_a_prompt_of_token_ids_is_sent_as_it_is(server: Server, tmp_path: Path) -> None:
+    ids: list[Any] = [{"prompt": [5, 6, 7, 8], "output_tokens": 2}]
+    (reply,) = send(at(server), tmp_path, own(requests=1), ids)
+    assert (reply.input_tokens, reply.output_tokens) == (4, 2)
+
+
+def test_a_refused_request_fails_in_the_words_of_the_server(server: Server, tmp_path: Path) -> None:
+    long: list[Any] = [{"prompt": "a prompt", "output_tokens": 50_000}]
+    (reply,) = send(at(server), tmp_path, own(requests=1), long)
+    assert reply.error and reply.error.startswith("HTTP 400: ")
+    assert reply.ttft_s is None
+
+
+def told(tmp_path: Path, declared: Any, answer: Callable[[Message], Any], data: Any) -> list[Reply]:
+    """Send a load to a server that answers as it is told to, in a loop of its own."""
+
+    async def both() -> list[Reply]:
+        async def complete(request: web.Request) -> web.StreamResponse:
+            stream = web.StreamResponse()
+            await stream.prepare(request)
+            await stream.write(answer(await request.json()))
+            return stream
+
+        app = web.Application()
+        app.router.add_post("/v1/{endpoint:.*}", complete)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        replies = await asyncio.to_thread(send, url, tmp_path, declared, data)
+        await runner.cleanup()
+        return replies
+
+    return asyncio.run(both())
+
+
+def stream_of(messages: list[Message], end: str = "data: [DONE]\n\n") -> bytes:
+    lines = (f"data: {json.dumps(message)}\n\n" for message in messages)
+    return ("".join(lines) + end).encode()
+
+
+FIRST: Message = {"choices": [{"index": 0, "text": " a", "finish_reason": None}]}
+ERROR: Message = {"error": {"message": "EngineCore died", "code": 500}}
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (stream_of([FIRST, FIRST, *END]), None),
+        (stream_of([FIRST, FIRST, *END], end=""), CUT_SHORT),
+        (stream_of([FIRST, ERROR]), "in the stream: EngineCore died"),
+        (stream_of([FIRST, END[1]]), "the stream ended without a finish reason"),
+        (stream_of([FIRST], end="data: {not json\n\n"), "JSONDecodeError"),
+        (b": a comment\r\n\r\n" + stream_of([FIRST, FIRST, *END]).replace(b"\n", b"\r\n"), None),
+    ],
+)
+def test_an_answer_is_whole_or_says_what_it_lacks(
+    tmp_path: Path, body: bytes, error: str | None
+) -> None:
+    (reply,) = told(tmp_path, own(requests=1), lambda asked: body, rows(1))
+    if error is None:
+        assert (reply.error, reply.output_tokens, reply.text) == (None, 3, " a a c")
+    else:
+        assert reply.error and reply.error.startswith(error)
+
+
+def test_the_name_of_the_role_is_no_token_and_reasoning_is(tmp_path: Path) -> None:
+    deltas: list[Message] = [
+        {"role": "assistant", "content": ""},
+        {"reasoning": "so"},
+        {"reasoning_content": " be it"},
+        {"content": "yes"},
+    ]
+    chunks: list[Message] = [{"choices": [{"delta": each}]} for each in deltas]
+    chunks[-1]["choices"][0]["finish_reason"] = "length"
+    (reply,) = told(
+        tmp_path,
+        own(requests=1, endpoint="chat"),
+        lambda asked: stream_of([*chunks, END[1]]),
+        rows(1),
+    )
+    assert (len(reply.itl_s), reply.text, reply.textless_tokens) == (2, "so be ityes", 17)
+
+
+def test_what_is_asked_for_is_what_the_load_declares(tmp_path: Path) -> None:
+    asked: list[Message] = []
+
+    def answer(body: Message) -> bytes:
+        asked.append(body)
+        return stream_of([FIRST, *END])
+
+    declared = own(requests=1, sampling={"temperature": 0.5, "top_p": 0.9}, ignore_eos=False)
+    told(tmp_path, declared, answer, rows(1))
+    (body,) = asked
+    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.5, 0.9, 3)
+    assert body["stream_options"] == {"include_usage": True} and "ignore_eos" not in body
+
+
+def test_after_a_failed_turn_the_rest_of_its_conversation_is_not_sent(tmp_path: Path) -> None:
+    declared = own(requests=3, endpoint="chat")
+    replies = told(tmp_path, declared, lambda asked: b"", rows(1, turns=3))
+    assert [reply.error for reply in replies] == [CUT_SHORT, NOT_SENT, NOT_SENT]
+
+
+def test_a_probe_ends_once_it_is_decided_and_cuts_what_is_in_flight(
+    server: Server, tmp_path: Path
+) -> None:
+    rule = ProbeRule(
+        tiers={"impossible": Slo(ttft_p90_ms=0.001)},
+        tier="impossible",
+        error=0.05,
+        is_open_loop=True,
+        settled_requests=2000,
+    )
+    declared = own(rate_rps=400, requests=2000)
+    replies = send(at(server), tmp_path, declared, rows(4), rule)
+    assert len(replies) < 2000
+    assert {reply.error for reply in replies} <= {None, CUT}
+    assert all(reply.is_cut == (reply.error == CUT) for reply in replies)
