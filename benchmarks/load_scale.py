@@ -39,7 +39,7 @@ LOADS = {
     "thousand-streams": {"concurrency": 1000, "requests": 3000},
     "too-much": {"rate_rps": 2000, "requests": 6000},
 }
-GENERATORS = ("vllm-bench", "guidellm")
+GENERATORS = ("servetune", "vllm-bench", "guidellm")
 TOO_MUCH = "too-much"
 
 

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import itertools
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -178,7 +179,7 @@ def _finished(reply: Reply) -> Finished:
 
 
 def main() -> None:
-    """Run one load point after another."""
+    """Run one load point after another; or with the words of a record's `load_command` that one."""
 
     def run(job: Job) -> None:
         words = dict(zip(job.argv[::2], job.argv[1::2], strict=True))
@@ -193,6 +194,12 @@ def main() -> None:
         if sending.judge:
             sending.judge.write(result.parent)
 
+    if sys.argv[1:]:
+        words = sys.argv[1:]
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        load = Load.model_validate_json(given["--load"])
+        run(Job(argv=words, schedule=Path(given["--schedule"]), load=load))
+        return
     serve_jobs(run)
 
 

@@ -18,6 +18,7 @@ def arguments(load: Load, target: Target) -> list[str]:
     return [
         *("--url", target.url + PATHS[load.endpoint], "--model", target.served_name),
         *("--schedule", str(target.schedule), "--result", str(target.raw / RESULT)),
+        *("--load", load.model_dump_json(exclude_defaults=True)),
     ]
 
 

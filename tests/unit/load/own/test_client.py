@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from servetune.load.generator import CUT, NOT_SENT, Job, ProbeRule, Reply
+from servetune.engines.source import environment_with_source
+from servetune.load.generator import CUT, NOT_SENT, Job, ProbeRule, Reply, Target
 from servetune.load.own.client import Sending
-from servetune.load.own.generator import RESULT, read, write
+from servetune.load.own.generator import RESULT, SERVETUNE, read, write
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.study.capacity import Slo
@@ -204,3 +207,19 @@ def test_a_probe_ends_once_it_is_decided_and_cuts_what_is_in_flight(
     assert len(replies) < 2000
     assert {reply.error for reply in replies} <= {None, CUT}
     assert all(reply.is_cut == (reply.error == CUT) for reply in replies)
+
+
+def test_the_words_of_a_record_send_the_same_load_by_hand(server: Server, tmp_path: Path) -> None:
+    declared = own(requests=4, sampling={"top_p": 0.5})
+    write_schedule(make_schedule(rows(4), declared), tmp_path / "schedule.jsonl")
+    target = Target(
+        url=at(server),
+        served_name="it",
+        tokenizer=tmp_path,
+        schedule=tmp_path / "schedule.jsonl",
+        raw=tmp_path,
+    )
+    words = [sys.executable, *SERVETUNE.command[1:], *SERVETUNE.arguments(declared, target)]
+    environment = {**environment_with_source(), SERVETUNE.key_variable: KEY}
+    subprocess.run(words, check=True, env=environment)
+    assert [reply.error for reply in read(tmp_path)] == [None] * 4
