@@ -102,7 +102,7 @@ class TextDataset(Declared):
 
 
 class RandomDataset(Declared):
-    """Random token ids; only `vllm-bench` sends them."""
+    """Random token ids; `guidellm` does not send them."""
 
     kind: Literal["random"]
     requests: Requests = Field(description="prompts in the dataset")
@@ -167,7 +167,7 @@ class MooncakeDataset(Declared):
 
     A hash id stands for `block_tokens` tokens, so prompts share the prefixes they shared in
     production; a line has one for each block or each whole one, or none. The timestamps serve
-    `arrivals: trace`. Any other field is an error. Only `vllm-bench` sends it.
+    `arrivals: trace`. Any other field is an error. `guidellm` does not send it.
     """
 
     kind: Literal["mooncake"]
