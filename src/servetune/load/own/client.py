@@ -10,6 +10,7 @@ import itertools
 import os
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ LONGEST_LINE = 2**24
 """Bytes that are read ahead of a stream: as much as a chunk with log probabilities may take."""
 
 
+SESSION = "x-session-id"
+"""Names the conversation of a request, by which a router may keep it on one server."""
+
+
 class Sending:
     """The requests of one job, and what becomes of them."""
 
@@ -45,6 +50,7 @@ class Sending:
         self._pacing = Pacing(self._schedule, job.load)
         self._shared = _shared_body(job.load, model)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._run = uuid.uuid4().hex[:8]
         self._said: dict[int, list[Message]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.judge = Judge(job.probe) if job.probe else None
@@ -72,7 +78,9 @@ class Sending:
         answer, error = Answer(self._load.is_chat), None
         sent_s = time.perf_counter()
         try:
-            async with http.post(self._url, json=self._body(request)) as response:
+            of_session = {SESSION: f"{self._run}-{request.conversation}"}
+            posting = http.post(self._url, json=self._body(request), headers=of_session)
+            async with posting as response:
                 if response.status == 200:
                     await _read(response, answer)
                     error = answer.fault

@@ -101,11 +101,19 @@ def test_a_refused_request_fails_in_the_words_of_the_server(server: Server, tmp_
     assert reply.ttft_s is None
 
 
-def told(tmp_path: Path, declared: Any, answer: Callable[[Message], Any], data: Any) -> list[Reply]:
+def told(
+    tmp_path: Path,
+    declared: Any,
+    answer: Callable[[Message], Any],
+    data: Any,
+    sessions: list[str] | None = None,
+) -> list[Reply]:
     """Send a load to a server that answers as it is told to, in a loop of its own."""
 
     async def both() -> list[Reply]:
         async def complete(request: web.Request) -> web.StreamResponse:
+            if sessions is not None:
+                sessions.append(request.headers["x-session-id"])
             stream = web.StreamResponse()
             await stream.prepare(request)
             await stream.write(answer(await request.json()))
@@ -130,6 +138,7 @@ def stream_of(messages: list[Message], end: str = "data: [DONE]\n\n") -> bytes:
 
 
 FIRST: Message = {"choices": [{"index": 0, "text": " a", "finish_reason": None}]}
+CHAT = stream_of([{"choices": [{"delta": {"content": "a"}, "finish_reason": "length"}]}, END[1]])
 ERROR: Message = {"error": {"message": "EngineCore died", "code": 500}}
 
 
@@ -184,6 +193,18 @@ def test_what_is_asked_for_is_what_the_load_declares(tmp_path: Path) -> None:
     (body,) = asked
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.5, 0.9, 3)
     assert body["stream_options"] == {"include_usage": True} and "ignore_eos" not in body
+
+
+def test_all_turns_of_a_conversation_name_it_and_no_other_does(tmp_path: Path) -> None:
+    named: list[list[str]] = []
+    for _ in range(2):
+        sessions: list[str] = []
+        declared = own(requests=6, endpoint="chat")
+        told(tmp_path, declared, lambda asked: CHAT, rows(2, turns=3), sessions)
+        named.append(sessions)
+    first, second = (list(dict.fromkeys(sessions)) for sessions in named)
+    assert named[0] == [first[0]] * 3 + [first[1]] * 3
+    assert not {*first} & {*second}
 
 
 def test_after_a_failed_turn_the_rest_of_its_conversation_is_not_sent(tmp_path: Path) -> None:
