@@ -60,6 +60,8 @@ class Reply:
     a conversation. `is_cut` tells a request that the end of the load interrupted. Of an answer,
     `has_usage` tells whether the tokens are those of its usage, `model` who says to have made it.
     Its `text` holds its reasoning, too, and lacks at most `textless_tokens` of its tokens.
+    `rate_limited` counts how often it was put off (429) and sent again; None of a generator that
+    takes that for a failure.
     """
 
     scheduled: int
@@ -77,6 +79,7 @@ class Reply:
     model: str | None = None
     text: str | None = None
     textless_tokens: int = 1
+    rate_limited: int | None = None
 
 
 @dataclass(frozen=True)

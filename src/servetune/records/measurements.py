@@ -176,6 +176,8 @@ class Card(Record):
     throttle_reasons: Annotated[list[Line], Field(max_length=100)] = []
     answers_without_usage: Count | None = None
     other_model_answers: Count | None = None
+    rate_limited_answers: Count | None = None
+    rate_was_limited: bool | None = None
     counters_went_back: bool | None = None
     server_requests_ratio: float | None = None
     server_input_ratio: float | None = None

@@ -173,8 +173,9 @@ RULES = (
 )
 """The rules, in the order in which they are told. Those without a number of their own:
 `no-prefix-cache-reset` (the server refused), `counters-missing` (`/metrics` did not answer),
-`counters-reset` (one fell), `usage-missing`, `other-model`, `ended-early` (the dataset ended
-before `duration_s` did), `engine-restarted` and `no-drafts` (it speculates, by its arguments)."""
+`counters-reset` (one fell), `usage-missing`, `other-model`, `rate-limited` (an open loop was put
+off), `ended-early` (the dataset ended before `duration_s` did), `engine-restarted` and `no-drafts`
+(it speculates, by its arguments)."""
 
 
 def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
@@ -205,6 +206,12 @@ def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
             "other-model",
             bool(card.other_model_answers),
             f"{card.other_model_answers} answers name another model than was asked",
+        ),
+        (
+            "rate-limited",
+            card.rate_was_limited is True,
+            f"the server put requests off {card.rate_limited_answers} times (429), so that the"
+            " rate was not the declared one",
         ),
         (
             "ended-early",

@@ -75,6 +75,7 @@ def from_answers(
     ok = [reply for reply in replies if reply.error is None and reply.ttft_s is not None]
     usages = [reply.has_usage for reply in ok if reply.has_usage is not None]
     models = [reply.model for reply in ok if reply.model is not None]
+    limited = [reply.rate_limited for reply in replies if reply.rate_limited is not None]
     sample = ok[:: math.ceil(len(ok) / SAMPLE)] if ok else []
     prompts = {reply.scheduled: schedule[reply.scheduled].prompt for reply in sample}
     # A chat's input has a template, and the turns before.
@@ -84,6 +85,8 @@ def from_answers(
     return {
         "answers_without_usage": usages.count(False) if usages else None,
         "other_model_answers": sum(m != served_name for m in models) if models else None,
+        "rate_limited_answers": sum(limited) if limited else None,
+        "rate_was_limited": load.is_open and any(limited) if limited else None,
         "text_input_error_ratio": _text_error(inputs, count),
         "text_output_error_ratio": _text_error(outputs, count),
         "same_answers_ratio": _same_answers(sample, prompts) if count else None,

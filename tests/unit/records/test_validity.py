@@ -170,6 +170,7 @@ WITHOUT_A_NUMBER: dict[str, dict[str, Any]] = {
     "counters-reset": {"counters_went_back": True},
     "usage-missing": {"answers_without_usage": 1},
     "other-model": {"other_model_answers": 1},
+    "rate-limited": {"rate_was_limited": True},
     "ended-early": {"ended_early": True},
     "engine-restarted": {"engine_restarts": 1},
     "no-drafts": {"drafted_nothing": True},

@@ -17,7 +17,8 @@ Message = dict[str, Any]
 class Answer:
     """What came so far of one answer; times are by `time.perf_counter`.
 
-    `text` and `reasoning` are what it said, `chunks_s` when each chunk of tokens came.
+    `text` and `reasoning` are what it said, `chunks_s` when each chunk of tokens came;
+    `rate_limited` counts how often it was put off before.
     """
 
     is_chat: bool
@@ -30,6 +31,7 @@ class Answer:
     error: str | None = None
     is_done: bool = False
     textless: int = 0
+    rate_limited: int = 0
 
     def take(self, data: str, at_s: float) -> None:
         """Take the data of one event that came at a time."""

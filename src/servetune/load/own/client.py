@@ -11,6 +11,7 @@ import os
 import sys
 import time
 import uuid
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ SESSION = "x-session-id"
 """Names the conversation of a request, by which a router may keep it on one server."""
 
 
+PUT_OFF_S, LONGEST_PUT_OFF_S = 1.0, 60.0
+"""After a 429 that says no time, and at most, before a request is sent again."""
+
+
 class Sending:
     """The requests of one job, and what becomes of them."""
 
@@ -59,33 +64,37 @@ class Sending:
     async def run(self) -> None:
         """Send each request when it is due, and wait for the answers."""
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=None, keepalive_timeout=60)
-        async with aiohttp.ClientSession(
+        http = aiohttp.ClientSession(
             connector=connector, timeout=_UNTIMED, headers=self._headers, read_bufsize=LONGEST_LINE
-        ) as http:
+        )
+        # A task that ends may make a later turn due, which is given out here as well.
+        async with http, asyncio.TaskGroup() as group:
             async for request in self._pacing.requests():
                 if request.index in self._pacing.broken:
                     self._note(request, NOT_SENT, time.perf_counter())
                     continue
-                task = asyncio.create_task(self._send(http, request))
+                task = group.create_task(self._send(http, request))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            while self._tasks:
-                # A task that ends may make a later turn due: those are given out above.
-                await asyncio.gather(*self._tasks)
         self.replies.sort(key=lambda reply: reply.sent_s)
 
     async def _send(self, http: aiohttp.ClientSession, request: ScheduledRequest) -> None:
         answer, error = Answer(self._load.is_chat), None
-        sent_s = time.perf_counter()
+        sent_s, body = time.perf_counter(), self._body(request)
+        of_session = {SESSION: f"{self._run}-{request.conversation}"}
         try:
-            of_session = {SESSION: f"{self._run}-{request.conversation}"}
-            posting = http.post(self._url, json=self._body(request), headers=of_session)
-            async with posting as response:
-                if response.status == 200:
-                    await _read(response, answer)
-                    error = answer.fault
-                else:
-                    error = refusal(response.status, await response.text(errors="replace"))
+            while True:
+                async with http.post(self._url, json=body, headers=of_session) as response:
+                    if response.status == 200:
+                        await _read(response, answer)
+                        error = answer.fault
+                        break
+                    put_off_s = _put_off_s(response)
+                    if put_off_s is None:
+                        error = refusal(response.status, await response.text(errors="replace"))
+                        break
+                answer.rate_limited += 1
+                await asyncio.sleep(put_off_s)
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             error = sentence(f"{type(failure).__name__}: {failure}")
         except asyncio.CancelledError:
@@ -129,6 +138,16 @@ class Sending:
         return reply
 
 
+def _put_off_s(response: aiohttp.ClientResponse) -> float | None:
+    """Return after how many seconds a request may be sent again; None of one that may not be."""
+    if response.status != HTTPStatus.TOO_MANY_REQUESTS:
+        return None
+    after = response.headers.get("Retry-After", "")
+    # A date, which the header may hold too, is of a clock that is not this one.
+    seconds = float(after) if after.replace(".", "", 1).isdecimal() else PUT_OFF_S
+    return min(seconds, LONGEST_PUT_OFF_S)
+
+
 def _shared_body(load: Load, model: str) -> Message:
     """Return what all requests of a load have in common."""
     return {
@@ -167,6 +186,7 @@ def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:
         "model": answer.model,
         "text": answer.whole_text,
         "textless_tokens": answer.textless_tokens,
+        "rate_limited": answer.rate_limited,
     }
 
 

@@ -234,6 +234,11 @@ SHOWN = (
         asks="all",
     ),
     Shown(
+        *("rate-limited", "Rate limits (429)", "Limits"),
+        seen=_none_of("rate_limited_answers", "times put off"),
+        asks="none in an open loop",
+    ),
+    Shown(
         *("tokens-confirmed", "Output tokens confirmed by", "Tokens"),
         seen=lambda row, card: text_of(row["tokens_confirmed_by"]) or None,
         asks="a second source",

@@ -1,6 +1,7 @@
 """servetune's own client: what it sends, and what it makes of the streams that come back."""
 
 import asyncio
+import itertools
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from servetune.load.own.client import Sending
 from servetune.load.own.generator import RESULT, SERVETUNE, read, write
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
+from servetune.sessions.agreement import from_answers
 from servetune.study.capacity import Slo
 from tests.loads import load, rows
 from tests.standin.serving import KEY, Server, serving, write_model
@@ -67,7 +69,7 @@ def test_a_closed_loop_is_answered_with_the_tokens_and_times_of_each_request(
             *(None, 3, True),
             "it",
         )
-        assert reply.ttft_s and reply.e2e_s and 0 < reply.ttft_s < reply.e2e_s
+        assert reply.ttft_s and reply.e2e_s and 0 < reply.ttft_s <= reply.e2e_s
         assert reply.ttft_s + sum(reply.itl_s) == pytest.approx(reply.e2e_s)
         assert len(reply.itl_s) == 2
         assert reply.text and len(reply.text.split()) == 3
@@ -114,9 +116,12 @@ def told(
         async def complete(request: web.Request) -> web.StreamResponse:
             if sessions is not None:
                 sessions.append(request.headers["x-session-id"])
+            body = answer(await request.json())
+            if isinstance(body, web.Response):
+                return body
             stream = web.StreamResponse()
             await stream.prepare(request)
-            await stream.write(answer(await request.json()))
+            await stream.write(body)
             return stream
 
         app = web.Application()
@@ -207,6 +212,29 @@ def test_all_turns_of_a_conversation_name_it_and_no_other_does(tmp_path: Path) -
     assert not {*first} & {*second}
 
 
+@pytest.mark.parametrize("after", ["0.01", None])
+def test_a_request_that_is_put_off_is_sent_again_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str | None
+) -> None:
+    monkeypatch.setattr("servetune.load.own.client.PUT_OFF_S", 0.01)
+    asked = itertools.count()
+
+    def answer(body: Message) -> bytes | web.Response:
+        if next(asked) < 2:
+            headers = {"Retry-After": after} if after else {}
+            return web.Response(status=429, headers=headers, text="slow down")
+        return stream_of([FIRST, FIRST, *END])
+
+    declared = own(rate_rps=100, requests=1)
+    (reply,) = told(tmp_path, declared, answer, rows(1))
+    assert (reply.error, reply.output_tokens, reply.rate_limited) == (None, 3, 2)
+    card = from_answers([reply], make_schedule(rows(1), declared), declared, "it", None)
+    assert (card["rate_limited_answers"], card["rate_was_limited"]) == (2, True)
+    closed = own(requests=1)
+    card = from_answers([reply], make_schedule(rows(1), closed), closed, "it", None)
+    assert (card["rate_limited_answers"], card["rate_was_limited"]) == (2, False)
+
+
 def test_after_a_failed_turn_the_rest_of_its_conversation_is_not_sent(tmp_path: Path) -> None:
     declared = own(requests=3, endpoint="chat")
     replies = told(tmp_path, declared, lambda asked: b"", rows(1, turns=3))
@@ -220,10 +248,10 @@ def test_a_probe_ends_once_it_is_decided_and_cuts_what_is_in_flight(
         tiers={"impossible": Slo(ttft_p90_ms=0.001)},
         tier="impossible",
         error=0.05,
-        is_open_loop=True,
+        is_open_loop=False,
         settled_requests=2000,
     )
-    declared = own(rate_rps=400, requests=2000)
+    declared = own(concurrency=3, requests=2000)
     replies = send(at(server), tmp_path, declared, rows(4), rule)
     assert len(replies) < 2000
     assert {reply.error for reply in replies} <= {None, CUT}
