@@ -41,7 +41,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Works
         "maximize": "output_throughput_tok_s",
         "at": "c8",
         "budget": {"server_minutes": 600, "launches": LAUNCHES},
-        "confirm": {"best": 1, "repeats": 2},
+        "confirm": {"best": 1, "repeats": 3},
     }
     made.write_study(study)
     command = ("snakemake", "--cores", "1", "reports/summary.html")

@@ -35,7 +35,7 @@ def tuning(workspace: Workspace) -> Workspace:
         "maximize": "output_throughput_tok_s",
         "at": "c8",
         "budget": {"server_minutes": 600, "launches": LAUNCHES},
-        "confirm": {"best": 1, "repeats": 2},
+        "confirm": {"best": 1, "repeats": 3},
     }
     workspace.write_study(study)
     workspace.commit("Tune")
