@@ -134,7 +134,11 @@ def _when_gone(owners: list[str], act: Callable[[], None]) -> None:
         return act()
 
     def wait() -> None:
-        select.select(pidfds, [], [])
+        # Not select, which takes no descriptor above 1023.
+        ended = select.poll()
+        for pidfd in pidfds:
+            ended.register(pidfd, select.POLLIN)
+        ended.poll()
         act()
 
     if pidfds:

@@ -66,6 +66,23 @@ def test_a_step_stops_in_order_when_one_of_its_owners_is_gone(sign: signal.Signa
     assert step.returncode == 143
 
 
+def test_a_process_with_a_thousand_open_files_stops_with_its_owner_as_well() -> None:
+    many = """\
+import os, resource
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048 if hard < 0 else min(2048, hard), hard))
+[os.dup(0) for _ in range(1100)]
+"""
+    with subprocess.Popen(SLEEP) as owner:
+        environment = owned_by(dict(os.environ), owner.pid)
+        with subprocess.Popen(
+            [sys.executable, "-c", many + STEP], env=environment, stdout=subprocess.PIPE, text=True
+        ) as step:
+            assert step.stdout is not None and step.stdout.readline() == "began\n"
+            owner.kill()
+            assert step.stdout.read() == "stopped\n"
+
+
 def test_a_step_that_is_told_to_stop_twice_ends_in_silence() -> None:
     """A terminal's Ctrl-C reaches it and Snakemake, which tells it again."""
     command = [sys.executable, "-c", STOPPED_TWICE]
