@@ -284,7 +284,7 @@ def read_answers(study: str, root: Path) -> list[Answer]:
     answers = []
     for path in sorted(search_path(study, "*", root).parent.glob("*.json"), key=_written):
         record = read_search(path)
-        sent = owed.probes_of([record], root)
+        sent = owed.probes_of(record.study, [record], root)
         (way, _), found = way_of(record.workload), record.tiers["slo"]
         if found.capacity is None or sent[0].metrics is None:
             print(f"{way} {found.ended}: {found.reason}")

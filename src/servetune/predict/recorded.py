@@ -39,12 +39,18 @@ def read_loads(study: Study, name: str, root: Path) -> dict[str, list[Recorded]]
             continue
         at = (record.session, record.launch)
         if at not in launches:
-            session = read_session(session_path(name, record.session, root))
-            launches |= {(record.session, launch.launch): launch for launch in session.launches}
-        launch = launches.get(at)  # None: another host's, before this one went on.
+            launches |= _launches(session_path(name, record.session, root))
+        # None: another host's, before this one went on, or of a session that has not ended.
+        launch = launches.get(at)
         if launch and (observed := observe(record, launch, study)):
             found[record.variant].append((record, observed))
     return {name: light_first(loads) for name, loads in found.items()}
+
+
+def _launches(path: Path) -> dict[tuple[str, int], Launch]:
+    """Return a session's launches by its id and their numbers; none where it has no record."""
+    session = read_session(path) if path.is_file() else None
+    return {(path.stem, of.launch): of for of in session.launches} if session else {}
 
 
 def launch_of(record: MeasurementRecord, name: str, root: Path) -> Launch:

@@ -75,19 +75,21 @@ def ended_of(study: str, searches: list[PlannedSearch], root: Path) -> list[Sear
     return [read_search(path) for path in paths if path.is_file()]
 
 
-def probes_of(ended: list[SearchRecord], root: Path) -> list[MeasurementRecord]:
-    """Return the records of all probes that ended searches used, in their order.
+def probes_of(study: str, ended: list[SearchRecord], root: Path) -> list[MeasurementRecord]:
+    """Return the records of all probes that ended searches of a study used, in their order.
+
+    The study may have had another name when they were measured, which their records hold.
 
     Raises:
         DamagedError: one is gone or damaged.
     """
-    return [_probe(search, id, root) for search in ended for id in search.measurements]
+    return [_probe(study, search, id, root) for search in ended for id in search.measurements]
 
 
-def _probe(search: SearchRecord, id: str, root: Path) -> MeasurementRecord:
-    path = record_path(search.study, id, root)
+def _probe(study: str, search: SearchRecord, id: str, root: Path) -> MeasurementRecord:
+    path = record_path(study, id, root)
     if not path.is_file():
-        named_in = search_path(search.study, search.search, root)
+        named_in = search_path(study, search.search, root)
         raise DamagedError(named_in, f"the record of {id}, which it names, is gone")
     return read_measurement(path)
 
@@ -96,7 +98,7 @@ def so_far(session: Session, search: PlannedSearch, root: Path) -> list[Measurem
     """Return the records of the probes that a search has, in their order."""
     path = search_path(session.study, search.id, root)
     if path.is_file():
-        return probes_of([read_search(path)], root)
+        return probes_of(session.study, [read_search(path)], root)
     return _replay(session, search, root)[0]
 
 

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def test_a_load_of_a_launch_that_is_not_recorded_is_left_out() -> None:
     name = "h200-tensor-parallel-capacity"
     loads = read_loads(read_study(name, ROOT), name, ROOT)
     assert {record.launch for record, _ in loads["bf16"]} == {2}
+
+
+def test_a_load_of_a_session_that_has_not_ended_is_left_out(tmp_path: Path) -> None:
+    name = "h200-granite"
+    shutil.copytree(ROOT / "results" / name, tmp_path / "results" / name)
+    (gone,) = (tmp_path / "results" / name / "sessions").glob("start-r1-*.json")
+    gone.unlink()
+    study = read_study(name, ROOT)
+    left = read_loads(study, name, tmp_path)
+    assert "start" not in left
+    assert left.keys() == read_loads(study, name, ROOT).keys() - {"start"}
 
 
 def test_light_loads_come_first() -> None:

@@ -8,6 +8,7 @@ import pytest
 from servetune.plan.make import make_plan
 from servetune.report.markdown import render_markdown
 from servetune.report.reading import read_measured
+from servetune.sessions.owed import so_far
 from servetune.tables.write import write_tables
 from tests.paths import ROOT
 from tests.project import Project
@@ -37,3 +38,14 @@ def test_a_searched_variant_that_was_renamed_has_its_capacity(tmp_path: Path) ->
     assert now == before
     assert {each.row["variant"] for each in measured.found} == set(study["variants"])
     assert "my-" in render_markdown(measured)
+
+
+def test_a_searched_study_that_was_renamed_has_its_searches(tmp_path: Path) -> None:
+    project, old, new = Project(tmp_path), "h200-capacity", "our-capacity"
+    project.write_study(project.study(old), new)
+    shutil.copytree(ROOT / "results" / old, tmp_path / "results" / new)
+    plan = make_plan({**project.params, "study": new}, tmp_path)
+    searched = [(session, search) for session in plan.sessions for search in session.searches]
+    assert searched
+    for session, search in searched:
+        assert len(so_far(session, search, tmp_path)) > 1
