@@ -6,8 +6,8 @@ Half of the rounds import an archive of a recorded study into a project that has
 the same, or nothing: the archive's story is longer, shorter or the same, with up to three changes
 to its manifest, launches, records, logs, samples, names or bytes. The other half change the record
 of a session in the project itself, as a merge may. After each, every command runs that reads what
-changed. Harm is a file of ours that is not as it was (but for a launch that ran still, which may
-go on), a change outside of results, a traceback, and an error of more than one line. What draws
+changed. Harm is a file of ours that is neither as it was nor put aside as it was (but for a launch
+that ran still, which may go on), a change outside of results, a traceback, and an error of more than one line. What draws
 the report, and the tables, runs in every 50th round: that takes ten times as long.
 """
 
@@ -206,10 +206,10 @@ def answer_of(*words: str) -> tuple[str, str]:
 def harm_to(before: dict[str, bytes], now: dict[str, bytes], was: Path, root: Path) -> str:
     """Say what of ours is not as it was; a launch that ran still may have gone on."""
     for name, content in before.items():
+        if now.get(name) == content or _is_aside(root, name, content):
+            continue
         if name not in now:
             return f"{name} is gone"
-        if now[name] == content or _is_aside(root, name, content):
-            continue
         if not _went_on(was / name, root / name):
             return f"{name} is another one"
     return ""
