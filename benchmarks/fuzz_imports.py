@@ -7,8 +7,9 @@ the same, or nothing: the archive's story is longer, shorter or the same, with u
 to its manifest, launches, records, logs, samples, names or bytes. The other half change the record
 of a session in the project itself, as a merge may. After each, every command runs that reads what
 changed. Harm is a file of ours that is neither as it was nor put aside as it was (but for a launch
-that ran still, which may go on), a change outside of results, a traceback, and an error of more than one line. What draws
-the report, and the tables, runs in every 50th round: that takes ten times as long.
+that ran still, which may go on), a change outside of results, a traceback, and an error of more
+than one line. What draws the report, and the tables, runs in every 50th round: that takes ten times
+as long.
 """
 
 import contextlib
