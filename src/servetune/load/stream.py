@@ -83,26 +83,32 @@ def note_message(note: Note, message: str) -> None:
 def _note_object(note: Note, data: str) -> None:
     told: dict[str, Any] = json.loads(data)
     if told.get("choices"):
-        note.reasoning += _reasoning_of(_choice_of(told))
+        note.reasoning += reasoning_of(_choice_of(told).get("delta") or {})
         note.last_chunks = (*note.last_chunks[-1:], data)
     if usage := told.get("usage"):
         note.has_usage = True
         note.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         note.model = told.get("model")
     if error := told.get("error"):
-        text = error.get("message", error) if isinstance(error, dict) else error
-        note.error = f"in the stream: {sentence(text)}"
+        note.error = in_stream(error)
 
 
 def _text_of(chunk: str) -> str:
     choice = _choice_of(json.loads(chunk))
-    said = (choice.get("delta") or {}).get("content") or choice.get("text") or ""
-    return _reasoning_of(choice) + said
-
-
-def _reasoning_of(choice: dict[str, Any]) -> str:
     delta = choice.get("delta") or {}
+    said = delta.get("content") or choice.get("text") or ""
+    return reasoning_of(delta) + said
+
+
+def reasoning_of(delta: dict[str, Any]) -> str:
+    """Return the reasoning of a chat's delta, by its newer or its older name; empty without."""
     return delta.get("reasoning") or delta.get("reasoning_content") or ""
+
+
+def in_stream(error: object) -> str:
+    """Say what an error is that came in a stream of status 200."""
+    said = error.get("message", error) if isinstance(error, dict) else error
+    return f"in the stream: {sentence(said)}"
 
 
 def _choice_of(told: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from servetune.load.stream import CUT_SHORT, DONE, REASONING_MARKS, sentence
+from servetune.load.stream import CUT_SHORT, DONE, REASONING_MARKS, in_stream, reasoning_of
 
 Message = dict[str, Any]
 
@@ -40,8 +40,7 @@ class Answer:
             return
         message: Message = json.loads(data)
         if error := message.get("error"):
-            said = error.get("message", error) if isinstance(error, dict) else error
-            self.error = f"in the stream: {sentence(said)}"
+            self.error = in_stream(error)
         if choices := message.get("choices"):
             self._take_choice(choices[0], at_s)
         if usage := message.get("usage"):
@@ -50,7 +49,7 @@ class Answer:
     def _take_choice(self, choice: Message, at_s: float) -> None:
         delta = (choice.get("delta") or {}) if self.is_chat else choice
         said = delta.get("content" if self.is_chat else "text") or ""
-        reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
+        reasoning = reasoning_of(delta)
         reason = choice.get("finish_reason")
         self.finish_reason = reason or self.finish_reason
         is_role = self.is_chat and "role" in delta and not (said or reasoning or reason)
@@ -63,7 +62,7 @@ class Answer:
 
     @property
     def fault(self) -> str | None:
-        """Say why it is no answer: an error in it, no end, or no usage; None of a whole one."""
+        """Say why it is no answer: an error in it, or no end; None of a whole one."""
         if self.error or not self.is_done:
             return self.error or CUT_SHORT
         if self.finish_reason is None:

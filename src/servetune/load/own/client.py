@@ -34,10 +34,8 @@ _UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
 LONGEST_LINE = 2**24
 """Bytes that are read ahead of a stream: as much as a chunk with log probabilities may take."""
 
-
 SESSION = "x-session-id"
 """Names the conversation of a request, by which a router may keep it on one server."""
-
 
 PUT_OFF_S, LONGEST_PUT_OFF_S = 1.0, 60.0
 """After a 429 that says no time, and at most, before a request is sent again."""
@@ -111,12 +109,15 @@ class Sending:
                 task.cancel()
 
     def _body(self, request: ScheduledRequest) -> Message:
-        body = {**self._shared}
         if self._load.is_chat:
             said = self._said.setdefault(request.conversation, [])
             said.append({"role": "user", "content": request.prompt})
-            return {**body, "messages": said, "max_completion_tokens": request.output_tokens}
-        return {**body, "prompt": request.prompt, "max_tokens": request.output_tokens}
+            return {
+                **self._shared,
+                "messages": said,
+                "max_completion_tokens": request.output_tokens,
+            }
+        return {**self._shared, "prompt": request.prompt, "max_tokens": request.output_tokens}
 
     def _note(
         self,

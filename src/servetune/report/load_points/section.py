@@ -110,7 +110,7 @@ def _markdown(measured: Measured, words: LoadPoints, compared: Table, fit: Fit) 
         text(words.method),
         table_of(measured, words.power) if words.power else "",
         text(" ".join(words.remarks)),
-        table_of(measured, compared, fit.rows, after=_note(measured)),
+        table_of(measured, compared, fit.rows, after=_note(measured, words.printed)),
     ]
     return "\n\n".join(block for block in blocks if block)
 
@@ -159,7 +159,7 @@ def _comparison(measured: Measured, words: LoadPoints) -> Table:
     return Table("Comparison of variants", columns, cells, texts=heads[:4])
 
 
-def _note(measured: Measured) -> str:
+def _note(measured: Measured, printed: str) -> str:
     """Explain the ratios and the costs of the comparison."""
     note = (
         f"In brackets: ratio to {text(measured.plan.baseline)} at the same load point"
@@ -168,5 +168,4 @@ def _note(measured: Measured) -> str:
     price = measured.plan.price_usd_per_hour
     per = " of a GPU" if max(measured.plan.devices.values()) > 1 else ""
     costs = f" {EXPLAINED} {number(price)} USD an hour{per}." if measured.costs and price else ""
-    printed = f" {PRINTED}" if METRIC[WHOLE_LOAD] in measured.metrics else ""
-    return note + printed + costs
+    return " ".join(filter(None, (note, printed))) + costs
