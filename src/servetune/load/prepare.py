@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
@@ -20,6 +20,8 @@ from servetune.load.salt import salted
 from servetune.load.schedule import ScheduledRequest, make_schedule
 from servetune.load.stream import refusal
 from servetune.records.loads import Load
+
+_CARRIED = ("after", "delay_s", "class", "answer", "messages")
 
 Encode = Callable[[str], Any]
 """A tokenizer; its encodings have the token `ids` and their `offsets` in the text."""
@@ -82,7 +84,7 @@ def needs_tokenizer(rows: list[Row], load: Load) -> bool:
     """Tell whether a load needs lengths that its dataset does not hold."""
     turns = [turn for row in rows for turn in turns_of(row)]
     has_answers = any("output_text" in turn for turn in turns)
-    is_text = any(isinstance(turn["prompt"], str) for turn in turns)
+    is_text = any(isinstance(turn.get("prompt", ""), str) for turn in turns)
     return has_answers or (load.max_input_tokens is not None and is_text)
 
 
@@ -120,7 +122,7 @@ def _resolve_turns(turns: list[Turn], load: Load, encode: Encode | None) -> tupl
     kept: list[Turn] = []
     history, was_cut = 0, False
     for turn in turns:
-        prompt, output_tokens = turn["prompt"], _output_tokens(turn, encode)
+        prompt, output_tokens = turn.get("prompt", ""), _output_tokens(turn, encode)
         if most_output is not None and output_tokens > most_output:
             if not truncates:
                 return kept, True
@@ -134,7 +136,8 @@ def _resolve_turns(turns: list[Turn], load: Load, encode: Encode | None) -> tupl
                 end = encoding.offsets[most_input - 1][1] if encoding else most_input
                 prompt, size, was_cut = prompt[:end], most_input, True
             history += size + output_tokens
-        kept.append({"prompt": prompt, "output_tokens": output_tokens})
+        carried = {key: value for key, value in turn.items() if key in _CARRIED}
+        kept.append(cast(Turn, {**carried, "prompt": prompt, "output_tokens": output_tokens}))
     return kept, was_cut
 
 
@@ -162,7 +165,8 @@ def warm_up(client: httpx.Client, model: str, rows: list[Row], load: Load) -> No
             "ignore_eos": True,
         }
         if load.is_chat:
-            content["messages"] = [{"role": "user", "content": turn["prompt"]}]
+            said = [{"role": "user", "content": turn["prompt"]}]
+            content["messages"] = turn.get("messages", said)
         else:
             content["prompt"] = turn["prompt"]
         answer = client.post(PATHS[load.endpoint], json=content)

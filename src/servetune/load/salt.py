@@ -1,6 +1,7 @@
 """A salt at the start of each prompt of a load: what was sent before, no cache finds again."""
 
 import hashlib
+from typing import cast
 
 from servetune.load.rows import Row, Turn, turns_of
 
@@ -14,24 +15,36 @@ def salt_of(measurement: str, launch: int) -> str:
 
 
 def salted(rows: list[Row], salt: str) -> list[Row]:
-    """Return rows whose first prompts begin with a word, or with tokens of the rows' vocabulary.
+    """Return rows whose prompts begin with a word, or with tokens of the rows' vocabulary.
+
+    So do those of later turns that have no turn before them, and whole chats.
 
     All have the same, so that they share with each other what they shared before.
     """
     digest = hashlib.sha256(salt.encode())
     word = digest.hexdigest()[:_DIGITS]
-    ids = (turn["prompt"] for row in rows for turn in turns_of(row))
+    ids = (turn.get("prompt") for row in rows for turn in turns_of(row))
     highest = max((max(prompt, default=0) for prompt in ids if isinstance(prompt, list)), default=0)
     parts = (digest.digest()[4 * place :][:4] for place in range(_TOKENS))
     tokens = [int.from_bytes(part) % (highest + 1) for part in parts]
 
     def of(turn: Turn) -> Turn:
+        if "messages" in turn:
+            first, *rest = turn["messages"]
+            content = first.get("content") or ""
+            parts = [{"type": "text", "text": word}, *content]
+            content = f"{word} {content}" if isinstance(content, str) else parts
+            return {**turn, "messages": [{**first, "content": content}, *rest]}
         said = turn["prompt"]
         return {**turn, "prompt": f"{word} {said}" if isinstance(said, str) else tokens + said}
 
-    def first(row: Row) -> Row:
-        if turns := row.get("turns"):
-            return {**row, "turns": [of(turns[0]), *turns[1:]]}
-        return {**row, "prompt": of(row)["prompt"]}
+    def begins(place: int, turn: Turn) -> bool:
+        return not place or turn.get("after") == [] or "messages" in turn
 
-    return [first(row) for row in rows]
+    def conversation(row: Row) -> Row:
+        turns = [
+            of(turn) if begins(place, turn) else turn for place, turn in enumerate(turns_of(row))
+        ]
+        return {**row, "turns": turns} if "turns" in row else cast(Row, {**row, **turns[0]})
+
+    return [conversation(row) for row in rows]

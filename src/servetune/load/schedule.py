@@ -7,8 +7,9 @@ and stands beside the raw output as `schedule.jsonl`, one request a line.
 import itertools
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from servetune.load.rows import Row, turns_of
 from servetune.records.loads import Load
@@ -23,7 +24,9 @@ class ScheduledRequest:
     `index` is its place; `conversation` and `turn` count from 0, and a single prompt is turn 0.
     `prompt` is text or token ids; of a later turn only what the user adds to the history.
     `arrival_s` is when an open loop sends it, in seconds after the load began, None in a closed
-    loop; a later turn has that of its conversation, and waits for the answer to the turn before.
+    loop; a later turn has that of its conversation, and waits for the answers to the requests with
+    the indices `after`, None for that of the turn before, and then for `delay_s`. `messages` is a
+    whole chat in place of the prompt and the history; `answer` is the recorded one.
     """
 
     index: int
@@ -32,6 +35,11 @@ class ScheduledRequest:
     prompt: str | list[int]
     output_tokens: int
     arrival_s: float | None
+    after: list[int] | None = None
+    delay_s: float = 0.0
+    class_name: str | None = None
+    answer: str | None = None
+    messages: list[dict[str, Any]] | None = None
 
 
 def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
@@ -63,13 +71,28 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
         arrivals_s = [(row["arrival_s"] - first_s) * scale for row in chosen]
     elif has_rate:
         arrivals_s = arrival_times(load, len(chosen)).tolist()
-    requests = []
+    requests: list[ScheduledRequest] = []
     for number, (row, due_s) in enumerate(zip(chosen, arrivals_s, strict=True)):
         if due_s is not None and load.duration_s is not None and due_s > load.duration_s:
             break
+        first = len(requests)
         for turn, said in enumerate(turns_of(row)):
-            requests.append((number, turn, said["prompt"], said["output_tokens"], due_s))
-    return [ScheduledRequest(i, *request) for i, request in enumerate(requests[:asked])]
+            after = [first + place for place in said["after"]] if "after" in said else None
+            request = ScheduledRequest(
+                index=first + turn,
+                conversation=number,
+                turn=turn,
+                prompt=said.get("prompt", ""),
+                output_tokens=said["output_tokens"],
+                arrival_s=due_s,
+                after=after,
+                delay_s=said.get("delay_s", 0.0),
+                class_name=said.get("class"),
+                answer=said.get("answer"),
+                messages=said.get("messages"),
+            )
+            requests.append(request)
+    return requests[:asked]
 
 
 def _conversations(rows: list[Row], requests: int | None, repeats: bool) -> Iterator[Row]:
@@ -83,10 +106,12 @@ def _conversations(rows: list[Row], requests: int | None, repeats: bool) -> Iter
 
 
 def write_schedule(requests: list[ScheduledRequest], path: Path) -> None:
-    """Write a schedule as JSONL."""
-    path.write_text(
-        "".join(json.dumps(asdict(request)) + "\n" for request in requests), encoding="utf-8"
-    )
+    """Write a schedule as JSONL, without what is at its default."""
+    with path.open("w", encoding="utf-8") as file:
+        for request in requests:
+            values = ((each, getattr(request, each.name)) for each in fields(request))
+            told = {each.name: value for each, value in values if value != each.default}
+            file.write(json.dumps(told) + "\n")
 
 
 def read_schedule(path: Path) -> list[ScheduledRequest]:

@@ -57,6 +57,19 @@ def test_later_turns_begin_as_they_were() -> None:
     assert first != "once upon 0" and later == "once upon 1"
 
 
+def test_whole_chats_and_turns_that_begin_by_themselves_are_salted_too() -> None:
+    content: list[Any] = ["say it", [{"type": "text", "text": "say it"}]]
+    chats = [{"messages": [{"role": "user", "content": said}]} for said in content]
+    turns = [*TEXT[:2], {**TEXT[2], "after": []}, *chats]
+    row: list[Any] = [{"turns": [{**turn, "output_tokens": 3} for turn in turns]}]
+    first, later, alone, text, parts = prepared(row, "a", requests=5).schedule
+    salt = str(first.prompt).removesuffix(" once upon 0")
+    assert len(salt) == 12
+    assert (later.prompt, alone.prompt) == ("once upon 1", f"{salt} once upon 2")
+    assert text.messages == [{"role": "user", "content": f"{salt} say it"}]
+    assert parts.messages and parts.messages[0]["content"][0] == {"type": "text", "text": salt}
+
+
 def test_the_longest_prompt_includes_its_salt() -> None:
     (cut,) = {
         len(prompt) for prompt in prompts(TOKENS, "a", max_input_tokens=10, over_length="truncate")

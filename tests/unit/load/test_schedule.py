@@ -77,6 +77,35 @@ def test_a_trace_is_not_repeated_and_ends_with_the_duration() -> None:
     assert len(make_schedule(trace, told)) == 2
 
 
+GRAPH: list[Any] = [
+    {
+        "turns": [
+            {"prompt": "plan", "output_tokens": 3, "class": "agent", "delay_s": 0.5},
+            {"prompt": "search", "output_tokens": 3, "after": [0], "answer": "found"},
+            {"messages": [{"role": "user", "content": "hi"}], "output_tokens": 3, "after": []},
+            {"prompt": "sum up", "output_tokens": 3, "after": [1, 2]},
+        ]
+    }
+]
+
+
+def test_turns_name_what_they_wait_for_by_their_places_in_the_schedule(tmp_path: Path) -> None:
+    made = make_schedule(GRAPH, load(endpoint="chat", requests=8))
+    assert [each.after for each in made] == [None, [0], [], [1, 2], None, [4], [], [5, 6]]
+    assert (made[0].class_name, made[1].answer) == ("agent", "found")
+    assert made[2].messages == [{"role": "user", "content": "hi"}]
+    write_schedule(made, tmp_path / "schedule.jsonl")
+    assert read_schedule(tmp_path / "schedule.jsonl") == made
+
+
+def test_a_schedule_s_file_says_nothing_that_is_as_ever(tmp_path: Path) -> None:
+    write_schedule(make_schedule(rows(1), load(requests=1)), tmp_path / "schedule.jsonl")
+    assert (tmp_path / "schedule.jsonl").read_text() == (
+        '{"index": 0, "conversation": 0, "turn": 0, "prompt": "prompt 0 0",'
+        ' "output_tokens": 3, "arrival_s": null}\n'
+    )
+
+
 def test_a_schedule_survives_its_file(tmp_path: Path) -> None:
     made = make_schedule(rows(2, turns=2), load(rate_rps=1, requests=4))
     write_schedule(made, tmp_path / "schedule.jsonl")
