@@ -223,10 +223,10 @@ def _is_aside(root: Path, name: str, content: bytes) -> bool:
 
 
 def _went_on(before: Path, after: Path) -> bool:
-    """Tell whether a file of a launch that had not stopped is the same one, and more."""
+    """Tell whether a file of a launch that had not stopped, or is unknown, is the same, and more."""
     number = before.stem.rpartition("-")[2]
     launch = before.with_name(f"launch-{number}.json")
-    if not launch.is_file() or read_model(launch, Launch).stopped_at:
+    if launch.is_file() and read_model(launch, Launch).stopped_at:
         return False
     if before.suffix == ".log":
         return after.read_bytes().startswith(before.read_bytes())
