@@ -12,7 +12,7 @@ from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.loads import Load
 from servetune.records.sessions import ServerFacts
-from servetune.records.values import Argv, Count, Line, Log, Moment, Number, on_a_line
+from servetune.records.values import Argv, Count, Line, Log, Moment, Number, binding
 from servetune.study.base import Id
 
 Status = Literal["ok", "failed", "invalid"]
@@ -272,7 +272,7 @@ class Probe(Record):
     def _objectives_are_names(self) -> Self:
         for found in self.judgements.values():
             for name in (found.binding, *(each.objective for each in found.evidence)):
-                on_a_line(name)
+                binding(name)
         return self
 
 

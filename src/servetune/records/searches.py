@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from servetune.capacity.search import Capacity
 from servetune.files import read_model
 from servetune.records.base import SCHEMA_VERSION, Record, Version
-from servetune.records.values import Line, Number, on_a_line
+from servetune.records.values import Line, Number, binding
 from servetune.study.base import Id
 
 
@@ -39,7 +39,7 @@ class SearchRecord(Record):
         for name, found in self.tiers.items():
             if found.tier != name:
                 raise ValueError(f"tiers.{name}.tier: expected {name}")
-            on_a_line(found.binding)
+            binding(found.binding)
         return self
 
 

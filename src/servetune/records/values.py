@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from servetune.capacity.sequential import OVERLOAD
 from servetune.study.base import SomeRequests
+from servetune.study.capacity import is_objective
 
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?\+00:00")
 # Tables hold times in nanoseconds: 64 bits reach to 2262.
@@ -31,6 +33,13 @@ def on_a_line(text: str) -> str:
     if not text.isprintable():
         raise ValueError("expected one line without control characters")
     return text
+
+
+def binding(name: str) -> str:
+    """Return the name of an objective, of an overload, or of nothing; raises ValueError else."""
+    if name not in ("", OVERLOAD) and not is_objective(name):
+        raise ValueError(f"binding: {name[:100]!r}: no objective of an SLO")
+    return name
 
 
 Moment = Annotated[str, AfterValidator(_moment)]

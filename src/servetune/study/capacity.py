@@ -130,6 +130,11 @@ def _implies(other: Objective, one: Objective) -> bool:
     return theirs != ours and theirs[0] <= ours[0] and theirs[1] <= ours[1]
 
 
+def is_objective(name: str) -> bool:
+    """Tell whether an SLO can have an objective of this name."""
+    return name == "goodput_ratio" or _OBJECTIVE.fullmatch(name) is not None
+
+
 def _check_percentile(key: str, limit: float) -> None:
     match = _OBJECTIVE.fullmatch(key)
     if match is None:

@@ -55,6 +55,8 @@ REFUSED: dict[tuple[str, str], list[Any]] = {
     ("records", "quantiles.ttft_ms"): [[1.0], [], None],
     ("records", "device"): ["GPU\n", ["GPU"]],
     ("records", "definitions"): [2],
+    ("records", "probe.judgements.server.binding"): ["latency", "ttft_p99_ms\n", "x" * 5000],
+    ("searches", "tiers.*.binding"): ["latency", 1],
     ("searches", "confidence"): [0, 1, 95],
     ("searches", "tiers.*.capacity"): [math.nan, 1e308, -1.0],
 }
