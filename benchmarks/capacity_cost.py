@@ -73,10 +73,7 @@ def study(
             name: {**dataset, "requests": dataset["requests"] + place}
             for place, name in enumerate(names)
         },
-        "workloads": {
-            name: {"generator": "vllm-bench", "dataset": name, "capacity": settings}
-            for name in names
-        },
+        "workloads": {name: {"dataset": name, "capacity": settings} for name in names},
         # A machine that does other things costs accuracy here, and not the run.
         "validity": QUIET,
     }

@@ -80,7 +80,7 @@ LONG = 24
 """Requests a client of the long load, at least."""
 MOST = 1600
 """Requests of a load: more would only take longer."""
-LOAD = {"generator": "vllm-bench", "dataset": "simulated", "endpoint": "completions", "seed": 0}
+LOAD = {"dataset": "simulated", "endpoint": "completions", "seed": 0}
 
 
 def loads(

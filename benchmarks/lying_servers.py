@@ -4,7 +4,7 @@ A stand-in server tells the truth; a proxy before it falsifies the streams, the 
 or the load. Each lie is measured as a session measures a load point. It must break a rule, or leave
 what it falsifies "not known"; the honest servers must stay ok. Exits 1 if one does not.
 
-    uv run python benchmarks/lying_servers.py [GENERATOR]
+    uv run python benchmarks/lying_servers.py
 """
 
 import asyncio
@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from servetune.load.client import Clients, LoadClient  # noqa: E402
+from servetune.load.own.generator import SERVETUNE  # noqa: E402
 from servetune.load.prepare import prepare  # noqa: E402
-from servetune.load.registry import GENERATORS  # noqa: E402
 from servetune.plan.planned import Measurement, Session  # noqa: E402
 from servetune.records.agreement import token_sources  # noqa: E402
 from servetune.records.loads import Load  # noqa: E402
@@ -687,7 +687,6 @@ class Stage:
     """A server of each kind behind the proxy, and the client that loads them."""
 
     folder: Path
-    generator: str
     proxy: Proxy = field(default_factory=Proxy)
 
     def measure(self, lie: Lie, number: int, server: Server, clients: Clients) -> MeasurementRecord:
@@ -696,7 +695,6 @@ class Stage:
         sampler.start()
         load = Load.model_validate(
             {
-                "generator": self.generator,
                 "dataset": "words",
                 "endpoint": lie.endpoint,
                 "concurrency": CONCURRENCY,
@@ -777,7 +775,7 @@ def main() -> int:
     """Measure them all; returns how many passed that should not, or did not that should."""
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
-        stage = Stage(Path(name), (sys.argv[1:] or ["servetune"])[0])
+        stage = Stage(Path(name))
         for model in ("model", "unread"):
             (stage.folder / model).mkdir()
             (stage.folder / model / "config.json").write_text('{"max_position_embeddings": 4096}')
@@ -807,12 +805,11 @@ def _measure_all(stage: Stage, kind: str, arguments: list[str], told: list[tuple
     )
     stage.proxy.log = server.log
     stage.proxy.upstream = f"http://127.0.0.1:{server.port}"
-    generator = GENERATORS[stage.generator]
     clients = Clients(
         lambda name: LoadClient(
-            Path(sys.executable) if generator.protocol else PYTHON,
-            generator.client,
-            {generator.key_variable: server.api_key},
+            Path(sys.executable),
+            SERVETUNE.client,
+            {SERVETUNE.key_variable: server.api_key},
             stage.folder / "client.log",
             stage.folder,
         )

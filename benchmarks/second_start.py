@@ -50,7 +50,6 @@ def study(cache: Path) -> dict[str, Any]:
         },
         "workloads": {
             "text": {
-                "generator": "vllm-bench",
                 "dataset": "text",
                 "load_points": [{"concurrency": 1, "requests": 4}],
             }

@@ -45,7 +45,6 @@ def study() -> dict[str, Any]:
         },
         "workloads": {
             "text": {
-                "generator": "vllm-bench",
                 "dataset": "text",
                 "warmup_requests": 0,
                 "load_points": [

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from servetune.load.generator import Generator, Reply
+from servetune.load.generator import Reply
 from servetune.records.loads import Load
-from servetune.study.workloads import Workload
 
 
 def load(**changes: Any) -> Load:
@@ -14,16 +13,8 @@ def load(**changes: Any) -> Load:
         point["concurrency"] = 1
     if "requests" not in changes and "duration_s" not in changes:
         point["requests"] = 8
-    traffic = {"generator": "vllm-bench", "dataset": "text", "endpoint": "completions", "seed": 0}
+    traffic = {"dataset": "text", "endpoint": "completions", "seed": 0}
     return Load.model_validate({**traffic, **point, **changes})
-
-
-def refusal(generator: Generator, is_token_ids: bool = False, **point: float) -> str | None:
-    """Why a generator cannot send a load point of four requests, if so."""
-    workload = Workload.model_validate(
-        {"generator": generator.name, "dataset": "text", "load_points": [{"requests": 4, **point}]}
-    )
-    return generator.refuses(workload, workload.load_points[0], is_token_ids)
 
 
 def reply(scheduled: int, sent_s: float, **changes: Any) -> Reply:

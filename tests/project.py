@@ -27,6 +27,12 @@ class Project:
         for name in ("studies", "workflow", "data/published"):
             shutil.copytree(ROOT / name, root / name)
         (root / "params.yaml").write_text(PARAMS.format(study="quickstart"))
+        # Every variant takes every workload: more to plan and to compare.
+        study = self.study()
+        del study["workloads"]["vllm-bench"]
+        for variant in study["variants"].values():
+            variant.pop("workloads", None)
+        self.write_study(study)
 
     @property
     def params(self) -> dict[str, Any]:

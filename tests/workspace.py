@@ -56,7 +56,6 @@ STUDY: dict[str, Any] = {
     },
     "workloads": {
         "random": {
-            "generator": "vllm-bench",
             "dataset": "random",
             "warmup_requests": 1,
             "load_points": [

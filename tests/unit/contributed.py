@@ -100,5 +100,5 @@ def test_the_generator_is_planned_and_refuses_what_it_cannot_send(tmp_path: Path
     assert {session.generators[0] for session in plan.sessions} == {"steady"}
     study["workloads"]["text"]["load_points"] = [{"rate_rps": 2, "requests": 4}]
     project.write_study(study)
-    with pytest.raises(UserError, match=r"workloads\.text\.load_points\.0: steady"):
+    with pytest.raises(UserError, match=r"workloads\.text\.generator: steady cannot send a rate"):
         make_plan({"study": "quickstart"}, tmp_path)

@@ -1,7 +1,6 @@
 """The stand-in engine of tests/workflow, started as a process and checked as vLLM would be."""
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -47,30 +46,6 @@ def refusal(model: Path, tmp_path: Path, *arguments: str) -> str:
     process = launch(model, 1, log, arguments)
     assert process.wait(PATIENCE_S) == 1
     return log.read_text()
-
-
-def bench(server: Server, tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    rows = [{"prompt": f"{i} {PROMPT}", "output_tokens": 16} for i in range(12)]
-    dataset = tmp_path / "requests.jsonl"
-    dataset.write_text("\n".join(map(json.dumps, rows)))
-    load = (
-        *("--backend", "openai", "--base-url", str(server.http.base_url).rstrip("/")),
-        *("--endpoint", "/v1/completions", "--model", "model", "--served-model-name", "it"),
-        *("--dataset-name", "custom", "--dataset-path", str(dataset), "--custom-output-len"),
-        *("-1", "--skip-chat-template", "--disable-shuffle", "--num-prompts", "12"),
-        *("--ignore-eos", "--temperature", "0", "--num-warmups", "2", "--disable-tqdm"),
-        *("--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,99"),
-        *("--save-result", "--save-detailed", "--result-dir", str(tmp_path)),
-        *("--result-filename", "result.json", *arguments),
-    )
-    subprocess.run(
-        [PYTHON, "-m", "vllm.entrypoints.cli.main", "bench", "serve", *load],
-        env={**os.environ, "OPENAI_API_KEY": KEY},
-        check=True,
-        capture_output=True,
-    )
-    result: dict[str, Any] = json.loads((tmp_path / "result.json").read_text())
-    return result
 
 
 def test_it_knows_only_arguments_that_the_pinned_engine_has_too() -> None:
@@ -177,33 +152,21 @@ def test_requests_that_outgrow_the_kv_cache_are_preempted_and_still_answered(
         assert server.counter("vllm:num_preemptions_total") > 0
 
 
-def test_the_load_client_measures_what_the_server_counted(server: Server, tmp_path: Path) -> None:
-    before = server.counter("vllm:generation_tokens_total")
-    result = bench(server, tmp_path, "--request-rate", "100", "--metadata", "study=mine")
-    assert result["study"] == "mine" and result["request_rate"] == 100
-    assert (result["completed"], result["failed"]) == (12, 0)
-    assert result["output_lens"] == [16] * 12 and result["total_output_tokens"] == 192
-    assert [len(gaps) for gaps in result["itls"]] == [15] * 12
-    assert result["p50_ttft_ms"] == pytest.approx(result["median_ttft_ms"])
-    assert result["errors"] == [""] * 12
-    warmups = 2 * 16
-    assert server.counter("vllm:generation_tokens_total") - before == 192 + warmups
-
-
 def test_speculation_gives_several_tokens_a_chunk_and_says_how_many_were_accepted(
     model: Path, tmp_path: Path
 ) -> None:
     config = {"method": "ngram", "num_speculative_tokens": 3, "synthetic_acceptance_length": 2.5}
     with serving(model, tmp_path, "--speculative-config", json.dumps(config)) as server:
-        result = bench(server, tmp_path)
+        answers = [
+            [chunk for chunk in server.stream(max_tokens=16) if chunk["choices"]] for _ in range(12)
+        ]
         accepted = "vllm:spec_decode_num_accepted_tokens"
         drafts = server.counter("vllm:spec_decode_num_drafts_total")
         acceptance_length = 1 + server.counter(f"{accepted}_total") / drafts
         assert acceptance_length == pytest.approx(2.5, abs=0.5)
         positions = [server.counter(f"{accepted}_per_pos_total", position=str(p)) for p in range(3)]
         assert positions == sorted(positions, reverse=True)
-        assert all(len(gaps) < 15 for gaps in result["itls"])
-        assert result["output_lens"] == [16] * 12
+        assert all(len(chunks) < 16 for chunks in answers)
 
 
 def test_a_context_above_the_kv_cache_is_refused_in_vllms_words_unless_fp8_makes_room(

@@ -109,7 +109,7 @@ def test_a_bundle_is_measured_elsewhere_and_nothing_is_left_to_measure(
     assert {record["status"] for record in workspace.records().values()} == {"ok"}
     for id in workspace.records():
         raw = workspace.root / "results/raw/standin" / id
-        names = {"requests.parquet", "schedule.jsonl", "vllm-bench.json", "sent.json"}
+        names = {"requests.parquet", "schedule.jsonl", "replies.jsonl"}
         assert {path.name for path in raw.iterdir()} >= names
     commit = workspace.check("git", "rev-parse", "HEAD").strip()
     assert {s["launches"][0]["git"]["commit"] for s in workspace.sessions()} == {commit}

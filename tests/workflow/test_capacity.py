@@ -27,7 +27,6 @@ TIERS = {
 
 def workload(**capacity: Any) -> dict[str, Any]:
     return {
-        "generator": "vllm-bench",
         "dataset": "random",
         "warmup_requests": 1,
         "reset_prefix_cache": False,

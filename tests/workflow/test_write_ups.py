@@ -1,6 +1,5 @@
 """Studies plan from a clone, and the four write-ups run for real in a reduced form."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,9 @@ REDUCED = {
 @pytest.mark.parametrize("study", KINDS)
 def test_a_dry_run_plans_a_study_of_every_kind(workspace: Workspace, study: str) -> None:
     shutil.copytree(ROOT / "studies", workspace.root / "studies", dirs_exist_ok=True)
+    # What is recorded may have been sent by a generator that cannot send it any more.
+    path = workspace.root / "studies" / f"{study}.yaml"
+    path.write_text(path.read_text().replace("generator: vllm-bench", "generator: servetune"))
     workspace.set_params(study=study)
     told = workspace.dry_run()
     # A tuning begins by choosing what to launch.
@@ -63,7 +65,7 @@ def reduced(study: dict[str, Any], variants: list[str]) -> dict[str, Any]:
             lengths = [key for key in holder if key.endswith(("words", "tokens"))]
             holder |= {key: short(holder[key]) for key in lengths}
     for workload in made["workloads"].values():
-        workload |= {"generator": "vllm-bench", "warmup_requests": 1}
+        workload |= {"generator": "servetune", "warmup_requests": 1}
         points = workload["load_points"]
         workload["load_points"] = [points[0], *points[1:][-1:]]
         for point in workload["load_points"]:
@@ -109,6 +111,6 @@ def test_a_write_up_runs_reduced(name: str, tmp_path: Path, engine_cache: Path) 
         (batch,) = table[(table["variant"] == "batch") & (table["repeat"] == 1)].to_dict("records")
         assert batch["load_point"] == "rinf"
     if name == "llama70b-slo":
-        sweep = json.loads(table[table["workload"] == "sweep"]["load_command"].iloc[0])
-        assert "--request-rate" in sweep
+        sweep = table[table["workload"] == "sweep"]
+        assert (sweep["rate_rps"] > 0).all()
         assert set(pd.read_parquet(workspace.root / "results/standin/turns.parquet")["turn"]) > {1}

@@ -208,8 +208,14 @@ def text_of(value: Any) -> str:
 
 def valued(row: dict[str, Any], metric: str, baseline: str) -> str:
     """Write a value of the comparison with its ratio to the baseline: 4.95 (0.84 times)."""
-    value, of = number(row[metric]), known(row[f"{metric}_ratio"])
-    return value if row["variant"] == baseline or of is None else f"{value} ({ratio(of)})"
+    of = None if row["variant"] == baseline else row[f"{metric}_ratio"]
+    return valued_beside(row, metric, of)
+
+
+def valued_beside(row: dict[str, Any], metric: str, of: Any) -> str:
+    """Write a value with a ratio, where it is known and not 1: 4.95 (0.84 times)."""
+    value, of = number(row[metric]), known(of)
+    return value if of is None or of == 1 else f"{value} ({ratio(of)})"
 
 
 def listed(words: Iterable[str]) -> str:

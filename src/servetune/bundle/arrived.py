@@ -13,12 +13,14 @@ from typing import TypeVar
 from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
+from servetune.load.registry import GENERATORS
 from servetune.load.request_table import REQUESTS, read_request_table
-from servetune.plan.identity import digest, digest_of
+from servetune.plan.identity import Identity, digest, digest_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.plan.rounds import RoundRecord
-from servetune.plan.sessions import loads_of, search_digest, serving_of
+from servetune.plan.sessions import loads_of, search_digest, serving_of, tools_of
 from servetune.records.consistency import Recorded
+from servetune.records.loads import PlannedTraffic
 from servetune.records.measurements import MeasurementRecord, read_measurement
 from servetune.records.paths import launch_files, raw_folder
 from servetune.records.quality import QualityRecord, read_quality
@@ -57,7 +59,7 @@ def read_arrived(folder: Path, archive: Path) -> Arrived:
     try:
         manifest = read_model(folder / MANIFEST, Manifest)
         for session in manifest.sessions:
-            _check_ids(session, manifest)
+            _check_ids(session, manifest, folder)
         if len({session.id for session in manifest.sessions}) < len(manifest.sessions):
             raise UserError(f"{MANIFEST}: names a session twice")
         results = folder / "results" / manifest.study
@@ -91,15 +93,22 @@ def read_arrived(folder: Path, archive: Path) -> Arrived:
         raise UserError(f"{archive}: {str(error).replace(f'{folder}/', '')}") from None
 
 
-def _check_ids(session: Session, manifest: Manifest) -> None:
+def _check_ids(session: Session, manifest: Manifest, folder: Path) -> None:
     """Refuse a session whose ids do not follow from what it would serve and send."""
     serving = serving_of(session)
+
+    def identities(load: PlannedTraffic) -> list[Identity]:
+        # A bundle holds no generator that has an environment of its own.
+        has_own = GENERATORS[load.generator].environment
+        tools = () if has_own else tools_of(load.generator, folder)
+        return [loads_of(serving, load, tool) for tool in tools]
+
     measured = (
-        digest(loads_of(serving, m.load, None).content(m.load)) == digest_of(m.id)
+        digest_of(m.id) in {digest(each.content(m.load)) for each in identities(m.load)}
         for m in session.measurements
     )
     searched = (
-        search.identity == loads_of(serving, search.load, None)
+        search.identity in identities(search.load)
         and search_digest(search.identity, search.settings, search.beaten_below)
         == digest_of(search.id)
         for search in session.searches

@@ -182,7 +182,7 @@ def _refuse_other_tools(sessions: list[Session]) -> None:
                 raise UserError(
                     f"studies/{session.study}.yaml: workloads.{measurement.workload}.generator:"
                     f" {name} needs an environment of its own, which a bundle does not include;"
-                    " use vllm-bench, which is part of the engine"
+                    " leave generator out, or use vllm-bench, which is part of the engine"
                 )
 
 

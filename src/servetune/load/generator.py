@@ -1,13 +1,17 @@
 """What servetune asks of a load generator. A new kind is one file and a line in `registry`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
+from servetune.load.schedule import ScheduledRequest
 from servetune.records.loads import Load
 from servetune.study.base import Frozen
 from servetune.study.capacity import Slo
-from servetune.study.workloads import LoadPoint, Workload
+
+OWN = "servetune"
+"""The generator of ours: the default, and the only one that can send all that a study may ask."""
 
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 """Where a server takes the requests of each endpoint."""
@@ -59,7 +63,8 @@ class Reply:
     `due_s` is when an open loop wanted it sent, None in a closed loop and for the later turns of
     a conversation. `is_cut` tells a request that the end of the load interrupted. Of an answer,
     `has_usage` tells whether the tokens are those of its usage, `model` who says to have made it.
-    Its `text` holds its reasoning, too, and lacks at most `textless_tokens` of its tokens.
+    Its `text` holds its reasoning, too, and lacks at most `textless_tokens` of its tokens. Without
+    `tpot_s` that follows from the latencies; `itl_s` is empty where chunks have no times.
     `rate_limited` counts how often it was put off (429) and sent again; None of a generator that
     takes that for a failure.
     """
@@ -80,27 +85,46 @@ class Reply:
     text: str | None = None
     textless_tokens: int = 1
     rate_limited: int | None = None
+    tpot_s: float | None = None
+
+
+class Refuses(Protocol):
+    """Says what of a load a generator cannot send, None if it can send it all."""
+
+    def __call__(self, load: Load, /, *, has_turns: bool, has_token_ids: bool) -> str | None:
+        """Judge one load."""
 
 
 @dataclass(frozen=True)
 class Generator:
     """One load generator.
 
-    `environment` is the tool environment that holds it, or None for the engine's own. `protocol`
-    names, of servetune's own client, what its numbers mean: it runs in the pipeline's environment,
-    whose lock says nothing of them. `client` is the module that runs there and takes one `Job`
-    after another, with the API key in the variable `key_variable`. `command` holds the words that
-    a user would type before those of `arguments`; `read` turns the raw output into replies, in any
-    order. `refuses` takes a workload, one of its load points, and whether prompts are token ids,
-    and says why the generator cannot do it, and which one can, or None.
+    `protocol` names what its numbers mean, in the identity of what it measures; `had_no_protocol`
+    is one that measured otherwise before it had one. `client` is the module, run in the pipeline's
+    environment, that takes one `Job` after another. One of others runs `program` there for each,
+    by the Python of `environment` (None: the engine's own), with `settings` among its environment
+    variables and the API key in `key_variable`; it takes some `startup_s` beside the load.
+
+    `command` holds the words that a user would type for it before those of `arguments`.
+    `write_data` writes what it reads beside the schedule, and `read` turns the raw output into
+    replies, in any order. `has_itl` tells whether each chunk has its time, `counts_role` whether
+    the first chunk of a chat, which names the role, is a token to it. `refuses` takes a load, and
+    whether it holds conversations or token ids, and says what of it the generator cannot send.
     """
 
     name: str
-    environment: str | None
+    protocol: str
     client: str
     key_variable: str
     command: tuple[str, ...]
     arguments: Callable[[Load, Target], list[str]]
     read: Callable[[Path], list[Reply]]
-    protocol: str | None = None
-    refuses: Callable[[Workload, LoadPoint, bool], str | None] = lambda *_: None
+    write_data: Callable[[list[ScheduledRequest], Path], None] = lambda *_: None
+    had_no_protocol: bool = False
+    environment: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = ()
+    startup_s: float = 0.0
+    has_itl: bool = True
+    counts_role: bool = False
+    refuses: Refuses = lambda _, **__: None

@@ -126,10 +126,13 @@ def _latencies_ms(reply: Reply) -> dict[str, Any] | None:
         return None
     later_tokens = reply.output_tokens - 1
     decode_s = reply.e2e_s - reply.ttft_s
+    tpot_s = reply.tpot_s
+    if tpot_s is None and later_tokens > 0:
+        tpot_s = decode_s / later_tokens
     return {
         "ttft_ms": 1e3 * reply.ttft_s,
         "e2e_ms": 1e3 * reply.e2e_s,
-        "tpot_ms": 1e3 * decode_s / later_tokens if later_tokens > 0 else None,
+        "tpot_ms": None if tpot_s is None else 1e3 * tpot_s,
         "itl_ms": [1e3 * gap for gap in reply.itl_s],
     }
 

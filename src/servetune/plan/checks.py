@@ -1,24 +1,19 @@
 """Checks of a study that need more than its own text: an engine's parser, a generator, a file."""
 
-import re
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from servetune.engines.arguments import check_arguments
 from servetune.engines.environments import known_parser
 from servetune.engines.spelling import other_spelling
 from servetune.errors import UserError, nearest
-from servetune.load.registry import GENERATORS
+from servetune.plan.contents import content_of
 from servetune.plan.requests import trace_of
 from servetune.plan.sessions import served_with
 from servetune.study.contradictions import contradiction, told
-from servetune.study.datasets import Dataset, FileDataset
+from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine
 from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import LoadPoint, Workload
-
-_TOKEN_IDS = re.compile(rb'"prompt"\s*:\s*\[')
 
 MOST_LOAD_POINTS = 15_000
 """Of a study, over all launches: a minute each is ten days."""
@@ -104,7 +99,7 @@ def check_extent(params: Params, study: Study, names: list[str]) -> None:
 
 
 def check_workloads(name: str, study: Study, root: Path) -> None:
-    """Check that each workload can be sent: by its generator, from its dataset.
+    """Check that each workload can be sent from its dataset.
 
     Raises:
         UserError: the first that cannot, and what can.
@@ -113,7 +108,7 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         dataset = study.datasets[workload.dataset]
         where = f"studies/{name}.yaml: workloads.{key}"
         is_chat = endpoint_of(workload, dataset, root) == "chat"
-        content = _content(dataset, root)
+        content = content_of(dataset, root)
         if workload.arrivals == "trace" and not content.has_times:
             raise UserError(
                 f"{where}.arrivals: {workload.dataset} has no arrival times; use a mooncake"
@@ -131,8 +126,7 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
             load = {"rate_rps" if search.over == "rate" else "concurrency": 1}
             points = {"capacity": LoadPoint(**load, requests=1)}
         for at, point in points.items():
-            refusal = GENERATORS[workload.generator].refuses(workload, point, content.has_token_ids)
-            if refusal := refusal or _beyond_trace(workload, point, dataset, root):
+            if refusal := _beyond_trace(workload, point, dataset, root):
                 raise UserError(f"{where}.{at}: {refusal}")
 
 
@@ -159,7 +153,7 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
         return
     where, corpus = f"studies/{params.study}.yaml: quality", study.quality.corpus
     dataset = study.datasets[corpus]
-    if dataset.kind in ("random", "mooncake") or _content(dataset, root).has_turns:
+    if dataset.kind in ("random", "mooncake") or content_of(dataset, root).has_turns:
         raise UserError(
             f"{where}.corpus: {corpus} is a {dataset.kind} dataset, which has no documents;"
             " use one with text prompts: text, text-files or file"
@@ -175,36 +169,6 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
             )
 
 
-@dataclass(frozen=True)
-class _Content:
-    """What the rows of a dataset are: conversations, token ids, and whether each has its time."""
-
-    has_turns: bool
-    has_token_ids: bool
-    has_times: bool
-
-
-def _content(dataset: Dataset, root: Path) -> _Content:
-    if isinstance(dataset, FileDataset):
-        path = root / dataset.path
-        return _look_into(path, path.stat().st_mtime_ns)
-    has_turns = dataset.turns > 1 if dataset.kind == "sharegpt" else dataset.kind == "conversations"
-    has_token_ids = dataset.kind in ("random", "mooncake")
-    return _Content(has_turns, has_token_ids, dataset.kind == "mooncake")
-
-
-@lru_cache
-def _look_into(path: Path, mtime_ns: int) -> _Content:
-    """Read a file once, though each measurement asks; another time is another file."""
-    has_turns, has_token_ids, has_times = False, False, True
-    with path.open("rb") as file:
-        for line in filter(bytes.strip, file):
-            has_turns |= b'"turns"' in line
-            has_token_ids |= _TOKEN_IDS.search(line) is not None
-            has_times &= b'"arrival_s"' in line
-    return _Content(has_turns, has_token_ids, has_times)
-
-
 def endpoint_of(workload: Workload, dataset: Dataset, root: Path) -> str:
     """Return `chat` or `completions`: what the workload says, or what its dataset needs."""
-    return workload.endpoint or ("chat" if _content(dataset, root).has_turns else "completions")
+    return workload.endpoint or ("chat" if content_of(dataset, root).has_turns else "completions")

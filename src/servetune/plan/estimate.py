@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from servetune.load.registry import GENERATORS
 from servetune.plan.planned import (
     Measurement,
     Plan,
@@ -198,18 +199,24 @@ def load_seconds(
         took_s = _declared_s(point.load, trace)
     if took_s is None:
         took_s = _closed_loop_s(point, variant, times)
-    return (ASSUMED_LOAD_S, True) if took_s is None else (took_s, False)
+    if took_s is None:
+        return ASSUMED_LOAD_S + GENERATORS[point.load.generator].startup_s, True
+    return took_s, False
 
 
 def _declared_s(load: Load, trace: Trace | None) -> float | None:
-    """Return when a load ends by what is declared: its duration, or its last arrival."""
+    """Return when a load ends by what is declared: its duration, or its last arrival.
+
+    A generator of others takes its time to start before.
+    """
     ends = [] if load.duration_s is None else [load.duration_s]
     if trace and load.time_scale:
         part = min(1.0, (load.requests or trace.lines) / trace.lines)
         ends.append(trace.span_s * load.time_scale * part)
     if load.requests and load.rate_rps and math.isfinite(load.rate_rps):
-        ends.append(load.requests / load.rate_rps)
-    return min(ends) + WARM_UP_S if ends else None
+        sent = load.requests + load.settle_requests + load.cooldown_requests
+        ends.append(sent / load.rate_rps)
+    return min(ends) + WARM_UP_S + GENERATORS[load.generator].startup_s if ends else None
 
 
 def _closed_loop_s(point: Measurement, variant: str, times: Times) -> float | None:
@@ -226,7 +233,8 @@ def _closed_loop_s(point: Measurement, variant: str, times: Times) -> float | No
     ]
     if not same:
         return None
-    return latency_s(same, concurrency) * load.requests / min(concurrency, load.requests)
+    loaded_s = latency_s(same, concurrency) * load.requests / min(concurrency, load.requests)
+    return loaded_s + GENERATORS[load.generator].startup_s
 
 
 def latency_s(same: Sequence[tuple[int, float]], concurrency: int) -> float:

@@ -18,6 +18,7 @@ from servetune.plan.checks import (
     endpoint_of,
     engine_of,
 )
+from servetune.plan.contents import content_of
 from servetune.plan.identity import dataset_content, digest, digest_of, model_content
 from servetune.plan.order import measuring_order
 from servetune.plan.planned import Plan, PlannedDataset, PlannedModel
@@ -25,6 +26,7 @@ from servetune.plan.project import check_project
 from servetune.plan.recorded import with_recorded_ids
 from servetune.plan.requests import check_lengths, trace_of
 from servetune.plan.rounds import plan_rounds, plan_tuning
+from servetune.plan.sendable import check_study
 from servetune.plan.sessions import Declared, models_of, plan_session
 from servetune.records.sessions import Ceilings
 from servetune.study.named_files import check_files
@@ -76,6 +78,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     ]
     sessions += plan_rounds(declared, tuning.rounds, len(sessions)) if tuning else []
     sessions = with_recorded_ids(sessions, study.variants.keys() - set(names), root)
+    declared_as = {datasets[name].id: dataset for name, dataset in study.datasets.items()}
+    check_study(sessions, lambda id: content_of(declared_as[id], root), root)
     used = {model for session in sessions for model in session.models}
     sent = {dataset for session in sessions for dataset in session.datasets}
     if tuning:

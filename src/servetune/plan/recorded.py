@@ -1,16 +1,18 @@
-"""What was recorded under another name: an id's digest identifies, its names are for readers.
+"""What was recorded under another id, which a plan then takes: whatever asks for a file finds it.
 
-A variant or a workload may be renamed after it was measured. A plan then takes the ids that its
-records have, so that whatever asks for a file by its id finds it.
+A variant or a workload may be renamed after it was measured: an id's digest identifies, its names
+are for readers. And what a generator recorded before it measured as it does now keeps its identity.
 """
 
 from collections.abc import Collection
 from pathlib import Path
 
 from servetune.files import read_model
-from servetune.plan.identity import digest, digest_of
-from servetune.plan.planned import Session
+from servetune.plan.identity import Identity, Serving, digest, digest_of
+from servetune.plan.planned import PlannedSearch, Session
+from servetune.plan.sessions import loads_of, search_digest, serving_of, tools_of
 from servetune.records.excerpts import Excerpt
+from servetune.records.loads import PlannedTraffic
 from servetune.records.paths import launch_files
 
 
@@ -29,16 +31,25 @@ def with_recorded_ids(
     if not sessions:
         return []
     results = root / "results" / sessions[0].study
-    measurements = [m.id for session in sessions for m in session.measurements]
-    searches = [search.id for session in sessions for search in session.searches]
-    qualities = [session.quality.id for session in sessions if session.quality]
+    measurements, searches = {}, {}
+    for session in sessions:
+        serving = serving_of(session)
+        for m in session.measurements:
+            *_, identity = _identities(serving, m.load, root)
+            measurements[m.id] = _with_digest(m.id, digest(identity.content(m.load)))
+        for search in session.searches:
+            *_, identity = _identities(serving, search.load, root)
+            earlier = search_digest(identity, search.settings, search.beaten_below)
+            searches[search.id] = _with_digest(search.id, earlier)
+    qualities = {each.quality.id: each.quality.id for each in sessions if each.quality}
     ids = {
         **_recorded(measurements, _in(results / "records"), absent),
         **_recorded(searches, _searches(searches, results), absent),
         **_recorded(qualities, _in(results / "quality"), absent),
     }
     sessions = [_renamed(session, ids, root) for session in sessions]
-    whole = _recorded([session.id for session in sessions], _in(results / "sessions"), absent)
+    planned = {session.id: session.id for session in sessions}
+    whole = _recorded(planned, _in(results / "sessions"), absent)
     return [session.with_id(whole.get(session.id, session.id)) for session in sessions]
 
 
@@ -47,7 +58,15 @@ def _in(folder: Path) -> dict[str, Path]:
     return {file.stem: file for file in sorted(folder.glob("*.json"))}
 
 
-def _searches(planned: list[str], results: Path) -> dict[str, Path]:
+def _identities(serving: Serving, load: PlannedTraffic, root: Path) -> list[Identity]:
+    return [loads_of(serving, load, tool) for tool in tools_of(load.generator, root)]
+
+
+def _with_digest(id: str, digest: str) -> str:
+    return f"{id.rpartition('-')[0]}-{digest}"
+
+
+def _searches(planned: Collection[str], results: Path) -> dict[str, Path]:
     """Return the records of searches; for one that has not ended, that of its closed loop."""
     files = _in(results / "searches")
     if not set(planned) <= set(files):
@@ -58,19 +77,26 @@ def _searches(planned: list[str], results: Path) -> dict[str, Path]:
 
 
 def _recorded(
-    planned: list[str], files: dict[str, Path], absent: Collection[str]
+    planned: dict[str, str], files: dict[str, Path], absent: Collection[str]
 ) -> dict[str, str]:
-    """Map planned ids that have no record to recorded ids of the same digest."""
+    """Map planned ids that have no record to recorded ids of the same digest.
+
+    Each has the id beside it that it had before its generator measured as it does now.
+    """
+    found = {id: earlier for id, earlier in planned.items() if id not in files and earlier in files}
     free: dict[str, list[str]] = {}
-    for id in files.keys() - set(planned):
+    for id in files.keys() - planned.keys() - set(found.values()):
         free.setdefault(digest_of(id), []).append(id)
-    found = {}
-    for id in planned:
-        same = sorted(free.get(digest_of(id), [])) if id not in files else []
-        mine = (s for s in same if read_model(files[s], Excerpt).variant not in absent)
-        if name := next(mine, None):
-            free[digest_of(id)].remove(name)
-            found[id] = name
+    for id, earlier in planned.items():
+        if id in files or id in found:
+            continue
+        for own in dict.fromkeys((digest_of(id), digest_of(earlier))):
+            same = sorted(free.get(own, []))
+            mine = (s for s in same if read_model(files[s], Excerpt).variant not in absent)
+            if name := next(mine, None):
+                free[own].remove(name)
+                found[id] = name
+                break
     return found
 
 
@@ -78,28 +104,36 @@ def _renamed(session: Session, ids: dict[str, str], root: Path) -> Session:
     """Give a session recorded ids; one that was interrupted goes on as the session that it was."""
     if not any(id in ids for id in session.owed):
         return session
-    before = (_with_ids(session, ids, name) for name in _names_before(session, ids))
+    before = (_with_ids(session, ids, name, root) for name in _names_before(session, ids))
     interrupted = (s for s in before if launch_files(s.study, s.id, root))
-    return next(interrupted, None) or _with_ids(session, ids, session.variant)
+    return next(interrupted, None) or _with_ids(session, ids, session.variant, root)
 
 
 def _names_before(session: Session, ids: dict[str, str]) -> list[str]:
     """List the names that a variant had when some of what its session owes was recorded."""
     ends = {ids[id]: id.removeprefix(session.variant) for id in session.owed if id in ids}
+    ends = {id: _with_digest(end, digest_of(id)) for id, end in ends.items()}
     return sorted({id.removesuffix(end) for id, end in ends.items() if id.endswith(end)})
 
 
-def _with_ids(session: Session, ids: dict[str, str], variant: str) -> Session:
+def _with_ids(session: Session, ids: dict[str, str], variant: str, root: Path) -> Session:
     """Give a session recorded ids, and `variant` as the name in all others."""
 
     def named(id: str) -> str:
         return ids.get(id) or variant + id.removeprefix(session.variant)
 
+    def found(search: PlannedSearch) -> PlannedSearch:
+        at = named(search.id)
+        if digest_of(at) != digest_of(search.id):
+            *_, identity = _identities(serving_of(session), search.load, root)
+            search = search.model_copy(update={"identity": identity})
+        return search.with_id(at)
+
     quality = session.quality
     owing = session.model_copy(
         update={
             "measurements": [m.with_id(named(m.id)) for m in session.measurements],
-            "searches": [search.with_id(named(search.id)) for search in session.searches],
+            "searches": [found(search) for search in session.searches],
             "quality": quality.with_id(named(quality.id)) if quality else None,
         }
     )

@@ -139,6 +139,18 @@ def loads_of(serving: Serving, traffic: PlannedTraffic, tool: str | None) -> Ide
     return Identity(protocol=PROTOCOL, serving=serving, load=load_content(traffic), tool=tool)
 
 
+def tools_of(name: str, root: Path) -> tuple[str | None, ...]:
+    """Return what a generator is in identities: as it measures now, then as it did before.
+
+    Before a generator had a protocol, that was the digest of its environment's lock, if it has one.
+    """
+    generator = GENERATORS[name]
+    environment = generator.environment
+    lock = digest_of(engine_id(environment, root)) if environment else None
+    now = f"{generator.protocol} {lock}" if lock else generator.protocol
+    return (now, lock) if generator.had_no_protocol else (now,)
+
+
 def search_digest(identity: Identity, settings: Search, beaten_below: float | None) -> str:
     """Identify a search by all that decides what it finds."""
     content = {**identity.model_dump(), "search": settings.model_dump(mode="json")}
@@ -156,11 +168,7 @@ def _plan_loads(
         if chosen is not None and key not in chosen:
             continue
         traffic = _plan_traffic(declared, workload)
-        generator = GENERATORS[workload.generator]
-        tool = generator.protocol
-        if generator.environment:
-            tool = digest_of(engine_id(generator.environment, declared.root))
-        identity = loads_of(serving, traffic, tool)
+        identity = loads_of(serving, traffic, tools_of(workload.generator, declared.root)[0])
         limits_ms = workload.slo.limits_ms if workload.slo else {}
         for point in workload.load_points:
             load = traffic.at(point)

@@ -23,7 +23,7 @@ PARTS = {
         *("load_points", "capacity", "quality", "latency", "tradeoff", "batch", "turns"),
         *("effects", "findings"),
         *("timeline", "roofline", "speculation", "context", "kv_cache", "published"),
-        "history",
+        *("generators", "history"),
     ),
     "Appendix": (
         *("problems", "validity", "measurements", "startup"),

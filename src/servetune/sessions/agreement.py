@@ -172,15 +172,17 @@ def _went_back(before: Counters, after: Counters, samples: pd.DataFrame) -> bool
 
 
 def from_chunks(
-    requests: pd.DataFrame, metrics: Metrics, stream_interval: int | None
+    requests: pd.DataFrame, metrics: Metrics, stream_interval: int | None, wordless: int = 0
 ) -> dict[str, Any]:
     """Return the fields of a card that the chunks of the answers tell.
 
-    A step of the engine gives a token, or with speculation one and those that it accepts.
+    A step of the engine gives a token, or with speculation one and those that it accepts. The first
+    `wordless` chunks of an answer hold none.
     """
     ok = requests[requests["is_ok"]]
-    chunks = len(ok) + int(ok["itl_ms"].map(len).sum())
-    gaps_ms = ok["itl_ms"].explode().dropna().to_numpy(float)
+    itl_ms = ok["itl_ms"].map(lambda gaps: gaps[wordless:])
+    chunks = len(ok) + int(itl_ms.map(len).sum())
+    gaps_ms = itl_ms.explode().dropna().to_numpy(float)
     per_step = max(metrics.tokens_per_step or 1.0, 1.0)
     return {
         "tokens_per_chunk": float(ok["output_tokens"].sum() / chunks) if chunks else None,

@@ -46,7 +46,7 @@ def from_requests(
     ok = requests[requests["is_ok"] & requests["is_counted"]]
     wrong = int((ok["output_tokens"] != ok["asked_output_tokens"]).sum())
     offered_rps, sent_rps = _rates(requests, schedule, load)
-    delays_ms = requests["send_delay_ms"].dropna()
+    delays_ms = requests.loc[requests["is_counted"], "send_delay_ms"].dropna()
     hit_ratio = implied_hit_ratio(schedule, requests, load.is_chat, block_tokens)
     return {
         "first_error": first_errors(errors.tolist()),

@@ -1,5 +1,6 @@
 """One load point: warm up, empty the prefix cache, load, read what came back, record it."""
 
+import math
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,14 +10,14 @@ import httpx
 
 from servetune.errors import UserError
 from servetune.load.client import Clients, LoadError
-from servetune.load.generator import Job, Target
+from servetune.load.generator import Job, Reply, Target
 from servetune.load.inside.judge import ended_by
 from servetune.load.prepare import Prepared, warm_up
 from servetune.load.registry import GENERATORS
 from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.plan.planned import Measurement, Session
-from servetune.records.measurements import DEFINITIONS, Card, MeasurementRecord
+from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import judge, limits_of
@@ -33,6 +34,7 @@ from servetune.sessions.card import from_requests
 from servetune.sessions.drafts import from_drafts
 from servetune.sessions.expected import expected_s
 from servetune.sessions.probes import found_by
+from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
 from servetune.sessions.server.load_log import read_load_log
 from servetune.sessions.server.process import Server
@@ -44,6 +46,9 @@ from servetune.telemetry.sampler import Counters, Sampler, difference, wait_idle
 
 CLIENT_READY_TIMEOUT_S = 300.0
 WARM_UP_TIMEOUT_S = 300.0
+START_UP_TIMEOUT_S = 300.0
+"""A generator of others takes some 20 s until it sends, and several times that on a busy host."""
+
 LOG_TAIL_LINES = 40
 
 STEPS_COUNTED_BY = ("api_server_count", "data_parallel_size")
@@ -113,11 +118,15 @@ def measure(
     folder.mkdir(parents=True)
     try:
         write_schedule(prepared.schedule, folder / SCHEDULE)
+        generator.write_data(prepared.schedule, folder / SCHEDULE)
         rule = planned.rule if planned else None
-        job = Job(argv=arguments, schedule=target.schedule, load=load, probe=rule)
-        before, after, card = _load(bench, measurement, job, prepared)
+        argv = [*program_of(generator, bench.session, bench.root), *arguments]
+        job = Job(argv=argv, schedule=target.schedule, load=load, probe=rule)
+        before, after, around, usage = _load(bench, measurement, job, prepared)
         replies = generator.read(folder)
         requests = request_table(replies, prepared.schedule, load)
+        span_s = _span_s(replies) if generator.startup_s else (0.0, math.inf)
+        bench.sampler.keep(measurement.id, *span_s)
         # One that has just died seems to run until its guard has ended.
         if not bench.server.is_healthy():
             bench.server.confirm()
@@ -136,6 +145,8 @@ def measure(
     if any((bench.session.server.get(name) or 1) != 1 for name in STEPS_COUNTED_BY):
         grown.pop("engine_steps", None)
     metrics = aggregate(requests, grown, load)
+    wordless, interval = int(load.is_chat and generator.counts_role), bench.facts.stream_interval
+    chunks = from_chunks(requests, metrics, interval, wordless) if generator.has_itl else {}
     launch = bench.sampler.samples()
     samples, resting = launch[launch["measurement"] == measurement.id], rested(launch)
     ratio, reasons = throttling(samples)
@@ -143,14 +154,15 @@ def measure(
     is_dummy = bench.session.server.get("load_format") == "dummy"
     # What dummy weights say is no text: its tokens may be encoded otherwise.
     count = None if is_dummy else counter_of_tokens(bench.root / bench.tokenizer)
-    card = card.model_copy(
+    card = usage.read(*span_s).model_copy(
         update={
+            **around,
             **from_requests(requests, prepared.schedule, load, block_tokens),
             **gpu_neighbours(samples, resting),
             **from_answers(replies, prepared.schedule, load, bench.server.name, count),
             **from_counters(requests, metrics, before, after, samples),
             **from_drafts(grown, bench.session.speculative, not requests["is_ok"].all()),
-            **from_chunks(requests, metrics, bench.facts.stream_interval),
+            **chunks,
             **in_flight(requests, load, samples),
             "tier_hit_ratio": _tier_hit_ratio(bench.tiers, grown),
             "throttled_ratio": ratio,
@@ -178,11 +190,21 @@ def measure(
     return record.model_copy(update=measured)
 
 
+def _span_s(replies: list[Reply]) -> tuple[float, float]:
+    """Return from when to when a load lasted: a generator's own start-up is no part of it."""
+    ends_s = [reply.sent_s + (reply.e2e_s or 0.0) for reply in replies]
+    return min((reply.sent_s for reply in replies), default=0.0), max(ends_s, default=math.inf)
+
+
 def _load(
     bench: Bench, measurement: Measurement, job: Job, prepared: Prepared
-) -> tuple[Counters, Counters, Card]:
-    """Load the server; returns its counters before and after, and what of its card is known."""
+) -> tuple[Counters, Counters, dict[str, Any], UsageWatch]:
+    """Load the server.
+
+    Returns its counters before and after, fields of its card, and who used the processors.
+    """
     load, server = job.load, bench.server
+    startup_s = START_UP_TIMEOUT_S if GENERATORS[load.generator].startup_s else 0.0
     client = bench.clients.start(load.generator)
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
     wait_idle(server.counters)
@@ -202,6 +224,7 @@ def _load(
         requests=len(prepared.schedule),
         output_tokens=sum(request.output_tokens for request in prepared.schedule),
         stall_timeout_s=bench.session.stall_timeout_s,
+        startup_timeout_s=startup_s,
         load_timeout_s=bench.session.load_timeout_s,
         other_cpu_ratio=bench.session.validity.other_cpu_ratio,
         expected_s=expected_s(bench.session, measurement, bench.root),
@@ -210,11 +233,11 @@ def _load(
     bench.sampler.usage = usage.so_far
     bench.sampler.measurement = measurement.id
     try:
-        client.run(job, bench.session.load_timeout_s, watch)
+        client.run(job, startup_s + bench.session.load_timeout_s, watch)
     finally:
         bench.sampler.measurement = ""
         bench.sampler.usage = None
-        used = usage.stop()
+        usage.stop()
     log_ended = server.log.stat().st_size
     after = server.counters(tries=3)
     # The more of both, as a load is short beside the session that another one is.
@@ -228,7 +251,7 @@ def _load(
         "truncated_requests": prepared.truncated or None,
         **read_load_log(server.log, log_began, log_ended, server.secrets),
     }
-    return before, after, used.model_copy(update=around)
+    return before, after, around, usage
 
 
 def _tier_hit_ratio(tiers: Tiers, grown: Counters) -> float | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from servetune.engines.arguments import as_argv
 from servetune.engines.environments import engine_id, read_engine
 from servetune.load.client import LoadClient
+from servetune.load.generator import Generator
 from servetune.load.registry import GENERATORS
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
@@ -52,14 +53,22 @@ def start_client(
 ) -> LoadClient:
     """Start the client of a load generator, by its name, that is to load the server of a launch."""
     of = GENERATORS[generator]
-    engine = engine_id(of.environment, root) if of.environment else session.engine
     return LoadClient(
-        python=Path(sys.executable) if of.protocol else read_engine(engine).python,
+        python=Path(sys.executable),
         module=of.client,
-        environment={of.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
+        environment={**of.settings, of.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
         log=raw_folder(session.study, session.id, root) / f"{generator}-{number}.log",
         folder=root,
     )
+
+
+def program_of(generator: Generator, session: Session, root: Path) -> list[str]:
+    """Return how a generator of others is run, before its arguments; ours is its client."""
+    if not generator.program:
+        return []
+    environment = generator.environment
+    engine = engine_id(environment, root) if environment else session.engine
+    return [str(read_engine(engine).python), *generator.program]
 
 
 def checkpoint_path(id: str, root: Path) -> Path:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from servetune.files import write_json
 from servetune.loopback import check_loopback
+from servetune.plan.contents import content_of_file
 from servetune.plan.planned import Session
+from servetune.plan.sendable import check_session
 from servetune.records.paths import session_path
 from servetune.running import running
 from servetune.sessions.allotment import allot
@@ -31,11 +33,14 @@ def run_session(
 
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model, no
-            loopback, or a variable that its server is to get from the caller is not set.
+            loopback, or a variable that its server is to get from the caller is not set; or its
+            generator cannot send what is owed.
     """
     end_finished(session, root)
     if count_owed(session, root):
         check_passed([session])
+        datasets = root / "data" / "workloads"
+        check_session(session, lambda id: content_of_file(datasets / f"{id}.jsonl"), root)
         check_loopback()
         told = running("session", session.id, root, doing="waiting for the hardware")
         with told, allot(session, sessions, root) as allotment:

@@ -30,6 +30,7 @@ class LoadWatch:
         requests: how many are sent.
         output_tokens: of all their answers, if none ends early.
         stall_timeout_s: ends a load without a token for so long.
+        startup_timeout_s: how much longer the first one may take, while a generator starts.
         load_timeout_s: ends any load.
         other_cpu_ratio: the share of the cores from which a measurement is invalid; None: none.
         expected_s: what the load should take; None where nothing tells, as of a probe.
@@ -41,6 +42,7 @@ class LoadWatch:
     requests: int
     output_tokens: int
     stall_timeout_s: float
+    startup_timeout_s: float
     load_timeout_s: float
     other_cpu_ratio: float | None
     expected_s: float | None
@@ -49,6 +51,7 @@ class LoadWatch:
 
     def __post_init__(self) -> None:
         self._began_s = self._moved_s = self._told_s = time.monotonic()
+        self._has_begun = not self.startup_timeout_s
 
     def __call__(self) -> None:
         """Check once; raises ServerError or LoadError."""
@@ -59,6 +62,10 @@ class LoadWatch:
         now_s = time.monotonic()
         if tokens != self._tokens:
             self._tokens, self._moved_s = tokens, now_s
+            if not self._has_begun:
+                self._has_begun, self._began_s = True, now_s
+        if not self._has_begun and now_s - self._began_s <= self.startup_timeout_s:
+            return
         still_s, elapsed_s = now_s - self._moved_s, now_s - self._began_s
         if still_s > self.stall_timeout_s:
             raise LoadError(f"not a token for {self.stall_timeout_s:.0f} s (stall_timeout_s)")

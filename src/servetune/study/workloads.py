@@ -131,7 +131,7 @@ GeneratorName = Literal["servetune", "vllm-bench", "guidellm"]
 class Traffic(Declared):
     """What is sent at any load, how, and by which generator."""
 
-    generator: GeneratorName = Field(description="the load generator")
+    generator: GeneratorName = Field("servetune", description="the load generator")
     dataset: Name = Field(description="what it sends, a dataset of the study")
     endpoint: Literal["completions", "chat"] | None = Field(
         None, description="by default `chat` for conversations, which need it, else `completions`"

@@ -1,9 +1,11 @@
 """Who used this machine's processors during one load."""
 
+import math
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +23,26 @@ _ENGINE = ("::Engine", "::Worker")
 
 @dataclass
 class _Process:
-    """A process of the session as it was last seen, and the times that it began the watch with."""
+    """A process of the session as it was last seen.
+
+    `seen` holds when it was, its CPU time and its time in a run queue by then, all in seconds.
+    """
 
     stat: Stat
     is_client: bool
     wait_s: float | None = None
-    first_cpu_s: float = 0.0
-    first_wait_s: float = 0.0
+    seen: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def within(self, from_s: float, until_s: float) -> tuple[float, float]:
+        """Return the seconds of CPU time and of waiting between two moments."""
+        at_s, cpu_s, wait_s = np.array(self.seen).T
+
+        def grown_s(values: "np.ndarray[Any, np.dtype[np.float64]]") -> float:
+            # The first was seen as the watch began, or is 0 of a process that came later.
+            first = values[0] if from_s <= at_s[0] else np.interp(from_s, at_s, values)
+            return float(np.interp(until_s, at_s, values) - first)
+
+        return grown_s(cpu_s), grown_s(wait_s)
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,8 @@ class UsageWatch:
         self._clients: dict[tuple[int, int], _Process] = {}
         self._memory_bytes = 0
         self._began_s: float | None = None
+        self._ended_s = math.inf
+        self._looked_s = time.monotonic()
         self._uses: list[_Use] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -71,31 +88,39 @@ class UsageWatch:
         self._thread.start()
 
     def stop(self) -> Card:
-        """Stop, take the last sample, and return the ratios and the memory of a card.
-
-        The CPU time of the client and of the front end is that of the busiest process; the wait is
-        the client's. Its memory is the highest sum of the resident sets of its processes, which
-        counts a page as often as they share it.
-        """
+        """Stop, take the last sample, and return what the whole watch saw."""
         self._stopped.set()
         self._thread.join()
         self._sample()
+        self._ended_s = time.monotonic()
+        return self.read()
+
+    def read(self, from_s: float = 0.0, until_s: float = math.inf) -> Card:
+        """Return the ratios and the memory of a card, between two moments of the watch.
+
+        The CPU time of the client and of the front end is that of the busiest process; the wait is
+        the client's. Its memory is the highest sum of the resident sets of its processes, which
+        counts a page as often as they share it; it is of the whole watch. Times are monotonic.
+        """
         assert self._began_s is not None
-        wall_s = time.monotonic() - self._began_s
-        other_ratio, other_p95_ratio = _other_ratios(self._uses)
-        front_end = max(map(_cpu_s, self._front_end()), default=None)
+        from_s, until_s = max(from_s, self._began_s), min(until_s, self._ended_s)
+        wall_s = max(until_s - from_s, 1e-3)
+        around_s = SAMPLE_EVERY_S
+        inside = [u for u in self._uses if from_s - around_s <= u.at_s <= until_s + around_s]
+        other_ratio, other_p95_ratio = _other_ratios(inside)
+        front_end = [process.within(from_s, until_s)[0] for process in self._front_end()]
         card = Card(
-            front_end_cpu_ratio=None if front_end is None else front_end / wall_s,
+            front_end_cpu_ratio=max(front_end) / wall_s if front_end else None,
             other_cpu_ratio=other_ratio,
             other_cpu_p95_ratio=other_p95_ratio,
         )
         if not self._clients:
             return card
-        busiest = max(self._clients.values(), key=_cpu_s)
-        wait_s = None if busiest.wait_s is None else busiest.wait_s - busiest.first_wait_s
+        used = [(*client.within(from_s, until_s), client) for client in self._clients.values()]
+        cpu_s, wait_s, busiest = max(used, key=lambda each: each[0])
         of_client = {
-            "client_cpu_ratio": _cpu_s(busiest) / wall_s,
-            "client_wait_ratio": None if wait_s is None else min(1.0, wait_s / wall_s),
+            "client_cpu_ratio": cpu_s / wall_s,
+            "client_wait_ratio": None if busiest.wait_s is None else min(1.0, wait_s / wall_s),
             "client_memory_bytes": self._memory_bytes,
         }
         return card.model_copy(update=of_client)
@@ -143,8 +168,9 @@ class UsageWatch:
         self._foreign |= unknown.keys()
         resident = sum(p.stat.resident_bytes for p in self._ours.values() if p.is_client)
         self._memory_bytes = max(self._memory_bytes, resident)
+        self._looked_s = time.monotonic()
         if (machine := read_machine()) is not None:
-            self._uses.append(_Use(time.monotonic(), machine, self._family_cpu_s()))
+            self._uses.append(_Use(self._looked_s, machine, self._family_cpu_s()))
 
     def _look_again(self) -> None:
         known = set(self._ours)
@@ -167,26 +193,21 @@ class UsageWatch:
         parent = self._ours.get(stat.parent)
         is_client = pid == self._client_pid or (parent is not None and parent.is_client)
         process = self._ours[pid] = _Process(stat, is_client)
+        # One that came after the start spent all its time within the watch.
+        if self._began_s is not None:
+            process.seen.append((self._looked_s, 0.0, 0.0))
         self._update(pid, process, stat)
         if is_client:
             self._clients[pid, stat.started] = process
-        # One that came after the start spent all its time within the watch.
-        if self._began_s is None:
-            process.first_cpu_s = stat.cpu_s
-            process.first_wait_s = process.wait_s or 0.0
 
     def _update(self, pid: int, process: _Process, stat: Stat) -> None:
         process.stat = stat
         if process.is_client and (wait_s := read_wait_s(pid)) is not None:
             process.wait_s = wait_s
+        process.seen.append((time.monotonic(), stat.cpu_s, process.wait_s or 0.0))
 
     def _family_cpu_s(self) -> float:
         return self._lost_s + sum(p.stat.family_cpu_s for p in self._ours.values())
-
-
-def _cpu_s(process: _Process) -> float:
-    """Return the CPU time that a process used within the watch."""
-    return process.stat.cpu_s - process.first_cpu_s
 
 
 def _other_ratios(uses: list[_Use]) -> tuple[float | None, float | None]:

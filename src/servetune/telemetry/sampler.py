@@ -108,6 +108,12 @@ class Sampler:
         """Return the samples so far, as `stop` does."""
         return self._table(list(self._rows))
 
+    def keep(self, measurement: str, from_s: float, until_s: float) -> None:
+        """Count as a measurement's the samples alone that lie in its load; times are monotonic."""
+        for row in self._rows:
+            if row["measurement"] == measurement and not from_s <= row["time_s"] <= until_s:
+                row["measurement"] = ""
+
     def discard(self, measurement: str) -> None:
         """Count the samples of a measurement so far as of none: it is made again."""
         for row in self._rows:

@@ -29,7 +29,6 @@ def replay(project: Project, dataset: dict[str, Any], **point: Any) -> None:
     study["datasets"]["trace"] = dataset
     study["workloads"] = {
         "replay": {
-            "generator": "vllm-bench",
             "dataset": "trace",
             "arrivals": "trace",
             "load_points": [{"time_scale": 1, **point}],
@@ -134,7 +133,6 @@ def send(project: Project, dataset: dict[str, Any], most: Any, **workload: Any) 
     study["datasets"]["long"] = dataset
     study["workloads"] = {
         "long": {
-            "generator": "vllm-bench",
             "dataset": "long",
             "load_points": [{"concurrency": 2, "requests": 8}],
             **workload,

@@ -34,9 +34,7 @@ from tests.report_data import make_quickstart_plan
 def search(**settings: Any) -> PlannedSearch:
     slo = {"chat": Slo(ttft_p90_ms=500)}
     declared = {"slo": slo, "lowest": 1, "highest": 100, **settings}
-    traffic = PlannedTraffic(
-        generator="vllm-bench", dataset="text-abc", endpoint="completions", seed=0
-    )
+    traffic = PlannedTraffic(dataset="text-abc", endpoint="completions", seed=0)
     serving = Serving(
         server={},
         speculative=None,

@@ -102,7 +102,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
         lambda s: s["datasets"].update(
             text={"kind": "random", "requests": 64, "input_tokens": 8, "output_tokens": 8}
         ),
-        "workloads.guidellm.load_points.0: guidellm sends text, not token ids; vllm-bench sends",
+        "workloads.guidellm.generator: guidellm cannot send token ids; leave generator out: servet",
     ),
     (
         lambda s: s["datasets"]["text"]["input_words"].update(min=99),
@@ -146,7 +146,7 @@ IN_STUDY: list[tuple[Edit, str]] = [
         lambda s: s["workloads"]["guidellm"].update(
             load_points=[{"concurrency": 2, "rate_rps": 5, "requests": 8}]
         ),
-        "workloads.guidellm.load_points.0: .*vllm-bench",
+        "workloads.guidellm.generator: guidellm cannot send a concurrency of an open loop; leave",
     ),
     (
         lambda s: (

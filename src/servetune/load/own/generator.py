@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from servetune.load.generator import PATHS, Generator, Reply, Target
+from servetune.load.generator import OWN, PATHS, Generator, Reply, Target
 from servetune.records.loads import Load
 
 RESULT = "replies.jsonl"
@@ -35,12 +35,11 @@ def read(raw: Path) -> list[Reply]:
 
 
 SERVETUNE = Generator(
-    name="servetune",
-    environment=None,
+    name=OWN,
+    protocol=PROTOCOL,
     client="servetune.load.own.client",
     key_variable="SERVETUNE_API_KEY",
     command=("python", "-m", "servetune.load.own.client"),
     arguments=arguments,
     read=read,
-    protocol=PROTOCOL,
 )

@@ -1,6 +1,5 @@
-"""`python -m vllm.entrypoints.cli.main serve MODEL ...` and `... bench serve ...`."""
+"""`python -m vllm.entrypoints.cli.main serve MODEL ...`."""
 
-import asyncio
 import os
 import sys
 
@@ -9,13 +8,6 @@ from .serve import cmd_init
 
 
 def main() -> None:
-    if sys.argv[1:3] == ["bench", "serve"]:
-        from ...benchmarks import serve
-
-        parser = FlexibleArgumentParser(prog="vllm bench serve")
-        serve.add_cli_args(parser)
-        asyncio.run(serve.main_async(parser.parse_args(sys.argv[3:])))
-        return
     os.environ["VLLM_TARGET_DEVICE"] = "cpu"
     parser = FlexibleArgumentParser(prog="vllm")
     subparsers = parser.add_subparsers(required=True, dest="subparser")

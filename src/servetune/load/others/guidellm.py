@@ -1,24 +1,37 @@
 """GuideLLM: its words for a load point, its data, and its report as replies.
 
 Every load goes to GuideLLM as a file of conversations, one a line, whose turns are named by their
-index in the schedule. An open loop is a replay of that file's arrivals, so that
-it sends what every other generator sends. What GuideLLM calls inter-token latency is TPOT here and
-in vLLM; the times of chunks come from `servetune.load.guidellm.parts`.
+index in the schedule. An open loop is a replay of that file's arrivals, so that it sends what every
+other generator sends. Its numbers are as it defines them: an answer ends with its stream, after
+the usage. What it calls inter-token latency is TPOT here and in vLLM; it keeps no time of a chunk
+between the first and the last, so that there is no ITL.
 """
 
 import itertools
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 from servetune.load.generator import CUT, NOT_SENT, PATHS, Generator, Reply, Target
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
-from servetune.load.stream import Note
+from servetune.load.stream import sentence
 from servetune.records.loads import Load
-from servetune.study.workloads import LoadPoint, Workload
 
 DATA = "guidellm-data.jsonl"
 REPORT = "guidellm.json"
+
+SETTINGS = {
+    # Its workers are processes: more than the cores carry send late.
+    "GUIDELLM__MAX_WORKER_PROCESSES": str(max(1, min(8, (os.cpu_count() or 1) // 4))),
+    # It ends a load when nothing comes for so long after the last request is counted: at its own
+    # 0.1 s the last answer is lost now and then.
+    "GUIDELLM__MP_POLL_INTERVAL": "1",
+    "GUIDELLM__LOGGING__CONSOLE_LOG_LEVEL": "WARNING",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+}
+"""What a user of GuideLLM sets in its environment."""
 
 
 def arguments(load: Load, target: Target) -> list[str]:
@@ -35,6 +48,11 @@ def arguments(load: Load, target: Target) -> list[str]:
         *("--metrics", _words({"kind": "generative", "sample_size": 0})),
         *("--output", _words({"kind": "json", "path": target.raw / REPORT}), "--disable-console"),
     ]
+    if load.requests is not None:
+        # Without it GuideLLM notices that the data ended only when it asks for more, and waits
+        # for ever if the last reply came before that.
+        count = load.requests + load.settle_requests + load.cooldown_requests
+        words += ["--constraint", _words({"kind": "max_requests", "count": count})]
     if load.duration_s is not None:
         words += ["--constraint", _words({"kind": "max_duration", "seconds": load.duration_s})]
     return words
@@ -60,8 +78,7 @@ def _backend(load: Load, target: Target) -> dict[str, Any]:
 def _profile(load: Load) -> dict[str, Any]:
     if load.is_open:
         return {"kind": "replay", "schedule_turn": "timestamp"}
-    closed = {"kind": "concurrent", "streams": load.concurrency}
-    return {**closed, "rampup_duration": load.ramp_up_s} if load.ramp_up_s else closed
+    return {"kind": "concurrent", "streams": load.concurrency}
 
 
 def _words(fields: dict[str, Any]) -> str:
@@ -77,21 +94,16 @@ def _scalar(value: Any) -> str:
     return text.replace("e", ".0e") if is_whole else text
 
 
-def write_data(requests: list[ScheduledRequest], schedule: Path) -> int:
-    """Write requests as GuideLLM's data beside their schedule; returns how many conversations."""
+def write_data(requests: list[ScheduledRequest], schedule: Path) -> None:
+    """Write requests as GuideLLM's data beside their schedule."""
     lines = []
     for number, turns in itertools.groupby(requests, key=lambda request: request.conversation):
         graph = {"graph_id": str(number), "turns": [_turn(request) for request in turns]}
         lines.append(json.dumps({"conversation_turns": json.dumps(graph)}) + "\n")
     schedule.with_name(DATA).write_text("".join(lines), encoding="utf-8")
-    return len(lines)
 
 
 def _turn(request: ScheduledRequest) -> dict[str, Any]:
-    if not isinstance(request.prompt, str):
-        raise ValueError(
-            f"guidellm sends text, and request {request.index} is token ids; vllm-bench sends both"
-        )
     columns = {
         "text_column": [request.prompt],
         "output_tokens_count_column": [request.output_tokens],
@@ -111,45 +123,41 @@ def read(raw: Path) -> list[Reply]:
     if lost := benchmark.get("scheduler_state", {}).get("processing_requests"):
         raise ValueError(f"guidellm ended before the answers to {lost} of its requests")
     requests = benchmark["requests"]
-    errored = [_reply(request) for request in requests["errored"]]
-    answered = [_reply(request) for request in [*requests["successful"], *requests["incomplete"]]]
-    return [*answered, *errored, *_never_sent(errored, raw)]
+    # GuideLLM keeps the time of day; the telemetry, the monotonic clock.
+    ahead_s = time.time() - time.monotonic()
+    kinds = (requests[kind] or [] for kind in ("successful", "incomplete", "errored"))
+    replies = [_reply(request, ahead_s) for request in itertools.chain(*kinds)]
+    errored = [reply for reply in replies if reply.error and not reply.is_cut]
+    schedule = read_schedule(raw / SCHEDULE)
+    return [*replies, *_never_sent(errored, schedule)]
 
 
-def _reply(request: dict[str, Any]) -> Reply:
+def _reply(request: dict[str, Any], ahead_s: float) -> Reply:
     info, times = request["info"], request["info"]["timings"]
     sent_s = times["request_start"] or times["resolve_start"]
     is_due = info["settings"]["relative_timestamp"] is not None
-    told: dict[str, Any] = request["response_metrics"] or {}
-    chunks: list[float] = told.get("text_times", [])
-    note = Note(**told.get("note", {}))
     is_cut = info["status"] == "cancelled"
     has_ended = info["status"] == "completed"
-    error = note.fault() if has_ended else info["error"] or info["status"]
+    later_tokens = (request["output_metrics"]["text_tokens"] or 0) - 1
+    first_s, last_s = times["first_token_iteration"], times["last_token_iteration"]
+    has_tokens = first_s is not None and last_s is not None
     return Reply(
         scheduled=int(info["node_id"]),
-        error=CUT if is_cut else error,
-        sent_s=sent_s,
-        due_s=times["targeted_start"] if is_due else None,
+        error=CUT if is_cut else None if has_ended else sentence(info["error"] or info["status"]),
+        sent_s=sent_s - ahead_s,
+        due_s=times["targeted_start"] - ahead_s if is_due else None,
         input_tokens=request["input_metrics"]["text_tokens"] or 0,
         output_tokens=request["output_metrics"]["text_tokens"] or 0,
         cached_tokens=request["input_metrics"]["cached_tokens"],
-        ttft_s=chunks[0] - sent_s if chunks else None,
-        e2e_s=chunks[-1] - sent_s if chunks else None,
-        itl_s=[later - earlier for earlier, later in itertools.pairwise(chunks)],
+        ttft_s=first_s - sent_s if has_tokens else None,
+        e2e_s=(times["request_end"] or last_s) - sent_s if has_tokens else None,
+        tpot_s=(last_s - first_s) / later_tokens if has_tokens and later_tokens > 0 else None,
         is_cut=is_cut,
-        has_usage=note.has_usage,
-        model=note.model,
-        text=note.text_with(told.get("text")),
-        textless_tokens=note.textless_tokens,
     )
 
 
-def _never_sent(errored: list[Reply], raw: Path) -> list[Reply]:
+def _never_sent(errored: list[Reply], schedule: list[ScheduledRequest]) -> list[Reply]:
     """Tell the turns that GuideLLM gave up, without a word, because one before them failed."""
-    if not errored:
-        return []
-    schedule = read_schedule(raw / SCHEDULE)
     failed = {schedule[reply.scheduled].conversation: reply for reply in errored}
     return [
         Reply(
@@ -162,25 +170,30 @@ def _never_sent(errored: list[Reply], raw: Path) -> list[Reply]:
     ]
 
 
-def refuses(workload: Workload, point: LoadPoint, is_token_ids: bool) -> str | None:
-    """Say why GuideLLM cannot do a load, and which generator can."""
-    if is_token_ids:
-        return "guidellm sends text, not token ids; vllm-bench sends both"
-    tiers = workload.capacity.slo.values() if workload.capacity else ()
-    if any("itl" in objective.limits_ms for slo in tiers for objective in slo.objectives):
-        return "guidellm cannot stop a probe on ITL; use vllm-bench, or limit TPOT"
-    if point.is_open and point.concurrency is not None:
-        return "guidellm cannot limit the concurrency of an open loop; vllm-bench can"
-    return None
+def refuses(load: Load, *, has_turns: bool, has_token_ids: bool) -> str | None:
+    """Say what GuideLLM cannot send of a load as servetune means it."""
+    asked = {
+        "token ids": has_token_ids,
+        "a concurrency of an open loop": load.is_open and load.concurrency is not None,
+        "a ramp_up_s": bool(load.ramp_up_s) and not load.is_open,
+    }
+    return next((what for what, is_asked in asked.items() if is_asked), None)
 
 
 GUIDELLM = Generator(
     name="guidellm",
+    protocol="guidellm-2",
+    had_no_protocol=True,
     environment="guidellm",
-    client="servetune.load.guidellm.client",
+    client="servetune.load.others.runner",
     key_variable="GUIDELLM__SPEC__BACKEND__API_KEY",
+    settings=SETTINGS,
+    program=("-m", "guidellm", "run"),
     command=("guidellm", "run"),
+    startup_s=20.0,
     arguments=arguments,
+    write_data=write_data,
+    has_itl=False,
     read=read,
     refuses=refuses,
 )

@@ -1,0 +1,55 @@
+"""Do load generators that sent the same load to the same variant measure the same?"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from servetune.plan.planned import Session
+from servetune.tables.frames import known
+
+WITHIN = {"output_throughput_tok_s": 0.03, "ttft_p50_ms": 0.05, "tpot_p50_ms": 0.05}
+"""Generators agree on a load where no ratio of these is farther from 1: so far apart are two runs
+of one generator (`benchmarks/client_agreement.py`)."""
+
+
+@dataclass(frozen=True)
+class SameLoad:
+    """One load of a variant as several generators measured it; the first is compared with.
+
+    `rows` are those of a comparison, by the name of the generator.
+    """
+
+    variant: str
+    rows: dict[str, dict[str, Any]]
+
+    def ratios(self, generator: str) -> dict[str, float]:
+        """Return the metrics of WITHIN over those of the first generator, where both are known."""
+        first = next(iter(self.rows.values()))
+        pairs = {name: (known(self.rows[generator][name]), known(first[name])) for name in WITHIN}
+        return {name: value / of for name, (value, of) in pairs.items() if value and of}
+
+    @property
+    def apart(self) -> list[tuple[str, str, float]]:
+        """The generators, metrics and ratios that are farther from 1 than agreement allows."""
+        return [
+            (generator, name, ratio)
+            for generator in self.rows
+            for name, ratio in self.ratios(generator).items()
+            if abs(ratio - 1) > WITHIN[name]
+        ]
+
+
+def same_loads(sessions: Iterable[Session], compared: Iterable[dict[str, Any]]) -> list[SameLoad]:
+    """Return the loads that several generators sent and measured, by the rows of a comparison."""
+    measured = {
+        (row["variant"], row["workload"], row["load_point"]): row for row in compared if row["ok"]
+    }
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for session in sessions:
+        for point in session.measurements:
+            row = measured.get((session.variant, point.workload, point.load_point))
+            load = json.dumps(point.load.model_dump(mode="json", exclude={"generator"}))
+            if row is not None:
+                found.setdefault((session.variant, load), {})[point.load.generator] = row
+    return [SameLoad(variant, rows) for (variant, _), rows in found.items() if len(rows) > 1]

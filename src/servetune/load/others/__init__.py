@@ -1,0 +1,1 @@
+"""Load generators of others, run as their users run them."""

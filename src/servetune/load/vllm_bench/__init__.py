@@ -1,1 +1,0 @@
-"""`vllm bench serve`: its words, its results, and its client in the engine's environment."""

@@ -1,0 +1,1 @@
+"""Whether load generators that sent the same load measured the same."""

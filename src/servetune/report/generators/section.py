@@ -1,0 +1,58 @@
+"""Load generators beside each other, where several sent the same load."""
+
+from servetune.analysis.generators import WITHIN, SameLoad, same_loads
+from servetune.analysis.wording import change, listed, valued_beside, where_of
+from servetune.report.gfm import table_of
+from servetune.report.measured import Measured
+from servetune.report.section import Plain, Section
+from servetune.report.table import Cell, Name, Table
+
+HEADS = {
+    "output_throughput_tok_s": "Output, tok/s",
+    "ttft_p50_ms": "TTFT p50, ms",
+    "tpot_p50_ms": "TPOT p50, ms",
+}
+
+
+def section(measured: Measured) -> Section | None:
+    """Make the section; None where no load was sent by several generators."""
+    loads = same_loads(measured.plan.sessions, measured.compared)
+    if not loads:
+        return None
+    rows: list[list[Cell]] = [
+        [
+            Name(load.variant),
+            where_of(row),
+            generator,
+            *(valued_beside(row, name, load.ratios(generator).get(name)) for name in HEADS),
+        ]
+        for load in loads
+        for generator, row in load.rows.items()
+    ]
+    heads = ("Variant", "Load", "Generator", *HEADS.values())
+    table = Table("Load generators", heads, rows, texts=heads[:3])
+    said = " ".join(map(_sentence, loads))
+    return Section(
+        "generators",
+        "Load generators",
+        Plain(said, table),
+        markdown=lambda fit: f"### Load generators\n\n{said}\n\n{table_of(measured, table)}",
+    )
+
+
+def _sentence(load: SameLoad) -> str:
+    first, *others = load.rows
+    who = f"{listed(others)} on the same load of {load.variant}"
+    if not load.apart:
+        return (
+            f"{first} agrees with {who}: output within {WITHIN['output_throughput_tok_s']:.0%},"
+            f" median TTFT and TPOT within {WITHIN['ttft_p50_ms']:.0%}."
+        )
+    differing = (
+        f"{generator} measured {change(ratio)} {HEADS[name].split(',')[0]}"
+        for generator, name, ratio in load.apart
+    )
+    return (
+        f"{first} does not agree with {who}: {listed(differing)}. Chance and the definitions of"
+        " each generator move these numbers, so compare variants within one generator."
+    )
