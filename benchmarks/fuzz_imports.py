@@ -223,7 +223,7 @@ def _is_aside(root: Path, name: str, content: bytes) -> bool:
 
 
 def _went_on(before: Path, after: Path) -> bool:
-    """Tell whether a file of a launch that had not stopped, or is unknown, is the same, and more."""
+    """Tell whether a file of a launch that is unknown, or had not stopped, is the same and more."""
     number = before.stem.rpartition("-")[2]
     launch = before.with_name(f"launch-{number}.json")
     if launch.is_file() and read_model(launch, Launch).stopped_at:

@@ -1,8 +1,13 @@
 """Seeded, plausible records for the quickstart study, and the tables made from them."""
 
+import atexit
 import math
 import random
+import shutil
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -31,7 +36,7 @@ from servetune.records.validity import judge
 from servetune.report.measured import Measured
 from servetune.tables import write
 from servetune.tables.timeline import COLUMNS
-from tests.paths import ROOT
+from tests.project import Project
 
 # Time to the first token and per token at concurrency 1, and what a server's cache holds.
 SPEED = {"bf16": (38.0, 9.8), "w8a8": (31.0, 7.9), "fp8-kv": (39.5, 9.9), "eagle3": (44.0, 6.1)}
@@ -65,7 +70,14 @@ def make_quickstart_plan(monkeypatch: pytest.MonkeyPatch | None = None, **params
         with pytest.MonkeyPatch.context() as patch:
             return make_quickstart_plan(patch, **params)
     monkeypatch.setattr(servetune.plan.checks, "known_parser", lambda *_: None)
-    return make_plan(params, ROOT)
+    return make_plan(params, _project())
+
+
+@cache
+def _project() -> Path:
+    folder = mkdtemp(prefix="quickstart-")
+    atexit.register(shutil.rmtree, folder)
+    return Project(Path(folder)).root
 
 
 def with_load(plan: Plan, workload: str, *points: str) -> Plan:

@@ -10,14 +10,13 @@ import yaml
 
 from servetune.corpus import passage
 
+GENERATORS = ("servetune", "vllm-bench", "guidellm")
 EXAMPLES = 20
-ROUNDS = 3
 MOST_REQUESTS = 1000
 
 # Slow enough that a busy machine keeps up: else its own speed at the time is the throughput.
 ALIKE = {"dataset": "alike", "load_points": [{"rate_rps": 2.5, "requests": 20}]}
 LONG = {
-    "generator": "vllm-bench",
     "dataset": "long",
     "warmup_requests": 0,
     "load_points": [{"concurrency": 2, "requests": 12}],
@@ -38,9 +37,6 @@ TASK = {
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     """Half of the quickstart's requests, fewer documents, and an unfit variant with own loads.
 
-    GuideLLM loads the baseline and the drafts, whose tokens come several at once: how a model is
-    stored is nothing to a client.
-
     Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
     too small for two long ones.
     """
@@ -53,15 +49,13 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     }
     study["workloads"] = {
         **{name: _half(load) for name, load in quickstart["workloads"].items()},
-        "many": {"generator": "vllm-bench", **many},
-        "long": {"generator": "vllm-bench", **long},
+        "many": many,
+        "long": long,
     }
     study["quality"] = {**quickstart["quality"], "documents": 12}
     study["models"] = {**study["models"], "broken": {"source": "path", "path": "broken"}}
-    loads = list(quickstart["workloads"])
-    without = [name for name in loads if name != "guidellm"]
     declared = {
-        name: {**variant, "workloads": loads if name in ("bf16", "eagle3") else without}
+        name: {"workloads": list(quickstart["workloads"]), **variant}
         for name, variant in quickstart["variants"].items()
     }
     small = {
@@ -106,19 +100,13 @@ def one_server_for_all_loads(quickstart: dict[str, Any]) -> dict[str, Any]:
             },
         },
         "workloads": {
-            # Alternating, so that a drift of the machine does not look like a difference.
-            **{
-                f"{generator}-{n}": {"generator": generator, **ALIKE}
-                for n in range(ROUNDS)
-                for generator in _order(n)
-            },
+            **{name: {"generator": name, **ALIKE} for name in GENERATORS},
             "cold": LONG,
             "again-cold": LONG,
             "again-warm": {**LONG, "reset_prefix_cache": False},
-            "dialogues": {"generator": "vllm-bench", **dialogues},
+            "dialogues": dialogues,
             "dialogues-guidellm": {"generator": "guidellm", **dialogues},
             "hopeless": {
-                "generator": "guidellm",
                 "dataset": "short",
                 "capacity": {
                     "slo": {"impossible": {"tpot_p90_ms": 0.01}},
@@ -129,10 +117,6 @@ def one_server_for_all_loads(quickstart: dict[str, Any]) -> dict[str, Any]:
             },
         },
     }
-
-
-def _order(round: int) -> tuple[str, str]:
-    return ("guidellm", "vllm-bench") if round % 2 else ("vllm-bench", "guidellm")
 
 
 def write_task(folder: Path) -> None:

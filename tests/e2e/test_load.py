@@ -1,17 +1,16 @@
 """What is measured of a load on real vLLM: that generators agree, and that caches are told."""
 
 import json
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from servetune.tables.frames import records_of
 from tests.e2e.clone import Clone
-from tests.e2e.studies import MOST_REQUESTS, ROUNDS
+from tests.e2e.studies import GENERATORS, MOST_REQUESTS
 
 pytestmark = pytest.mark.e2e
 
@@ -26,74 +25,64 @@ def raw(loaded: Clone, workload: str) -> Path:
     return folder
 
 
-def test_both_generators_agree_on_the_same_load(loaded: Clone) -> None:
-    """Throughput within 5 % and mean TPOT within 10 %, as the median over neighbouring pairs.
+def test_the_generators_agree_on_the_same_load(loaded: Clone) -> None:
+    """Throughput within 10 %, and the mean TPOT over the mean that the server timed.
 
-    An open loop, whose arrivals are the same for both. The machine's own speed moves by more than
-    that between two runs, so that a mean TPOT is taken over the mean that the server timed of the
-    same requests: what is left is what a client adds, or defines differently.
+    An open loop: what is left of both is what a client adds, or defines differently. The page says
+    whether they agree.
     """
     found = rows(loaded)
-
-    def ratio(value: Callable[[dict[str, Any]], float]) -> tuple[float, list[float]]:
-        pairs = [
-            value(found[f"guidellm-{n}"]) / value(found[f"vllm-bench-{n}"]) for n in range(ROUNDS)
-        ]
-        return float(np.median(pairs)), pairs
-
-    throughput, pairs = ratio(lambda row: row["output_throughput_tok_s"])
-    assert throughput == pytest.approx(1, abs=0.05), pairs
-    tpot, pairs = ratio(lambda row: row["tpot_mean_ms"] / row["server_tpot_mean_ms"])
-    assert tpot == pytest.approx(1, abs=0.10), pairs
+    own = found["servetune"]
+    for name in GENERATORS:
+        row = found[name]
+        output = row["output_throughput_tok_s"] / own["output_throughput_tok_s"]
+        assert output == pytest.approx(1, abs=0.1), name
+        assert row["tpot_mean_ms"] / row["server_tpot_mean_ms"] == pytest.approx(1, abs=0.15), name
+    page = (loaded.root / "reports/summary.html").read_text()
+    assert re.search(r"servetune (agrees|does not agree) with vllm-bench and guidellm", page)
 
 
-def test_both_generators_send_the_same_requests(loaded: Clone) -> None:
-    one, other = (
-        pd.read_parquet(raw(loaded, f"{name}-1") / "requests.parquet").sort_values("scheduled")
-        for name in ("vllm-bench", "guidellm")
+def test_the_generators_send_the_same_requests(loaded: Clone) -> None:
+    one, *others = (
+        pd.read_parquet(raw(loaded, name) / "requests.parquet").sort_values("scheduled")
+        for name in GENERATORS
     )
-    for column in ("scheduled", "input_tokens", "output_tokens"):
-        assert one[column].tolist() == other[column].tolist(), column
+    for other in others:
+        for column in ("scheduled", "input_tokens", "output_tokens"):
+            assert one[column].tolist() == other[column].tolist(), column
 
 
-def test_the_summary_of_vllm_bench_follows_from_the_requests(loaded: Clone) -> None:
-    told = json.loads((raw(loaded, "vllm-bench-1") / "vllm-bench.json").read_text())
-    requests = pd.read_parquet(raw(loaded, "vllm-bench-1") / "requests.parquet")
-    assert told["completed"] == len(requests)
-    assert told["total_output_tokens"] == requests["output_tokens"].sum()
-    assert told["output_throughput"] == pytest.approx(
-        requests["output_tokens"].sum() / told["duration"], rel=1e-6
-    )
-    gaps_ms = np.concatenate(requests["itl_ms"].to_list())
-    columns = {"ttft": "ttft_ms", "tpot": "tpot_ms", "e2el": "e2e_ms"}
-    values = {name: requests[column].to_numpy() for name, column in columns.items()}
-    for name, each in {**values, "itl": gaps_ms}.items():
-        assert told[f"mean_{name}_ms"] == pytest.approx(np.mean(each), rel=1e-6), name
-        assert told[f"median_{name}_ms"] == pytest.approx(np.median(each), rel=1e-6), name
-        assert told[f"p99_{name}_ms"] == pytest.approx(np.percentile(each, 99), rel=1e-6), name
+def test_the_row_of_vllm_bench_is_what_it_prints(loaded: Clone) -> None:
+    told = json.loads((raw(loaded, "vllm-bench") / "vllm-bench.json").read_text())
+    row = rows(loaded)["vllm-bench"]
+    assert told["completed"] == row["completed_requests"]
+    assert told["total_output_tokens"] == row["output_tokens"]
+    # It takes its own duration from before its first request to after its last.
+    assert row["output_throughput_tok_s"] == pytest.approx(told["output_throughput"], rel=0.01)
+    for name in ("ttft", "tpot", "itl"):
+        assert row[f"{name}_mean_ms"] == pytest.approx(told[f"mean_{name}_ms"], rel=1e-6), name
+        for percentile in (50, 90, 95, 99):
+            printed = told[f"p{percentile}_{name}_ms"]
+            assert row[f"{name}_p{percentile}_ms"] == pytest.approx(printed, rel=1e-6), name
 
 
-def test_the_summary_of_guidellm_follows_from_the_requests(loaded: Clone) -> None:
-    """Its inter-token latency is our TPOT, weighted by the tokens of each request."""
-    report = json.loads((raw(loaded, "guidellm-1") / "guidellm.json").read_text())
+def test_the_row_of_guidellm_is_what_it_prints(loaded: Clone) -> None:
+    """Its inter-token latency is our TPOT."""
+    report = json.loads((raw(loaded, "guidellm") / "guidellm.json").read_text())
     told = {
         name: each["successful"]
         for name, each in report["benchmarks"][0]["metrics"].items()
         if isinstance(each, dict) and "successful" in each
     }
-    requests = pd.read_parquet(raw(loaded, "guidellm-1") / "requests.parquet")
-    tokens, later = requests["output_tokens"], requests["output_tokens"] - 1
-    assert told["request_latency"]["count"] == len(requests)
-    assert told["output_token_count"]["total_sum"] == tokens.sum()
-    assert told["time_to_first_token_ms"]["mean"] == pytest.approx(
-        requests["ttft_ms"].mean(), rel=1e-2
-    )
-    assert told["inter_token_latency_ms"]["mean"] == pytest.approx(
-        (requests["tpot_ms"] * later).sum() / later.sum(), rel=1e-3
-    )
-    assert told["time_per_output_token_ms"]["mean"] == pytest.approx(
-        requests["e2e_ms"].sum() / tokens.sum(), rel=1e-2
-    )
+    row = rows(loaded)["guidellm"]
+    assert told["request_latency"]["count"] == row["completed_requests"]
+    assert told["output_token_count"]["total_sum"] == row["output_tokens"]
+    ttft, latency = told["time_to_first_token_ms"], told["request_latency"]
+    assert row["ttft_mean_ms"] == pytest.approx(ttft["mean"], rel=1e-4)
+    assert row["e2e_mean_ms"] == pytest.approx(1e3 * latency["mean"], rel=1e-4)
+    # It weights the requests of this mean by their tokens, which are all as many here.
+    assert row["tpot_mean_ms"] == pytest.approx(told["inter_token_latency_ms"]["mean"], rel=1e-4)
+    assert pd.isna(row["itl_mean_ms"])
 
 
 def test_a_repeat_with_the_prefix_cache_reset_is_valid(loaded: Clone) -> None:
@@ -125,8 +114,7 @@ def test_the_prefix_cache_hit_rate_rises_with_the_turn(loaded: Clone, workload: 
     assert f"{100 * ratios[1]:.0f}\u00a0% → {100 * ratios[4]:.0f}\u00a0%" in page
 
 
-def test_guidellm_ends_a_probe_as_soon_as_it_is_decided(loaded: Clone) -> None:
-    """Its own scheduler stops the load, by a constraint in its registry."""
+def test_a_probe_ends_as_soon_as_it_is_decided(loaded: Clone) -> None:
     results = loaded.root / "results/quickstart"
     capacities = pd.read_parquet(results / "capacities.parquet").to_dict("records")
     assert [(row["ended"], row["capacity"]) for row in capacities] == [("zero", 0)]

@@ -15,7 +15,7 @@ from servetune.analysis.findings.gather import Case, find
 from servetune.errors import UserError
 from servetune.metrics import JUDGED
 from servetune.models.make import checkpoint, make_model
-from servetune.plan.make import make_plan
+from servetune.plan.make import make_plan, plan_to_measure
 from servetune.records.measurements import Card
 from servetune.records.validity import judge
 from servetune.report.html import render_html
@@ -101,4 +101,4 @@ def test_the_generator_is_planned_and_refuses_what_it_cannot_send(tmp_path: Path
     study["workloads"]["text"]["load_points"] = [{"rate_rps": 2, "requests": 4}]
     project.write_study(study)
     with pytest.raises(UserError, match=r"workloads\.text\.generator: steady cannot send a rate"):
-        make_plan({"study": "quickstart"}, tmp_path)
+        plan_to_measure({"study": "quickstart"}, tmp_path)

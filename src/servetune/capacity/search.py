@@ -14,10 +14,10 @@ from typing import Literal
 
 from servetune.capacity.boundary import Located, Observation, locate
 from servetune.capacity.pace import Slice
-from servetune.capacity.sequential import OVERLOAD, Judgement
+from servetune.capacity.sequential import Judgement
 from servetune.capacity.steadiness import Change, changes_of_pace, disagreement
 from servetune.progress import figure
-from servetune.study.capacity import Search
+from servetune.study.capacity import OVERLOAD, Search
 
 Ended = Literal["found", "beaten", "zero", "unbounded", "budget", "unsteady", "failed"]
 

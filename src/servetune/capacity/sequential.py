@@ -29,7 +29,7 @@ from servetune.capacity.dependence import (
     settled_at,
 )
 from servetune.capacity.evidence import log_evidence_above, log_evidence_below
-from servetune.study.capacity import Objective
+from servetune.study.capacity import OVERLOAD, Objective
 
 Outcome = Literal["pass", "fail", "undecided", "go on"]
 
@@ -45,7 +45,6 @@ FEWEST_TO_FAIL = 192
 FEW = 500
 """Few requests may show no cluster by chance: a design effect is raised by 1 + FEW / requests."""
 
-OVERLOAD = "overload"
 LOOK_EVERY = 0.12
 """A probe is judged each time that its requests have grown by this share."""
 

@@ -7,7 +7,7 @@ import typer
 
 from servetune.cli.app import MORE, ROOT, app, studies
 from servetune.errors import UserError
-from servetune.plan.make import make_plan, read_params
+from servetune.plan.make import plan_to_measure, read_params
 from servetune.terminal import echo
 
 bundle = typer.Typer(
@@ -30,7 +30,7 @@ def export_command(
     from servetune.bundle.export import export_bundle
     from servetune.sessions.owed import count_owed
 
-    plan = make_plan({**read_params(ROOT), **_values(config or [])}, ROOT)
+    plan = plan_to_measure({**read_params(ROOT), **_values(config or [])}, ROOT)
     path = out or Path("bundles", f"{plan.study}.pyz")
     manifest = export_bundle(plan, path, ROOT)
     owed = sum(count_owed(session, ROOT) for session in manifest.sessions)

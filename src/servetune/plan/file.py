@@ -12,7 +12,7 @@ from servetune.engines.environments import engine_id, forget_if_gone
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
 from servetune.plan.identity import digest
-from servetune.plan.make import make_plan, read_params
+from servetune.plan.make import plan_to_measure, read_params
 from servetune.plan.planned import Plan
 from servetune.study.yaml import read_yaml
 
@@ -24,7 +24,7 @@ def read_plan(path: Path | None, root: Path) -> Plan:
         UserError: no such file, or the declarations are wrong.
     """
     if path is None:
-        return make_plan(read_params(root), root)
+        return plan_to_measure(read_params(root), root)
     try:
         return read_model(path, Plan)
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def plan_for_workflow(
                     f"{file}: __use_yte__: Snakemake runs the code of such a file as it reads it;"
                     " write plain values, and check that you trust the file"
                 )
-        plan = make_plan({**read_params(Path()), **config}, Path())
+        plan = plan_to_measure({**read_params(Path()), **config}, Path())
         tools = {engine_id(name, Path()) for session in plan.sessions for name in session.tools}
         makers = {model.source.made_by for model in plan.models.values()} - {None}
         for id in {*plan.engines, *tools, *(engine_id(name, Path()) for name in makers if name)}:

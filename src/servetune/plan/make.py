@@ -78,8 +78,6 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     ]
     sessions += plan_rounds(declared, tuning.rounds, len(sessions)) if tuning else []
     sessions = with_recorded_ids(sessions, study.variants.keys() - set(names), root)
-    declared_as = {datasets[name].id: dataset for name, dataset in study.datasets.items()}
-    check_study(sessions, lambda id: content_of(declared_as[id], root), root)
     used = {model for session in sessions for model in session.models}
     sent = {dataset for session in sessions for dataset in session.datasets}
     if tuning:
@@ -110,6 +108,13 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         sessions=sessions,
         tuning=tuning,
     )
+
+
+def plan_to_measure(params: dict[str, Any], root: Path) -> Plan:
+    """Make a plan of what can be sent; raises UserError also as `check_study` does."""
+    plan = make_plan(params, root)
+    check_study(plan.sessions, lambda id: content_of(plan.datasets[id].spec, root), root)
+    return plan
 
 
 def declare(params: Params, study: Study, root: Path) -> Declared:

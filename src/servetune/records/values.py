@@ -6,9 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from servetune.capacity.sequential import OVERLOAD
 from servetune.study.base import SomeRequests
-from servetune.study.capacity import is_objective
+from servetune.study.capacity import OVERLOAD, is_objective
 
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?\+00:00")
 # Tables hold times in nanoseconds: 64 bits reach to 2262.

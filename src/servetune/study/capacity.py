@@ -130,6 +130,10 @@ def _implies(other: Objective, one: Objective) -> bool:
     return theirs != ours and theirs[0] <= ours[0] and theirs[1] <= ours[1]
 
 
+OVERLOAD = "overload"
+"""Takes an objective's place where a server does not keep up."""
+
+
 def is_objective(name: str) -> bool:
     """Tell whether an SLO can have an objective of this name."""
     return name == "goodput_ratio" or _OBJECTIVE.fullmatch(name) is not None

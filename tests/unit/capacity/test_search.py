@@ -7,8 +7,8 @@ import pytest
 
 from servetune.capacity.boundary import Observation, locate, predict
 from servetune.capacity.search import Capacity, NextProbe, Probed, next_step
-from servetune.capacity.sequential import OVERLOAD, Evidence, Judgement, Outcome
-from servetune.study.capacity import Search, Slo
+from servetune.capacity.sequential import Evidence, Judgement, Outcome
+from servetune.study.capacity import OVERLOAD, Search, Slo
 
 PREDICTED = {"chat": 10.0, "batch": 10.0}
 

@@ -6,11 +6,11 @@ import pytest
 
 from servetune.errors import UserError
 from servetune.files import write_json
-from servetune.plan.contents import content_of_file
+from servetune.plan.contents import Content, content_of_file
 from servetune.plan.identity import Identity, digest, digest_of
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan, Session
-from servetune.plan.sendable import check_session
+from servetune.plan.sendable import check_session, check_study
 from servetune.plan.sessions import loads_of, search_digest, serving_of
 from servetune.records.paths import record_path, search_path
 from tests.project import Project
@@ -103,7 +103,7 @@ def test_what_a_generator_cannot_send_is_refused_unless_it_is_recorded(
     project: Project, sendable: Plan
 ) -> None:
     with pytest.raises(UserError, match=r"text\.generator: vllm-bench cannot send a duration_s;"):
-        plan(project)
+        check_study(plan(project).sessions, lambda _: Content(False, False, False), project.root)
     one = next(session for session in sendable.sessions if session.variant == "one")
     timed = {"requests": None, "duration_s": 5.0}
     points = [
@@ -113,6 +113,7 @@ def test_what_a_generator_cannot_send_is_refused_unless_it_is_recorded(
     (kept,) = record(one.model_copy(update={"measurements": points}), project, 1)
     again = plan(project)
     assert kept in planned(again, "one")
+    check_study(again.sessions, lambda _: Content(False, False, False), project.root)
     # The other load points of the study are told once they are to be measured.
     file = project.root / "data.jsonl"
     file.write_text('{"prompt": "a", "output_tokens": 1}\n')

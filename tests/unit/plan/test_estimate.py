@@ -102,8 +102,6 @@ def test_a_server_on_several_gpus_costs_the_minutes_and_the_price_of_each(projec
     study = project.study("h200-llama8b")
     study["server"]["tensor_parallel_size"] = 4
     study["price_usd_per_hour"] = 3.0
-    for workload in study["workloads"].values():
-        del workload["generator"]
     project.write_study(study, "h200-llama8b")
     params = {"study": "h200-llama8b", "variants": ["bf16"], "seed": 0}
     left = estimate(make_plan(params, project.root), Times(), ()).to_measure

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from servetune.errors import UserError
-from servetune.plan.make import make_plan
+from servetune.plan.make import make_plan, plan_to_measure
 from servetune.study.yaml import parse_yaml
 from tests.project import Project
 
@@ -16,7 +16,7 @@ Edit = Callable[[dict[str, Any]], object]
 
 def message(project: Project, **params: Any) -> str:
     with pytest.raises(UserError) as caught:
-        make_plan({**project.params, **params}, project.root)
+        plan_to_measure({**project.params, **params}, project.root)
     line = str(caught.value)
     assert "\n" not in line
     return line

@@ -17,11 +17,6 @@ SHOWING = [path.stem for path in FILES if "\npublished:" in path.read_text()]
 
 
 def planned(project: Project, study: str, **params: object) -> Plan:
-    recorded = ROOT / "results" / study
-    if recorded.is_dir() and not (here := project.root / "results" / study).exists():
-        # What is recorded is not refused, by whatever it was sent.
-        here.parent.mkdir(exist_ok=True)
-        here.symlink_to(recorded)
     return make_plan({**project.params, "study": study, **params}, project.root)
 
 

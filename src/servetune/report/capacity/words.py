@@ -9,9 +9,8 @@ import pandas as pd
 
 from servetune.analysis.capacities import Gain, gains
 from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
-from servetune.capacity.sequential import OVERLOAD
 from servetune.plan.planned import Plan
-from servetune.study.capacity import Objective, Slo
+from servetune.study.capacity import OVERLOAD, Objective, Slo
 from servetune.tables.frames import PENDING, grouped, known, records_of
 
 UNITS = {"rate": "requests/s", "concurrency": "requests in flight"}
