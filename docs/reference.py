@@ -134,8 +134,9 @@ def _section(path: str, refs: list[str], schema: Node) -> Iterator[str]:
     yield f"{level} {_heading(path)}"
     for ref in refs:
         node = schema["$defs"][ref]
-        for plain in (each for each in node.get("oneOf", []) if "$ref" not in each):
-            yield f"{_type(plain, path, schema).capitalize()}, or one of these:"
+        if plain := [each for each in node.get("oneOf", []) if "$ref" not in each]:
+            words = " or ".join(_type(each, path, schema) for each in plain)
+            yield f"{words.capitalize()}, or one of these:"
         options = [name for _, name in _references({"oneOf": node.get("oneOf", [])}, "")]
         for name in options or [ref]:
             option = schema["$defs"][name]

@@ -16,6 +16,7 @@ OWN = "servetune"
 PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 """Where a server takes the requests of each endpoint."""
 
+
 CUT = "cut by the end of the load"
 """The error of a request that the end of its load interrupted."""
 
@@ -60,8 +61,8 @@ class Reply:
     """What became of one request, on the generator's own clock.
 
     `scheduled` is its index in the schedule; a request that was never sent has no reply.
-    `due_s` is when an open loop wanted it sent, None in a closed loop and for the later turns of
-    a conversation. `is_cut` tells a request that the end of the load interrupted. Of an answer,
+    `due_s` is when an open loop wanted it sent, None in a closed loop and for the turns that wait
+    for others. `is_cut` tells a request that the end of the load interrupted. Of an answer,
     `has_usage` tells whether the tokens are those of its usage, `model` who says to have made it.
     Its `text` holds its reasoning, too, and lacks at most `textless_tokens` of its tokens. Without
     `tpot_s` that follows from the latencies; `itl_s` is empty where chunks have no times.

@@ -4,24 +4,23 @@ Where a dataset holds answers in place of their lengths, or a workload declares 
 model's tokenizer can tell the lengths.
 """
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 
 from servetune.errors import UserError
 from servetune.load.client import LoadError
 from servetune.load.generator import PATHS
-from servetune.load.rows import Row, Turn, turns_of
+from servetune.load.rows import Row, Turn, answer_of, continued, turns_of, unanswered
 from servetune.load.salt import salted
 from servetune.load.schedule import ScheduledRequest, make_schedule
 from servetune.load.stream import refusal
 from servetune.records.loads import Load
-
-_CARRIED = ("after", "delay_s", "class", "answer", "messages")
 
 Encode = Callable[[str], Any]
 """A tokenizer; its encodings have the token `ids` and their `offsets` in the text."""
@@ -61,6 +60,11 @@ def prepare(load: Load, rows: list[Row], checkpoint: Path, salt: str = "") -> Pr
     if load.arrivals == "trace" and any("arrival_s" not in row for row in rows):
         raise UserError(
             f"{load.dataset}: a row has no arrival_s; a trace needs it on every line, in seconds"
+        )
+    if load.history == "recorded" and (place := unanswered(rows)):
+        raise UserError(
+            f"{load.dataset}: {place}: has no answer, which history: recorded repeats in later"
+            " turns; add answer, or use history: answers"
         )
     schedule = make_schedule(kept, load)
     asked = (load.requests or 0) + load.settle_requests + load.cooldown_requests
@@ -120,24 +124,29 @@ def _resolve_turns(turns: list[Turn], load: Load, encode: Encode | None) -> tupl
     most_input, most_output = load.max_input_tokens, load.max_output_tokens
     truncates = load.over_length == "truncate"
     kept: list[Turn] = []
-    history, was_cut = 0, False
-    for turn in turns:
+    histories: list[int] = []
+    was_cut = False
+    for place, turn in enumerate(turns):
         prompt, output_tokens = turn.get("prompt", ""), _output_tokens(turn, encode)
         if most_output is not None and output_tokens > most_output:
             if not truncates:
                 return kept, True
             output_tokens, was_cut = most_output, True
         if most_input is not None:
-            encoding = encode(prompt) if isinstance(prompt, str) and encode else None
-            size = len(encoding.ids) if encoding else len(prompt)
+            said = json.dumps(turn["messages"]) if "messages" in turn else prompt
+            encoding = encode(said) if isinstance(said, str) and encode else None
+            size = len(encoding.ids) if encoding else len(said)
+            before = continued(place, turn)
+            history = 0 if before is None else histories[before]
             if history + size > most_input:
-                if not truncates or kept:
+                if not truncates or kept or "messages" in turn:
                     return kept, True
                 end = encoding.offsets[most_input - 1][1] if encoding else most_input
                 prompt, size, was_cut = prompt[:end], most_input, True
-            history += size + output_tokens
-        carried = {key: value for key, value in turn.items() if key in _CARRIED}
-        kept.append(cast(Turn, {**carried, "prompt": prompt, "output_tokens": output_tokens}))
+            recorded = answer_of(turn) if load.history == "recorded" else None
+            answer = len(encode(recorded).ids) if recorded and encode else output_tokens
+            histories.append(history + size + answer)
+        kept.append({**turn, "prompt": prompt, "output_tokens": output_tokens})
     return kept, was_cut
 
 

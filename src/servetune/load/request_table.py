@@ -142,30 +142,35 @@ def send_delays(
 ) -> list[float | None]:
     """Return how much later than it should each request was sent, in seconds, at least 0.
 
-    An open loop should send at the arrival time, a later turn when the answer before it is
-    complete, and a closed loop when a place is free: at the start, or as the ramp-up opens it, and
-    then when a conversation ends. An arrival that has to wait for a place is due when there is one.
+    An open loop should send at the arrival time, a later turn so long after the answers that it
+    waits for as its delay says, and a closed loop when a place is free: at the start, or as the
+    ramp-up opens it, and then when a conversation ends. An arrival that has to wait for a place is
+    due when there is one.
 
     The replies are in the order of sending.
     """
-    ends: dict[tuple[int, int], float] = {}
+    ends: dict[int, float] = {}
+    begins: dict[int, float] = {}
     last_ends: dict[int, float] = {}
     for reply in replies:
         at = schedule[reply.scheduled]
         end_s = reply.sent_s + (reply.e2e_s or 0.0)
-        ends[at.conversation, at.turn] = end_s
+        ends[reply.scheduled] = end_s
         last_ends[at.conversation] = max(end_s, last_ends.get(at.conversation, end_s))
     places = _places(replies, load)
     delays: list[float | None] = []
     for reply in replies:
         at = schedule[reply.scheduled]
-        if at.turn:
-            due_s = ends.get((at.conversation, at.turn - 1))
-        else:
-            due_s = reply.due_s
-            if places is not None:
+        due_s = reply.due_s
+        if at.parents:
+            known = [ends[parent] for parent in at.parents if parent in ends]
+            due_s = max(known) + at.delay_s if known else None
+        elif places is not None:
+            if at.conversation not in begins:
                 free_s = heapq.heapreplace(places, last_ends[at.conversation])
-                due_s = max(free_s, due_s or free_s)
+                arrival_s = free_s if due_s is None else due_s - at.delay_s
+                begins[at.conversation] = max(free_s, arrival_s)
+            due_s = begins[at.conversation] + at.delay_s
         is_known = due_s is not None and not math.isinf(due_s)
         delays.append(max(0.0, reply.sent_s - due_s) if is_known else None)  # type: ignore[operator]
     return delays

@@ -32,3 +32,30 @@ class Row(Turn, total=False):
 def turns_of(row: Row) -> list[Turn]:
     """Return the turns of a row; a single prompt is a conversation of one."""
     return row.get("turns") or [row]
+
+
+def parents_of(place: int, turn: Turn) -> list[int]:
+    """Return the places of the turns that one waits for."""
+    return turn.get("after", [place - 1] if place else [])
+
+
+def continued(place: int, turn: Turn) -> int | None:
+    """Return the place of the turn whose history one goes on with: the first that it waits for."""
+    parents = parents_of(place, turn)
+    return parents[0] if parents and "messages" not in turn else None
+
+
+def answer_of(turn: Turn) -> str | None:
+    """Return the recorded answer."""
+    return turn.get("answer", turn.get("output_text"))
+
+
+def unanswered(rows: list[Row]) -> str | None:
+    """Name the first turn without a recorded answer that another turn goes on from."""
+    for number, row in enumerate(rows, start=1):
+        turns = turns_of(row)
+        for place, turn in enumerate(turns):
+            before = continued(place, turn)
+            if before is not None and answer_of(turns[before]) is None:
+                return f"row {number}, turn {before + 1}"
+    return None

@@ -11,10 +11,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from servetune.load.rows import Row, turns_of
+from servetune.load.rows import Row, answer_of, parents_of, turns_of
 from servetune.records.loads import Load
+from servetune.study.delays import draw_delay
 
 SCHEDULE = "schedule.jsonl"
+
+_DELAYS = 1
+"""Beside the seed of a load, which the arrivals are drawn by, that of its delays."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class ScheduledRequest:
     `arrival_s` is when an open loop sends it, in seconds after the load began, None in a closed
     loop; a later turn has that of its conversation, and waits for the answers to the requests with
     the indices `after`, None for that of the turn before, and then for `delay_s`. `messages` is a
-    whole chat in place of the prompt and the history; `answer` is the recorded one.
+    whole chat in place of the prompt and the history; `answer` is the recorded one, which its
+    history then holds.
     """
 
     index: int
@@ -41,6 +46,13 @@ class ScheduledRequest:
     answer: str | None = None
     messages: list[dict[str, Any]] | None = None
 
+    @property
+    def parents(self) -> list[int]:
+        """The indices of the requests that it waits for; its history is the first one's."""
+        if self.after is None:
+            return [self.index - 1] if self.turn else []
+        return self.after
+
 
 def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
     """Schedule a load point; returns its requests in the order of sending.
@@ -50,8 +62,11 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
     where the number of requests is reached.
     """
     # NumPy, which a plan does without.
+    import numpy as np
+
     from servetune.load.arrivals import arrival_times, expected
 
+    delays = np.random.Generator(np.random.PCG64([load.seed, _DELAYS]))
     extra = load.settle_requests + load.cooldown_requests
     asked = None if load.requests is None else load.requests + extra
     is_trace = load.arrivals == "trace"
@@ -77,6 +92,9 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
             break
         first = len(requests)
         for turn, said in enumerate(turns_of(row)):
+            delay_s = said.get("delay_s", 0.0)
+            if load.turn_delay_s != "trace":
+                delay_s = draw_delay(load.turn_delay_s, delays) if parents_of(turn, said) else 0.0
             after = [first + place for place in said["after"]] if "after" in said else None
             request = ScheduledRequest(
                 index=first + turn,
@@ -86,9 +104,9 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
                 output_tokens=said["output_tokens"],
                 arrival_s=due_s,
                 after=after,
-                delay_s=said.get("delay_s", 0.0),
+                delay_s=delay_s,
                 class_name=said.get("class"),
-                answer=said.get("answer"),
+                answer=answer_of(said) if load.history == "recorded" else None,
                 messages=said.get("messages"),
             )
             requests.append(request)

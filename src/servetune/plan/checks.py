@@ -6,11 +6,12 @@ from servetune.engines.arguments import check_arguments
 from servetune.engines.environments import known_parser
 from servetune.engines.spelling import other_spelling
 from servetune.errors import UserError, nearest
-from servetune.plan.contents import content_of
-from servetune.plan.requests import trace_of
+from servetune.load.rows import unanswered
+from servetune.plan.contents import Content, content_of
+from servetune.plan.requests import rows_of, trace_of
 from servetune.plan.sessions import served_with
 from servetune.study.contradictions import contradiction, told
-from servetune.study.datasets import Dataset
+from servetune.study.datasets import Dataset, FileDataset
 from servetune.study.engines import Engine
 from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import LoadPoint, Workload
@@ -121,6 +122,7 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
             )
         if content.has_turns and not is_chat:
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
+        _check_turns(where, workload, dataset, content, root)
         points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}
         if search := workload.capacity:
             load = {"rate_rps" if search.over == "rate" else "concurrency": 1}
@@ -128,6 +130,36 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         for at, point in points.items():
             if refusal := _beyond_trace(workload, point, dataset, root):
                 raise UserError(f"{where}.{at}: {refusal}")
+
+
+def _check_turns(
+    where: str, workload: Workload, dataset: Dataset, content: Content, root: Path
+) -> None:
+    """Check that a dataset has the delays and answers that a workload takes from it.
+
+    Raises:
+        UserError: it does not.
+    """
+    is_recorded = workload.history == "recorded"
+    for key, is_set in (("turn_delay_s", workload.turn_delay_s != 0), ("history", is_recorded)):
+        if is_set and not content.has_turns:
+            raise UserError(f"{where}.{key}: {workload.dataset} has no conversations; leave it out")
+    if workload.turn_delay_s == "trace" and not content.has_delays:
+        raise UserError(
+            f"{where}.turn_delay_s: {workload.dataset} has no delays; use seconds, or a file with"
+            " delay_s in its turns"
+        )
+    if is_recorded and (missing := _unanswered(dataset, root)):
+        raise UserError(
+            f"{where}.history: {workload.dataset}: {missing} has no answer that later turns can"
+            " repeat; add answer, or use history: answers"
+        )
+
+
+def _unanswered(dataset: Dataset, root: Path) -> str | None:
+    if dataset.kind == "conversations":
+        return "row 1, turn 1"
+    return unanswered(rows_of(dataset, root)) if isinstance(dataset, FileDataset) else None
 
 
 def _beyond_trace(workload: Workload, point: LoadPoint, dataset: Dataset, root: Path) -> str | None:

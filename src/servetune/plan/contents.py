@@ -12,11 +12,16 @@ _TOKEN_IDS = re.compile(rb'"prompt"\s*:\s*\[')
 
 @dataclass(frozen=True)
 class Content:
-    """What the rows of a dataset are: conversations, token ids, and whether each has its time."""
+    """What the rows of a dataset are: conversations, token ids, and whether each has its time.
+
+    Graphs are conversations whose turns name what they wait for, or are whole chats.
+    """
 
     has_turns: bool
     has_token_ids: bool
     has_times: bool
+    has_delays: bool = False
+    has_graphs: bool = False
 
 
 def content_of(dataset: Dataset, root: Path) -> Content:
@@ -36,10 +41,12 @@ def content_of_file(path: Path) -> Content:
 
 @lru_cache
 def _content_of_file(path: Path, mtime_ns: int) -> Content:
-    has_turns, has_token_ids, has_times = False, False, True
+    has_turns, has_token_ids, has_times, has_delays, has_graphs = False, False, True, False, False
     with path.open("rb") as file:
         for line in filter(bytes.strip, file):
             has_turns |= b'"turns"' in line
             has_token_ids |= _TOKEN_IDS.search(line) is not None
             has_times &= b'"arrival_s"' in line
-    return Content(has_turns, has_token_ids, has_times)
+            has_delays |= b'"delay_s"' in line
+            has_graphs |= b'"after"' in line or b'"messages"' in line
+    return Content(has_turns, has_token_ids, has_times, has_delays, has_graphs)

@@ -5,9 +5,10 @@ Of a file only as far as a plan checks it: a larger one tells nothing here.
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from servetune.errors import UserError
+from servetune.load.rows import Row
 from servetune.plan.planned import Trace
 from servetune.plan.sessions import served_with
 from servetune.study.datasets import (
@@ -39,6 +40,11 @@ def trace_of(dataset: Dataset, root: Path) -> Trace | None:
     if not times_s or len(times_s) < len(lines):
         return None
     return Trace(lines=len(lines), span_s=max(times_s) - min(times_s), prompt_tokens=tokens)
+
+
+def rows_of(dataset: FileDataset, root: Path) -> list[Row]:
+    """Return the rows of a user's own file; none of one that is not read as a whole."""
+    return [cast(Row, line) for line in _lines(dataset, root)]
 
 
 def check_lengths(params: Params, study: Study, names: list[str], root: Path) -> None:

@@ -11,6 +11,7 @@ from servetune.load.generator import OWN
 from servetune.load.registry import GENERATORS
 from servetune.plan.contents import Content
 from servetune.plan.planned import Measurement, PlannedSearch, Session
+from servetune.records.loads import PlannedTraffic
 from servetune.records.paths import record_path, search_path
 
 ContentOf = Callable[[str], Content]
@@ -64,7 +65,16 @@ def _unsendable(owed: Measurement | PlannedSearch, content_of: ContentOf) -> str
     if "itl" in owed.limits_ms and not generator.has_itl:
         return "tell the ITL that the SLO limits"
     content = content_of(owed.load.dataset)
-    what = generator.refuses(
+    what = _of_our_own(owed.load, content) or generator.refuses(
         owed.load, has_turns=content.has_turns, has_token_ids=content.has_token_ids
     )
     return f"send {what}" if what else None
+
+
+def _of_our_own(load: PlannedTraffic, content: Content) -> str | None:
+    """Return what of a load's turns our own client alone sends; None of the rest."""
+    if load.turn_delay_s != 0:
+        return "delays between turns"
+    if load.history == "recorded":
+        return "recorded answers as the history"
+    return "turns that name what they wait for, or whole chats" if content.has_graphs else None

@@ -244,12 +244,14 @@ def _mean_in_flight(spans: pd.DataFrame, from_s: float, to_s: float) -> float | 
 def _slots_used(requests: pd.DataFrame, spans: pd.DataFrame, load: Load) -> float | None:
     """Return the share of a concurrency that was in flight while there was more to begin.
 
-    From when all its slots were taken once until the last conversation began.
+    From when all its slots were taken once until the last conversation began. A conversation keeps
+    its slot between its turns.
     """
     has_failed = (requests["error"].notna() & (requests["error"] != CUT)).any()
     begun_s = np.sort(requests.loc[requests["turn"] == 0, "start_s"].to_numpy(float))
     if load.concurrency is None or load.is_open or has_failed or len(begun_s) <= load.concurrency:
         return None
     full_s = max(float(load.ramp_up_s), float(begun_s[load.concurrency - 1]))
-    mean = _mean_in_flight(spans, full_s, float(begun_s[-1]))
+    kept = spans.groupby(requests["conversation"]).agg({"start_s": "min", "end_s": "max"})
+    mean = _mean_in_flight(kept, full_s, float(begun_s[-1]))
     return None if mean is None else mean / load.concurrency

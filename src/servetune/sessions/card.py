@@ -6,6 +6,7 @@ cache without end. So a server that hits more has seen the prompts before. A cac
 blocks, and a prompt's last token is always computed (vLLM, `KVCacheManager.get_computed_blocks`).
 """
 
+import json
 from collections.abc import Collection
 from typing import Any
 
@@ -48,6 +49,7 @@ def from_requests(
     offered_rps, sent_rps = _rates(requests, schedule, load)
     delays_ms = requests.loc[requests["is_counted"], "send_delay_ms"].dropna()
     hit_ratio = implied_hit_ratio(schedule, requests, load.is_chat, block_tokens)
+    is_paced = any(request.delay_s or request.after is not None for request in schedule)
     return {
         "first_error": first_errors(errors.tolist()),
         "ended_early": _ended_early(requests, schedule, load),
@@ -56,7 +58,8 @@ def from_requests(
         "sent_rate_rps": sent_rps,
         "send_delay_p50_ms": float(delays_ms.quantile(0.5)) if len(delays_ms) else None,
         "send_delay_p99_ms": float(delays_ms.quantile(0.99)) if len(delays_ms) else None,
-        "send_crowding": send_crowding(requests, load),
+        # The schedule itself says which turns are sent together, and which late.
+        "send_crowding": None if is_paced else send_crowding(requests, load),
         "wrong_length_requests": wrong if load.ignore_eos else None,
     }
 
@@ -81,8 +84,8 @@ def _rates(
     A concurrency holds requests back on purpose, and a batch has no rate: then both are None.
     """
     first = requests[requests["turn"] == 0]
-    due_s = [schedule[index].arrival_s for index in first["scheduled"]]
-    times_s = [at_s for at_s in due_s if at_s is not None]
+    due = [schedule[index] for index in first["scheduled"]]
+    times_s = [each.arrival_s + each.delay_s for each in due if each.arrival_s is not None]
     if load.concurrency is not None or len(times_s) < 2 or max(times_s) == min(times_s):
         return None, None
     span_s = float(first["start_s"].max() - first["start_s"].min())
@@ -107,38 +110,43 @@ def implied_hit_ratio(
 ) -> float | None:
     """Return the share of all prompt tokens that earlier requests of this load had already.
 
-    A later turn shares the prompt and the answer of the turn before, as the server counted them; a
-    first turn the longest prefix of blocks that an earlier first turn had.
+    A later turn shares the prompt and the answer of the turn that it goes on with, as the server
+    counted them, or the prompt alone where a recorded answer takes the place of the model's; and of
+    its own words the longest prefix of blocks that another turn after the same one had. A first
+    turn, or a whole chat, shares such a prefix with an earlier one.
     """
     block = block_tokens or TOKENS_PER_BLOCK
     ok = requests[requests["is_ok"]].sort_values("scheduled")
     columns = ("scheduled", "input_tokens", "output_tokens")
     known: set[int] = set()
-    ends: dict[tuple[int, int], int] = {}
+    ends: dict[int, int] = {}
     shared_tokens, tokens = 0, 0
     for index, input_tokens, output_tokens in zip(*(ok[c].tolist() for c in columns), strict=True):
         request = schedule[index]
         tokens += input_tokens
-        ends[request.conversation, request.turn] = input_tokens + output_tokens
-        if request.turn:
-            shared = float(ends.get((request.conversation, request.turn - 1), 0))
+        ends[index] = input_tokens + (output_tokens if request.answer is None else 0)
+        if request.parents and request.messages is None:
+            history = ends.get(request.parents[0], 0)
+            own = _shared(request.prompt, known, chain=1 + request.parents[0])
+            shared = history + own * (input_tokens - history)
         else:
             template = TEMPLATE_TOKENS if is_chat and known else 0
-            shared = template + _shared(request.prompt, known) * input_tokens
+            prompt = json.dumps(request.messages) if request.messages else request.prompt
+            shared = template + _shared(prompt, known) * input_tokens
         # A share of the tokens may be a hair less than the whole number that it stands for.
         shared_tokens += int(min(round(shared, 6), input_tokens - 1)) // block * block
     return shared_tokens / tokens if tokens else None
 
 
-def _shared(prompt: str | list[int], known: set[int]) -> float:
+def _shared(prompt: str | list[int], known: set[int], chain: int = 0) -> float:
     """Return the share of a prompt that is known by whole blocks, and make the rest known.
 
-    Of text it is what the share may be at most.
+    Of text it is what the share may be at most. `chain` stands for what comes before the prompt.
     """
     is_text = isinstance(prompt, str)
     size = BYTES_PER_BLOCK if is_text else TOKENS_PER_BLOCK
     units = prompt.encode() if isinstance(prompt, str) else tuple(prompt)
-    chain, shared, is_known = 0, 0, True
+    shared, is_known = 0, True
     for start in range(0, len(units) - size + 1, size):
         chain = hash((chain, units[start : start + size]))
         is_known = is_known and chain in known

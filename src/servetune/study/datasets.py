@@ -48,7 +48,8 @@ class Normal(Range):
         return self
 
 
-def _kind(value: object) -> str:
+def form_of(value: object) -> str:
+    """Return which form of a distribution a declared value has."""
     keys = set(value) if isinstance(value, dict) else set(getattr(value, "model_fields_set", ()))
     if "std" in keys:
         return "normal"
@@ -64,7 +65,7 @@ Lengths = TypeAliasType(
         | Annotated[Range, Tag("range")]
         | Annotated[Around, Tag("around")]
         | Annotated[Normal, Tag("normal")],
-        Discriminator(_kind),
+        Discriminator(form_of),
     ],
 )
 """N, {min, max}, {mean, range_ratio} or {mean, std, min, max}."""

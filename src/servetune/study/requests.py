@@ -11,7 +11,7 @@ from servetune.study.lines import json_lines, wrong_line
 
 REQUEST_EXPECTED = (
     '{"prompt": text or token ids, "output_tokens": N} or {"turns": [...]} with a list of it,'
-    ' and "arrival_s" for a trace'
+    ' each with "after", "delay_s" and "answer" if you like, and "arrival_s" for a trace'
 )
 _LENGTH_EXPECTED = "output_tokens, in each line or once in the dataset"
 
@@ -21,6 +21,9 @@ _Seconds = Annotated[FiniteFloat, Field(ge=0)]
 class _Turn(BaseModel, strict=True, extra="forbid"):
     prompt: str | list[Annotated[int, Field(ge=0, lt=2**31)]] = Field(min_length=1)
     output_tokens: Tokens | None = None
+    after: list[Annotated[int, Field(ge=0)]] | None = None
+    delay_s: _Seconds | None = None
+    answer: str | None = None
 
 
 class _Single(_Turn):
@@ -74,4 +77,8 @@ def request_lines(spec: FileDataset, text: str) -> Iterator[tuple[int, Any]]:
         lengths = [turn.get("output_tokens") for turn in turns or [row]]
         if None in lengths and spec.output_tokens is None:
             raise wrong_line(spec.path, number, _LENGTH_EXPECTED, row)
+        for place, turn in enumerate(turns or [row]):
+            if max(turn.get("after") or [], default=-1) >= place:
+                expected = f"places of turns before it, from 0, as after of turns.{place}"
+                raise wrong_line(spec.path, number, expected, turn["after"])
         yield number, row

@@ -18,6 +18,7 @@ from servetune.study.base import (
     Tokens,
 )
 from servetune.study.capacity import Search, SloOrPreset
+from servetune.study.delays import TurnDelay
 
 Arrivals = Literal["constant", "poisson", "gamma", "trace"]
 
@@ -162,6 +163,16 @@ class Traffic(Declared):
     )
     ignore_eos: bool = Field(True, description="generate exactly the requested length")
     sampling: Sampling = Field(Sampling(), description="sampling parameters; greedy by default")
+    turn_delay_s: TurnDelay = Field(
+        0.0,
+        description="how long a turn is sent after what it waits for; `trace` takes the dataset's"
+        " own delays",
+    )
+    history: Literal["answers", "recorded"] = Field(
+        "answers",
+        description="what a turn repeats of the turns before: the model's answers, or the"
+        " dataset's",
+    )
     max_input_tokens: Tokens | None = Field(
         None,
         description="longest prompt, by the model's tokenizer; of a conversation, the whole"

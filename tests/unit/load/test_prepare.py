@@ -133,9 +133,49 @@ def test_a_conversation_ends_before_the_turn_that_makes_it_too_long() -> None:
 def test_an_answer_stands_for_its_length() -> None:
     dataset: list[Any] = [{"prompt": "one", "output_text": "one two three"}]
     assert needs_tokenizer(dataset, load())
-    assert resolved(dataset)[0][0]["turns"] == [{"prompt": "one", "output_tokens": 3}]
+    assert resolved(dataset)[0][0]["turns"] == [{**dataset[0], "output_tokens": 3}]
 
 
 def test_a_model_without_a_fast_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tokenizer.json: no such file"):
         open_tokenizer(tmp_path)
+
+
+def answered(*answers: str | None) -> Any:
+    turns: list[Any] = [{"prompt": "one two", "output_tokens": 3} for _ in answers]
+    for turn, answer in zip(turns, answers, strict=True):
+        if answer is not None:
+            turn["answer"] = answer
+    return {"turns": turns}
+
+
+def test_a_recorded_history_needs_the_answers_that_it_repeats_and_no_other() -> None:
+    told = {"endpoint": "chat", "history": "recorded", "requests": 2}
+    found = prepared([answered("yes it is", None)], **told)
+    assert [request.answer for request in found.schedule] == ["yes it is", None]
+    with pytest.raises(UserError, match=r"some-1234: row 2, turn 1: has no answer, .* recorded"):
+        prepared([answered("yes"), answered(None, "no")], **told)
+
+
+def test_a_recorded_answer_is_in_the_history_that_is_too_long() -> None:
+    row = answered("a", "b", "c")
+    assert prompts(resolved([row], max_input_tokens=8)[0]) == [["one two"] * 2]
+    kept, _ = resolved([row], max_input_tokens=8, history="recorded")
+    assert prompts(kept) == [["one two"] * 3]
+
+
+def test_the_history_of_a_turn_is_that_of_the_first_it_waits_for() -> None:
+    turn = {"prompt": "one two", "output_tokens": 3}
+    parallel = [turn, *({**turn, "after": [0]} for _ in range(3)), {**turn, "after": [2, 1]}]
+    kept, _ = resolved([{"turns": parallel}], max_input_tokens=11)
+    assert prompts(kept) == [["one two"] * 4]
+    kept, _ = resolved([{"turns": parallel}], max_input_tokens=12)
+    assert prompts(kept) == [["one two"] * 5]
+
+
+def test_a_whole_chat_has_no_other_history_and_is_never_cut() -> None:
+    chat = {"messages": [{"role": "user", "content": "one two"}], "output_tokens": 3}
+    row = {"turns": [{"prompt": "one two", "output_tokens": 50}, chat]}
+    kept, _ = resolved([row], max_input_tokens=10)
+    assert [turn.get("messages") for turn in kept[0]["turns"]] == [None, chat["messages"]]
+    assert resolved([chat], max_input_tokens=2, over_length="truncate") == ([], 0)

@@ -119,6 +119,27 @@ def test_a_later_turn_is_late_against_the_answer_before_it() -> None:
     assert made["send_delay_ms"].iloc[1:].tolist() == pytest.approx([100, 100])
 
 
+def test_a_delayed_turn_is_late_against_the_end_of_its_delay() -> None:
+    replies = [reply(0, 0.0), reply(1, 2.75), reply(2, 3.5)]
+    made = table(*replies, turns=2, concurrency=1, turn_delay_s=2)
+    assert made["send_delay_ms"].iloc[1:].tolist() == pytest.approx([50, 50])
+
+
+def test_a_turn_that_waits_for_several_is_late_against_the_last_answer() -> None:
+    turn: dict[str, Any] = {"prompt": "say", "output_tokens": 3}
+    waiting = {**turn, "after": [0, 1], "delay_s": 1.0}
+    dataset: list[Any] = [{"turns": [turn, {**turn, "after": [], "delay_s": 0.5}, waiting]}]
+    told = load(rate_rps=1, arrivals="constant", requests=3, turn_delay_s="trace")
+    replies = [reply(0, 1.0, due_s=1.0), reply(1, 1.51, due_s=1.5), reply(2, 3.23)]
+    made = request_table(replies, make_schedule(dataset, told), told)
+    assert made["send_delay_ms"].tolist() == pytest.approx([0, 10, 20])
+    told = load(concurrency=1, requests=6, turn_delay_s="trace")
+    again = [reply(3, 4.0), reply(4, 4.46), reply(5, 6.2)]
+    replies = [reply(0, 1.0), reply(1, 1.51), reply(2, 3.23), *again]
+    made = request_table(replies, make_schedule(dataset * 2, told), told)
+    assert made["send_delay_ms"].tolist()[3:] == pytest.approx([70, 30, 40])
+
+
 def test_conversations_are_told_by_turn() -> None:
     replies = [
         reply(0, 0.0, input_tokens=100, cached_tokens=0),

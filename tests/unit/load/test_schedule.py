@@ -90,12 +90,42 @@ GRAPH: list[Any] = [
 
 
 def test_turns_name_what_they_wait_for_by_their_places_in_the_schedule(tmp_path: Path) -> None:
-    made = make_schedule(GRAPH, load(endpoint="chat", requests=8))
+    declared = load(endpoint="chat", requests=8, history="recorded", turn_delay_s="trace")
+    made = make_schedule(GRAPH, declared)
     assert [each.after for each in made] == [None, [0], [], [1, 2], None, [4], [], [5, 6]]
-    assert (made[0].class_name, made[1].answer) == ("agent", "found")
+    assert (made[0].class_name, made[0].delay_s, made[1].answer) == ("agent", 0.5, "found")
     assert made[2].messages == [{"role": "user", "content": "hi"}]
     write_schedule(made, tmp_path / "schedule.jsonl")
     assert read_schedule(tmp_path / "schedule.jsonl") == made
+
+
+def delays(turns: int, **declared: Any) -> list[float]:
+    told = load(**{"requests": 2 * turns, "endpoint": "chat", **declared})
+    return [each.delay_s for each in make_schedule(rows(2, turns=turns), told)]
+
+
+def test_turns_are_delayed_as_the_workload_says_and_conversations_begin_at_once() -> None:
+    assert delays(3) == [0] * 6
+    assert delays(3, turn_delay_s=1.5) == [0, 1.5, 1.5, 0, 1.5, 1.5]
+    assert delays(3, turn_delay_s="trace") == [0] * 6
+
+
+@pytest.mark.parametrize(
+    ("drawn", "mean_s"),
+    [
+        ({"min": 1, "max": 3}, 2),
+        ({"mean": 2, "range_ratio": 0.5}, 2),
+        ({"mean": 1.5, "std": 0.25, "min": 1, "max": 3}, 1.5),
+    ],
+)
+def test_drawn_delays_follow_their_distribution_and_the_seed(drawn: Any, mean_s: float) -> None:
+    first = delays(400, turn_delay_s=drawn)
+    later = [delay_s for delay_s in first if delay_s]
+    assert len(later) == 798 and all(1 <= delay_s <= 3 for delay_s in later)
+    assert sum(later) / len(later) == pytest.approx(mean_s, abs=0.1)
+    assert delays(400, turn_delay_s=drawn) == first
+    assert delays(400, turn_delay_s=drawn, requests=500) == first[:500]
+    assert delays(400, turn_delay_s=drawn, seed=1) != first
 
 
 def test_a_schedule_s_file_says_nothing_that_is_as_ever(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from servetune.sessions.agreement import (
     in_flight,
 )
 from servetune.study.validity import Limits
-from tests.loads import failed, load, reply
+from tests.loads import failed, load, reply, rows
 from tests.standin.serving import write_tokenizer
 
 TOKENS, CLIENTS, REQUESTS = 20, 4, 16
@@ -261,6 +261,13 @@ def test_a_concurrency_that_never_was_in_flight_is_told(count: Count) -> None:
     assert "missing-load" in rules
     assert card.slots_used_ratio == pytest.approx(0.25, rel=0.05)
     assert judged(answers(), count)[1].slots_used_ratio == pytest.approx(1, rel=0.01)
+
+
+def test_a_conversation_keeps_its_place_while_it_waits_for_its_next_turn() -> None:
+    declared = load(concurrency=1, requests=6, turn_delay_s=9)
+    replies = [reply(i, 10.0 * i, e2e_s=1.0) for i in range(6)]
+    table = request_table(replies, make_schedule(rows(2, turns=3), declared), declared)
+    assert in_flight(table, declared, BUSY)["slots_used_ratio"] == pytest.approx(21 / 30)
 
 
 def test_only_a_closed_loop_has_a_concurrency_to_keep(count: Count) -> None:

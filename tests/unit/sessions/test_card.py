@@ -104,6 +104,49 @@ def test_a_later_turn_is_implied_to_hit_the_turn_before_it() -> None:
     assert implied(rows(1, turns=2), replies, requests=2) == pytest.approx(112 / 250)
 
 
+def graph(*more: dict[str, Any]) -> list[Any]:
+    """A turn, and others that wait for it alone."""
+    first: dict[str, Any] = {"prompt": "p", "output_tokens": 3}
+    return [{"turns": [first, *({**first, "after": [0], **turn} for turn in more)]}]
+
+
+def test_turns_after_the_same_one_share_its_history_and_what_they_have_in_common() -> None:
+    tokens = list(range(64))
+    replies = [
+        reply(0, 0.0, input_tokens=96, output_tokens=32),
+        reply(1, 1.0, input_tokens=192, output_tokens=32),
+        reply(2, 1.0, input_tokens=192, output_tokens=32),
+    ]
+    other = graph({"prompt": tokens}, {"prompt": tokens[::-1]})
+    assert implied(other, replies, requests=3) == pytest.approx(256 / 480)
+    same = graph({"prompt": tokens}, {"prompt": tokens})
+    assert implied(same, replies, requests=3) == pytest.approx((128 + 176) / 480)
+
+
+def test_a_recorded_answer_is_not_shared_as_the_model_did_not_make_it() -> None:
+    turns = rows(1, turns=2)
+    turns[0]["turns"][0]["answer"] = "then"
+    replies = [
+        reply(0, 0.0, input_tokens=96, output_tokens=32),
+        reply(1, 1.0, input_tokens=192, output_tokens=32),
+    ]
+    assert implied(turns, replies, requests=2) == pytest.approx(128 / 288)
+    assert implied(turns, replies, requests=2, history="recorded") == pytest.approx(96 / 288)
+
+
+def test_whole_chats_share_how_they_begin() -> None:
+    chat = {"messages": [{"role": "user", "content": "word " * 40}], "output_tokens": 3}
+    replies = [reply(i, float(i), input_tokens=100) for i in range(2)]
+    assert implied([chat, chat], replies, requests=2) == pytest.approx(96 / 200)
+
+
+def test_turns_that_are_sent_together_or_late_on_purpose_are_no_lockstep() -> None:
+    waves = [reply(4 * wave + i, 1.0 * wave) for wave in range(6) for i in range(4)]
+    assert card(waves, rows(24), concurrency=4, requests=24).send_crowding
+    dataset = [row for _ in range(6) for row in graph({}, {}, {})]
+    assert card(waves, dataset, concurrency=4, requests=24).send_crowding is None
+
+
 def test_the_different_errors_of_a_load_are_told_with_their_counts() -> None:
     def errors(*texts: str) -> str | None:
         return first_errors(texts)

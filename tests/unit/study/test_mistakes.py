@@ -143,6 +143,26 @@ IN_STUDY: list[tuple[Edit, str]] = [
         "workloads.text: .*duration_s",
     ),
     (
+        lambda s: s["workloads"]["text"].update(turn_delay_s={"min": 3, "max": 2}),
+        "workloads.text.turn_delay_s: .*min 3 is above max 2",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(turn_delay_s="think"),
+        "workloads.text.turn_delay_s: .*expected trace",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(turn_delay_s={"mean": 1, "std": 5, "max": 2}),
+        "workloads.text.turn_delay_s.min: missing",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(turn_delay_s=1),
+        "workloads.text.turn_delay_s: .* has no conversations; leave it out",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(history="recorded"),
+        "workloads.text.history: .* has no conversations; leave it out",
+    ),
+    (
         lambda s: s["workloads"]["guidellm"].update(
             load_points=[{"concurrency": 2, "rate_rps": 5, "requests": 8}]
         ),

@@ -54,6 +54,7 @@ class Sending:
         self._shared = _shared_body(job.load, model)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._run = uuid.uuid4().hex[:8]
+        # By request: its chat, with its answer.
         self._said: dict[int, list[Message]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.judge = Judge(job.probe) if job.probe else None
@@ -100,8 +101,9 @@ class Sending:
             return
         reply = self._note(request, error, sent_s, answer)
         if self._load.is_chat:
-            said = {"role": "assistant", "content": answer.text}
-            self._said[request.conversation].append(said)
+            content = answer.text if request.answer is None else request.answer
+            said: Message = {"role": "assistant", "content": content}
+            self._said[request.index] = [*body["messages"], said]
         self._pacing.answered(request, error is None)
         if self.judge and self.judge.add(_finished(reply)):
             self._pacing.stop()
@@ -110,11 +112,11 @@ class Sending:
 
     def _body(self, request: ScheduledRequest) -> Message:
         if self._load.is_chat:
-            said = self._said.setdefault(request.conversation, [])
-            said.append({"role": "user", "content": request.prompt})
+            before = self._said[request.parents[0]] if request.parents else []
+            said: Message = {"role": "user", "content": request.prompt}
             return {
                 **self._shared,
-                "messages": said,
+                "messages": request.messages or [*before, said],
                 "max_completion_tokens": request.output_tokens,
             }
         return {**self._shared, "prompt": request.prompt, "max_tokens": request.output_tokens}
@@ -126,12 +128,14 @@ class Sending:
         sent_s: float,
         answer: Answer | None = None,
     ) -> Reply:
-        arrival_s = None if request.turn else request.arrival_s
+        due_s = None
+        if not request.parents and request.arrival_s is not None:
+            due_s = self._pacing.began_s + request.arrival_s + request.delay_s
         reply = Reply(
             scheduled=request.index,
             error=error,
             sent_s=sent_s,
-            due_s=None if arrival_s is None else self._pacing.began_s + arrival_s,
+            due_s=due_s,
             is_cut=error == CUT,
             **(_measured(answer, sent_s) if answer else {}),
         )

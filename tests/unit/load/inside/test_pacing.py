@@ -128,6 +128,61 @@ def test_a_conversation_that_broke_off_frees_its_slot() -> None:
     assert paced(talks(2, 3), failing=(1,), concurrency=1, requests=6) == ([*range(6)], {2})
 
 
+def conversation(*turns: dict[str, Any]) -> Any:
+    return {"turns": [{"prompt": "say", "output_tokens": 4, **turn} for turn in turns]}
+
+
+THINKING: dict[str, Any] = {"turn_delay_s": 2, "concurrency": 1}
+TRACE: dict[str, Any] = {"turn_delay_s": "trace", "concurrency": 1}
+GRAPH: list[dict[str, Any]] = [{}, {"after": [0]}, {"after": [0]}, {"after": [1, 2]}, {"after": []}]
+AGENT = conversation(*GRAPH)
+
+
+def test_a_turn_is_sent_so_long_after_the_answer_before_as_its_delay_says() -> None:
+    times_s, _ = given_out(talks(1, 3), requests=3, **THINKING)
+    assert [*times_s.values()] == pytest.approx([0, 2.01, 4.02], abs=1e-5)
+
+
+def test_a_conversation_keeps_its_slot_while_it_thinks() -> None:
+    times_s, _ = given_out(talks(2, 2), requests=4, **THINKING)
+    assert [*times_s] == [0, 1, 2, 3]
+    assert [*times_s.values()] == pytest.approx([0, 2.01, 2.02, 4.03], abs=1e-5)
+
+
+def test_conversations_arrive_at_their_rate_while_others_think() -> None:
+    point: dict[str, Any] = {"rate_rps": 1, "arrivals": "constant", "turn_delay_s": 5}
+    times_s, _ = given_out(talks(2, 2), requests=4, **point)
+    assert times_s == pytest.approx({0: 1, 2: 2, 1: 6.01, 3: 7.01}, abs=1e-5)
+
+
+def test_turns_that_wait_for_the_same_answer_are_sent_together_and_one_waits_for_both() -> None:
+    times_s, _ = given_out([AGENT], requests=5, concurrency=1)
+    assert times_s == pytest.approx({0: 0, 4: 0, 1: 0.01, 2: 0.01, 3: 0.02}, abs=1e-5)
+    delayed = conversation(*({**turn, "delay_s": place} for place, turn in enumerate(GRAPH)))
+    times_s, _ = given_out([delayed], requests=5, **TRACE)
+    assert times_s == pytest.approx({0: 0, 1: 1.01, 2: 2.01, 3: 5.02, 4: 4}, abs=1e-5)
+
+
+def test_what_waits_for_a_failed_turn_is_not_sent_and_what_does_not_is() -> None:
+    assert paced([AGENT], failing=(1,), concurrency=1, requests=5) == ([0, 4, 1, 2, 3], {3})
+    assert paced([AGENT], failing=(0,), concurrency=1, requests=5)[1] == {1, 2, 3}
+
+
+def test_a_conversation_with_parallel_turns_frees_its_slot_with_the_last_answer() -> None:
+    times_s, _ = given_out([AGENT, AGENT], requests=10, concurrency=1)
+    assert times_s[5] == pytest.approx(0.03, abs=1e-5)
+    times_s, _ = given_out([AGENT, AGENT], failing=(0,), requests=10, concurrency=1)
+    assert times_s[5] == pytest.approx(0.01, abs=1e-5)
+
+
+def test_a_turn_whose_delay_ends_after_the_load_is_not_sent_and_keeps_its_slot() -> None:
+    times_s, broken = given_out(talks(3, 3), duration_s=3, **THINKING)
+    assert [*times_s] == [0, 1] and not broken
+    graph = conversation({}, {"after": [0], "delay_s": 9}, {"after": [0]}, {"after": [1, 2]})
+    times_s, broken = given_out([graph], duration_s=3, **TRACE)
+    assert [*times_s] == [0, 2] and not broken
+
+
 def test_nothing_is_given_out_that_is_due_after_the_end() -> None:
     order, _ = paced(prompts(100), concurrency=2, duration_s=0.055)
     assert order == [*range(len(order))] and 2 <= len(order) <= 12

@@ -212,6 +212,66 @@ def test_all_turns_of_a_conversation_name_it_and_no_other_does(tmp_path: Path) -
     assert not {*first} & {*second}
 
 
+def chats(tmp_path: Path, turns: list[Any], **declared: Any) -> dict[str, list[Message]]:
+    """Return the messages of each turn, by what its user says last; each answer is `a`."""
+    asked: dict[str, list[Message]] = {}
+
+    def answer(body: Message) -> bytes:
+        asked[body["messages"][-1]["content"]] = body["messages"]
+        return CHAT
+
+    data: list[Any] = [{"turns": [{"output_tokens": 3, **turn} for turn in turns]}]
+    replies = told(tmp_path, own(requests=len(turns), endpoint="chat", **declared), answer, data)
+    assert [reply.error for reply in replies] == [None] * len(turns)
+    return asked
+
+
+def said(*contents: str) -> list[Message]:
+    roles = itertools.cycle(["user", "assistant"])
+    return [{"role": role, "content": text} for role, text in zip(roles, contents, strict=False)]
+
+
+def test_turns_at_once_repeat_what_was_said_before_them_and_not_each_other(tmp_path: Path) -> None:
+    found = chats(
+        tmp_path,
+        [
+            {"prompt": "plan"},
+            {"prompt": "left", "after": [0]},
+            {"prompt": "right", "after": [0]},
+            {"prompt": "alone", "after": []},
+            {"prompt": "sum", "after": [2, 1]},
+            {"messages": said("a whole", "other", "chat"), "after": [4]},
+            {"prompt": "more"},
+        ],
+    )
+    plan = ("plan", "a")
+    assert found == {
+        "plan": said("plan"),
+        "left": said(*plan, "left"),
+        "right": said(*plan, "right"),
+        "alone": said("alone"),
+        "sum": said(*plan, "right", "a", "sum"),
+        "chat": said("a whole", "other", "chat"),
+        "more": said("a whole", "other", "chat", "a", "more"),
+    }
+
+
+def test_a_recorded_history_repeats_what_was_answered_then(tmp_path: Path) -> None:
+    turns = [{"prompt": "one", "answer": "then"}, {"prompt": "two"}]
+    assert chats(tmp_path, turns, history="recorded")["two"] == said("one", "then", "two")
+    assert chats(tmp_path, turns)["two"] == said("one", "a", "two")
+
+
+def test_a_delayed_first_turn_is_due_after_its_delay(tmp_path: Path) -> None:
+    turn: dict[str, Any] = {"prompt": "a", "output_tokens": 3}
+    declared = own(rate_rps=500, requests=2, arrivals="constant", turn_delay_s="trace")
+    data: list[Any] = [turn, {**turn, "delay_s": 0.25}]
+    first, second = told(tmp_path, declared, lambda asked: stream_of([FIRST, *END]), data)
+    assert first.due_s and second.due_s
+    assert second.due_s - first.due_s == pytest.approx(0.252)
+    assert second.sent_s >= second.due_s
+
+
 @pytest.mark.parametrize("after", ["0.01", None])
 def test_a_request_that_is_put_off_is_sent_again_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str | None
