@@ -20,6 +20,7 @@ from servetune.plan.make import make_plan
 from servetune.plan.planned import Measurement, Plan, Session
 from servetune.records.measurements import (
     Card,
+    ConversationMetrics,
     MeasurementRecord,
     Metrics,
     Signals,
@@ -236,6 +237,7 @@ def _record(
             "card": card,
             "signals": _signals(measurement),
             "turns": _turns(session.variant, samples) if measurement.workload == "chat" else [],
+            "conversations": CONVERSATIONS if measurement.workload == "chat" else None,
         }
     )
 
@@ -277,6 +279,17 @@ def _signals(measurement: Measurement) -> Signals:
         context_mean_tokens=92.0,
         context_max_tokens=130,
     )
+
+
+CONVERSATIONS = ConversationMetrics(
+    conversations=4,
+    turns_at_once_max=1,
+    e2e_p50_s=31.5,
+    e2e_p99_s=42.5,
+    busy_p50_s=1.5,
+    busy_p99_s=2.5,
+)
+"""Users who think for 30 seconds in all."""
 
 
 def _turns(variant: str, samples: dict[str, list[float]]) -> list[TurnMetrics]:

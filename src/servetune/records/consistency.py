@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from servetune.metrics import LATENCIES, PERCENTILES
-from servetune.records.measurements import Attained, MeasurementRecord, Metrics
+from servetune.records.measurements import (
+    Attained,
+    ConversationMetrics,
+    MeasurementRecord,
+    Metrics,
+)
 from servetune.records.quality import QualityRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import Launch, SessionRecord
@@ -99,6 +104,7 @@ def _of_measurement(record: MeasurementRecord) -> Iterator[str]:
     yield from _counts(record, metrics)
     yield from _throughput(record, metrics)
     yield from _latencies(record, metrics)
+    yield from _conversations(record.conversations)
     if record.attained:
         yield from _attained(record, metrics, record.attained)
     wall_s = seconds_between(record.started_at, record.ended_at)
@@ -147,11 +153,13 @@ def _throughput(record: MeasurementRecord, metrics: Metrics) -> Iterator[str]:
     if load.concurrency is not None and metrics.e2e_mean_ms is not None:
         # Little's law.
         in_flight = metrics.request_throughput_rps * metrics.e2e_mean_ms / 1e3
-        if in_flight > load.concurrency * (1 + (SHORT_WINDOW if is_window else OVERLAP)):
+        at_once = record.conversations.turns_at_once_max if record.conversations else 1
+        most = load.concurrency * at_once
+        if in_flight > most * (1 + (SHORT_WINDOW if is_window else OVERLAP)):
             yield (
                 f"metrics.request_throughput_rps: {metrics.request_throughput_rps:g}, which with"
                 f" requests of {metrics.e2e_mean_ms:g} ms takes {in_flight:.4g} in flight, but"
-                f" concurrency is {load.concurrency}"
+                f" concurrency is {load.concurrency}{f' of {at_once} turns' if at_once > 1 else ''}"
             )
 
 
@@ -181,6 +189,14 @@ def _latencies(record: MeasurementRecord, metrics: Metrics) -> Iterator[str]:
         yield "quantiles.ttft_ms: above those of e2e_ms"
     if whole and whole[-1] > 1e3 * metrics.duration_s * (1 + FIVE_DIGITS):
         yield f"metrics.duration_s: {metrics.duration_s:g}, but a request took {whole[-1]:g} ms"
+
+
+def _conversations(conversations: ConversationMetrics | None) -> Iterator[str]:
+    """Conversations last at least as long as their turns are in flight."""
+    for name in ("p50", "p99") if conversations else ():
+        busy, e2e = (getattr(conversations, f"{time}_{name}_s") for time in ("busy", "e2e"))
+        if busy is not None and (e2e is None or (busy > e2e and differ(busy, e2e))):
+            yield f"conversations.busy_{name}_s: {busy}, above e2e_{name}_s of {e2e}"
 
 
 def _attained(record: MeasurementRecord, metrics: Metrics, attained: Attained) -> Iterator[str]:

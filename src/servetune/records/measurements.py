@@ -118,6 +118,22 @@ class TurnMetrics(Record):
     tpot_p50_ms: float | None = None
 
 
+class ConversationMetrics(Record):
+    """Aggregates over the conversations whose turns were all counted and answered.
+
+    `e2e` is from sending the first turn to the end of the last, `busy` that without the time in
+    which no turn was in flight: without delays. `turns_at_once_max` is the most turns of one
+    conversation in flight, over all of the load.
+    """
+
+    conversations: Count
+    turns_at_once_max: Count
+    e2e_p50_s: float | None = None
+    e2e_p99_s: float | None = None
+    busy_p50_s: float | None = None
+    busy_p99_s: float | None = None
+
+
 class Card(Record):
     """The validity card: what was seen of a load beside its numbers. None: not known.
 
@@ -316,6 +332,7 @@ class MeasurementRecord(Record):
     card: Card = Card()
     signals: Signals = Signals()
     turns: list[TurnMetrics] = []
+    conversations: ConversationMetrics | None = None
     probe: Probe | None = None
 
 

@@ -31,6 +31,7 @@ from servetune.sessions.agreement import (
 from servetune.sessions.allotment import Allotment
 from servetune.sessions.blank import blank_record
 from servetune.sessions.card import from_requests
+from servetune.sessions.conversations import by_conversation
 from servetune.sessions.drafts import from_drafts
 from servetune.sessions.expected import expected_s
 from servetune.sessions.probes import found_by
@@ -186,6 +187,7 @@ def measure(
             "quantiles": quantiles(requests),
             "attained": attained(requests, measurement.limits_ms),
             "turns": by_turn(requests),
+            "conversations": by_conversation(requests, prepared.schedule),
         }
     return record.model_copy(update=measured)
 
@@ -223,7 +225,8 @@ def _load(
         before=before,
         requests=len(prepared.schedule),
         output_tokens=sum(request.output_tokens for request in prepared.schedule),
-        stall_timeout_s=bench.session.stall_timeout_s,
+        stall_timeout_s=bench.session.stall_timeout_s
+        + max((request.delay_s for request in prepared.schedule), default=0.0),
         startup_timeout_s=startup_s,
         load_timeout_s=bench.session.load_timeout_s,
         other_cpu_ratio=bench.session.validity.other_cpu_ratio,

@@ -12,7 +12,12 @@ from servetune.files import write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
 from servetune.records.agreement import token_sources
-from servetune.records.measurements import MeasurementRecord, Metrics, TurnMetrics
+from servetune.records.measurements import (
+    ConversationMetrics,
+    MeasurementRecord,
+    Metrics,
+    TurnMetrics,
+)
 from servetune.records.validity import checks, limits_of, verdict
 from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
@@ -57,6 +62,7 @@ def _row(
         "tokens_confirmed_by": ", ".join(token_sources(record.card)) or None,
         **(record.metrics.model_dump() if record.metrics else empty),
         "throughput_window": _throughput_window(record.metrics),
+        **conversations(record.conversations),
         **figures(record, limits_ms, session.devices, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),
@@ -73,6 +79,15 @@ def _row(
         "device": record.device,
         "measurement": record.measurement,
     }
+
+
+def conversations(metrics: ConversationMetrics | None) -> dict[str, Any]:
+    """Return the columns of conversations as wholes: `conversation_e2e_p50_s` and so on.
+
+    None without a conversation: the tables of studies that have none stay as they are.
+    """
+    told = metrics.model_dump() if metrics else {}
+    return {f"conversation_{k}" if k.endswith("_s") else k: value for k, value in told.items()}
 
 
 def _throughput_window(metrics: Metrics | None) -> str | None:

@@ -284,6 +284,15 @@ def test_conversations_are_shown_by_turn() -> None:
     assert "| 6 | 0\N{NO-BREAK SPACE}% \N{RIGHTWARDS ARROW} 79" in row and row.count("|") == 7
 
 
+def test_whole_conversations_are_shown_with_their_delays_and_without() -> None:
+    data = make_data(with_load(make_quickstart_plan(repeats=2, variants=["bf16"]), "chat", "c2"))
+    assert "Whole conversations" in _page(data).text
+    (row,) = (row for row in render_markdown(data).splitlines() if row.endswith("| 2.50 |"))
+    assert [cell.strip() for cell in row.strip("|").split("|")] == [
+        *("bf16", "chat · c2", "8", "31.5", "42.5", "1.50", "2.50")
+    ]
+
+
 def test_turns_are_means_over_the_repeats() -> None:
     plan = with_load(make_quickstart_plan(repeats=2, variants=["bf16"]), "chat", "c2")
     data = make_data(plan)

@@ -88,6 +88,13 @@ WITHIN: dict[str, tuple[Change, str]] = {
         lambda record: record.update(attained={"limits_ms": {"ttft": 1e6}, "ratio": 0.98765}),
         "attained.ratio",
     ),
+    "conversations that are busy for longer than they last": (
+        lambda record: record.update(
+            conversations={"conversations": 1, "turns_at_once_max": 1, "e2e_p50_s": 1.0}
+            | {"busy_p50_s": 2.0}
+        ),
+        "conversations.busy_p50_s",
+    ),
     "turns of other requests": (
         lambda record: record.update(
             turns=[{"turn": 1, "requests": 1, "input_tokens_mean": 1.0, "ttft_p50_ms": 1.0}]
@@ -124,6 +131,12 @@ def test_throughput_over_a_window_is_bounded_by_the_requests_that_can_be_in_flig
     (found,) = contradictions(changed(path, times(10, *THROUGHPUTS)))
     assert found.startswith("metrics.request_throughput_rps: ")
     assert "in flight" in found
+
+    def of_agents(record: dict[str, Any]) -> None:
+        times(10, *THROUGHPUTS)(record)
+        record["conversations"] = {"conversations": 9, "turns_at_once_max": 20}
+
+    assert contradictions(changed(path, of_agents)) == []
 
 
 def session(change: Change) -> SessionRecord:

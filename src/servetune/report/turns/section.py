@@ -11,10 +11,10 @@ from servetune.report.gfm import table_of
 from servetune.report.grammar import Spec, at_place, curves, heaviest, places_of, says, short, spec
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
-from servetune.report.section import Section
+from servetune.report.section import Fit, Section
 from servetune.report.table import Cell, Name, Table
 from servetune.report.turns.words import KEY
-from servetune.tables.frames import records_of
+from servetune.tables.frames import numbers, records_of
 
 TITLE = "Conversations by turn"
 
@@ -26,6 +26,14 @@ COLUMNS = {
     "requests": ("Requests", whole),
 }
 """The metrics of a turn: the head, and how they are written."""
+
+WHOLES = {
+    "e2e_p50_s": "E2E p50",
+    "e2e_p99_s": "E2E p99",
+    "busy_p50_s": "Without delays p50",
+    "busy_p99_s": "Without delays p99",
+}
+"""The times of whole conversations, with their heads."""
 
 IN_MARKDOWN = {
     **{head: head for head in ("Load point", "Variant", "Turns", "Prefix-cache hits")},
@@ -65,15 +73,41 @@ def section(measured: Measured) -> Section | None:
     rows = [_first_and_last(group) for _, group in by_turn.groupby(KEY[:3], sort=False)]
     heads = ("Variant", "Load point", "Turns", *(head for head, _ in COLUMNS.values()))
     table = Table("First and last turn", heads, rows, texts=heads[:2], css=("tall", ""))
+    wholes = _wholes(measured)
     said = f"### {TITLE}\n\nValues in the first and in the last turn."
+
+    def markdown(fit: Fit) -> str:
+        parts = [said, table_of(measured, table.pick(IN_MARKDOWN), fit.rows)]
+        parts += [f"{wholes.label}:", table_of(measured, wholes, fit.rows)] if wholes else []
+        return "\n\n".join(parts)
+
     return Section(
         "turns",
         TITLE,
-        {"table": table, "places": places_of(by_turn), "place": heaviest(by_turn)},
+        {
+            **{"table": table, "wholes": wholes},
+            **{"places": places_of(by_turn), "place": heaviest(by_turn)},
+        },
         {f"turn-{metric}": _chart(by_turn, measured.variants, metric) for metric in DRAWN},
-        lambda fit: f"{said}\n\n{table_of(measured, table.pick(IN_MARKDOWN), fit.rows)}",
+        markdown,
         link="By turn",
     )
+
+
+def _wholes(measured: Measured) -> Table | None:
+    """Make the table of conversations as wholes, launches taken together; None without any."""
+    points = measured.points
+    if "conversations" not in points:
+        return None
+    ok = points[(points["status"] == "ok") & (numbers(points["conversations"]) > 0)]
+    rows: list[list[Cell]] = []
+    for _, launches in ok.groupby(KEY[:3], sort=False):
+        first = records_of(launches)[0]
+        means = (numbers(launches[f"conversation_{column}"]).mean() for column in WHOLES)
+        counted = whole(numbers(launches["conversations"]).sum())
+        rows.append([Name(first["variant"]), where_of(first), counted, *map(number, means)])
+    heads = ("Variant", "Load point", "Conversations", *WHOLES.values())
+    return Table("Whole conversations, in seconds", heads, rows, texts=heads[:2]) if rows else None
 
 
 def _first_and_last(group: pd.DataFrame) -> list[Cell]:
