@@ -110,6 +110,11 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
         expected = f"expected one of {', '.join(plan.variants)}{nearest(variant, plan.variants)}"
         raise UserError(f"{variant}: no such variant; {expected}")
     session = sessions[variant]
+    if session.adapters:
+        raise UserError(
+            f"{variant}: serves LoRA adapters, which deploy does not write; deploy a variant"
+            " without adapters"
+        )
     engine = plan.engines[session.engine]
     parser = known_parser(engine, root)
     if parser is None:

@@ -46,7 +46,7 @@ OWNED = {
 """Arguments that servetune sets itself, and what to do instead."""
 
 _ADAPTERS = ("default_mm_loras", "enable_lora", "lora_modules")
-_NO_ADAPTER = "no request names an adapter, so none would be measured; leave it out"
+_BY_VARIANT = "servetune sets it where the variant has adapters; name them there"
 
 _ANY_COUNT = (0, 10**15)
 _DEVICES = (1, 65_536)
@@ -112,7 +112,7 @@ def check_arguments(arguments: ServerArguments, parser: Parser | None, where: st
         if value is None:
             continue
         if value and name in _ADAPTERS:
-            raise UserError(f"{where}{name}: cannot be set: {_NO_ADAPTER}")
+            raise UserError(f"{where}{name}: cannot be set: {_BY_VARIANT}")
         if isinstance(value, list) and name in _RANGES:
             raise UserError(f"{where}{name}: {json.dumps(value)[:80]}: expected one number")
         for item in value if isinstance(value, list) and known.kind != "flag" else [value]:

@@ -22,7 +22,7 @@ from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""
 
-LATER = ("environment_from", "neighbours")
+LATER = ("environment_from", "neighbours", "adapters")
 """Keys that studies have had since others were measured."""
 
 QUALITY_PROTOCOL = 1
@@ -56,6 +56,7 @@ class Serving(Frozen):
     engine: str
     model: str
     draft: str | None
+    adapters: dict[str, str] = {}
     repeat: int
     hardware: str
     neighbours: Neighbours | None = None

@@ -8,7 +8,7 @@ from servetune.load.registry import GENERATORS
 from servetune.plan.identity import Identity
 from servetune.records.loads import Load, PlannedTraffic
 from servetune.records.sessions import Ceilings
-from servetune.study.base import Frozen, Id, Neighbours
+from servetune.study.base import Frozen, Id, Name, Neighbours
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine, ServerArguments, parallel_size
@@ -125,6 +125,7 @@ class Session(_Planned):
     engine: Id
     model: Id
     draft: Id | None
+    adapters: dict[Name, Id] = {}
     server: ServerArguments
     speculative: dict[str, Any] | None
     environment: dict[str, str]
@@ -165,7 +166,7 @@ class Session(_Planned):
     @property
     def models(self) -> list[str]:
         """The ids of the checkpoints that the server loads."""
-        return [self.model, *([self.draft] if self.draft else [])]
+        return [self.model, *([self.draft] if self.draft else []), *self.adapters.values()]
 
     @property
     def datasets(self) -> list[str]:

@@ -49,8 +49,9 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
     if (tune := study.tune) is None:
         return None
     base = study.variants[tune.base]
-    own = base.model_dump(mode="json", exclude={"environment_from"})
     # No key of a study that came later changes what others tried.
+    later = {"environment_from"} if base.adapters else {"environment_from", "adapters"}
+    own = base.model_dump(mode="json", exclude=later)
     settings = [study.server, study.environment, own, *filter(None, [passed_to(study, base)])]
     content = tune.model_dump(mode="json", exclude_defaults=True)
     # No measurement depends on these, and what is best may.

@@ -80,6 +80,7 @@ def plan_session(
         engine=declared.engines[name],
         model=model,
         draft=draft,
+        adapters={key: models[each].id for key, each in variant.adapters.items()},
         server=server,
         speculative=speculative,
         environment=environment,
@@ -105,7 +106,10 @@ def plan_session(
 
 def models_of(declared: Declared, variants: Iterable[Variant]) -> set[str]:
     """Return the ids of the checkpoints that servers of some variants load."""
-    loaded = ((each.model, each.speculative and each.speculative.model) for each in variants)
+    loaded = (
+        (each.model, each.speculative and each.speculative.model, *each.adapters.values())
+        for each in variants
+    )
     return {declared.models[name].id for names in loaded for name in names if name}
 
 
@@ -131,6 +135,7 @@ def serving_of(session: Session) -> Serving:
         engine=digest_of(session.engine),
         model=digest_of(session.model),
         draft=digest_of(session.draft) if session.draft else None,
+        adapters={name: digest_of(id) for name, id in session.adapters.items()},
     )
 
 

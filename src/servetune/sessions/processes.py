@@ -35,6 +35,10 @@ def server_of(session: Session, number: int, root: Path, allotment: Allotment) -
         if session.draft:
             speculative["model"] = str(checkpoint_path(session.draft, root))
         arguments += ["--speculative-config", json.dumps(speculative)]
+    if session.adapters:
+        paths = {name: checkpoint_path(id, root) for name, id in session.adapters.items()}
+        arguments += ["--enable-lora", "--lora-modules"]
+        arguments += [f"{name}={path}" for name, path in paths.items()]
     return Server(
         python=engine.python,
         model=str(checkpoint_path(session.model, root)),

@@ -73,6 +73,17 @@ class Quantized(Made):
     seed: Seed = Field(0, description="of the calibration text")
 
 
+class Lora(Made):
+    """A LoRA adapter with random weights, by rule: it costs what a trained one does."""
+
+    source: Literal["lora"]
+    base: Name = Field(description="the model that it adapts, by name")
+    rank: Literal[8, 16, 32, 64, 128, 256] = Field(
+        8, description="of its matrices; above 16 the server needs `max_lora_rank`"
+    )
+    seed: Seed = Field(0, description="of its weights")
+
+
 class HuggingFace(_Source):
     """A repository of the Hugging Face hub at a commit, in the hub's own cache."""
 
@@ -124,6 +135,6 @@ class Shape(_Source):
 
 
 ModelSource = Annotated[
-    Tiny | Eagle3 | Quantized | HuggingFace | LocalPath | Words | Shape,
+    Tiny | Eagle3 | Quantized | Lora | HuggingFace | LocalPath | Words | Shape,
     Field(discriminator="source"),
 ]

@@ -58,6 +58,10 @@ class Variant(Declared):
         {}, description="arguments that differ from the study's; null drops the study's value"
     )
     speculative: Speculative | None = Field(None, description="speculative decoding")
+    adapters: dict[Name, Name] = Field(
+        {},
+        description="LoRA adapters to serve, models of the study, by the names that `classes` give",
+    )
     environment: Environment = Field({}, description="added to the study's `environment`")
     environment_from: EnvironmentFrom = Field(
         [], description="added to the study's `environment_from`"
@@ -228,6 +232,8 @@ def _check_references(study: Study, file: Path) -> None:
         refer(f"{key}.model", variant.model, study.models, "model")
         if variant.speculative:
             refer(f"{key}.speculative.model", variant.speculative.model, study.models, "model")
+        for adapter, model in variant.adapters.items():
+            refer(f"{key}.adapters.{adapter}", model, study.models, "model")
         for workload in variant.workloads or []:
             refer(f"{key}.workloads", workload, study.workloads, "workload")
     for name, traffic in study.workloads.items():

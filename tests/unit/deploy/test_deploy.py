@@ -53,6 +53,15 @@ def on_gpus(project: Project) -> Served:
     return of_variant(project, "tp2")
 
 
+def test_a_variant_with_adapters_is_refused_as_they_would_not_be_served(project: Project) -> None:
+    study = project.study()
+    study["models"]["style"] = {"source": "lora", "base": "tiny"}
+    study["variants"]["bf16"]["adapters"] = {"style": "style"}
+    project.write_study(study)
+    with pytest.raises(UserError, match="bf16: serves LoRA adapters, which deploy does not write"):
+        of_variant(project, "bf16")
+
+
 def test_a_command_serves_the_variant_as_it_was_declared(project: Project) -> None:
     line = FORMS["command"](of_variant(project, "eagle3")).splitlines()[-1]
     words = shlex.split(line)

@@ -286,3 +286,25 @@ def test_the_method_of_a_draft_may_be_left_to_vllm(project: Project) -> None:
     (session,) = (s for s in plan(project).sessions if s.variant == "eagle3")
     assert session.speculative == {"num_speculative_tokens": 4}
     assert session.draft is not None and session.draft.startswith("tiny-eagle3-")
+
+
+def test_an_adapter_decides_the_numbers_of_its_variant_whatever_it_is_called(
+    project: Project,
+) -> None:
+    before, study = plan(project), project.study()
+
+    def adapted(**adapters: str) -> Plan:
+        study["models"] |= {"style": {"source": "lora", "base": "tiny"}}
+        study["models"] |= {"other": {"source": "lora", "base": "tiny", "seed": 1}}
+        study["variants"]["bf16"] = {"model": "tiny", "adapters": adapters}
+        project.write_study(study)
+        return plan(project)
+
+    made = adapted(style="style")
+    (bf16, *others) = made.sessions
+    assert bf16.adapters["style"] in made.models and bf16.adapters["style"] in bf16.models
+    own = {m.id for m in bf16.measurements}
+    assert not own & ids(before)
+    assert {m.id for s in others for m in s.measurements} < ids(before)
+    assert ids(adapted(style="other")) - ids(made) != set()
+    assert ids(adapted()) == ids(before)
