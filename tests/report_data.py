@@ -150,6 +150,7 @@ def make_data(
         quantiles=write.quantiles(write.ok_records(plan, records)),
         sessions={s.id: _session(s, records, host) for s in plan.sessions},
         turns=write.turns(write.ok_records(plan, records)),
+        classes=write.classes(write.ok_records(plan, records)),
         over_time=_over_time(records),
         records=records,
     )

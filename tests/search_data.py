@@ -56,6 +56,7 @@ def make_searches(*, with_points: bool = False, ends: Mapping[str, Capacity] = E
         quantiles=quantiles(ok_records(plan, records)),
         sessions=data.sessions,
         turns=data.turns,
+        classes=data.classes,
         over_time=data.over_time,
         records=records,
     )

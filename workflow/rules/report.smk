@@ -27,6 +27,7 @@ rule collect_tables:
         f"{RESULTS}/load_points.csv",
         f"{RESULTS}/quantiles.parquet",
         f"{RESULTS}/turns.parquet",
+        f"{RESULTS}/classes.parquet",
         f"{RESULTS}/capacities.parquet",
         f"{RESULTS}/probes.parquet",
         f"{RESULTS}/timeline.parquet",

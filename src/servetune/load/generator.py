@@ -67,7 +67,9 @@ class Reply:
     Its `text` holds its reasoning, too, and lacks at most `textless_tokens` of its tokens. Without
     `tpot_s` that follows from the latencies; `itl_s` is empty where chunks have no times.
     `rate_limited` counts how often it was put off (429) and sent again; None of a generator that
-    takes that for a failure.
+    takes that for a failure. `ttfat_s` is the time to the first token of the answer after its
+    reasoning; None where it did not reason. `answer` is what it said after that, where a grammar
+    was asked for.
     """
 
     scheduled: int
@@ -86,6 +88,10 @@ class Reply:
     text: str | None = None
     textless_tokens: int = 1
     rate_limited: int | None = None
+    ttfat_s: float | None = None
+    reasoning_tokens: int | None = None
+    tool_calls: int | None = None
+    answer: str | None = None
     tpot_s: float | None = None
 
 

@@ -15,6 +15,12 @@ in the order of sending:
 - `tpot_ms` time per output token: (e2e - ttft) / (output tokens - 1); null for a single token
 - `itl_ms` list of the gaps between chunks; under speculation a chunk holds several tokens
 
+and, null in older tables, and where there is none:
+
+- `ttfat_ms` time to first answer token: to the first chunk after the reasoning
+- `reasoning_tokens` of the output; `tool_calls` in it
+- `class` text, the kind of the request; `is_valid` whether its answer is as its grammar asks
+
 The definitions are vLLM's (`vllm bench serve`) and are applied to every generator alike. A change
 of what is computed here or in `throughput.py` raises DEFINITIONS, which each record names.
 """
@@ -35,6 +41,7 @@ from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
 from servetune.parquet import Kind, read_table
 from servetune.records.loads import Load
 from servetune.records.measurements import Attained, Metrics, TurnMetrics
+from servetune.study.grammars import check_of
 from servetune.telemetry.sampler import AT_POSITION, Counters
 
 REQUESTS = "requests.parquet"
@@ -51,10 +58,12 @@ def request_table(
     ordered = sorted(replies, key=lambda reply: reply.sent_s)
     settle, cooldown = load.settle_requests, load.cooldown_requests
     delays_s = send_delays(ordered, schedule, load)
+    checks = {name: check_of(kind.extra_body) for name, kind in load.classes.items()}
     rows = []
     for place, (reply, delay_s) in enumerate(zip(ordered, delays_s, strict=True)):
         scheduled = schedule[reply.scheduled]
         latencies_ms = _latencies_ms(reply)
+        is_valid = checks.get(scheduled.class_name or "")
         rows.append(
             {
                 "scheduled": reply.scheduled,
@@ -69,11 +78,21 @@ def request_table(
                 "input_tokens": reply.input_tokens,
                 "output_tokens": reply.output_tokens,
                 "cached_tokens": reply.cached_tokens,
+                "reasoning_tokens": reply.reasoning_tokens,
+                "tool_calls": reply.tool_calls,
+                "class": scheduled.class_name,
+                "is_valid": is_valid(reply.answer)
+                if is_valid and latencies_ms and reply.answer is not None
+                else None,
                 **(latencies_ms or {"itl_ms": []}),
             }
         )
-    table = pd.DataFrame(rows, columns=list(_TYPES))
-    return table.astype({name: kind for name, kind in _TYPES.items() if kind != "object"})
+    return _typed(pd.DataFrame(rows, columns=[*_TYPES, *_LATER]))
+
+
+def _typed(table: pd.DataFrame) -> pd.DataFrame:
+    kinds = {**_TYPES, **_LATER}
+    return table.astype({name: kind for name, kind in kinds.items() if kind != "object"})
 
 
 _TYPES = {
@@ -87,10 +106,18 @@ _TYPES = {
     "itl_ms": "object",
 }
 
+_LATER = {
+    "ttfat_ms": "float64",
+    **dict.fromkeys(("reasoning_tokens", "tool_calls"), "Int64"),
+    "class": "object",
+    "is_valid": "boolean",
+}
+"""Columns that older tables do not have."""
+
 _KINDS: dict[str, Kind] = {
-    **dict.fromkeys(_TYPES, "number"),
-    **dict.fromkeys(("is_counted", "is_ok"), "bool"),
-    "error": "text",
+    **dict.fromkeys((*_TYPES, *_LATER), "number"),
+    **dict.fromkeys(("is_counted", "is_ok", "is_valid"), "bool"),
+    **dict.fromkeys(("error", "class"), "text"),
     "itl_ms": "list",
 }
 
@@ -102,9 +129,9 @@ def read_request_table(path: Path) -> pd.DataFrame:
         UserError: there is no such file.
         DamagedError: it is cut, or holds something else than requests.
     """
-    table = read_table(path, *_KINDS, kind_of=_KINDS.get)
+    table = read_table(path, *_TYPES, kind_of=_KINDS.get)
     try:
-        table = table.astype({name: kind for name, kind in _TYPES.items() if kind != "object"})
+        table = _typed(table.reindex(columns=[*_TYPES, *_LATER]))
         gaps_ms = np.concatenate([np.empty(0), *table["itl_ms"]]).astype(float)
     except (TypeError, ValueError, OverflowError):
         raise DamagedError(path, "holds something else than requests") from None
@@ -131,6 +158,7 @@ def _latencies_ms(reply: Reply) -> dict[str, Any] | None:
         tpot_s = decode_s / later_tokens
     return {
         "ttft_ms": 1e3 * reply.ttft_s,
+        "ttfat_ms": None if reply.ttfat_s is None else 1e3 * reply.ttfat_s,
         "e2e_ms": 1e3 * reply.e2e_s,
         "tpot_ms": None if tpot_s is None else 1e3 * tpot_s,
         "itl_ms": [1e3 * gap for gap in reply.itl_s],

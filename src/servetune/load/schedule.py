@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from servetune.load.classes import assign
 from servetune.load.rows import Row, answer_of, parents_of, turns_of
 from servetune.records.loads import Load
 from servetune.study.delays import draw_delay
@@ -87,7 +88,8 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
     elif has_rate:
         arrivals_s = arrival_times(load, len(chosen)).tolist()
     requests: list[ScheduledRequest] = []
-    for number, (row, due_s) in enumerate(zip(chosen, arrivals_s, strict=True)):
+    classes = assign(load, len(chosen))
+    for number, (row, due_s, kind) in enumerate(zip(chosen, arrivals_s, classes, strict=True)):
         if due_s is not None and load.duration_s is not None and due_s > load.duration_s:
             break
         first = len(requests)
@@ -105,7 +107,7 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
                 arrival_s=due_s,
                 after=after,
                 delay_s=delay_s,
-                class_name=said.get("class"),
+                class_name=said.get("class", kind),
                 answer=answer_of(said) if load.history == "recorded" else None,
                 messages=said.get("messages"),
             )

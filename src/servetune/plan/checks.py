@@ -10,9 +10,11 @@ from servetune.load.rows import unanswered
 from servetune.plan.contents import Content, content_of
 from servetune.plan.requests import rows_of, trace_of
 from servetune.plan.sessions import served_with
+from servetune.study.classes import CHAT_ALONE
 from servetune.study.contradictions import contradiction, told
 from servetune.study.datasets import Dataset, FileDataset
 from servetune.study.engines import Engine
+from servetune.study.grammars import check_of
 from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import LoadPoint, Workload
 
@@ -123,6 +125,14 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         if content.has_turns and not is_chat:
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
         _check_turns(where, workload, dataset, content, root)
+        if workload.classes:
+            _check_classes(where, workload, is_chat)
+        known = {*workload.classes}
+        if unknown := sorted(content.classes - known):
+            raise UserError(
+                f"{where}.classes: {workload.dataset} has requests of the class {unknown[0]};"
+                f" expected one of {', '.join(known) or 'none'}{nearest(unknown[0], known)}"
+            )
         points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}
         if search := workload.capacity:
             load = {"rate_rps" if search.over == "rate" else "concurrency": 1}
@@ -160,6 +170,22 @@ def _unanswered(dataset: Dataset, root: Path) -> str | None:
     if dataset.kind == "conversations":
         return "row 1, turn 1"
     return unanswered(rows_of(dataset, root)) if isinstance(dataset, FileDataset) else None
+
+
+def _check_classes(where: str, workload: Workload, is_chat: bool) -> None:
+    """Check that each class can be sent at its endpoint, and its answers be judged.
+
+    Raises:
+        UserError: the first that cannot.
+    """
+    for name, kind in workload.classes.items():
+        at = f"{where}.classes.{name}.extra_body"
+        if not is_chat and (field := next(filter(kind.extra_body.get, CHAT_ALONE), None)):
+            raise UserError(f"{at}: {field} is of chats; add endpoint: chat to the workload")
+        try:
+            check_of(kind.extra_body)
+        except ValueError as error:
+            raise UserError(f"{at}: {error}") from None
 
 
 def _beyond_trace(workload: Workload, point: LoadPoint, dataset: Dataset, root: Path) -> str | None:

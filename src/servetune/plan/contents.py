@@ -7,6 +7,7 @@ from pathlib import Path
 
 from servetune.study.datasets import Dataset, FileDataset
 
+_CLASS = re.compile(rb'"class"\s*:\s*"([A-Za-z0-9._-]+)"')
 _TOKEN_IDS = re.compile(rb'"prompt"\s*:\s*\[')
 
 
@@ -14,7 +15,8 @@ _TOKEN_IDS = re.compile(rb'"prompt"\s*:\s*\[')
 class Content:
     """What the rows of a dataset are: conversations, token ids, and whether each has its time.
 
-    Graphs are conversations whose turns name what they wait for, or are whole chats.
+    Graphs are conversations whose turns name what they wait for, or are whole chats. `classes` are
+    those that the rows name.
     """
 
     has_turns: bool
@@ -22,6 +24,7 @@ class Content:
     has_times: bool
     has_delays: bool = False
     has_graphs: bool = False
+    classes: frozenset[str] = frozenset()
 
 
 def content_of(dataset: Dataset, root: Path) -> Content:
@@ -42,6 +45,7 @@ def content_of_file(path: Path) -> Content:
 @lru_cache
 def _content_of_file(path: Path, mtime_ns: int) -> Content:
     has_turns, has_token_ids, has_times, has_delays, has_graphs = False, False, True, False, False
+    classes: set[str] = set()
     with path.open("rb") as file:
         for line in filter(bytes.strip, file):
             has_turns |= b'"turns"' in line
@@ -49,4 +53,6 @@ def _content_of_file(path: Path, mtime_ns: int) -> Content:
             has_times &= b'"arrival_s"' in line
             has_delays |= b'"delay_s"' in line
             has_graphs |= b'"after"' in line or b'"messages"' in line
-    return Content(has_turns, has_token_ids, has_times, has_delays, has_graphs)
+            classes.update(name.decode() for name in _CLASS.findall(line))
+    found = (has_turns, has_token_ids, has_times, has_delays, has_graphs)
+    return Content(*found, frozenset(classes))

@@ -64,6 +64,8 @@ def _unsendable(owed: Measurement | PlannedSearch, content_of: ContentOf) -> str
         return "end a probe when it is decided, as a search for the capacity needs"
     if "itl" in owed.limits_ms and not generator.has_itl:
         return "tell the ITL that the SLO limits"
+    if owed.load.classes:
+        return "send classes of requests"
     content = content_of(owed.load.dataset)
     what = _of_our_own(owed.load, content) or generator.refuses(
         owed.load, has_turns=content.has_turns, has_token_ids=content.has_token_ids

@@ -121,6 +121,9 @@ def _counts(record: MeasurementRecord, metrics: Metrics) -> Iterator[str]:
     of_turns = sum(turn.requests for turn in record.turns)
     if record.turns and of_turns != metrics.completed_requests:
         yield f"turns: of {of_turns} requests, but {metrics.completed_requests} completed"
+    of_classes = sum(each.requests for each in record.classes if each.name is not None)
+    if of_classes > count:
+        yield f"classes: of {of_classes} requests, but the load counted {count}"
 
 
 def _throughput(record: MeasurementRecord, metrics: Metrics) -> Iterator[str]:

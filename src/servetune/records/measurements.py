@@ -134,6 +134,33 @@ class ConversationMetrics(Record):
     busy_p99_s: float | None = None
 
 
+class ClassMetrics(Record):
+    """Aggregates over the requests of one class, or over all where it has no name.
+
+    `output_share_ratio` is of the tokens of the load, `reasoning_ratio` of its own. `ttfat` is the
+    time to first answer token, after the reasoning. `first_ttft_ms` is the TTFT of the first
+    request of the load whose answer is held to a grammar, which the server may have to compile for
+    it: that request is in no other latency of its class. What is None does not apply.
+    """
+
+    name: Line | None
+    requests: Count
+    completed_requests: Count
+    output_share_ratio: Annotated[float, Field(le=1)]
+    ttft_p50_ms: float | None = None
+    ttft_p99_ms: float | None = None
+    ttfat_p50_ms: float | None = None
+    ttfat_p99_ms: float | None = None
+    tpot_p50_ms: float | None = None
+    tpot_p99_ms: float | None = None
+    e2e_p50_ms: float | None = None
+    e2e_p99_ms: float | None = None
+    first_ttft_ms: float | None = None
+    reasoning_ratio: Annotated[float, Field(le=1)] | None = None
+    tool_calls: int | None = None
+    valid_answers_ratio: Annotated[float, Field(le=1)] | None = None
+
+
 class Card(Record):
     """The validity card: what was seen of a load beside its numbers. None: not known.
 
@@ -302,7 +329,8 @@ class MeasurementRecord(Record):
     QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps). `attained` is by the
     SLO of the study when it was measured; None: it had none, or the record is older.
     `definitions` is the version of what metrics mean; None: of an older record, whose throughput is
-    over the window that it names.
+    over the window that it names. `classes` are of a load with several, or whose answers hold
+    reasoning, tool calls or structured output; the first row is of all requests.
     """
 
     schema_version: Version = SCHEMA_VERSION
@@ -333,6 +361,7 @@ class MeasurementRecord(Record):
     signals: Signals = Signals()
     turns: list[TurnMetrics] = []
     conversations: ConversationMetrics | None = None
+    classes: list[ClassMetrics] = []
     probe: Probe | None = None
 
 

@@ -43,6 +43,7 @@ class Measured:
         quantiles: the distributions, as `servetune.tables.write.quantiles` makes them.
         sessions: session records by id; some may be missing.
         turns: conversations by turn, as `servetune.tables.write.turns` makes them.
+        classes: requests by class, as `servetune.tables.write.classes` makes them.
         over_time: telemetry, as `servetune.tables.timeline.timeline` makes it.
         published: what others measured, to stand beside it.
         searched: what searches for the capacity found.
@@ -58,6 +59,7 @@ class Measured:
     quantiles: pd.DataFrame
     sessions: dict[str, SessionRecord]
     turns: pd.DataFrame
+    classes: pd.DataFrame
     over_time: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(COLUMNS)))
     published: Published | None = None
     searched: capacity.Searched | None = None
@@ -194,6 +196,11 @@ class Measured:
     def by_turn(self) -> pd.DataFrame:
         """Conversations by turn, launches taken together."""
         return by_turn(self._of_points(self.turns))
+
+    @cached_property
+    def by_class(self) -> pd.DataFrame:
+        """Requests by class, a row a launch."""
+        return self._of_points(self.classes)
 
     @cached_property
     def found(self) -> list[capacity.Found]:

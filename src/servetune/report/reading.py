@@ -25,6 +25,7 @@ _COLUMNS = {
     "load_points": ("session", "measurement", "variant", "status", "probe"),
     "quantiles": ("measurement",),
     "turns": ("measurement",),
+    "classes": ("measurement",),
     "timeline": ("measurement",),
 }
 """What a table must have to be one of ours, whatever its rows."""
@@ -77,6 +78,7 @@ def _measured(
         quantiles=tables.quantiles,
         sessions=sessions,
         turns=tables.turns,
+        classes=tables.classes,
         over_time=tables.timeline,
         published=read_published(plan.published, root) if plan.published else None,
         searched=Searched(tables.capacities, tables.probes),

@@ -20,7 +20,7 @@ from servetune.tables.frames import records_of
 PARTS = {
     "Answer": ("tuning", "answer"),
     "Evidence": (
-        *("load_points", "capacity", "quality", "latency", "tradeoff", "batch", "turns"),
+        *("load_points", "capacity", "quality", "latency", "tradeoff", "batch", "turns", "classes"),
         *("effects", "findings"),
         *("timeline", "roofline", "speculation", "context", "kv_cache", "published"),
         *("generators", "history"),

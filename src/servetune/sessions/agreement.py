@@ -74,7 +74,9 @@ def from_answers(
     """Return the fields of a card that the answers' texts and their usage tell."""
     ok = [reply for reply in replies if reply.error is None and reply.ttft_s is not None]
     usages = [reply.has_usage for reply in ok if reply.has_usage is not None]
-    models = [reply.model for reply in ok if reply.model is not None]
+    kinds = [load.classes.get(schedule[reply.scheduled].class_name or "") for reply in ok]
+    asked = [(kind and kind.model) or served_name for kind in kinds]
+    models = [(r.model, name) for r, name in zip(ok, asked, strict=True) if r.model is not None]
     limited = [reply.rate_limited for reply in replies if reply.rate_limited is not None]
     sample = ok[:: math.ceil(len(ok) / SAMPLE)] if ok else []
     prompts = {reply.scheduled: schedule[reply.scheduled].prompt for reply in sample}
@@ -84,7 +86,7 @@ def from_answers(
     outputs = [(r.text, r.output_tokens, r.textless_tokens) for r in sample]
     return {
         "answers_without_usage": usages.count(False) if usages else None,
-        "other_model_answers": sum(m != served_name for m in models) if models else None,
+        "other_model_answers": sum(m != name for m, name in models) if models else None,
         "rate_limited_answers": sum(limited) if limited else None,
         "rate_was_limited": load.is_open and any(limited) if limited else None,
         "text_input_error_ratio": _text_error(inputs, count),
@@ -119,7 +121,8 @@ def _same_answers(sample: list[Reply], prompts: dict[int, Any]) -> float | None:
     answers = {
         (repr(prompts[reply.scheduled]), reply.text)
         for reply in sample
-        if reply.text and reply.output_tokens >= LONG_ENOUGH
+        # A grammar may leave few answers to choose from.
+        if reply.text and reply.output_tokens >= LONG_ENOUGH and reply.answer is None
     }
     if len(answers) < 2:
         return None

@@ -45,11 +45,16 @@ def from_requests(
     """
     errors = requests.loc[requests["is_counted"], "error"].dropna()
     ok = requests[requests["is_ok"] & requests["is_counted"]]
-    wrong = int((ok["output_tokens"] != ok["asked_output_tokens"]).sum())
+    ends = [name for name, kind in load.classes.items() if kind.may_end_early]
+    fixed = ok[~ok["class"].isin(ends)]
+    wrong = int((fixed["output_tokens"] != fixed["asked_output_tokens"]).sum())
     offered_rps, sent_rps = _rates(requests, schedule, load)
     delays_ms = requests.loc[requests["is_counted"], "send_delay_ms"].dropna()
     hit_ratio = implied_hit_ratio(schedule, requests, load.is_chat, block_tokens)
     is_paced = any(request.delay_s or request.after is not None for request in schedule)
+    if any(kind.changes_prompt for kind in load.classes.values()):
+        # What the template puts before a prompt for its tools is not known.
+        hit_ratio = None
     return {
         "first_error": first_errors(errors.tolist()),
         "ended_early": _ended_early(requests, schedule, load),

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from servetune.errors import UserError
+from servetune.load.by_class import by_class
 from servetune.load.client import Clients, LoadError
 from servetune.load.generator import Job, Reply, Target
 from servetune.load.inside.judge import ended_by
@@ -188,6 +189,7 @@ def measure(
             "attained": attained(requests, measurement.limits_ms),
             "turns": by_turn(requests),
             "conversations": by_conversation(requests, prepared.schedule),
+            "classes": by_class(requests, load),
         }
     return record.model_copy(update=measured)
 

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Discriminator, Field, FiniteFloat, Tag, TypeAdapter
 
-from servetune.study.base import Tokens
+from servetune.study.base import Name, Tokens
 from servetune.study.datasets import FileDataset
 from servetune.study.lines import json_lines, wrong_line
 
 REQUEST_EXPECTED = (
     '{"prompt": text or token ids, "output_tokens": N} or {"turns": [...]} with a list of it,'
-    ' each with "after", "delay_s" and "answer" if you like, and "arrival_s" for a trace'
+    ' each with "after", "delay_s", "answer" and "class" if you like, and "arrival_s" for a trace'
 )
 _LENGTH_EXPECTED = "output_tokens, in each line or once in the dataset"
 
@@ -24,6 +24,7 @@ class _Turn(BaseModel, strict=True, extra="forbid"):
     after: list[Annotated[int, Field(ge=0)]] | None = None
     delay_s: _Seconds | None = None
     answer: str | None = None
+    class_name: Name | None = Field(None, alias="class")
 
 
 class _Single(_Turn):

@@ -242,6 +242,15 @@ def _check_references(study: Study, file: Path) -> None:
         for point in points:
             if points.count(point) > 1:
                 raise UserError(f"{file}: workloads.{name}.load_points: {point} is given twice")
+    for name, variant in study.variants.items():
+        for workload in variant.workloads or study.workloads:
+            for kind, declared in study.workloads[workload].classes.items():
+                if declared.model is not None and declared.model not in variant.adapters:
+                    raise UserError(
+                        f"{file}: workloads.{workload}.classes.{kind}.model: {name} has no adapter"
+                        f" {declared.model}; add it to variants.{name}.adapters"
+                        f"{nearest(declared.model, variant.adapters)}"
+                    )
     for name, source in study.models.items():
         for key, parent in source.parents.items():
             refer(f"models.{name}.{key}", parent, study.models, "model")

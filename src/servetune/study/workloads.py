@@ -18,6 +18,7 @@ from servetune.study.base import (
     Tokens,
 )
 from servetune.study.capacity import Search, SloOrPreset
+from servetune.study.classes import RequestClass
 from servetune.study.delays import TurnDelay
 
 Arrivals = Literal["constant", "poisson", "gamma", "trace"]
@@ -172,6 +173,9 @@ class Traffic(Declared):
         "answers",
         description="what a turn repeats of the turns before: the model's answers, or the"
         " dataset's",
+    )
+    classes: dict[Name, RequestClass] = Field(
+        {}, description="kinds of requests in one load, by name; servetune's own client sends them"
     )
     max_input_tokens: Tokens | None = Field(
         None,

@@ -1,11 +1,12 @@
 """Where a record contradicts itself, or the requests that it was computed from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from servetune.load.by_class import by_class
 from servetune.load.request_table import (
     aggregate,
     attained,
@@ -14,6 +15,7 @@ from servetune.load.request_table import (
     read_request_table,
 )
 from servetune.metrics import LATENCIES, PERCENTILES
+from servetune.records.base import Record
 from servetune.records.consistency import FIVE_DIGITS, ROUNDING, Recorded, differ, inconsistencies
 from servetune.records.measurements import MeasurementRecord
 
@@ -66,10 +68,15 @@ def _by_requests(record: MeasurementRecord, requests: pd.DataFrame) -> Iterator[
     if record.attained and (again := attained(requests, record.attained.limits_ms)):
         yield from _differs("attained.ratio", record.attained.ratio, again.ratio)
     if record.turns:
-        turns = [dict(turn) for turn in record.turns]
-        for place, (turn, other) in enumerate(zip(turns, by_turn(requests), strict=False)):
-            for name, value in other:
-                yield from _differs(f"turns.{place}.{name}", turn[name], value)
+        yield from _rows_differ("turns", record.turns, by_turn(requests))
+    if record.classes:
+        yield from _rows_differ("classes", record.classes, by_class(requests, record.load))
+
+
+def _rows_differ(key: str, recorded: Sequence[Record], rows: Sequence[Record]) -> Iterator[str]:
+    for place, (row, other) in enumerate(zip(recorded, rows, strict=False)):
+        for name, value in other:
+            yield from _differs(f"{key}.{place}.{name}", getattr(row, name), value)
 
 
 def _differs(key: str, recorded: Any, value: Any, tolerance: float = ROUNDING) -> Iterator[str]:

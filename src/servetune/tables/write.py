@@ -13,6 +13,7 @@ from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
 from servetune.records.agreement import token_sources
 from servetune.records.measurements import (
+    ClassMetrics,
     ConversationMetrics,
     MeasurementRecord,
     Metrics,
@@ -101,6 +102,14 @@ def turns(records: list[MeasurementRecord]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*PLACE, *TurnMetrics.model_fields])
 
 
+def classes(records: list[MeasurementRecord]) -> pd.DataFrame:
+    """Make the table of requests by class, of measurements that are ok."""
+    rows = [{**_place(record), **row.model_dump()} for record in records for row in record.classes]
+    columns = [name if name != "name" else "class" for name in ClassMetrics.model_fields]
+    table = pd.DataFrame(rows, columns=[*PLACE, *ClassMetrics.model_fields])
+    return table.set_axis([*PLACE, *columns], axis="columns")
+
+
 def _place(record: MeasurementRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in PLACE}
 
@@ -150,6 +159,7 @@ class Tables:
     load_points: pd.DataFrame
     quantiles: pd.DataFrame
     turns: pd.DataFrame
+    classes: pd.DataFrame
     timeline: pd.DataFrame
     probes: pd.DataFrame
     capacities: pd.DataFrame
@@ -164,6 +174,7 @@ def make_tables(plan: Plan, root: Path, records: Records) -> Tables:
         load_points=load_points(plan, measurements),
         quantiles=quantiles(usable),
         turns=turns(usable),
+        classes=classes(usable),
         timeline=timeline(list(measurements.values()), root),
         probes=capacity.probes(list(measurements.values())),
         capacities=capacity.capacities(records.searches, measurements),

@@ -308,3 +308,22 @@ def test_an_adapter_decides_the_numbers_of_its_variant_whatever_it_is_called(
     assert {m.id for s in others for m in s.measurements} < ids(before)
     assert ids(adapted(style="other")) - ids(made) != set()
     assert ids(adapted()) == ids(before)
+
+
+def test_classes_are_part_of_what_decides_a_number(project: Project) -> None:
+    study = project.study()
+
+    def of(**workload: Any) -> set[str]:
+        study["workloads"]["text"] |= workload
+        project.write_study(study)
+        return {m.id for m in plan(project).measurements if m.workload == "text"}
+
+    assert of() == of(classes={})
+    mixed = of(classes={"plain": {"weight": 3}, "warm": {"extra_body": {"temperature": 1}}})
+    assert not mixed & of(classes={})
+    assert mixed == of(
+        classes={
+            "plain": {"weight": 3.0, "extra_body": {}},
+            "warm": {"extra_body": {"temperature": 1}},
+        }
+    )

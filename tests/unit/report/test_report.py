@@ -14,6 +14,7 @@ import pytest
 import vl_convert
 from rich.console import Console
 
+from servetune.records.measurements import ClassMetrics
 from servetune.records.sessions import Ceilings, Launch, Slot
 from servetune.report import provenance
 from servetune.report.html import bundle, render_html
@@ -23,6 +24,7 @@ from servetune.report.section import sections
 from servetune.report.terminal import render_terminal
 from servetune.report.validity import words as validity
 from servetune.study.validity import Limits
+from servetune.tables.write import classes as classes_of
 from tests.recorded import plan_of, results_of
 from tests.report_data import (
     HOSTILE,
@@ -227,6 +229,11 @@ def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason() ->
     ) in markdown
 
 
+def test_what_failed_requests_were_told_is_on_the_card_though_no_rule_is_broken() -> None:
+    data = make_data(cards={"w8a8-text-c8": {"first_error": "HTTP 503: no room (2x)"}})
+    assert "First errors HTTP 503: no room (2x)" in _page(data).text
+
+
 def test_the_card_of_a_measurement_tells_every_rule_in_its_unit() -> None:
     text = _page(make_data(make_all_kinds())).text.replace("\N{NO-BREAK SPACE}", " ")
     for pattern in (
@@ -305,6 +312,40 @@ def test_turns_are_means_over_the_repeats() -> None:
 def test_without_conversations_there_is_no_section_by_turn(page: Page) -> None:
     assert "turn" not in " ".join(page.charts)
     assert "Conversations by turn" not in render_markdown(make_data())
+
+
+def test_requests_are_shown_by_class_with_what_their_answers_hold() -> None:
+    data = make_data()
+    (first, *_) = data.records.values()
+    told: dict[str, Any] = {
+        "requests": 8,
+        "completed_requests": 8,
+        "ttft_p50_ms": 21.0,
+        "ttft_p99_ms": 34.0,
+    }
+    classes = [
+        ClassMetrics(name=None, output_share_ratio=1.0, **told),
+        ClassMetrics(
+            name="json",
+            output_share_ratio=0.25,
+            valid_answers_ratio=0.75,
+            first_ttft_ms=512,
+            **told,
+        ),
+    ]
+    made = replace(data, classes=classes_of([first.model_copy(update={"classes": classes})]))
+    markdown = render_markdown(made)
+    assert "### Requests by class" in markdown and "a grammar" in markdown
+    heads = next(line for line in markdown.splitlines() if "TTFT of the first, ms" in line)
+    assert "Valid answers" in heads and "First answer token" not in heads
+    row = next(line for line in markdown.splitlines() if "| json |" in line)
+    assert "25\N{NO-BREAK SPACE}%" in row and "| 512 |" in row
+    page = _page(made)
+    assert "classes" in {attrs.get("id") for _, attrs in page.tags} and "json" in page.text
+
+
+def test_without_classes_there_is_no_section_by_class(page: Page) -> None:
+    assert "classes" not in {attrs.get("id") for _, attrs in page.tags}
 
 
 def test_tokens_have_a_cost_where_the_study_has_a_price() -> None:

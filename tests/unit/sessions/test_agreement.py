@@ -291,3 +291,24 @@ def test_a_server_that_lets_the_others_wait_and_says_so_is_honest(count: Count) 
 def test_a_few_samples_tell_nothing_of_the_load_at_the_server(count: Count) -> None:
     card = judged(answers(), count, samples=BUSY.assign(requests_running=1.0).head(3))[1]
     assert card.server_in_flight_mean is None
+
+
+def test_an_answer_to_a_class_of_an_adapter_names_the_adapter() -> None:
+    declared = load(requests=2, classes={"plain": {}, "tuned": {"model": "style"}})
+    data: list[Any] = [{"prompt": "p", "output_tokens": 3, "class": c} for c in declared.classes]
+    schedule = make_schedule(data, declared)
+    named = [reply(0, 0.0, model="it"), reply(1, 1.0, model="style")]
+    assert from_answers(named, schedule, declared, "it", None)["other_model_answers"] == 0
+    as_asked = [reply(0, 0.0, model="style"), reply(1, 1.0, model="it")]
+    assert from_answers(as_asked, schedule, declared, "it", None)["other_model_answers"] == 2
+
+
+def test_answers_of_a_grammar_may_be_the_same() -> None:
+    alike = answers(text=words(TOKENS), answer=words(TOKENS))
+    declared = load(concurrency=CLIENTS, requests=REQUESTS)
+    data: list[Any] = [{"prompt": f"p{i}", "output_tokens": TOKENS} for i in range(REQUESTS)]
+    schedule = make_schedule(data, declared)
+    count = lambda text: len(text.split())  # noqa: E731
+    assert from_answers(alike, schedule, declared, "it", count)["same_answers_ratio"] is None
+    free = [replace(each, answer=None) for each in alike]
+    assert from_answers(free, schedule, declared, "it", count)["same_answers_ratio"] == 1

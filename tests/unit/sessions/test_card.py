@@ -37,6 +37,15 @@ def test_the_rate_that_was_sent_is_held_against_the_one_offered() -> None:
     assert found.sent_rate_rps == pytest.approx(2)
 
 
+def test_answers_that_a_grammar_ends_need_no_length_and_tools_make_a_prompt_unknown() -> None:
+    replies = [reply(i, float(i), output_tokens=2) for i in range(8)]
+    by_grammar = {"extra_body": {"structured_outputs": {"choice": ["yes", "no"]}}}
+    assert card(replies, rows(8), classes={"json": by_grammar}).wrong_length_requests == 0
+    assert card(replies, rows(8), classes={"plain": {}}).wrong_length_requests == 8
+    told = {"endpoint": "chat", "classes": {"agent": {"extra_body": {"tools": [{}]}}}}
+    assert card(replies, rows(8), **told).implied_prefix_cache_hit_ratio is None
+
+
 def test_a_limit_of_requests_in_flight_holds_back_on_purpose() -> None:
     due = [reply(i, 0.5 * i, due_s=0.25 * i) for i in range(8)]
     found = card(due, rows(8), rate_rps=4, concurrency=2)

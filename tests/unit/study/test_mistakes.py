@@ -73,6 +73,37 @@ IN_STUDY: list[tuple[Edit, str]] = [
         "workloads.text.load_points: c8 is given twice",
     ),
     (
+        lambda s: s["workloads"]["text"].update(classes={"json": {"extra_body": {"stream": 1}}}),
+        "workloads.text.classes.json.extra_body: stream is not for a class to set: servetune",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(classes={"json": {"wieght": 3}}),
+        "workloads.text.classes.json.wieght: unknown key; did you mean weight?",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(generator="guidellm", classes={"plain": {}}),
+        "workloads.text.generator: guidellm cannot send classes of requests; leave generator out",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            generator="servetune", classes={"agent": {"extra_body": {"tools": [{}]}}}
+        ),
+        "text.classes.agent.extra_body: tools is of chats; add endpoint: chat to the workload",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            generator="servetune",
+            classes={"json": {"extra_body": {"structured_outputs": {"json": {"type": 3}}}}},
+        ),
+        "text.classes.json.extra_body: no JSON schema: ",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(
+            generator="servetune", classes={"tuned": {"model": "styl"}}
+        ),
+        "text.classes.tuned.model: bf16 has no adapter styl",
+    ),
+    (
         lambda s: s["workloads"]["text"].update(generator="guidelm"),
         "workloads.text.generator: .*did you mean guidellm?",
     ),

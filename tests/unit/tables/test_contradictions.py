@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from servetune.errors import DamagedError
+from servetune.load.by_class import by_class
 from servetune.load.request_table import (
     aggregate,
     attained,
@@ -100,6 +101,14 @@ WITHIN: dict[str, tuple[Change, str]] = {
             turns=[{"turn": 1, "requests": 1, "input_tokens_mean": 1.0, "ttft_p50_ms": 1.0}]
         ),
         "turns",
+    ),
+    "classes of more requests than were counted": (
+        lambda record: record.update(
+            classes=[
+                {"name": "a", "requests": 9999, "completed_requests": 1, "output_share_ratio": 1.0}
+            ]
+        ),
+        "classes",
     ),
 }
 
@@ -201,6 +210,7 @@ def measured(requests: Path, **changes: Any) -> MeasurementRecord:
             "quantiles": quantiles(table),
             "attained": attained(table, {"e2e": 1000.0}),
             "turns": by_turn(table),
+            "classes": by_class(table, declared),
             **changes,
         }
     )

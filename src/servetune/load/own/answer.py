@@ -1,7 +1,7 @@
 """One answer of a server as its stream tells it: tokens, times and an end.
 
 The definitions are those of `vllm bench serve`: a chunk counts if it has a choice. In a chat the
-first one may only name the role, and is none; reasoning and calls of tools are tokens as others.
+first one may only name the role, and is none; reasoning and tool calls are tokens as others.
 """
 
 import json
@@ -18,7 +18,8 @@ class Answer:
     """What came so far of one answer; times are by `time.perf_counter`.
 
     `text` and `reasoning` are what it said, `chunks_s` when each chunk of tokens came;
-    `rate_limited` counts how often it was put off before.
+    `answer_s` is when the first one after the reasoning did, a tool call included. `tool_calls`
+    holds the place of each call; `rate_limited` counts how often the request was put off before.
     """
 
     is_chat: bool
@@ -32,6 +33,9 @@ class Answer:
     is_done: bool = False
     textless: int = 0
     rate_limited: int = 0
+    answer_s: float | None = None
+    reasoning_chunks: int = 0
+    tool_calls: set[int] = field(default_factory=set)
 
     def take(self, data: str, at_s: float) -> None:
         """Take the data of one event that came at a time."""
@@ -52,10 +56,14 @@ class Answer:
         reasoning = reasoning_of(delta)
         reason = choice.get("finish_reason")
         self.finish_reason = reason or self.finish_reason
-        is_role = self.is_chat and "role" in delta and not (said or reasoning or reason)
-        if is_role and not delta.get("tool_calls"):
+        calls = delta.get("tool_calls") or []
+        if self.is_chat and "role" in delta and not (said or reasoning or reason or calls):
             return
         self.chunks_s.append(at_s)
+        self.tool_calls.update(call.get("index", 0) for call in calls)
+        self.reasoning_chunks += bool(reasoning)
+        if self.reasoning_chunks and self.answer_s is None and (said or calls):
+            self.answer_s = at_s
         self.text += said
         self.reasoning += reasoning
         self.textless = 0 if said or reasoning else self.textless + 1
@@ -67,7 +75,22 @@ class Answer:
             return self.error or CUT_SHORT
         if self.finish_reason is None:
             return "the stream ended without a finish reason"
+        if self.usage is None:
+            return "the stream ended without the usage that stream_options asked for"
         return None
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """How many tokens it reasoned: by its usage, or as many as their share of the chunks.
+
+        None of an answer without reasoning.
+        """
+        usage = self.usage or {}
+        stated = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
+        if stated or not self.reasoning_chunks:
+            return stated or None
+        tokens = usage.get("completion_tokens") or 0
+        return round(tokens * self.reasoning_chunks / len(self.chunks_s))
 
     @property
     def whole_text(self) -> str | None:

@@ -18,6 +18,7 @@ from typing import Any
 import aiohttp
 
 from servetune.capacity.sequential import Finished
+from servetune.load.classes import body_of
 from servetune.load.generator import CUT, NOT_SENT, Job, Reply
 from servetune.load.inside.judge import Judge
 from servetune.load.inside.loop import serve_jobs
@@ -51,7 +52,9 @@ class Sending:
             raise ValueError("the schedule holds no request")
         self._load, self._url = job.load, url
         self._pacing = Pacing(self._schedule, job.load)
-        self._shared = _shared_body(job.load, model)
+        names = {request.class_name for request in self._schedule}
+        self._with_grammar = {name for name, kind in job.load.classes.items() if kind.has_grammar}
+        self._bodies = {name: _body_of(job.load, model, name) for name in names}
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._run = uuid.uuid4().hex[:8]
         # By request: its chat, with its answer.
@@ -111,15 +114,16 @@ class Sending:
                 task.cancel()
 
     def _body(self, request: ScheduledRequest) -> Message:
+        body = self._bodies[request.class_name]
         if self._load.is_chat:
             before = self._said[request.parents[0]] if request.parents else []
             said: Message = {"role": "user", "content": request.prompt}
             return {
-                **self._shared,
+                **body,
                 "messages": request.messages or [*before, said],
                 "max_completion_tokens": request.output_tokens,
             }
-        return {**self._shared, "prompt": request.prompt, "max_tokens": request.output_tokens}
+        return {**body, "prompt": request.prompt, "max_tokens": request.output_tokens}
 
     def _note(
         self,
@@ -137,6 +141,7 @@ class Sending:
             sent_s=sent_s,
             due_s=due_s,
             is_cut=error == CUT,
+            answer=answer.text if answer and request.class_name in self._with_grammar else None,
             **(_measured(answer, sent_s) if answer else {}),
         )
         self.replies.append(reply)
@@ -153,15 +158,10 @@ def _put_off_s(response: aiohttp.ClientResponse) -> float | None:
     return min(seconds, LONGEST_PUT_OFF_S)
 
 
-def _shared_body(load: Load, model: str) -> Message:
-    """Return what all requests of a load have in common."""
-    return {
-        "model": model,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        **({"ignore_eos": True} if load.ignore_eos else {}),
-        **load.sampling.model_dump(exclude_none=True),
-    }
+def _body_of(load: Load, model: str, class_name: str | None) -> Message:
+    """Return what all requests of a class have in common."""
+    body = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
+    return body | body_of(load, class_name)
 
 
 async def _read(response: aiohttp.ClientResponse, answer: Answer) -> None:
@@ -181,12 +181,15 @@ def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:
     gaps_s = [later - before for before, later in itertools.pairwise(chunks_s)]
     return {
         "input_tokens": usage.get("prompt_tokens") or 0,
-        # Without a usage they are not known; the card says so.
+        # Of one that was cut, or failed before its usage came.
         "output_tokens": usage.get("completion_tokens") or len(chunks_s),
         "cached_tokens": (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
         "ttft_s": chunks_s[0] - sent_s if chunks_s else None,
+        "ttfat_s": None if answer.answer_s is None else answer.answer_s - sent_s,
         "e2e_s": chunks_s[-1] - sent_s if chunks_s else None,
         "itl_s": gaps_s,
+        "reasoning_tokens": answer.reasoning_tokens,
+        "tool_calls": len(answer.tool_calls),
         "has_usage": answer.usage is not None,
         "model": answer.model,
         "text": answer.whole_text,

@@ -101,6 +101,7 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
         lines=[_line(rule, row, card, checks.get(rule.rule)) for rule in rules],
         told=[
             *((name, write(value)) for name, value, write in unjudged if value is not None),
+            *([("First errors", card.first_error)] if card.first_error else []),
             *(("Warning in the server's log", line) for line in card.log_warnings or []),
             *([("KV tiers that cannot be emptied", tiers)] if tiers else []),
         ],

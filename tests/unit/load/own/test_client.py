@@ -154,6 +154,7 @@ ERROR: Message = {"error": {"message": "EngineCore died", "code": 500}}
         (stream_of([FIRST, FIRST, *END], end=""), CUT_SHORT),
         (stream_of([FIRST, ERROR]), "in the stream: EngineCore died"),
         (stream_of([FIRST, END[1]]), "the stream ended without a finish reason"),
+        (stream_of([FIRST, END[0]]), "the stream ended without the usage"),
         (stream_of([FIRST], end="data: {not json\n\n"), "JSONDecodeError"),
         (b": a comment\r\n\r\n" + stream_of([FIRST, FIRST, *END]).replace(b"\n", b"\r\n"), None),
     ],
@@ -184,6 +185,59 @@ def test_the_name_of_the_role_is_no_token_and_reasoning_is(tmp_path: Path) -> No
         rows(1),
     )
     assert (len(reply.itl_s), reply.text, reply.textless_tokens) == (2, "so be ityes", 17)
+
+
+@pytest.mark.parametrize(
+    ("details", "reasoning_tokens"),
+    [({}, 4), ({"completion_tokens_details": {"reasoning_tokens": 3}}, 3)],
+)
+def test_the_answer_begins_after_the_reasoning_and_holds_the_tool_calls(
+    tmp_path: Path, details: Message, reasoning_tokens: int
+) -> None:
+    call = {"id": "a", "function": {"name": "look"}}
+    deltas: list[Message] = [
+        {"reasoning": "so"},
+        {"reasoning": " be it"},
+        {"tool_calls": [{"index": 0, **call}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]},
+        {"tool_calls": [{"index": 1, **call}]},
+    ]
+    chunks: list[Message] = [{"choices": [{"delta": each}]} for each in deltas]
+    chunks[-1]["choices"][0]["finish_reason"] = "tool_calls"
+    usage = {"prompt_tokens": 7, "completion_tokens": 10, **details}
+    body = stream_of([*chunks, {"choices": [], "usage": usage}])
+    (reply,) = told(tmp_path, own(requests=1, endpoint="chat"), lambda asked: body, rows(1))
+    assert (reply.error, reply.tool_calls) == (None, 2)
+    assert reply.reasoning_tokens == reasoning_tokens
+    assert reply.ttft_s and reply.ttfat_s
+    # Two chunks of reasoning come before it.
+    assert reply.ttfat_s == pytest.approx(reply.ttft_s + sum(reply.itl_s[:2]))
+
+
+def test_an_answer_without_reasoning_has_no_first_token_after_it(
+    server: Server, tmp_path: Path
+) -> None:
+    (reply,) = send(at(server), tmp_path, own(requests=1, endpoint="chat"), rows(1))
+    assert (reply.ttfat_s, reply.reasoning_tokens, reply.tool_calls) == (None, None, 0)
+
+
+def test_each_class_sends_its_own_fields_and_keeps_what_its_grammar_gave(tmp_path: Path) -> None:
+    asked: list[Message] = []
+
+    def answer(body: Message) -> bytes:
+        asked.append(body)
+        return stream_of([FIRST, FIRST, *END])
+
+    json_object = {"response_format": {"type": "json_object"}}
+    classes = {"tuned": {"model": "style"}, "json": {"extra_body": json_object}}
+    data: list[Any] = [{**row, "class": name} for row, name in zip(rows(2), classes, strict=True)]
+    replies = told(tmp_path, own(requests=2, classes=classes), answer, data)
+    tuned, as_json = asked
+    assert (tuned["model"], tuned["ignore_eos"]) == ("style", True)
+    assert as_json["model"] == "it" and "ignore_eos" not in as_json
+    assert as_json["response_format"] == json_object["response_format"]
+    assert all(body["stream_options"] == {"include_usage": True} for body in asked)
+    assert [reply.answer for reply in replies] == [None, " a a c"]
 
 
 def test_what_is_asked_for_is_what_the_load_declares(tmp_path: Path) -> None:

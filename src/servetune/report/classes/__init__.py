@@ -1,0 +1,1 @@
+"""Requests by class, and what their answers hold beside text."""

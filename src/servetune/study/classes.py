@@ -1,0 +1,77 @@
+"""Classes of requests: what some requests of a workload ask for beside their prompt."""
+
+import json
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from servetune.study.base import Declared, Name
+
+_OWN = {
+    **dict.fromkeys(("stream", "stream_options"), "servetune streams all answers"),
+    "model": "give `model` beside `extra_body`",
+    **dict.fromkeys(("prompt", "messages"), "the dataset says what is sent"),
+    **dict.fromkeys(
+        ("max_tokens", "max_completion_tokens"), "the dataset says how long an answer is"
+    ),
+    **dict.fromkeys(("n", "best_of", "echo"), "a request has one answer, and no prompt in it"),
+}
+"""Fields of the API that servetune sets itself, and what to do instead."""
+
+CHAT_ALONE = ("tools", "documents", "chat_template", "chat_template_kwargs")
+"""Fields that only a chat has: its template makes more of a prompt for them."""
+
+
+def _not_ours(extra_body: dict[str, Any]) -> dict[str, Any]:
+    for field in extra_body:
+        if field in _OWN:
+            raise ValueError(f"{field} is not for a class to set: {_OWN[field]}")
+    try:
+        json.dumps(extra_body, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError("expected JSON: text, finite numbers, true, false, lists, maps") from None
+    return extra_body
+
+
+class RequestClass(Declared):
+    """A kind of request, and its share of the load."""
+
+    weight: float = Field(
+        1, gt=0, le=1_000_000, description="its share of the conversations, relative to the others"
+    )
+    model: Name | None = Field(
+        None, description="an adapter of the variant, by name; by default the model itself"
+    )
+    extra_body: Annotated[dict[str, Any], AfterValidator(_not_ours)] = Field(
+        {},
+        description="fields of the API that its requests have, such as `response_format`, `tools`,"
+        " `chat_template_kwargs` or a `temperature` of its own",
+    )
+
+    @model_validator(mode="after")
+    def _grammar_is_one(self) -> Self:
+        for key in ("response_format", "structured_outputs"):
+            value = self.extra_body.get(key)
+            if value is not None and not isinstance(value, dict):
+                raise ValueError(f"extra_body.{key}: expected a map")
+        return self
+
+    @property
+    def changes_prompt(self) -> bool:
+        """Whether the chat's template makes more of a prompt than its dataset has."""
+        return any(field in self.extra_body for field in CHAT_ALONE)
+
+    @property
+    def may_end_early(self) -> bool:
+        """Whether its answers end by themselves, whatever the workload says of them."""
+        return (
+            self.has_grammar
+            or self.extra_body.get("ignore_eos") is False
+            or "stop" in self.extra_body
+        )
+
+    @property
+    def has_grammar(self) -> bool:
+        """Whether its answers are held to a grammar, which also says where they end."""
+        kind = (self.extra_body.get("response_format") or {}).get("type", "text")
+        return kind != "text" or bool(self.extra_body.get("structured_outputs"))
