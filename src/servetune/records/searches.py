@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from servetune.capacity.search import Capacity
 from servetune.files import read_model
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.values import Line, Number, binding
 from servetune.study.base import Id
+from servetune.study.capacity import Slo
 
 
 class SearchRecord(Record):
@@ -34,6 +35,11 @@ class SearchRecord(Record):
 
     @model_validator(mode="after")
     def _each_tier_has_its_slo(self) -> Self:
+        for name, objectives in self.slo.items():
+            try:
+                Slo(**objectives)
+            except ValidationError as error:
+                raise ValueError(f"slo.{name}: {error.errors()[0]['msg']}") from None
         if without := self.tiers.keys() - self.slo.keys():
             raise ValueError(f"tiers.{min(without)}: has no SLO")
         for name, found in self.tiers.items():

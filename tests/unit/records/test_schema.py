@@ -57,6 +57,7 @@ REFUSED: dict[tuple[str, str], list[Any]] = {
     ("records", "definitions"): [2],
     ("records", "probe.judgements.server.binding"): ["latency", "ttft_p99_ms\n", "x" * 5000],
     ("searches", "tiers.*.binding"): ["latency", 1],
+    ("searches", "slo.*"): [{}, {"latency": 1.0}, {"ttft_p99_ms": 0.0}],
     ("searches", "confidence"): [0, 1, 95],
     ("searches", "tiers.*.capacity"): [math.nan, 1e308, -1.0],
 }
@@ -89,7 +90,7 @@ def place_of(content: bytes, name: str) -> Any:
     """Return the place of a field, whose name has `*` for an item of a list or a mapping."""
     found = fields(content)
     tiers = next(iter(json.loads(content).get("tiers", {})), "")
-    named = name.replace("tiers.*", f"tiers.{tiers}")
+    named = name.replace("tiers.*", f"tiers.{tiers}").replace("slo.*", f"slo.{tiers}")
     # One that this record does not have is added to it.
     return found[named][0] if named in found else tuple(named.split("."))
 
