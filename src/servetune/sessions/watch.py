@@ -73,7 +73,7 @@ class LoadWatch:
         update(
             requests_done=done,
             requests=self.requests,
-            tokens_per_s=generated / elapsed_s if generated else None,
+            tokens_per_s=generated / elapsed_s if generated and elapsed_s else None,
         )
         self._warn("neighbours", crowded(self.usage.other_now(), self.other_cpu_ratio))
         self._warn("stall", stalls(still_s, self.stall_timeout_s))
