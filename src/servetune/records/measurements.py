@@ -205,6 +205,7 @@ class Card(Record):
     client_cpu_ratio: float | None = None
     client_wait_ratio: float | None = None
     client_memory_bytes: int | None = None
+    client_process_cpu_ratios: list[float] | None = None
     front_end_cpu_ratio: float | None = None
     wrong_length_requests: Count | None = None
     rejected_requests: Count | None = None

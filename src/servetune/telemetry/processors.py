@@ -17,6 +17,9 @@ WINDOW_S = 3.0
 """What others use is judged over so long: the times of processes are rounded to ticks of 10 ms,
 and a second of one core, such as a cron job takes, is no neighbour."""
 
+LEAST_SHARE = 0.01
+"""Of a core: a process that uses less sends nothing."""
+
 _ENGINE = ("::Engine", "::Worker")
 """In the names of vLLM's processes that run the model; all others of a server are its front end."""
 
@@ -122,6 +125,7 @@ class UsageWatch:
             "client_cpu_ratio": cpu_s / wall_s,
             "client_wait_ratio": None if busiest.wait_s is None else min(1.0, wait_s / wall_s),
             "client_memory_bytes": self._memory_bytes,
+            "client_process_cpu_ratios": _of_several([cpu_s / wall_s for cpu_s, *_ in used]),
         }
         return card.model_copy(update=of_client)
 
@@ -208,6 +212,12 @@ class UsageWatch:
 
     def _family_cpu_s(self) -> float:
         return self._lost_s + sum(p.stat.family_cpu_s for p in self._ours.values())
+
+
+def _of_several(ratios: list[float]) -> list[float] | None:
+    """Return the shares of a core of the processes that used some, the most first; None of one."""
+    some = sorted((ratio for ratio in ratios if ratio > LEAST_SHARE), reverse=True)
+    return some if len(some) > 1 else None
 
 
 def _other_ratios(uses: list[_Use]) -> tuple[float | None, float | None]:

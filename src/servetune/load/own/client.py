@@ -7,6 +7,7 @@ the read that completed it. The result is one reply a request (`servetune.load.o
 import asyncio
 import gc
 import itertools
+import multiprocessing
 import os
 import sys
 import time
@@ -25,6 +26,7 @@ from servetune.load.inside.loop import serve_jobs
 from servetune.load.inside.pacing import Pacing
 from servetune.load.own.answer import Answer, Message
 from servetune.load.own.generator import SERVETUNE, write
+from servetune.load.own.shares import count_shares, shares
 from servetune.load.schedule import ScheduledRequest, read_schedule
 from servetune.load.stream import refusal, sentence
 from servetune.records.loads import Load
@@ -43,24 +45,28 @@ PUT_OFF_S, LONGEST_PUT_OFF_S = 1.0, 60.0
 
 
 class Sending:
-    """The requests of one job, and what becomes of them."""
+    """Requests that are sent to one address, and what becomes of them."""
 
-    def __init__(self, job: Job, url: str, model: str, key: str) -> None:
-        """Take a job, the address of its endpoint, the served name and the API key."""
-        self._schedule = read_schedule(job.schedule)
-        if not self._schedule:
-            raise ValueError("the schedule holds no request")
-        self._load, self._url = job.load, url
-        self._pacing = Pacing(self._schedule, job.load)
-        names = {request.class_name for request in self._schedule}
-        self._with_grammar = {name for name, kind in job.load.classes.items() if kind.has_grammar}
-        self._bodies = {name: _body_of(job.load, model, name) for name in names}
+    def __init__(
+        self,
+        schedule: list[ScheduledRequest],
+        load: Load,
+        words: dict[str, str],
+        judge: Judge | None,
+    ) -> None:
+        """Take a schedule, its load, the words of the command, and what ends a probe."""
+        self._load, self._url = load, words["--url"]
+        self._pacing = Pacing(schedule, load)
+        names = {request.class_name for request in schedule}
+        self._with_grammar = {name for name, kind in load.classes.items() if kind.has_grammar}
+        self._bodies = {name: _body_of(load, words["--model"], name) for name in names}
+        key = os.environ.get(SERVETUNE.key_variable)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._run = uuid.uuid4().hex[:8]
         # By request: its chat, with its answer.
         self._said: dict[int, list[Message]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.judge = Judge(job.probe) if job.probe else None
+        self._judge = judge
         self.replies: list[Reply] = []
 
     async def run(self) -> None:
@@ -78,7 +84,6 @@ class Sending:
                 task = group.create_task(self._send(http, request))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-        self.replies.sort(key=lambda reply: reply.sent_s)
 
     async def _send(self, http: aiohttp.ClientSession, request: ScheduledRequest) -> None:
         answer, error = Answer(self._load.is_chat), None
@@ -108,7 +113,7 @@ class Sending:
             said: Message = {"role": "assistant", "content": content}
             self._said[request.index] = [*body["messages"], said]
         self._pacing.answered(request, error is None)
-        if self.judge and self.judge.add(_finished(reply)):
+        if self._judge and self._judge.add(_finished(reply)):
             self._pacing.stop()
             for task in self._tasks - {asyncio.current_task()}:
                 task.cancel()
@@ -214,24 +219,43 @@ def _finished(reply: Reply) -> Finished:
     )
 
 
+def _send_all(
+    schedule: list[ScheduledRequest], load: Load, words: dict[str, str], judge: Judge | None = None
+) -> list[Reply]:
+    sending = Sending(schedule, load, words, judge)
+    asyncio.run(sending.run())
+    return sending.replies
+
+
+def send_job(job: Job) -> None:
+    """Send one load point, in as many processes as it takes, and write what came of it."""
+    words = dict(zip(job.argv[::2], job.argv[1::2], strict=True))
+    schedule, result = read_schedule(job.schedule), Path(words["--result"])
+    if not schedule:
+        raise ValueError("the schedule holds no request")
+    judge = Judge(job.probe) if job.probe else None
+    count = 1 if judge else count_shares(schedule, job.load, len(os.sched_getaffinity(0)))
+    if count == 1:
+        replies = _send_all(schedule, job.load, words, judge)
+    else:
+        parts = [(part, load, words) for part, load in shares(schedule, job.load, count)]
+        with multiprocessing.get_context("fork").Pool(count) as pool:
+            replies = [*itertools.chain(*pool.starmap(_send_all, parts, chunksize=1))]
+    write(sorted(replies, key=lambda reply: reply.sent_s), result)
+    if judge:
+        judge.write(result.parent)
+
+
 def main() -> None:
     """Run one load point after another; or with the words of a record's `load_command` that one."""
 
     def run(job: Job) -> None:
-        words = dict(zip(job.argv[::2], job.argv[1::2], strict=True))
-        key = os.environ.get(SERVETUNE.key_variable, "")
-        sending = Sending(job, words["--url"], words["--model"], key)
         # What is here already is not looked at again while chunks are timed.
         gc.collect()
         gc.freeze()
-        asyncio.run(sending.run())
-        result = Path(words["--result"])
-        write(sending.replies, result)
-        if sending.judge:
-            sending.judge.write(result.parent)
+        send_job(job)
 
-    if sys.argv[1:]:
-        words = sys.argv[1:]
+    if words := sys.argv[1:]:
         given = dict(zip(words[::2], words[1::2], strict=True))
         load = Load.model_validate_json(given["--load"])
         run(Job(argv=words, schedule=Path(given["--schedule"]), load=load))

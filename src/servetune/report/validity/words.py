@@ -96,6 +96,7 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
         ("Prompt tokens from KV tiers", card.tier_hit_ratio, share),
     )
     tiers = ", ".join(card.kept_tiers)
+    cores = ", ".join(map(share, card.client_process_cpu_ratios or ()))
     return CardOf(
         row,
         lines=[_line(rule, row, card, checks.get(rule.rule)) for rule in rules],
@@ -104,6 +105,7 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
             *([("First errors", card.first_error)] if card.first_error else []),
             *(("Warning in the server's log", line) for line in card.log_warnings or []),
             *([("KV tiers that cannot be emptied", tiers)] if tiers else []),
+            *([("Client processes, of a core each", cores)] if cores else []),
         ],
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,8 +15,9 @@ from aiohttp import web
 
 from servetune.engines.source import environment_with_source
 from servetune.load.generator import CUT, NOT_SENT, Job, ProbeRule, Reply, Target
-from servetune.load.own.client import Sending
-from servetune.load.own.generator import RESULT, SERVETUNE, read, write
+from servetune.load.own import shares
+from servetune.load.own.client import send_job
+from servetune.load.own.generator import RESULT, SERVETUNE, read
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.sessions.agreement import from_answers
@@ -44,10 +46,10 @@ def send(
     path = "/v1/chat/completions" if declared.is_chat else "/v1/completions"
     schedule = tmp_path / "schedule.jsonl"
     write_schedule(make_schedule(rows, declared), schedule)
-    job = Job(argv=[], schedule=schedule, load=declared, probe=probe)
-    sending = Sending(job, url + path, "it", KEY)
-    asyncio.run(sending.run())
-    write(sending.replies, tmp_path / RESULT)
+    words = ["--url", url + path, "--model", "it", "--result", str(tmp_path / RESULT)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SERVETUNE.key_variable, KEY)
+        send_job(Job(argv=words, schedule=schedule, load=declared, probe=probe))
     return read(tmp_path)
 
 
@@ -79,6 +81,18 @@ def test_an_open_loop_says_when_each_request_was_due(server: Server, tmp_path: P
     replies = send(at(server), tmp_path, own(rate_rps=200, requests=20), rows(4))
     assert len(replies) == 20
     assert all(reply.due_s is not None and reply.sent_s >= reply.due_s for reply in replies)
+
+
+def test_what_a_core_does_not_carry_is_sent_by_several_processes_and_counted_once(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares, "STREAMS", 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    replies = send(at(server), tmp_path, own(concurrency=6, requests=24), rows(24))
+    assert sorted(reply.scheduled for reply in replies) == list(range(24))
+    assert all(reply.error is None and reply.output_tokens == 3 for reply in replies)
+    sent_s = [reply.sent_s for reply in replies]
+    assert sent_s == sorted(sent_s)
 
 
 def test_a_later_turn_is_sent_with_all_that_was_said(server: Server, tmp_path: Path) -> None:
