@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from servetune.errors import UserError
-from servetune.plan.make import make_plan
+from servetune.plan.make import plan_to_measure
 from servetune.plan.planned import Plan
 from tests.project import Project
 
@@ -39,7 +39,7 @@ def plan(project: Project, dataset: dict[str, Any], lines: str = "", **workload:
     }
     study.pop("quality", None)
     project.write_study(study)
-    return make_plan(project.params, project.root)
+    return plan_to_measure(project.params, project.root)
 
 
 def refused(project: Project, *given: Any, **workload: Any) -> str:
