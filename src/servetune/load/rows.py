@@ -40,9 +40,13 @@ def parents_of(place: int, turn: Turn) -> list[int]:
 
 
 def continued(place: int, turn: Turn) -> int | None:
-    """Return the place of the turn whose history one goes on with: the first that it waits for."""
+    """Return the place of the turn whose history one goes on with: the first that it waits for.
+
+    Whole chats, and token ids, which are whole prompts, go on with none.
+    """
     parents = parents_of(place, turn)
-    return parents[0] if parents and "messages" not in turn else None
+    is_whole = "messages" in turn or isinstance(turn["prompt"], list)
+    return None if is_whole or not parents else parents[0]
 
 
 def answer_of(turn: Turn) -> str | None:

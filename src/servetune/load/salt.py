@@ -3,7 +3,7 @@
 import hashlib
 from typing import cast
 
-from servetune.load.rows import Row, Turn, turns_of
+from servetune.load.rows import Row, Turn, continued, turns_of
 
 _DIGITS, _TOKENS = 12, 8
 """Fewer than a block of a KV cache has, so that prompts share no block by their salt alone."""
@@ -17,7 +17,7 @@ def salt_of(measurement: str, launch: int) -> str:
 def salted(rows: list[Row], salt: str) -> list[Row]:
     """Return rows whose prompts begin with a word, or with tokens of the rows' vocabulary.
 
-    So do those of later turns that have no turn before them, and whole chats.
+    So do those of later turns that go on from none before them.
 
     All have the same, so that they share with each other what they shared before.
     """
@@ -38,12 +38,10 @@ def salted(rows: list[Row], salt: str) -> list[Row]:
         said = turn["prompt"]
         return {**turn, "prompt": f"{word} {said}" if isinstance(said, str) else tokens + said}
 
-    def begins(place: int, turn: Turn) -> bool:
-        return not place or turn.get("after") == [] or "messages" in turn
-
     def conversation(row: Row) -> Row:
         turns = [
-            of(turn) if begins(place, turn) else turn for place, turn in enumerate(turns_of(row))
+            of(turn) if continued(place, turn) is None else turn
+            for place, turn in enumerate(turns_of(row))
         ]
         return {**row, "turns": turns} if "turns" in row else cast(Row, {**row, **turns[0]})
 

@@ -12,7 +12,7 @@ from servetune.plan.requests import rows_of, trace_of
 from servetune.plan.sessions import served_with
 from servetune.study.classes import CHAT_ALONE
 from servetune.study.contradictions import contradiction, told
-from servetune.study.datasets import Dataset, FileDataset
+from servetune.study.datasets import AgentsDataset, Dataset, FileDataset, ShareGptDataset
 from servetune.study.engines import Engine
 from servetune.study.grammars import check_of
 from servetune.study.study import Params, Study, Variant
@@ -114,15 +114,15 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         content = content_of(dataset, root)
         if workload.arrivals == "trace" and not content.has_times:
             raise UserError(
-                f"{where}.arrivals: {workload.dataset} has no arrival times; use a mooncake"
-                " dataset, or a file with arrival_s on every line"
+                f"{where}.arrivals: {workload.dataset} has no arrival times; use a mooncake or"
+                " burstgpt dataset, or a file with arrival_s on every line"
             )
         if is_chat and content.has_token_ids:
             raise UserError(
                 f"{where}.endpoint: chat takes text, but a {dataset.kind} dataset holds token"
                 " ids; use completions"
             )
-        if content.has_turns and not is_chat:
+        if content.needs_chat and not is_chat:
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
         _check_turns(where, workload, dataset, content, root)
         if workload.classes:
@@ -167,9 +167,10 @@ def _check_turns(
 
 
 def _unanswered(dataset: Dataset, root: Path) -> str | None:
-    if dataset.kind == "conversations":
-        return "row 1, turn 1"
-    return unanswered(rows_of(dataset, root)) if isinstance(dataset, FileDataset) else None
+    if isinstance(dataset, FileDataset | AgentsDataset):
+        return unanswered(rows_of(dataset, root))
+    is_sharegpt = isinstance(dataset, ShareGptDataset) and dataset.output_tokens is None
+    return None if is_sharegpt or dataset.kind == "mooncake" else "row 1, turn 1"
 
 
 def _check_classes(where: str, workload: Workload, is_chat: bool) -> None:
@@ -211,7 +212,8 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
         return
     where, corpus = f"studies/{params.study}.yaml: quality", study.quality.corpus
     dataset = study.datasets[corpus]
-    if dataset.kind in ("random", "mooncake") or content_of(dataset, root).has_turns:
+    has_ids = dataset.kind in ("random", "mooncake", "burstgpt")
+    if has_ids or content_of(dataset, root).needs_chat:
         raise UserError(
             f"{where}.corpus: {corpus} is a {dataset.kind} dataset, which has no documents;"
             " use one with text prompts: text, text-files or file"
@@ -229,4 +231,4 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
 
 def endpoint_of(workload: Workload, dataset: Dataset, root: Path) -> str:
     """Return `chat` or `completions`: what the workload says, or what its dataset needs."""
-    return workload.endpoint or ("chat" if content_of(dataset, root).has_turns else "completions")
+    return workload.endpoint or ("chat" if content_of(dataset, root).needs_chat else "completions")

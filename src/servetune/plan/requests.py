@@ -3,6 +3,8 @@
 Of a file only as far as a plan checks it: a larger one tells nothing here.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -12,39 +14,43 @@ from servetune.load.rows import Row
 from servetune.plan.planned import Trace
 from servetune.plan.sessions import served_with
 from servetune.study.datasets import (
+    AgentsDataset,
     Dataset,
     FileDataset,
-    MooncakeDataset,
     RandomDataset,
     ShareGptDataset,
+    TraceDataset,
     longest,
 )
-from servetune.study.requests import request_lines
-from servetune.study.sources import read_beginning
+from servetune.study.opening import read_beginning
+from servetune.study.sources import Records, records_of
 from servetune.study.study import Params, Study
-from servetune.study.traces import PER_SECOND, trace_lines
+from servetune.study.traces import per_second
 from servetune.study.workloads import Workload
 
 
 def trace_of(dataset: Dataset, root: Path) -> Trace | None:
     """Return how long a trace is; None of a dataset without times, and where it is not known."""
-    if not isinstance(dataset, FileDataset | MooncakeDataset):
-        return None
-    lines = _lines(dataset, root)
-    if isinstance(dataset, MooncakeDataset):
-        times_s = [line["timestamp"] / PER_SECOND[dataset.time_unit] for line in lines]
+    if isinstance(dataset, TraceDataset):
+        lines = read_records(dataset, root)
+        times_s = [line["timestamp"] / per_second(dataset) for line in lines if "timestamp" in line]
         tokens = sum(line["input_length"] for line in lines)
-    else:
-        times_s = [line["arrival_s"] for line in lines if line.get("arrival_s") is not None]
+    elif isinstance(dataset, FileDataset | AgentsDataset):
+        lines = read_records(dataset, root)
+        times_s = [line["arrival_s"] for line in lines if "arrival_s" in line]
         tokens = None
-    if not times_s or len(times_s) < len(lines):
+        if len(times_s) < len(lines):
+            return None
+    else:
+        return None
+    if not times_s:
         return None
     return Trace(lines=len(lines), span_s=max(times_s) - min(times_s), prompt_tokens=tokens)
 
 
-def rows_of(dataset: FileDataset, root: Path) -> list[Row]:
+def rows_of(dataset: FileDataset | AgentsDataset, root: Path) -> list[Row]:
     """Return the rows of a user's own file; none of one that is not read as a whole."""
-    return [cast(Row, line) for line in _lines(dataset, root)]
+    return [cast(Row, row) for row in read_records(dataset, root)]
 
 
 def check_lengths(params: Params, study: Study, names: list[str], root: Path) -> None:
@@ -79,16 +85,27 @@ def longest_request(dataset: Dataset, workload: Workload, root: Path) -> tuple[i
     if isinstance(dataset, RandomDataset):
         prefix = longest(dataset.shared_prefix.tokens) if dataset.shared_prefix else 0
         prompt, answer = prefix + longest(dataset.input_tokens), longest(dataset.output_tokens)
-    elif isinstance(dataset, MooncakeDataset):
-        sizes = [(line["input_length"], line["output_length"]) for line in _lines(dataset, root)]
+    elif isinstance(dataset, TraceDataset):
+        sizes = list(_sizes(read_records(dataset, root)))
         kept = [size for size in sizes if _is_sent(*size, workload)]
         prompt, answer = max(kept, key=sum, default=(1, 1))
-    elif not isinstance(dataset, FileDataset | ShareGptDataset):
+    elif not isinstance(dataset, FileDataset | ShareGptDataset | AgentsDataset):
         answer = longest(dataset.output_tokens)
     return (
         min(prompt, workload.max_input_tokens or prompt),
         min(answer, workload.max_output_tokens or answer),
     )
+
+
+def _sizes(lines: tuple[Any, ...]) -> Iterator[tuple[int, int]]:
+    """Yield the tokens of each prompt, with the session before it, and of its answer."""
+    before: Counter[str | None] = Counter()
+    for line in lines:
+        session, answer = line.get("session_id"), line["output_length"]
+        prompt = before[session] + line["input_length"]
+        if session is not None:
+            before[session] = prompt + answer
+        yield prompt, answer
 
 
 def _is_sent(prompt: int, answer: int, workload: Workload) -> bool:
@@ -99,24 +116,14 @@ def _is_sent(prompt: int, answer: int, workload: Workload) -> bool:
     )
 
 
-def _lines(dataset: FileDataset | MooncakeDataset, root: Path) -> tuple[dict[str, Any], ...]:
-    """Return the lines of a file that are taken; none of a file that is not read as a whole."""
+def read_records(dataset: Records, root: Path) -> tuple[Any, ...]:
+    """Return what the records of a file say; nothing of a file that is not read as a whole."""
     path = root / dataset.path
-    lines = _read(dataset, path, path.stat().st_mtime_ns)
-    return lines if isinstance(dataset, FileDataset) else lines[: dataset.requests]
+    return _read(dataset, path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
-def _read(
-    dataset: FileDataset | MooncakeDataset, path: Path, mtime_ns: int
-) -> tuple[dict[str, Any], ...]:
+def _read(dataset: Records, path: Path, mtime_ns: int) -> tuple[Any, ...]:
     """Read a file once, though several workloads ask; another time is another file."""
-    text, is_whole = read_beginning(path, dataset.path)
-    if not is_whole:
-        return ()
-    rows = (
-        trace_lines(dataset, text)
-        if isinstance(dataset, MooncakeDataset)
-        else request_lines(dataset, text)
-    )
-    return tuple(row for _, row in rows)
+    source = read_beginning(path, dataset.path)
+    return tuple(records_of(dataset, source)) if source.is_whole else ()

@@ -103,7 +103,7 @@ class TextDataset(Declared):
 
 
 class RandomDataset(Declared):
-    """Random token ids; `guidellm` does not send them."""
+    """Random token ids; only `generator: servetune` sends them."""
 
     kind: Literal["random"]
     requests: Requests = Field(description="prompts in the dataset")
@@ -124,27 +124,60 @@ class TextFilesDataset(Declared):
 
 
 class FileDataset(Declared):
-    """Your own requests: `prompt` and `output_tokens` per line, or `turns`, a list of those.
+    """Your own requests: `prompt` and `output_tokens` per record, or `turns`, a list of those.
 
-    A prompt is text or a list of token ids, a turn may be its text alone; `arrival_s` serves
-    `arrivals: trace`. Any other field is an error: what it says would not be sent.
+    A prompt is text or a list of token ids, and may be called `text`; `messages` is a whole chat.
+    A turn may be its text alone, and has `after`, `delay_s`, `class` and `answer` besides;
+    `arrival_s` serves `arrivals: trace`. Any other field is an error: what it says would not be
+    sent.
     """
 
     kind: Literal["file"]
-    path: Path = Field(description="the JSONL file")
+    path: Path = Field(description="the file, JSONL, a JSON list or Parquet")
     output_tokens: Lengths | None = Field(
-        None, description="tokens to generate where a line says none; by default each must"
+        None,
+        description="tokens to generate where a record says none; by default as many as its"
+        " recorded answer",
+    )
+
+
+class QuestionsDataset(Declared):
+    """The questions of MT-bench or Spec-Bench: `question_id`, `category`, `turns`, `reference`.
+
+    The category is the class of its requests.
+    """
+
+    kind: Literal["questions"]
+    path: Path = Field(description="the file, question.jsonl")
+    requests: Requests | None = Field(None, description="questions to take; by default all")
+    turns: Requests = Field(1, description="most turns to send of each question")
+    output_tokens: Lengths = Field(description="tokens to generate")
+
+
+class AgentsDataset(Declared):
+    """Agents' conversations with parallel turns, as AIPerf and GuideLLM write them.
+
+    Of AIPerf's: `dag_jsonl` (`forks`, `spawns`), and sessions of `messages`. Of GuideLLM's:
+    `conversation_turns`, as text or an object. A field that would not be sent is an error.
+    """
+
+    kind: Literal["agents"]
+    path: Path = Field(description="the file, JSONL or Parquet")
+    requests: Requests | None = Field(None, description="conversations to take; by default all")
+    output_tokens: Lengths | None = Field(
+        None, description="tokens to generate where a turn says none; by default each must"
     )
 
 
 class ShareGptDataset(Declared):
     """What humans said in ShareGPT's conversations, and nothing else that is in the file.
 
-    A message has `from` and `value`, or `role` and `content`.
+    A message has `from` and `value`, or `role` and `content`; they are called `conversations` or
+    `messages`.
     """
 
     kind: Literal["sharegpt"]
-    path: Path = Field(description="ShareGPT's JSON file")
+    path: Path = Field(description="the file, a JSON list, JSONL or Parquet")
     requests: Requests | None = Field(None, description="conversations to take; by default all")
     turns: Requests = Field(1, description="most turns to send of each conversation")
     output_tokens: Lengths | None = Field(
@@ -168,11 +201,12 @@ class MooncakeDataset(Declared):
 
     A hash id stands for `block_tokens` tokens, so prompts share the prefixes they shared in
     production; a line has one for each block or each whole one, or none. The timestamps serve
-    `arrivals: trace`. Any other field is an error. `guidellm` does not send it.
+    `arrivals: trace`. A later line of a `session_id` has the tokens that it adds, and a `delay` in
+    place of a time. Any other field is an error. Only `generator: servetune` sends it.
     """
 
     kind: Literal["mooncake"]
-    path: Path = Field(description="the trace, JSONL")
+    path: Path = Field(description="the trace, JSONL or Parquet")
     requests: Requests | None = Field(None, description="lines to take; by default all")
     block_tokens: Tokens = Field(512, description="tokens per hash id")
     time_unit: Literal["s", "ms", "us", "ns"] = Field(
@@ -181,7 +215,32 @@ class MooncakeDataset(Declared):
     vocabulary: Vocabulary = Field(1000, description="token ids are drawn from [0, `vocabulary`)")
 
 
-FromFile = TextFilesDataset | FileDataset | ShareGptDataset | MooncakeDataset
+class BurstGptDataset(Declared):
+    """BurstGPT's trace, a CSV of `Timestamp`, `Model`, `Request tokens` and `Response tokens`.
+
+    Prompts are random tokens. Rows without an answer are left out: those requests failed. The
+    timestamps, in seconds, serve `arrivals: trace`. Only `generator: servetune` sends it.
+    """
+
+    kind: Literal["burstgpt"]
+    path: Path = Field(description="the trace, CSV or Parquet")
+    requests: Requests | None = Field(None, description="rows to take; by default all")
+    model: str | None = Field(None, description="of which model: ChatGPT or GPT-4; by default all")
+    vocabulary: Vocabulary = Field(1000, description="token ids are drawn from [0, `vocabulary`)")
+
+
+TraceDataset = MooncakeDataset | BurstGptDataset
+"""Those of which times and lengths are known, and prompts are random tokens."""
+
+FromFile = (
+    TextFilesDataset
+    | FileDataset
+    | QuestionsDataset
+    | ShareGptDataset
+    | AgentsDataset
+    | MooncakeDataset
+    | BurstGptDataset
+)
 """Those that are made from what lies at their `path`."""
 
 Dataset = Annotated[

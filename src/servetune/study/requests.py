@@ -1,35 +1,45 @@
-"""A user's own requests, as lines of a file: each field of a line is sent, or is an error."""
+"""A user's own requests, as records of a file: each field of one is sent, or is an error."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Discriminator, Field, FiniteFloat, Tag, TypeAdapter
+from pydantic import Discriminator, Field, Tag, TypeAdapter, model_validator
 
 from servetune.study.base import Name, Tokens
 from servetune.study.datasets import FileDataset
-from servetune.study.lines import json_lines, wrong_line
+from servetune.study.lines import Place, json_lines
+from servetune.study.opening import Source
+from servetune.study.turns import Message, SomeTime, Strict, Text, with_length, without_nulls
 
 REQUEST_EXPECTED = (
     '{"prompt": text or token ids, "output_tokens": N} or {"turns": [...]} with a list of it,'
-    ' each with "after", "delay_s", "answer" and "class" if you like, and "arrival_s" for a trace'
+    ' "text" or "messages" in place of "prompt", and "arrival_s" for a trace'
 )
-_LENGTH_EXPECTED = "output_tokens, in each line or once in the dataset"
 
-_Seconds = Annotated[FiniteFloat, Field(ge=0)]
+_TokenIds = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
 
 
-class _Turn(BaseModel, strict=True, extra="forbid"):
-    prompt: str | list[Annotated[int, Field(ge=0, lt=2**31)]] = Field(min_length=1)
+class _Turn(Strict):
+    prompt: Text | _TokenIds | None = None
+    text: Text | None = None
+    messages: list[Message] | None = Field(None, min_length=1)
     output_tokens: Tokens | None = None
     after: list[Annotated[int, Field(ge=0)]] | None = None
-    delay_s: _Seconds | None = None
+    delay_s: SomeTime | None = None
     answer: str | None = None
     class_name: Name | None = Field(None, alias="class")
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> Self:
+        if sum(map(bool, (self.prompt, self.text, self.messages))) != 1:
+            raise ValueError(f"expected one of prompt, text and messages, as in {REQUEST_EXPECTED}")
+        return self
 
 
 class _Single(_Turn):
     turns: None = None
-    arrival_s: _Seconds | None = None
+    after: None = None
+    arrival_s: SomeTime | None = None
 
 
 def _kind_of_turn(turn: Any) -> Literal["text", "turn"]:
@@ -37,15 +47,15 @@ def _kind_of_turn(turn: Any) -> Literal["text", "turn"]:
 
 
 _AnyTurn = Annotated[
-    Annotated[_Turn, Tag("turn")] | Annotated[str, Field(min_length=1), Tag("text")],
+    Annotated[_Turn, Tag("turn")] | Annotated[Text, Tag("text")],
     Discriminator(_kind_of_turn),
 ]
 
 
-class _Conversation(BaseModel, strict=True, extra="forbid"):
+class _Conversation(Strict):
     turns: list[_AnyTurn] = Field(min_length=1)
     prompt: None = None
-    arrival_s: _Seconds | None = None
+    arrival_s: SomeTime | None = None
 
 
 def _kind_of_row(row: Any) -> Literal["conversation", "single"]:
@@ -61,25 +71,42 @@ _REQUEST: TypeAdapter[Any] = TypeAdapter(
 )
 
 
-def request_lines(spec: FileDataset, text: str) -> Iterator[tuple[int, Any]]:
-    """Yield the numbers and requests of a user's own JSONL; blank lines are skipped.
+def request_lines(spec: FileDataset, source: Source) -> Iterator[tuple[int, Any]]:
+    """Yield the numbers and requests of a user's own file; blank lines are skipped.
 
-    A turn of plain text is a prompt.
+    A turn of plain text is a prompt; a chat that ends with an answer is sent without it.
 
     Raises:
-        UserError: the first line that is no request, has a field that is not known, or says no
+        UserError: the first record that is no request, has a field that is not known, or says no
             length where the dataset says none either.
     """
-    for number, row in json_lines(spec.path, text, _REQUEST, REQUEST_EXPECTED):
-        turns = row.get("turns")
-        if turns is not None:
-            turns = [{"prompt": turn} if isinstance(turn, str) else turn for turn in turns]
-            row["turns"] = turns
-        lengths = [turn.get("output_tokens") for turn in turns or [row]]
-        if None in lengths and spec.output_tokens is None:
-            raise wrong_line(spec.path, number, _LENGTH_EXPECTED, row)
-        for place, turn in enumerate(turns or [row]):
-            if max(turn.get("after") or [], default=-1) >= place:
-                expected = f"places of turns before it, from 0, as after of turns.{place}"
-                raise wrong_line(spec.path, number, expected, turn["after"])
-        yield number, row
+    for number, row in json_lines(source, _REQUEST, REQUEST_EXPECTED):
+        place = Place(source, number)
+        if row.get("turns") is None:
+            yield number, with_length(place, "", _turn(place, "", row), spec.output_tokens)
+            continue
+        turns = []
+        for at, given in enumerate(row["turns"]):
+            field = f"turns.{at}."
+            turn = _turn(place, field, {"prompt": given} if isinstance(given, str) else given)
+            if any(other >= at for other in turn.get("after", ())):
+                raise place.wrong(
+                    "places of turns before it, from 0", turn["after"], f"{field}after"
+                )
+            turns.append(with_length(place, field, turn, spec.output_tokens))
+        yield number, {**without_nulls(row), "turns": turns}
+
+
+def _turn(place: Place, field: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return a turn by the names of `servetune.load.rows`."""
+    turn = without_nulls(given)
+    if "text" in turn:
+        turn = {"prompt": turn.pop("text"), **turn}
+    messages = turn.get("messages")
+    if messages and messages[-1]["role"] == "assistant":
+        *before, last = messages
+        if not before or not isinstance(last.get("content"), str):
+            expected = "messages before the answer, which is a text"
+            raise place.wrong(expected, last, f"{field}messages")
+        turn = {"answer": last["content"], **turn, "messages": before}
+    return turn

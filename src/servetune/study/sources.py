@@ -1,69 +1,91 @@
-"""What the files of datasets hold: read line by line, with the number of the first wrong line.
+"""What the files of datasets hold: read record by record, with the number of the first wrong one.
 
 A plan checks the beginning of each file, which costs every plan the time that it takes; the rest
 is checked when the dataset is made.
 """
 
-from collections.abc import Iterator
-from itertools import pairwise, takewhile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
 from servetune.errors import UserError
-from servetune.files import json_of, open_given, text_of
+from servetune.study.agents import AGENTS_EXPECTED, agent_lines
+from servetune.study.chats import (
+    QUESTION_EXPECTED,
+    SHAREGPT_EXPECTED,
+    question_lines,
+    sharegpt_lines,
+)
 from servetune.study.datasets import (
-    Dataset,
+    AgentsDataset,
+    BurstGptDataset,
     FileDataset,
+    FromFile,
     MooncakeDataset,
+    QuestionsDataset,
     ShareGptDataset,
     TextFilesDataset,
     longest,
 )
-from servetune.study.lines import json_lines, none_of, take, wrong_line
+from servetune.study.lines import Place, json_lines, none_of, take
+from servetune.study.opening import Source, plain_beginning, read_beginning
 from servetune.study.requests import REQUEST_EXPECTED, request_lines
-from servetune.study.traces import TRACE_EXPECTED, check_times, trace_lines
+from servetune.study.traces import BURST_EXPECTED, TRACE_EXPECTED, check_times, trace_lines
 
-LARGEST_SOURCE = 1_000_000_000
-"""Bytes of a file that requests are made from: a plan hashes it, and a step holds it in memory."""
-
-CHECKED_BYTES = 10_000_000
-"""How much of a file a plan checks."""
-
-_SHAREGPT_EXPECTED = (
-    '{"conversations": [{"from": "human", "value": ...}, {"from": "gpt", "value": ...}]}'
+Records = (
+    FileDataset
+    | QuestionsDataset
+    | ShareGptDataset
+    | AgentsDataset
+    | MooncakeDataset
+    | BurstGptDataset
 )
-NO_ANSWER = f"no conversation with an answer; expected a list of {_SHAREGPT_EXPECTED}"
-ANSWERED = "conversations with an answer"
-
-_HUMAN = {"human", "user"}
-_MODEL = {"gpt", "assistant", "chatgpt", "bard", "bing"}
-_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+"""Datasets from a file of records."""
 
 
-def read_source(path: Path) -> str:
-    """Read a text file in UTF-8, with or without a byte order mark.
+class _Reader(NamedTuple):
+    """How the records of a file are read, what an empty one lacks, and what is counted."""
+
+    lines: Callable[[Any, Source], Iterator[tuple[int, Any]]]
+    none: str
+    what: str = "lines"
+
+
+_READERS: dict[type[Any], _Reader] = {
+    FileDataset: _Reader(request_lines, none_of(REQUEST_EXPECTED)),
+    QuestionsDataset: _Reader(question_lines, none_of(QUESTION_EXPECTED), "questions"),
+    ShareGptDataset: _Reader(
+        sharegpt_lines,
+        f"no conversation with an answer; expected a list of {SHAREGPT_EXPECTED}",
+        "conversations with an answer",
+    ),
+    AgentsDataset: _Reader(agent_lines, none_of(AGENTS_EXPECTED), "conversations"),
+    MooncakeDataset: _Reader(trace_lines, none_of(TRACE_EXPECTED)),
+    BurstGptDataset: _Reader(
+        trace_lines, f"empty; expected {BURST_EXPECTED}", "rows with an answer"
+    ),
+}
+
+
+def records_of(dataset: Records, source: Source) -> Iterator[Any]:
+    """Yield what a file's records say, as many as the dataset takes.
+
+    Agents' conversations refer to records anywhere, so that a file must be whole to have any.
 
     Raises:
-        UserError: it cannot be read, is too large, or is not UTF-8.
+        UserError: the first record that is wrong, or there are fewer than asked for.
     """
-    with open_given(path, str(path), LARGEST_SOURCE) as file:
-        return text_of(file.read(), str(path))
+    reader = _READERS[type(dataset)]
+    if not source.is_whole and isinstance(dataset, AgentsDataset):
+        return
+    rows = (row for _, row in reader.lines(dataset, source))
+    wanted = None if isinstance(dataset, FileDataset) else dataset.requests
+    yield from take(source, rows, wanted, reader.none, reader.what)
 
 
-def answered_conversations(path: Path, text: str) -> Iterator[list[tuple[str, str]]]:
-    """Yield what humans said with the answers to it, from a JSON list or JSONL of ShareGPT.
-
-    Entries in which nobody answers a human are skipped.
-
-    Raises:
-        UserError: it is not JSON.
-    """
-    return filter(None, map(_pairs, _entries(path, text)))
-
-
-def check_source(dataset: Dataset, root: Path) -> None:
+def check_source(dataset: FromFile, root: Path) -> None:
     """Check the file that a dataset is made from, up to its first `CHECKED_BYTES`.
 
     Raises:
@@ -71,24 +93,10 @@ def check_source(dataset: Dataset, root: Path) -> None:
     """
     if isinstance(dataset, TextFilesDataset):
         _check_texts(dataset, root)
-    elif isinstance(dataset, FileDataset | ShareGptDataset | MooncakeDataset):
-        path = dataset.path
-        text, is_whole = read_beginning(root / path, path)
-        none, what = none_of(REQUEST_EXPECTED), "lines"
-        rows: Iterator[Any]
-        if isinstance(dataset, FileDataset):
-            rows = request_lines(dataset, text)
-        elif isinstance(dataset, MooncakeDataset):
-            rows, none = trace_lines(dataset, text), none_of(TRACE_EXPECTED)
-        else:
-            none, what = NO_ANSWER, ANSWERED
-            # A list can only be read as a whole.
-            is_list = text.lstrip().startswith("[")
-            rows = iter(()) if is_list and not is_whole else answered_conversations(path, text)
-        wanted = None if isinstance(dataset, FileDataset) else dataset.requests
-        checked = list(take(path, rows, wanted, none, what) if is_whole else rows)
-        if isinstance(dataset, MooncakeDataset):
-            check_times(dataset, [line["timestamp"] for _, line in checked])
+        return
+    checked = list(records_of(dataset, read_beginning(root / dataset.path, dataset.path)))
+    if isinstance(dataset, MooncakeDataset):
+        check_times(dataset, [line["timestamp"] for line in checked if "timestamp" in line])
 
 
 def check_json_lines(path: Path, root: Path, key: str) -> None:
@@ -97,15 +105,15 @@ def check_json_lines(path: Path, root: Path, key: str) -> None:
     Raises:
         UserError: the first line that has none.
     """
-    text, is_whole = read_beginning(root / path, path)
+    source = plain_beginning(root / path, path)
     shape = TypeAdapter(dict[str, Any])
     expected = f'{{"{key}": text}}'
     count = 0
-    for number, line in json_lines(path, text, shape, expected):
+    for number, line in json_lines(source, shape, expected):
         if not isinstance(line.get(key), str):
-            raise wrong_line(path, number, expected, line)
+            raise Place(source, number).wrong(expected, line)
         count += 1
-    if is_whole and not count:
+    if source.is_whole and not count:
         raise UserError(f"{path}: {none_of(expected)}")
 
 
@@ -126,53 +134,8 @@ def text_files(path: Path) -> list[Path]:
 def _check_texts(dataset: TextFilesDataset, root: Path) -> None:
     wanted, count, is_whole = longest(dataset.input_words), 0, True
     for file in text_files(root / dataset.path):
-        text, is_all = read_beginning(file, dataset.path)
-        is_whole &= is_all
-        count += len(text.split())
+        source = read_beginning(file, dataset.path)
+        is_whole &= source.is_whole
+        count += len(source.text.split())
     if is_whole and count < wanted:
         raise UserError(f"{dataset.path}: has {count} words, but a prompt needs {wanted}")
-
-
-def read_beginning(path: Path, name: Path) -> tuple[str, bool]:
-    """Read whole lines up to `CHECKED_BYTES`, and tell whether that is all of the file."""
-    with open_given(path, str(name), LARGEST_SOURCE) as file:
-        content = file.read(CHECKED_BYTES + 1)
-    if len(content) <= CHECKED_BYTES:
-        return text_of(content, str(name)), True
-    cut = content.rfind(b"\n") + 1
-    if not cut:
-        # One line, such as a JSON list.
-        cut = content.rfind(b" ") + 1
-    return text_of(content[:cut], str(name)), False
-
-
-def _entries(path: Path, text: str) -> Iterator[Any]:
-    if not text.lstrip().startswith("["):
-        lines = json_lines(path, text, _ANYTHING, _SHAREGPT_EXPECTED)
-        yield from (entry for _, entry in lines)
-        return
-    yield from json_of(text, str(path))
-
-
-def _pairs(entry: Any) -> list[tuple[str, str]]:
-    """Return what humans said with the answers to it, from the first that was answered on."""
-    messages = entry.get("conversations") if isinstance(entry, dict) else None
-    if not isinstance(messages, list):
-        return []
-    pairs = [
-        (_said_by(_HUMAN, message), _said_by(_MODEL, following))
-        for message, following in pairwise(messages)
-    ]
-    first = next((place for place, pair in enumerate(pairs) if all(pair)), len(pairs))
-    return list(takewhile(all, pairs[first::2]))
-
-
-def _said_by(speakers: set[str], message: Any) -> str:
-    """Return the text of a message by one of the speakers, empty if it is blank or another's.
-
-    Keys are ShareGPT's, or those of the chat API.
-    """
-    if not isinstance(message, dict) or message.get("from", message.get("role")) not in speakers:
-        return ""
-    value = message.get("value", message.get("content"))
-    return value if isinstance(value, str) and value.strip() else ""

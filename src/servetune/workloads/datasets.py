@@ -6,6 +6,8 @@
 - a trace's line has `arrival_s` besides, in seconds after the first line
 - an answer whose length only the model's tokenizer can tell stands as `output_text` in place of
   `output_tokens`
+- `messages`, `after`, `delay_s`, `class` and `answer` of a turn are described in
+  `servetune.load.rows`; of a conversation of token ids each turn has the whole prompt
 
 The same declaration and seed give the same bytes on every machine and Python version, and two
 datasets, or two seeds, are drawn independently of each other.
@@ -23,7 +25,7 @@ from servetune.plan.planned import PlannedDataset
 from servetune.study.datasets import FromFile
 from servetune.workloads.draws import Streams
 from servetune.workloads.files import request_rows, text_file_rows
-from servetune.workloads.mooncake import mooncake_rows
+from servetune.workloads.mooncake import trace_rows
 from servetune.workloads.sharegpt import sharegpt_rows
 from servetune.workloads.synthetic import conversation_rows, random_rows, text_rows
 
@@ -32,9 +34,12 @@ _ROWS: dict[str, Callable[[Any, Streams], Iterator[Row]]] = {
     "random": random_rows,
     "conversations": conversation_rows,
     "file": request_rows,
+    "questions": request_rows,
+    "agents": request_rows,
     "text-files": text_file_rows,
     "sharegpt": sharegpt_rows,
-    "mooncake": mooncake_rows,
+    "mooncake": trace_rows,
+    "burstgpt": trace_rows,
 }
 
 
@@ -66,7 +71,7 @@ def read_requests(path: Path) -> list[Row]:
         with path.open(encoding="utf-8") as file:
             for line in file:
                 row = json.loads(line)
-                if not isinstance(row, dict) or not {"prompt", "turns"} & row.keys():
+                if not isinstance(row, dict) or not {"prompt", "messages", "turns"} & row.keys():
                     raise ValueError
                 rows.append(cast(Row, row))
     except IsADirectoryError:

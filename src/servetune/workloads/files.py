@@ -4,28 +4,32 @@ import re
 from collections.abc import Iterator
 
 from servetune.errors import UserError
-from servetune.load.rows import Row
-from servetune.study.datasets import FileDataset, TextFilesDataset
-from servetune.study.lines import none_of, take
-from servetune.study.requests import REQUEST_EXPECTED, request_lines
-from servetune.study.sources import read_source, text_files
+from servetune.load.rows import Row, turns_of
+from servetune.study.datasets import (
+    AgentsDataset,
+    FileDataset,
+    QuestionsDataset,
+    TextFilesDataset,
+)
+from servetune.study.opening import read_source
+from servetune.study.sources import records_of, text_files
 from servetune.workloads.draws import Streams, below, draw_length
 
 
-def request_rows(spec: FileDataset, streams: Streams) -> Iterator[Row]:
-    """Yield the requests and conversations of a JSONL file as they are; blank lines are skipped.
+def request_rows(
+    spec: FileDataset | QuestionsDataset | AgentsDataset, streams: Streams
+) -> Iterator[Row]:
+    """Yield the requests and conversations of a file as they are.
 
-    A length that a line does not say is drawn.
+    A length that a record does not say, and no recorded answer has, is drawn.
 
     Raises:
-        UserError: the first line that is neither, or there is none.
+        UserError: the first record that is none, or there are fewer than asked for.
     """
-    rows = (row for _, row in request_lines(spec, read_source(spec.path)))
-    wanted = take(spec.path, rows, None, none_of(REQUEST_EXPECTED), "lines")
-    for index, row in enumerate(wanted):
+    for index, row in enumerate(records_of(spec, read_source(spec.path))):
         random = streams.random("request", index)
-        for turn in row.get("turns") or [row]:
-            if turn.get("output_tokens") is None:
+        for turn in turns_of(row):
+            if "output_tokens" not in turn and "output_text" not in turn:
                 assert spec.output_tokens is not None
                 turn["output_tokens"] = draw_length(random, spec.output_tokens)
         yield row
@@ -42,7 +46,7 @@ def text_file_rows(spec: TextFilesDataset, streams: Streams) -> Iterator[Row]:
     Raises:
         UserError: no text, or fewer words than a prompt is to have.
     """
-    text = "\n".join(map(read_source, text_files(spec.path)))
+    text = "\n".join(read_source(path).text for path in text_files(spec.path))
     streams = streams.within(text)
     words = [match.span() for match in re.finditer(r"\S+", text)]
     begun: set[int] = set()

@@ -5,8 +5,8 @@ from typing import cast
 
 from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ShareGptDataset
-from servetune.study.lines import take
-from servetune.study.sources import ANSWERED, NO_ANSWER, answered_conversations, read_source
+from servetune.study.opening import read_source
+from servetune.study.sources import records_of
 from servetune.workloads.draws import Streams, draw_length
 
 
@@ -17,17 +17,13 @@ def sharegpt_rows(spec: ShareGptDataset, streams: Streams) -> Iterator[Row]:
     than two messages; so is what comes before the first human that is answered. A conversation
     ends where the two no longer take turns. With one turn a row is a single prompt.
 
-    The file is a JSON list, or JSONL.
-
     Raises:
-        UserError: not JSON, or fewer conversations than asked for.
+        UserError: not JSON, a message of another form, or fewer conversations than asked for.
     """
-    answered = answered_conversations(spec.path, read_source(spec.path))
-    wanted = take(spec.path, answered, spec.requests, NO_ANSWER, ANSWERED)
-    for index, pairs in enumerate(wanted):
+    for index, pairs in enumerate(records_of(spec, read_source(spec.path))):
         random = streams.random("conversation", index)
         turns: list[Turn] = []
-        for said, answer in pairs[: spec.turns]:
+        for said, answer in pairs:
             length: Turn = {"output_text": answer}
             if spec.output_tokens is not None:
                 length = {"output_tokens": draw_length(random, spec.output_tokens)}

@@ -179,3 +179,9 @@ def test_a_whole_chat_has_no_other_history_and_is_never_cut() -> None:
     kept, _ = resolved([row], max_input_tokens=10)
     assert [turn.get("messages") for turn in kept[0]["turns"]] == [None, chat["messages"]]
     assert resolved([chat], max_input_tokens=2, over_length="truncate") == ([], 0)
+
+
+def test_token_ids_of_a_conversation_are_whole_prompts() -> None:
+    turns = [{"prompt": [1] * length, "output_tokens": 3} for length in (4, 9, 11)]
+    kept, _ = resolved([{"turns": turns}], max_input_tokens=10)
+    assert [len(turn["prompt"]) for turn in kept[0]["turns"]] == [4, 9]

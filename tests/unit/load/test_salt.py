@@ -70,6 +70,12 @@ def test_whole_chats_and_turns_that_begin_by_themselves_are_salted_too() -> None
     assert parts.messages and parts.messages[0]["content"][0] == {"type": "text", "text": salt}
 
 
+def test_the_whole_prompts_of_a_conversation_of_token_ids_begin_alike() -> None:
+    turns = [{"prompt": [7] * length, "output_tokens": 3} for length in (20, 30)]
+    first, later = prompts([{"turns": turns}], "a", requests=2)
+    assert later[: len(first)] == first and first[0:8] != [7] * 8
+
+
 def test_the_longest_prompt_includes_its_salt() -> None:
     (cut,) = {
         len(prompt) for prompt in prompts(TOKENS, "a", max_input_tokens=10, over_length="truncate")

@@ -1,5 +1,6 @@
 """What a plan says of a dataset's requests before it is made."""
 
+import gzip
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from servetune.errors import UserError
 from servetune.plan.estimate import estimate
 from servetune.plan.listing import lines
-from servetune.plan.make import make_plan
+from servetune.plan.make import make_plan, plan_to_measure
 from servetune.plan.times import Times
 from tests.project import Project
 
@@ -46,7 +47,7 @@ def planned(project: Project) -> list[str]:
 
 def refused(project: Project) -> str:
     with pytest.raises(UserError) as caught:
-        make_plan(project.params, project.root)
+        plan_to_measure(project.params, project.root)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -193,3 +194,74 @@ def test_only_the_variants_that_get_a_request_have_to_take_it(project: Project) 
     study["variants"]["w8a8"]["server"] = {"max_model_len": 1024}
     project.write_study(study)
     assert "max_model_len of w8a8 is 1,024" in refused(project)
+
+
+def write_rows(project: Project, *rows: Any) -> None:
+    (project.root / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+OWN = {"kind": "file", "path": "own.jsonl", "output_tokens": 8}
+CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+def test_a_packed_trace_is_as_long_as_the_plain_one(project: Project) -> None:
+    write_trace(project, 1201, 3000)
+    packed = gzip.compress((project.root / "trace.jsonl").read_bytes())
+    (project.root / "trace.jsonl.gz").write_bytes(packed)
+    replay(project, {**TRACE, "path": "trace.jsonl.gz"}, requests=1201)
+    assert any("1,201 requests in 3,600 s" in line for line in planned(project))
+
+
+def test_a_session_is_as_long_as_its_last_prompt_and_answer(project: Project) -> None:
+    write_trace(project, 1, 0, session_id="a")
+    later = {"session_id": "a", "delay": 5, "input_length": 300, "output_length": 9}
+    with (project.root / "trace.jsonl").open("a") as file:
+        file.write(json.dumps(later) + "\n")
+    send(project, TRACE, 2048, generator="vllm-bench")
+    assert refused(project).endswith("leave generator out: servetune can")
+    send(project, TRACE, 512)
+    assert "a request of long has 908 tokens and an answer of 9," in refused(project)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        CHAT,
+        {"turns": [CHAT]},
+        {"turns": ["Hi", {"prompt": "So", "after": []}]},
+    ],
+)
+def test_what_only_servetune_sends_is_refused_for_others_with_its_name(
+    project: Project, row: Any
+) -> None:
+    write_rows(project, row)
+    send(project, OWN, 512, generator="vllm-bench")
+    line = refused(project)
+    assert "workloads.long.generator: vllm-bench cannot send " in line
+    assert line.endswith("servetune can")
+    send(project, OWN, 512)
+    plan = make_plan(project.params, project.root)
+    assert {m.load.endpoint for m in plan.measurements} == {"chat"}
+
+
+def test_times_in_a_list_are_a_trace(project: Project) -> None:
+    rows = [{"prompt": "Hi", "output_tokens": 4, "arrival_s": 30.0 * i} for i in range(11)]
+    (project.root / "own.jsonl").write_text(json.dumps(rows, indent=1))
+    replay(project, OWN, requests=11)
+    assert any("11 requests in 300 s" in line for line in planned(project))
+
+
+def test_a_burst_is_a_trace_in_seconds(project: Project) -> None:
+    rows = "".join(f"{30 * i},GPT-4,100,8,108,API log\n" for i in range(11))
+    header = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    (project.root / "burst.csv").write_text(header + rows)
+    replay(project, {"kind": "burstgpt", "path": "burst.csv"}, requests=11)
+    assert any("11 requests in 300 s" in line for line in planned(project))
+    replay(project, {"kind": "burstgpt", "path": "burst.csv"}, requests=12)
+    assert "asks for 12 requests, but trace has 11" in refused(project)
+
+
+def test_a_wrong_record_is_named_with_the_dataset_before_anything_starts(project: Project) -> None:
+    write_rows(project, {"session_id": "a", "turns": [{**CHAT, "temperature": 1}]})
+    send(project, {"kind": "agents", "path": "own.jsonl", "output_tokens": 8}, 512)
+    assert "datasets.long.path: own.jsonl: line 1: turns.0.temperature: unknown" in refused(project)

@@ -77,6 +77,22 @@ def test_a_missing_answer_is_told_with_its_row_and_turn(project: Project) -> Non
     assert "own: row 1, turn 1 has no answer" in refused(project, TALKS, history="recorded")
 
 
+def test_what_each_kind_of_file_has_to_repeat_is_known(project: Project) -> None:
+    path = {"path": "own.jsonl"}
+    chat = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Ho"}]
+    chats = json.dumps({"conversations": chat * 2})
+    question = json.dumps({"question_id": 1, "turns": ["Hi", "Why?"]})
+    session = json.dumps({"session_id": "a", "messages": [{"role": "user", "content": "Hi"}]})
+    recorded = {"history": "recorded"}
+    plan(project, {"kind": "sharegpt", "turns": 2, **path}, chats, **recorded)
+    plan(project, {"kind": "agents", "output_tokens": 4, **path}, f"{session}\n" * 2, **recorded)
+    for kind, lines in (("sharegpt", chats), ("questions", question)):
+        given = {"kind": kind, "turns": 2, "output_tokens": 4, **path}
+        assert "has no answer that later turns can repeat" in refused(
+            project, given, lines, **recorded
+        )
+
+
 @pytest.mark.parametrize(("after", "turn"), [([1], 1), ([2], 1), ([0, 5], 2)])
 def test_a_turn_that_waits_for_itself_or_a_later_one_is_refused_with_its_line(
     project: Project, after: list[int], turn: int
@@ -84,8 +100,8 @@ def test_a_turn_that_waits_for_itself_or_a_later_one_is_refused_with_its_line(
     given: list[dict[str, Any]] = [{}, {}, {}]
     given[turn] = {"after": after}
     line = refused(project, FILE, turns({}) + turns(*given))
-    assert "own.jsonl: line 2: expected places of turns before it, from 0" in line
-    assert f"turns.{turn}" in line
+    expected = f"own.jsonl: line 2: turns.{turn}.after: expected places of turns before it, from 0"
+    assert expected in line
 
 
 def test_delays_and_history_are_part_of_what_is_measured_only_where_they_are_declared(

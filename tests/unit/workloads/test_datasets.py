@@ -182,26 +182,43 @@ def test_a_file_of_requests_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "message"),
     [
-        "not JSON",
-        "[]",
-        "{}",
-        '{"prompt": "Hello"}',
-        '{"prompt": "Hello", "output_tokens": 0}',
-        '{"prompt": "Hello", "output_tokens": true}',
-        '{"prompt": "", "output_tokens": 4}',
-        '{"prompt": [1, "a"], "output_tokens": 4}',
-        '{"turns": []}',
-        '{"turns": [{"prompt": "Hello"}]}',
-        '{"prompt": "Hello", "turns": [{"prompt": "a", "output_tokens": 4}]}',
-        '{"turns": [""]}',
+        ("not JSON", "expected {.*}.*, not not JSON"),
+        ("[]", r"expected {.*, not \[\]"),
+        ("{}", "expected one of prompt, text and messages, .* not {}"),
+        ('{"prompt": "Hello"}', "output_tokens: missing, .* expected output_tokens in each record"),
+        (
+            '{"prompt": "Hello", "output_tokens": 0}',
+            "output_tokens: expected greater than .* not 0",
+        ),
+        ('{"prompt": "Hello", "output_tokens": true}', "output_tokens: expected a valid integer"),
+        ('{"prompt": "", "output_tokens": 4}', "prompt: expected {.*, not an empty text"),
+        ('{"prompt": [1, "a"], "output_tokens": 4}', "prompt.1: expected a valid integer, not a"),
+        ('{"prompt": "a", "text": "b", "output_tokens": 4}', "expected one of prompt, text and"),
+        ('{"turns": []}', r"turns: expected .*, not \[\]"),
+        ('{"turns": [{"prompt": "Hello"}]}', "turns.0.output_tokens: missing"),
+        (
+            '{"prompt": "Hello", "turns": [{"prompt": "a", "output_tokens": 4}]}',
+            "prompt: expected none, not Hello",
+        ),
+        ('{"turns": [""]}', "turns.0: expected .*, not an empty text"),
+        ('{"messages": [{"content": "a"}], "output_tokens": 4}', "messages.0.role: missing"),
+        ('{"messages": [{"role": "assistant", "content": "a"}]}', "messages: expected messages"),
+        ('{"messages": [{"role": "user", "content": "a"}]}', "output_tokens: missing"),
+        (
+            '{"turns": [{"prompt": "a", "output_tokens": 4, "after": [0]}]}',
+            r"turns.0.after: expected places of turns before it, from 0, not \[0\]",
+        ),
+        ('{"prompt": "a", "output_tokens": 4, "delay_s": -1}', "delay_s: expected greater than"),
     ],
 )
-def test_a_line_that_is_no_request_is_named(line: str, tmp_path: Path) -> None:
+def test_a_line_that_is_no_request_is_named_with_its_field(
+    line: str, message: str, tmp_path: Path
+) -> None:
     good = '{"prompt": "Hello", "output_tokens": 4}\n'
     (tmp_path / "own.jsonl").write_text(good + line + "\n")
-    with pytest.raises(UserError, match=r"own\.jsonl: line 2: expected .*, not ") as caught:
+    with pytest.raises(UserError, match=rf"own\.jsonl: line 2: {message}") as caught:
         made({"kind": "file", "path": "own.jsonl"}, 0, tmp_path)
     assert "\n" not in str(caught.value)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["own.jsonl"]
@@ -210,16 +227,14 @@ def test_a_line_that_is_no_request_is_named(line: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "field"),
     [
-        ('{"text": "Hello"}', "text"),
+        ('{"question": "Hello"}', "question"),
         ('{"prompt": "Hello", "output_tokens": 4, "model": "adapter-1"}', "model"),
         ('{"prompt": "Hello", "output_tokens": 4, "temperature": 0.7}', "temperature"),
-        ('{"messages": [{"role": "user", "content": "Hello"}]}', "messages"),
         (
             '{"turns": [{"prompt": "Hi", "output_tokens": 4},'
-            ' {"prompt": "Why?", "output_tokens": 5, "delay_s": 3}]}',
-            "turns.1.delay_s",
+            ' {"prompt": "Why?", "output_tokens": 5, "delay": 3}]}',
+            "turns.1.delay",
         ),
-        ('{"turns": [{"prompt": "Hi", "output_tokens": 4, "answer": "Ho"}]}', "turns.0.answer"),
         (
             '{"turns": [{"prompt": "Hi", "output_tokens": 4, "arrival_s": 1}]}',
             "turns.0.arrival_s",
@@ -253,7 +268,7 @@ def test_lengths_that_lines_do_not_say_are_the_datasets(tmp_path: Path) -> None:
     ]
     drawn = rows(own | {"output_tokens": {"min": 4, "max": 90}}, 0, tmp_path)
     assert drawn[0]["output_tokens"] != drawn[2]["turns"][0]["output_tokens"]
-    with pytest.raises(UserError, match=r"line 1: expected output_tokens, .* dataset, not"):
+    with pytest.raises(UserError, match=r"line 1: output_tokens: missing, .* in the dataset$"):
         made(own, 0, tmp_path)
 
 

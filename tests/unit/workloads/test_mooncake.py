@@ -82,12 +82,17 @@ def test_only_as_many_lines_as_asked_for_are_taken(tmp_path: Path) -> None:
         TRACE[0] | {"input_length": 0},
         TRACE[0] | {"output_length": 1.5},
         TRACE[0] | {"hash_ids": [None]},
-        {key: value for key, value in TRACE[0].items() if key != "hash_ids"},
+        TRACE[0] | {"delay": 10},
+        {key: value for key, value in TRACE[0].items() if key != "timestamp"},
     ],
 )
 def test_a_line_that_is_no_request_is_named(line: Any, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"trace\.jsonl: line 2: expected .*, not "):
+    with pytest.raises(UserError, match=r"trace\.jsonl: line 2: .*expected .*") as caught:
         made(tmp_path, [TRACE[0], line])
+    if isinstance(line, dict):
+        wrong = {**TRACE[0], "delay": None}
+        fields = [key for key, value in wrong.items() if line.get(key) != value]
+        assert f"line 2: {fields[0]}" in str(caught.value)
 
 
 def test_a_field_that_would_not_be_sent_is_named(tmp_path: Path) -> None:
