@@ -47,7 +47,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> pd
 def test_there_is_an_example_of_every_kind_of_dataset() -> None:
     kinds = {each["kind"] for example in examples() for each in example["datasets"].values()}
     assert kinds == {
-        *("text", "random", "text-files", "file", "sharegpt", "conversations", "mooncake")
+        *("text", "random", "text-files", "file", "questions", "sharegpt", "conversations"),
+        *("agents", "mooncake", "burstgpt"),
     }
 
 
