@@ -126,13 +126,7 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
         _check_turns(where, workload, dataset, content, root)
         if workload.classes:
-            _check_classes(where, workload, is_chat)
-        known = {*workload.classes}
-        if unknown := sorted(content.classes - known):
-            raise UserError(
-                f"{where}.classes: {workload.dataset} has requests of the class {unknown[0]};"
-                f" expected one of {', '.join(known) or 'none'}{nearest(unknown[0], known)}"
-            )
+            _check_classes(where, workload, is_chat, content)
         points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}
         if search := workload.capacity:
             load = {"rate_rps" if search.over == "rate" else "concurrency": 1}
@@ -173,8 +167,8 @@ def _unanswered(dataset: Dataset, root: Path) -> str | None:
     return None if is_sharegpt or dataset.kind == "mooncake" else "row 1, turn 1"
 
 
-def _check_classes(where: str, workload: Workload, is_chat: bool) -> None:
-    """Check that each class can be sent at its endpoint, and its answers be judged.
+def _check_classes(where: str, workload: Workload, is_chat: bool, content: Content) -> None:
+    """Check that each class can be sent, its answers be judged, and that rows name no other.
 
     Raises:
         UserError: the first that cannot.
@@ -187,6 +181,11 @@ def _check_classes(where: str, workload: Workload, is_chat: bool) -> None:
             check_of(kind.extra_body)
         except ValueError as error:
             raise UserError(f"{at}: {error}") from None
+    if unknown := sorted(content.classes - {*workload.classes}):
+        raise UserError(
+            f"{where}.classes: {workload.dataset} has requests of the class {unknown[0]}; expected"
+            f" one of {', '.join(workload.classes)}{nearest(unknown[0], workload.classes)}"
+        )
 
 
 def _beyond_trace(workload: Workload, point: LoadPoint, dataset: Dataset, root: Path) -> str | None:

@@ -52,6 +52,24 @@ def refused(project: Project) -> str:
     return str(caught.value)
 
 
+def test_a_class_that_a_line_names_is_one_of_the_workloads(project: Project) -> None:
+    line = {"prompt": "Hello", "output_tokens": 8}
+    lines_ = [{**line, "class": "plain"}, {"turns": [{**line, "class": "jsn"}]}]
+    (project.root / "own.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines_))
+    study = project.study()
+    study["datasets"]["own"] = {"kind": "file", "path": "own.jsonl"}
+    study["workloads"] = {
+        "own": {"dataset": "own", "load_points": [{"concurrency": 1, "requests": 2}]}
+    }
+    # Without classes they are names alone, for the rows of the table.
+    project.write_study(study)
+    make_plan(project.params, project.root)
+    study["workloads"]["own"]["classes"] = {"plain": {}, "json": {}}
+    project.write_study(study)
+    told = "workloads.own.classes: own has requests of the class jsn; expected one of plain, json"
+    assert f"{told}; did you mean json?" in refused(project)
+
+
 def test_a_trace_takes_as_long_as_it_is_and_is_told_with_its_unit(project: Project) -> None:
     write_trace(project, 1201, 3000)
     replay(project, TRACE, requests=1201)
