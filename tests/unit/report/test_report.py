@@ -94,6 +94,7 @@ def test_the_page_answers_first_and_holds_every_part(page: Page) -> None:
     assert " ".join(named) == (
         "answer"
         " evidence load-points latency tradeoff findings timeline roofline speculation kv-cache"
+        " generators"
         " appendix validity measurements startup commands setup reproduce glossary"
     )
     for text in (
