@@ -24,9 +24,8 @@ from aiohttp import ClientError, ClientSession, web
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from servetune.load.client import Clients, LoadClient  # noqa: E402
-from servetune.load.own.generator import SERVETUNE  # noqa: E402
-from servetune.load.prepare import prepare  # noqa: E402
+from servetune.load.client.generator import SERVETUNE  # noqa: E402
+from servetune.load.process import Clients, LoadClient  # noqa: E402
 from servetune.plan.planned import Measurement, Session  # noqa: E402
 from servetune.records.agreement import token_sources  # noqa: E402
 from servetune.records.loads import Load  # noqa: E402
@@ -40,6 +39,7 @@ from servetune.sessions.server.tiers import read_tiers  # noqa: E402
 from servetune.study.validity import Limits  # noqa: E402
 from servetune.telemetry.gpus import Gpus  # noqa: E402
 from servetune.telemetry.sampler import Sampler  # noqa: E402
+from servetune.workloads.prepare import prepare  # noqa: E402
 from tests.standin.serving import PYTHON, write_tokenizer  # noqa: E402
 from tests.workspace import QUIET  # noqa: E402
 

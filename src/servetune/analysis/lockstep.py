@@ -1,6 +1,6 @@
 """Where the clients of a closed loop run in lockstep, so that TTFT tells nothing of a variant.
 
-It is then the time of a wave of prompts (`servetune.load.lockstep`).
+It is then the time of a wave of prompts (`servetune.sessions.lockstep`).
 """
 
 import json

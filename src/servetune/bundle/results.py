@@ -19,9 +19,7 @@ from servetune.bundle.manifest import MANIFEST, read_manifest
 from servetune.bundle.merge import merge
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file
-from servetune.load.prepare import prepare
 from servetune.load.request_table import REQUESTS
-from servetune.load.salt import salt_of
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.locks import locked
 from servetune.models.make import checkpoint
@@ -36,6 +34,8 @@ from servetune.sessions.owed import count_owed, end_finished
 from servetune.sessions.session import write_session
 from servetune.tables.freshness import forget_tables
 from servetune.workloads.datasets import read_requests
+from servetune.workloads.prepare import prepare
+from servetune.workloads.salt import salt_of
 
 ASIDE = Path(".servetune", "aside")
 """Where raw data goes that no record names, and that stands where some is taken."""

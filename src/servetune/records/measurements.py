@@ -168,7 +168,7 @@ class Card(Record):
     core: of the client's busiest process, and of the server's busiest one outside the engine.
     `client_wait_ratio` is the share of the load's time that the client's process was ready to run
     and got no core. Rates are of conversations, and of what the client sent, not of what was
-    answered. `send_crowding` tells a closed loop in lockstep (`servetune.load.lockstep`).
+    answered. `send_crowding` tells a closed loop in lockstep (`servetune.sessions.lockstep`).
     `other_cpu_ratio` is the share of all the machine's cores that processes outside the session
     used, time stolen by the hypervisor included, over the load; `other_cpu_p95_ratio` is the 95th
     percentile of that share over any three seconds of it. `other_gpu_processes` is the most of

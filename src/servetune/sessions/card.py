@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.load.lockstep import send_crowding
 from servetune.load.schedule import ScheduledRequest
 from servetune.records.loads import Load
 from servetune.sessions.kinds import count_kinds
+from servetune.sessions.lockstep import send_crowding
 
 ENOUGH = 0.9
 """A load that ran for this share of its declared duration did not end early."""

@@ -9,9 +9,7 @@ import psutil
 
 from servetune.engines.environments import read_engine
 from servetune.errors import UserError
-from servetune.load.client import Clients
-from servetune.load.prepare import Prepared, prepare
-from servetune.load.salt import salt_of
+from servetune.load.process import Clients
 from servetune.models.architecture import count_checkpoint
 from servetune.models.make import checkpoint
 from servetune.models.shape import UncountedError
@@ -36,6 +34,8 @@ from servetune.sessions.server.tiers import read_tiers
 from servetune.telemetry.gpus import Gpus, servers_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
+from servetune.workloads.prepare import Prepared, prepare
+from servetune.workloads.salt import salt_of
 
 
 class ServerLaunch:

@@ -10,10 +10,9 @@ import httpx
 
 from servetune.errors import UserError
 from servetune.load.by_class import by_class
-from servetune.load.client import Clients, LoadError
+from servetune.load.client.judge import ended_by
 from servetune.load.generator import Job, Reply, Target
-from servetune.load.inside.judge import ended_by
-from servetune.load.prepare import Prepared, warm_up
+from servetune.load.process import Clients, LoadError
 from servetune.load.registry import GENERATORS
 from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
@@ -45,6 +44,7 @@ from servetune.sessions.watch import LoadWatch
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
 from servetune.telemetry.sampler import Counters, Sampler, difference, wait_idle
+from servetune.workloads.prepare import Prepared, warm_up
 
 CLIENT_READY_TIMEOUT_S = 300.0
 WARM_UP_TIMEOUT_S = 300.0

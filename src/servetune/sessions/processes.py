@@ -7,8 +7,8 @@ from pathlib import Path
 
 from servetune.engines.arguments import as_argv
 from servetune.engines.environments import engine_id, read_engine
-from servetune.load.client import LoadClient
 from servetune.load.generator import Generator
+from servetune.load.process import LoadClient
 from servetune.load.registry import GENERATORS
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session

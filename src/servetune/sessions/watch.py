@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from servetune.load.client import LoadError
+from servetune.load.process import LoadError
 from servetune.progress import about, say
 from servetune.running import update
 from servetune.sessions.server.process import Server

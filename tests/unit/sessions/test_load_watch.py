@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from servetune.load.client import LoadError
+from servetune.load.process import LoadError
 from servetune.running import running
 from servetune.sessions.server.process import Server
 from servetune.sessions.watch import LoadWatch

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
+from servetune.load.client.loop import serve_jobs
 from servetune.load.generator import Job
-from servetune.load.inside.loop import serve_jobs
 
 
 def run(job: Job) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from servetune.load.client import LoadClient, LoadError
 from servetune.load.generator import Job
+from servetune.load.process import LoadClient, LoadError
 from tests.loads import load
 from tests.standin.serving import PATIENCE_S
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from servetune.load.prepare import Prepared, prepare
-from servetune.load.salt import salt_of
+from servetune.workloads.prepare import Prepared, prepare
+from servetune.workloads.salt import salt_of
 from tests.loads import load
 
 TEXT: list[Any] = [{"prompt": f"once upon {i}", "output_tokens": 3} for i in range(4)]

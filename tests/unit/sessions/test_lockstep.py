@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from servetune.load.lockstep import send_crowding
+from servetune.sessions.lockstep import send_crowding
 from tests.loads import load
 
 PREFILL_S, STEP_S, BUDGET = 26e-6, 4.5e-3, 8192

@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 
 from servetune.errors import UserError
-from servetune.load.client import LoadError
 from servetune.load.generator import PATHS
+from servetune.load.process import LoadError
 from servetune.load.rows import Row, Turn, answer_of, continued, turns_of, unanswered
-from servetune.load.salt import salted
 from servetune.load.schedule import ScheduledRequest, make_schedule
 from servetune.load.stream import refusal
 from servetune.records.loads import Load
+from servetune.workloads.salt import salted
 
 Encode = Callable[[str], Any]
 """A tokenizer; its encodings have the token `ids` and their `offsets` in the text."""

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from servetune.errors import UserError
-from servetune.load.client import LoadError
-from servetune.load.prepare import (
+from servetune.load.process import LoadError
+from servetune.load.rows import Row
+from servetune.workloads.prepare import (
     Prepared,
     needs_tokenizer,
     open_tokenizer,
@@ -16,7 +17,6 @@ from servetune.load.prepare import (
     resolve,
     warm_up,
 )
-from servetune.load.rows import Row
 from tests.loads import load, rows
 from tests.standin.serving import serving, write_model
 

@@ -37,9 +37,9 @@ def read(raw: Path) -> list[Reply]:
 SERVETUNE = Generator(
     name=OWN,
     protocol=PROTOCOL,
-    client="servetune.load.own.client",
+    client="servetune.load.client.http",
     key_variable="SERVETUNE_API_KEY",
-    command=("python", "-m", "servetune.load.own.client"),
+    command=("python", "-m", "servetune.load.client.http"),
     arguments=arguments,
     read=read,
 )

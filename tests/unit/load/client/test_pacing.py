@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servetune.load.inside.pacing import Pacing
+from servetune.load.client.pacing import Pacing
 from servetune.load.schedule import make_schedule
 from tests.loads import load
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from servetune.capacity.sequential import Finished
+from servetune.load.client.judge import Judge, ended_by
 from servetune.load.generator import ProbeRule
-from servetune.load.inside.judge import Judge, ended_by
 from servetune.study.capacity import Slo
 
 RULE = ProbeRule(

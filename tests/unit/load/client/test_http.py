@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 
 from servetune.engines.source import environment_with_source
+from servetune.load.client import shares
+from servetune.load.client.generator import RESULT, SERVETUNE, read
+from servetune.load.client.http import send_job
 from servetune.load.generator import CUT, NOT_SENT, Job, ProbeRule, Reply, Target
-from servetune.load.own import shares
-from servetune.load.own.client import send_job
-from servetune.load.own.generator import RESULT, SERVETUNE, read
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.sessions.agreement import from_answers
@@ -344,7 +344,7 @@ def test_a_delayed_first_turn_is_due_after_its_delay(tmp_path: Path) -> None:
 def test_a_request_that_is_put_off_is_sent_again_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str | None
 ) -> None:
-    monkeypatch.setattr("servetune.load.own.client.PUT_OFF_S", 0.01)
+    monkeypatch.setattr("servetune.load.client.http.PUT_OFF_S", 0.01)
     asked = itertools.count()
 
     def answer(body: Message) -> bytes | web.Response:

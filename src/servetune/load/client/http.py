@@ -1,7 +1,7 @@
 """servetune's load client: streams over aiohttp, in the pipeline's own environment.
 
 When a request is sent is decided by `pacing`, which all clients share. A chunk's time is that of
-the read that completed it. The result is one reply a request (`servetune.load.own.generator`).
+the read that completed it. The result is one reply a request (`servetune.load.client.generator`).
 """
 
 import asyncio
@@ -20,13 +20,13 @@ import aiohttp
 
 from servetune.capacity.sequential import Finished
 from servetune.load.classes import body_of
+from servetune.load.client.answer import Answer, Message
+from servetune.load.client.generator import SERVETUNE, write
+from servetune.load.client.judge import Judge
+from servetune.load.client.loop import serve_jobs
+from servetune.load.client.pacing import Pacing
+from servetune.load.client.shares import count_shares, shares
 from servetune.load.generator import CUT, NOT_SENT, Job, Reply
-from servetune.load.inside.judge import Judge
-from servetune.load.inside.loop import serve_jobs
-from servetune.load.inside.pacing import Pacing
-from servetune.load.own.answer import Answer, Message
-from servetune.load.own.generator import SERVETUNE, write
-from servetune.load.own.shares import count_shares, shares
 from servetune.load.schedule import ScheduledRequest, read_schedule
 from servetune.load.stream import refusal, sentence
 from servetune.records.loads import Load

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servetune.load.own.shares import count_shares, shares
+from servetune.load.client.shares import count_shares, shares
 from servetune.load.schedule import make_schedule
 from tests.loads import load, rows
 

@@ -1,1 +1,0 @@
-"""Code of the load clients, which runs in an engine's or a generator's environment."""

@@ -1,1 +1,0 @@
-"""servetune's own load generator: its words and results, and its client."""
