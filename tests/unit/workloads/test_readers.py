@@ -96,7 +96,7 @@ CUT = gzip.compress(lines(*OWN) * 100)[:-20]
         ("own.jsonl", b"", "own.jsonl: empty; expected"),
         ("own.jsonl", b" \n\n", "own.jsonl: empty; expected"),
         ("own.jsonl", b"[]", "own.jsonl: empty; expected"),
-        ("own.gz", gzip.compress(b""), "own.gz: empty; expected"),
+        ("own.gz", gzip.compress(b"", mtime=0), "own.gz: empty; expected"),
         ("own.jsonl", '{"text": "é"}'.encode("latin-1"), "own.jsonl: line 1: not text in UTF-8"),
         ("own.jsonl", '{"text": "é"}'.encode("utf-16"), "own.jsonl: line 1: not text in UTF-8"),
         ("own.gz", CUT, "own.gz: not a whole file of gzip: "),
