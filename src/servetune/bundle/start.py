@@ -10,7 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 NEEDED = {
+    "aiohttp": "aiohttp",
     "httpx": "httpx",
+    "jsonschema": "jsonschema",
     "numpy": "numpy",
     "pandas": "pandas",
     "psutil": "psutil",

@@ -131,4 +131,4 @@ def test_a_host_that_lacks_packages_is_told_which_and_how_to_get_them(
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and not (tmp_path / "out").exists()
     assert len(done.stderr.splitlines()) == 1
-    assert "lacks httpx, numpy," in done.stderr and "pass --packages DIR" in done.stderr
+    assert "lacks aiohttp, httpx," in done.stderr and "pass --packages DIR" in done.stderr

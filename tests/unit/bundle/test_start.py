@@ -6,7 +6,7 @@ import grimp
 
 from servetune.bundle.start import NEEDED, TO_TUNE
 
-BROUGHT = {"jsonschema", "pydantic_core", "tokenizers", "typing_extensions"}
+BROUGHT = {"pydantic_core", "referencing", "tokenizers", "typing_extensions"}
 """With vLLM or with what is demanded."""
 
 NOT_THERE = {"ruamel"}
@@ -14,7 +14,9 @@ NOT_THERE = {"ruamel"}
 
 
 def imported_by(graph: grimp.ImportGraph) -> set[str]:
-    modules = graph.find_upstream_modules("servetune.bundle.host")
+    # The client is a process of its own.
+    started = ("servetune.bundle.host", "servetune.load.client.http")
+    modules = {name for root in started for name in graph.find_upstream_modules(root)}
     imported = {name for name in modules if not name.startswith("servetune")}
     return imported - set(sys.stdlib_module_names) - NOT_THERE
 
