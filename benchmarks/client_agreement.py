@@ -28,7 +28,11 @@ LOADS: dict[str, dict[str, Any]] = {
     "c1": {"dataset": "text", "load_points": [{"concurrency": 1, "requests": 16}]},
     "c8": {"dataset": "text", "load_points": [{"concurrency": 8, "requests": 80}]},
     "c32": {"dataset": "text", "load_points": [{"concurrency": 32, "requests": 160}]},
-    "rate": {"dataset": "text", "load_points": [{"rate_rps": 4, "requests": 40}]},
+    "rate": {
+        "dataset": "text",
+        "arrivals": "constant",
+        "load_points": [{"rate_rps": 4, "requests": 40}],
+    },
     "chat": {
         "dataset": "text",
         "endpoint": "chat",

@@ -15,7 +15,11 @@ EXAMPLES = 20
 MOST_REQUESTS = 1000
 
 # Slow enough that a busy machine keeps up: else its own speed at the time is the throughput.
-ALIKE = {"dataset": "alike", "load_points": [{"rate_rps": 2.5, "requests": 20}]}
+ALIKE = {
+    "dataset": "alike",
+    "arrivals": "constant",
+    "load_points": [{"rate_rps": 2.5, "requests": 20}],
+}
 LONG = {
     "dataset": "long",
     "warmup_requests": 0,

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from servetune.load.registry import GENERATORS
 from servetune.plan.planned import Session
+from servetune.records.loads import Load
 from servetune.tables.frames import known
 
 WITHIN = {"output_throughput_tok_s": 0.03, "ttft_p50_ms": 0.05, "tpot_p50_ms": 0.05}
@@ -30,14 +32,17 @@ class SameLoad:
         return {name: value / of for name, (value, of) in pairs.items() if value and of}
 
     @property
-    def apart(self) -> list[tuple[str, str, float]]:
-        """The generators, metrics and ratios that are farther from 1 than agreement allows."""
-        return [
-            (generator, name, ratio)
+    def apart(self) -> dict[str, list[tuple[str, float]]]:
+        """By generator, the metrics and ratios that are farther from 1 than agreement allows."""
+        far = {
+            generator: [
+                (name, ratio)
+                for name, ratio in self.ratios(generator).items()
+                if abs(ratio - 1) > WITHIN[name]
+            ]
             for generator in self.rows
-            for name, ratio in self.ratios(generator).items()
-            if abs(ratio - 1) > WITHIN[name]
-        ]
+        }
+        return {generator: apart for generator, apart in far.items() if apart}
 
 
 def same_loads(sessions: Iterable[Session], compared: Iterable[dict[str, Any]]) -> list[SameLoad]:
@@ -50,6 +55,12 @@ def same_loads(sessions: Iterable[Session], compared: Iterable[dict[str, Any]]) 
         for point in session.measurements:
             row = measured.get((session.variant, point.workload, point.load_point))
             load = json.dumps(point.load.model_dump(mode="json", exclude={"generator"}))
-            if row is not None:
+            if row is not None and _is_sent_as_scheduled(point.load):
                 found.setdefault((session.variant, load), {})[point.load.generator] = row
     return [SameLoad(variant, rows) for (variant, _), rows in found.items() if len(rows) > 1]
+
+
+def _is_sent_as_scheduled(load: Load) -> bool:
+    """Tell whether a load is the same by every generator: other arrivals make it another one."""
+    is_random = load.rate_rps is not None and load.arrivals != "constant" and not load.is_at_once
+    return not (is_random and GENERATORS[load.generator].draws_arrivals)

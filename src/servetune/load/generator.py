@@ -114,7 +114,8 @@ class Generator:
 
     `command` holds the words that a user would type for it before those of `arguments`.
     `write_data` writes what it reads beside the schedule, and `read` turns the raw output into
-    replies, in any order. `has_itl` tells whether each chunk has its time, `counts_role` whether
+    replies, in any order. `draws_arrivals` tells whether the random arrivals of an open loop are
+    its own and not the schedule's, `has_itl` whether each chunk has its time, `counts_role` whether
     the first chunk of a chat, which names the role, is a token to it. `refuses` takes a load, and
     whether it holds conversations or token ids, and says what of it the generator cannot send.
     """
@@ -132,6 +133,7 @@ class Generator:
     settings: Mapping[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = ()
     startup_s: float = 0.0
+    draws_arrivals: bool = False
     has_itl: bool = True
     counts_role: bool = False
     refuses: Refuses = lambda _, **__: None

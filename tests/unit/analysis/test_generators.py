@@ -25,7 +25,7 @@ def sessions() -> Any:
 def test_the_quickstart_sends_one_rate_to_its_baseline_by_every_generator(sessions: Any) -> None:
     (load,) = same_loads(sessions, rows())
     assert (load.variant, list(load.rows)) == ("bf16", ["servetune", "vllm-bench", "guidellm"])
-    assert load.apart == []
+    assert load.apart == {}
 
 
 def test_generators_do_not_agree_where_one_metric_is_farther_off_than_two_runs_of_one(
@@ -33,9 +33,27 @@ def test_generators_do_not_agree_where_one_metric_is_farther_off_than_two_runs_o
 ) -> None:
     far = {"guidellm": {"ttft_p50_ms": 21.5}, "vllm-bench": {"output_throughput_tok_s": 514.0}}
     (load,) = same_loads(sessions, rows(**far))
-    assert load.apart == [("guidellm", "ttft_p50_ms", 1.075)]
+    assert load.apart == {"guidellm": [("ttft_p50_ms", 1.075)]}
 
 
 def test_a_generator_whose_load_is_not_ok_is_compared_with_nothing(sessions: Any) -> None:
     of_one = [{**row, "ok": int(row["workload"] == "open")} for row in rows()]
     assert same_loads(sessions, of_one) == []
+
+
+def test_arrivals_that_a_generator_draws_itself_are_another_load(sessions: Any) -> None:
+    random = [
+        session.model_copy(
+            update={
+                "measurements": [
+                    point.model_copy(
+                        update={"load": point.load.model_copy(update={"arrivals": "poisson"})}
+                    )
+                    for point in session.measurements
+                ]
+            }
+        )
+        for session in sessions
+    ]
+    (load,) = same_loads(random, rows())
+    assert list(load.rows) == ["servetune", "guidellm"]

@@ -97,6 +97,7 @@ VLLM_BENCH = Generator(
     program=("-m", "vllm.entrypoints.cli.main", "bench", "serve"),
     command=("vllm", "bench", "serve"),
     startup_s=20.0,
+    draws_arrivals=True,
     counts_role=True,
     arguments=arguments,
     read=read,

@@ -14,6 +14,9 @@ HEADS = {
 }
 
 
+_HEADS_SHORT = {name: head.partition(",")[0] for name, head in HEADS.items()}
+
+
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no load was sent by several generators."""
     loads = same_loads(measured.plan.sessions, measured.compared)
@@ -49,10 +52,11 @@ def _sentence(load: SameLoad) -> str:
             f" median TTFT and TPOT within {WITHIN['ttft_p50_ms']:.0%}."
         )
     differing = (
-        f"{generator} measured {change(ratio)} {HEADS[name].split(',')[0]}"
-        for generator, name, ratio in load.apart
+        f"{generator}: "
+        + ", ".join(f"{_HEADS_SHORT[name]} {change(ratio)}" for name, ratio in apart)
+        for generator, apart in load.apart.items()
     )
     return (
-        f"{first} does not agree with {who}: {listed(differing)}. Chance and the definitions of"
+        f"{first} does not agree with {who}. {'; '.join(differing)}. Chance and the definitions of"
         " each generator move these numbers, so compare variants within one generator."
     )
