@@ -331,7 +331,8 @@ class MeasurementRecord(Record):
     SLO of the study when it was measured; None: it had none, or the record is older.
     `definitions` is the version of what metrics mean; None: of an older record, whose throughput is
     over the window that it names. `classes` are of a load with several, or whose answers hold
-    reasoning, tool calls or structured output; the first row is of all requests.
+    reasoning, tool calls or structured output; the first row is of all requests. `protocol` is that
+    of its generator; None: it had none then.
     """
 
     schema_version: Version = SCHEMA_VERSION
@@ -352,6 +353,7 @@ class MeasurementRecord(Record):
     load: Load
     server_command: Argv
     load_command: Argv
+    protocol: Line | None = None
     started_at: Moment | None = None
     ended_at: Moment | None = None
     server: ServerFacts = ServerFacts()

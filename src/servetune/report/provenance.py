@@ -30,6 +30,7 @@ def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]
         if len(told) > 1
     ]
     notes += _unlike(table, sessions)
+    notes += _otherwise(table)
     beside = table["card"].map(lambda text: json.loads(text).get("other_gpus_in_use") or 0)
     unknown = any(launch.slot and not launch.slot.together for launch in launches)
     # A study that declares neighbours is itself what answers that.
@@ -67,6 +68,19 @@ def _unlike(table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str
                     " they are not repeats of one another."
                 )
     return notes
+
+
+def _otherwise(table: pd.DataFrame) -> list[str]:
+    """Warn where a generator sent some loads as it does now, and others as it did before."""
+    if "protocol" not in table:
+        return []
+    sent = table[~table["status"].isin(["failed", PENDING])]
+    return [
+        f"{name} sent some of its loads as its users run it, and others, recorded before, from"
+        " inside a process of servetune's: compare across them as across two generators."
+        for name, rows in sent.groupby("generator")
+        if rows["protocol"].isna().any() and rows["protocol"].notna().any()
+    ]
 
 
 def versions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> str:

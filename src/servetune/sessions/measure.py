@@ -110,6 +110,7 @@ def measure(
             "server": bench.facts,
             "device": bench.allotment.slot.device,
             "started_at": now(),
+            "protocol": generator.protocol,
             "load_command": [word.replace(str(scratch), str(raw)) for word in command],
         }
     )

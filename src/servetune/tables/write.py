@@ -64,6 +64,8 @@ def _row(
         **(record.metrics.model_dump() if record.metrics else empty),
         "throughput_window": _throughput_window(record.metrics),
         **conversations(record.conversations),
+        # The tables of studies whose records have none stay as they are.
+        **({"protocol": record.protocol} if record.protocol else {}),
         **figures(record, limits_ms, session.devices, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),

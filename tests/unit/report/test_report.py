@@ -758,3 +758,16 @@ def test_a_cache_that_cannot_be_written_costs_no_report(
     (tmp_path / "cache").write_text("a file where the folder would be")
     monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path / "cache"))
     assert "vegaEmbed" in bundle()
+
+
+def test_loads_that_a_generator_sent_otherwise_before_are_pointed_out() -> None:
+    data = make_data()
+    sent_before = data.table["variant"] == "bf16"
+    table = data.table.assign(protocol=sent_before.map({True: None, False: "now"}))
+    for text in (
+        _page(replace(data, table=table)).text,
+        render_markdown(replace(data, table=table)),
+    ):
+        assert "guidellm sent some of its loads as its users run it" in text
+    alike = data.table.assign(protocol="now")
+    assert "sent some of its loads" not in _page(replace(data, table=alike)).text
