@@ -13,7 +13,7 @@ from tests.workflow.test_documented_workloads import examples
 
 pytestmark = pytest.mark.e2e
 
-SHOWN = ("thinking", "agents", "recorded")
+SHOWN = ("thinking", "agents", "recorded", "highest")
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +87,12 @@ def test_a_recorded_history_sends_the_same_in_place_of_what_the_model_said(
     assert {each.get("answer") for each in recorded} > {
         "First the logs, and beside them the metrics."
     }
+
+
+def test_a_search_finds_the_highest_rate_or_between_which_it_lies(documented: Clone) -> None:
+    results = documented.root / "results/quickstart"
+    (found,) = pd.read_parquet(results / "capacities.parquet").to_dict("records")
+    assert found["workload"] == "highest" and found["ended"] not in ("failed", "pending")
+    probes = pd.read_parquet(results / "probes.parquet")
+    # The closed loop before them says where to begin.
+    assert 2 <= len(probes) <= 7 and set(probes["workload"]) == {"highest"}

@@ -41,7 +41,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> pd
         study |= {k: v for k, v in example.items() if k not in ("datasets", "workloads")}
     workspace.write_study(study)
     print(workspace.measure())
-    return pd.read_parquet(workspace.root / "results/standin/load_points.parquet")
+    table = pd.read_parquet(workspace.root / "results/standin/load_points.parquet")
+    # How a search went is for the machine to say.
+    return table[table["probe"].isna()]
 
 
 def test_there_is_an_example_of_every_kind_of_dataset() -> None:
