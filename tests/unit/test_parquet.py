@@ -167,7 +167,9 @@ def requests(**columns: object) -> pd.DataFrame:
 
 def test_only_the_columns_of_a_request_table_are_read(tmp_path: Path) -> None:
     write_table(tmp_path / "r.parquet", requests(more="x"))
-    assert [*read_request_table(tmp_path / "r.parquet")] == [*requests()]
+    read = read_request_table(tmp_path / "r.parquet")
+    # Those that came later are empty of an older one.
+    assert {*requests()} <= {*read} and "more" not in read
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from servetune.errors import RUN, NothingMeasuredError, UserError
 from servetune.files import write_text
 from servetune.metrics import METRIC
 from servetune.plan.file import read_plan
-from servetune.plan.make import make_plan, read_params
+from servetune.plan.make import make_plan, plan_to_measure, read_params
 from servetune.progress import counted
 from servetune.records.paths import recorded
 from servetune.screen import draw
@@ -26,7 +26,7 @@ def plan_command(as_json: AsJson = False) -> None:
     from servetune.plan.listing import lines
     from servetune.plan.times import recorded_times
 
-    plan = make_plan(read_params(ROOT), ROOT)
+    plan = plan_to_measure(read_params(ROOT), ROOT)
     times = recorded_times(plan.study, plan.hardware, ROOT)
     estimated = estimate(plan, times, recorded(plan.study, ROOT))
     warnings = [*estimated.warnings, *short_drafts(plan, ROOT)]

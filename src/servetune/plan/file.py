@@ -12,7 +12,7 @@ from servetune.engines.environments import engine_id, forget_if_gone
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
 from servetune.plan.identity import digest
-from servetune.plan.make import plan_to_measure, read_params
+from servetune.plan.make import make_plan, plan_to_measure, read_params
 from servetune.plan.planned import Plan
 from servetune.study.yaml import read_yaml
 
@@ -24,7 +24,7 @@ def read_plan(path: Path | None, root: Path) -> Plan:
         UserError: no such file, or the declarations are wrong.
     """
     if path is None:
-        return plan_to_measure(read_params(root), root)
+        return make_plan(read_params(root), root)
     try:
         return read_model(path, Plan)
     except FileNotFoundError:
