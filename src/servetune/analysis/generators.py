@@ -11,8 +11,8 @@ from servetune.records.loads import Load
 from servetune.tables.frames import known
 
 WITHIN = {"output_throughput_tok_s": 0.03, "ttft_p50_ms": 0.05, "tpot_p50_ms": 0.05}
-"""Generators agree on a load where no ratio of these is farther from 1: so far apart are two runs
-of one generator (`benchmarks/client_agreement.py`)."""
+"""Generators agree on a load where no ratio of these is farther from 1: the bars that
+`benchmarks/client_agreement.py` holds them against."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,9 @@ def same_loads(sessions: Iterable[Session], compared: Iterable[dict[str, Any]]) 
     measured = {
         (row["variant"], row["workload"], row["load_point"]): row for row in compared if row["ok"]
     }
+    sessions = [*sessions]
+    if len({name for session in sessions for name in session.generators}) < 2:
+        return []
     found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for session in sessions:
         for point in session.measurements:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from servetune.load.schedule import ScheduledRequest
 from servetune.records.loads import Load
@@ -93,6 +93,27 @@ class Reply:
     tool_calls: int | None = None
     answer: str | None = None
     tpot_s: float | None = None
+
+    @property
+    def latencies_ms(self) -> dict[str, Any] | None:
+        """The latencies by their columns of a request table; None where there is no answer."""
+        if self.error is not None or self.ttft_s is None or self.e2e_s is None:
+            return None
+        tpot_s, later_tokens = self.tpot_s, self.output_tokens - 1
+        if tpot_s is None and later_tokens > 0:
+            tpot_s = (self.e2e_s - self.ttft_s) / later_tokens
+        return {
+            "ttft_ms": 1e3 * self.ttft_s,
+            "ttfat_ms": None if self.ttfat_s is None else 1e3 * self.ttfat_s,
+            "e2e_ms": 1e3 * self.e2e_s,
+            "tpot_ms": None if tpot_s is None else 1e3 * tpot_s,
+            "itl_ms": [1e3 * gap for gap in self.itl_s],
+        }
+
+
+def first_of(asked: Mapping[str, bool]) -> str | None:
+    """Return the first thing that a load asks for; None if it asks for none of them."""
+    return next((what for what, is_asked in asked.items() if is_asked), None)
 
 
 class Refuses(Protocol):

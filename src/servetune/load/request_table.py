@@ -62,7 +62,7 @@ def request_table(
     rows = []
     for place, (reply, delay_s) in enumerate(zip(ordered, delays_s, strict=True)):
         scheduled = schedule[reply.scheduled]
-        latencies_ms = _latencies_ms(reply)
+        latencies_ms = reply.latencies_ms
         is_valid = checks.get(scheduled.class_name or "")
         rows.append(
             {
@@ -145,24 +145,6 @@ def read_request_table(path: Path) -> pd.DataFrame:
     ):
         raise DamagedError(path, f"a number is not from 0 to {MOST:g}")
     return table
-
-
-def _latencies_ms(reply: Reply) -> dict[str, Any] | None:
-    """Return the latencies of an answer, by their columns; None where there is no answer."""
-    if reply.error is not None or reply.ttft_s is None or reply.e2e_s is None:
-        return None
-    later_tokens = reply.output_tokens - 1
-    decode_s = reply.e2e_s - reply.ttft_s
-    tpot_s = reply.tpot_s
-    if tpot_s is None and later_tokens > 0:
-        tpot_s = decode_s / later_tokens
-    return {
-        "ttft_ms": 1e3 * reply.ttft_s,
-        "ttfat_ms": None if reply.ttfat_s is None else 1e3 * reply.ttfat_s,
-        "e2e_ms": 1e3 * reply.e2e_s,
-        "tpot_ms": None if tpot_s is None else 1e3 * tpot_s,
-        "itl_ms": [1e3 * gap for gap in reply.itl_s],
-    }
 
 
 def send_delays(

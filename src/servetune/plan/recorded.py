@@ -35,12 +35,14 @@ def with_recorded_ids(
     for session in sessions:
         serving = serving_of(session)
         for m in session.measurements:
-            *_, identity = _identities(serving, m.load, root)
-            measurements[m.id] = _with_digest(m.id, digest(identity.content(m.load)))
+            measurements[m.id] = m.id
+            if identity := _earlier(serving, m.load, root):
+                measurements[m.id] = _with_digest(m.id, digest(identity.content(m.load)))
         for search in session.searches:
-            *_, identity = _identities(serving, search.load, root)
-            earlier = search_digest(identity, search.settings, search.beaten_below)
-            searches[search.id] = _with_digest(search.id, earlier)
+            searches[search.id] = search.id
+            if identity := _earlier(serving, search.load, root):
+                earlier = search_digest(identity, search.settings, search.beaten_below)
+                searches[search.id] = _with_digest(search.id, earlier)
     qualities = {each.quality.id: each.quality.id for each in sessions if each.quality}
     ids = {
         **_recorded(measurements, _in(results / "records"), absent),
@@ -58,8 +60,10 @@ def _in(folder: Path) -> dict[str, Path]:
     return {file.stem: file for file in sorted(folder.glob("*.json"))}
 
 
-def _identities(serving: Serving, load: PlannedTraffic, root: Path) -> list[Identity]:
-    return [loads_of(serving, load, tool) for tool in tools_of(load.generator, root)]
+def _earlier(serving: Serving, load: PlannedTraffic, root: Path) -> Identity | None:
+    """Return what a load's generator recorded under before; None of one that measured no other."""
+    _, *before = tools_of(load.generator, root)
+    return loads_of(serving, load, before[0]) if before else None
 
 
 def _with_digest(id: str, digest: str) -> str:
@@ -125,7 +129,7 @@ def _with_ids(session: Session, ids: dict[str, str], variant: str, root: Path) -
     def found(search: PlannedSearch) -> PlannedSearch:
         at = named(search.id)
         if digest_of(at) != digest_of(search.id):
-            *_, identity = _identities(serving_of(session), search.load, root)
+            identity = _earlier(serving_of(session), search.load, root)
             search = search.model_copy(update={"identity": identity})
         return search.with_id(at)
 

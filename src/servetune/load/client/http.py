@@ -204,18 +204,17 @@ def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:
 
 
 def _finished(reply: Reply) -> Finished:
-    at_s = reply.sent_s
-    if reply.error or reply.ttft_s is None or reply.e2e_s is None:
+    latencies_ms, at_s = reply.latencies_ms, reply.sent_s
+    if latencies_ms is None or reply.e2e_s is None:
         return Finished(reply.scheduled, at_s, time.perf_counter(), has_failed=True)
-    decode_s, later_tokens = reply.e2e_s - reply.ttft_s, reply.output_tokens - 1
     return Finished(
         index=reply.scheduled,
         arrival_s=at_s,
         finish_s=at_s + reply.e2e_s,
-        ttft_ms=1e3 * reply.ttft_s,
-        tpot_ms=1e3 * decode_s / later_tokens if later_tokens > 0 else None,
-        e2e_ms=1e3 * reply.e2e_s,
-        itl_ms=tuple(1e3 * gap for gap in reply.itl_s),
+        ttft_ms=latencies_ms["ttft_ms"],
+        tpot_ms=latencies_ms["tpot_ms"],
+        e2e_ms=latencies_ms["e2e_ms"],
+        itl_ms=tuple(latencies_ms["itl_ms"]),
     )
 
 

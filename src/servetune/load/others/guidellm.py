@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from servetune.load.generator import CUT, NOT_SENT, PATHS, Generator, Reply, Target
+from servetune.load.generator import CUT, NOT_SENT, PATHS, Generator, Reply, Target, first_of
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
 from servetune.load.stream import sentence
 from servetune.records.loads import Load
@@ -128,8 +128,7 @@ def read(raw: Path) -> list[Reply]:
     kinds = (requests[kind] or [] for kind in ("successful", "incomplete", "errored"))
     replies = [_reply(request, ahead_s) for request in itertools.chain(*kinds)]
     errored = [reply for reply in replies if reply.error and not reply.is_cut]
-    schedule = read_schedule(raw / SCHEDULE)
-    return [*replies, *_never_sent(errored, schedule)]
+    return [*replies, *_never_sent(errored, raw)]
 
 
 def _reply(request: dict[str, Any], ahead_s: float) -> Reply:
@@ -156,8 +155,11 @@ def _reply(request: dict[str, Any], ahead_s: float) -> Reply:
     )
 
 
-def _never_sent(errored: list[Reply], schedule: list[ScheduledRequest]) -> list[Reply]:
+def _never_sent(errored: list[Reply], raw: Path) -> list[Reply]:
     """Tell the turns that GuideLLM gave up, without a word, because one before them failed."""
+    if not errored:
+        return []
+    schedule = read_schedule(raw / SCHEDULE)
     failed = {schedule[reply.scheduled].conversation: reply for reply in errored}
     return [
         Reply(
@@ -172,12 +174,13 @@ def _never_sent(errored: list[Reply], schedule: list[ScheduledRequest]) -> list[
 
 def refuses(load: Load, *, has_turns: bool, has_token_ids: bool) -> str | None:
     """Say what GuideLLM cannot send of a load as servetune means it."""
-    asked = {
-        "token ids": has_token_ids,
-        "a concurrency of an open loop": load.is_open and load.concurrency is not None,
-        "a ramp_up_s": bool(load.ramp_up_s) and not load.is_open,
-    }
-    return next((what for what, is_asked in asked.items() if is_asked), None)
+    return first_of(
+        {
+            "token ids": has_token_ids,
+            "a concurrency of an open loop": load.is_open and load.concurrency is not None,
+            "a ramp_up_s": bool(load.ramp_up_s) and not load.is_open,
+        }
+    )
 
 
 GUIDELLM = Generator(

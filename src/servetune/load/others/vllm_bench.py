@@ -8,7 +8,7 @@ the prefix cache.
 import json
 from pathlib import Path
 
-from servetune.load.generator import PATHS, Generator, Reply, Target
+from servetune.load.generator import PATHS, Generator, Reply, Target, first_of
 from servetune.load.stream import sentence
 from servetune.records.loads import Load
 
@@ -77,15 +77,16 @@ def read(raw: Path) -> list[Reply]:
 
 def refuses(load: Load, *, has_turns: bool, has_token_ids: bool) -> str | None:
     """Say what `vllm bench serve` cannot send of a load."""
-    asked = {
-        "conversations": has_turns,
-        "token ids": has_token_ids,
-        "a trace": load.arrivals == "trace",
-        "a duration_s": load.duration_s is not None,
-        "a ramp_up_s": bool(load.ramp_up_s),
-        "a burst": load.burst is not None,
-    }
-    return next((what for what, is_asked in asked.items() if is_asked), None)
+    return first_of(
+        {
+            "conversations": has_turns,
+            "token ids": has_token_ids,
+            "a trace": load.arrivals == "trace",
+            "a duration_s": load.duration_s is not None,
+            "a ramp_up_s": bool(load.ramp_up_s),
+            "a burst": load.burst is not None,
+        }
+    )
 
 
 VLLM_BENCH = Generator(
