@@ -94,5 +94,7 @@ def test_a_search_finds_the_highest_rate_or_between_which_it_lies(documented: Cl
     (found,) = pd.read_parquet(results / "capacities.parquet").to_dict("records")
     assert found["workload"] == "highest" and found["ended"] not in ("failed", "pending")
     probes = pd.read_parquet(results / "probes.parquet")
-    # The closed loop before them says where to begin.
-    assert 2 <= len(probes) <= 7 and set(probes["workload"]) == {"highest"}
+    assert 1 <= len(probes) <= 7 and set(probes["workload"]) == {"highest"}
+    # A fast server keeps the SLO at the highest load: one probe there says all.
+    if len(probes) == 1:
+        assert (found["ended"], found["lower"]) == ("unbounded", 80.0)
