@@ -807,7 +807,6 @@ def _measure_all(stage: Stage, kind: str, arguments: list[str], told: list[tuple
     stage.proxy.upstream = f"http://127.0.0.1:{server.port}"
     clients = Clients(
         lambda name: LoadClient(
-            Path(sys.executable),
             SERVETUNE.client,
             {SERVETUNE.key_variable: server.api_key},
             stage.folder / "client.log",

@@ -8,6 +8,7 @@ the front end bounds compares those, not the engines, so the heaviest load below
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,15 @@ def decisions(
         limits: what bounds a load point before the engine, where something does.
     """
     kinds = grouped(records_of(comparison), lambda row: (row["workload"], _kind(row)))
+    asked = {
+        (each.workload, session.variant)
+        for session in plan.sessions
+        for each in session.measurements
+    }
+    compared = {name for name, count in Counter(name for name, _ in asked).items() if count > 1}
+    # A workload of one variant alone compares nothing; the answer is of those that do.
+    if compared:
+        kinds = {key: rows for key, rows in kinds.items() if key[0] in compared}
     judged = {
         (row["variant"], *place_of(row), row["metric"]): row
         for row in records_of(judgement.verdicts)

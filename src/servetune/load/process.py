@@ -8,6 +8,7 @@ import contextlib
 import json
 import queue
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,10 +28,8 @@ class LoadError(Exception):
 class LoadClient:
     """One process of a load generator; it ends with the process that started it."""
 
-    def __init__(
-        self, python: Path, module: str, environment: dict[str, str], log: Path, folder: Path
-    ) -> None:
-        """Start a generator's client module in the environment of `python`.
+    def __init__(self, module: str, environment: dict[str, str], log: Path, folder: Path) -> None:
+        """Start a generator's client module in the environment that this process runs in.
 
         `environment` holds further variables, such as the API key; `log` takes what it prints.
         """
@@ -40,7 +39,7 @@ class LoadClient:
         self._replies: queue.Queue[dict[str, bool | str] | None] = queue.Queue()
         with log.open("ab") as output:
             self._process = Guarded(
-                [str(python), "-m", module],
+                [sys.executable, "-m", module],
                 {**environment_with_source(), **environment},
                 grace_s=STOP_GRACE_S,
                 folder=folder,

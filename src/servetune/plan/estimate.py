@@ -24,6 +24,7 @@ from servetune.plan.planned import (
 from servetune.plan.times import Times, typical
 from servetune.records.loads import Load
 from servetune.study.base import Frozen
+from servetune.study.delays import mean_delay_s
 
 ASSUMED_LAUNCH_S = 60.0
 ASSUMED_LOAD_S = 30.0
@@ -200,7 +201,8 @@ def load_seconds(
     if took_s is None:
         took_s = _closed_loop_s(point, variant, times)
     if took_s is None:
-        return ASSUMED_LOAD_S + GENERATORS[point.load.generator].startup_s, True
+        startup_s = GENERATORS[point.load.generator].startup_s
+        return ASSUMED_LOAD_S + startup_s + _thinking_s(point.load), True
     return took_s, False
 
 
@@ -235,6 +237,13 @@ def _closed_loop_s(point: Measurement, variant: str, times: Times) -> float | No
         return None
     loaded_s = latency_s(same, concurrency) * load.requests / min(concurrency, load.requests)
     return loaded_s + GENERATORS[load.generator].startup_s
+
+
+def _thinking_s(load: Load) -> float:
+    """Return how long each client of a closed loop waits between turns, as declared."""
+    if not load.requests or not load.concurrency:
+        return 0.0
+    return mean_delay_s(load.turn_delay_s) * load.requests / min(load.concurrency, load.requests)
 
 
 def latency_s(same: Sequence[tuple[int, float]], concurrency: int) -> float:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 from servetune.engines.arguments import as_argv
@@ -58,7 +57,6 @@ def start_client(
     """Start the client of a load generator, by its name, that is to load the server of a launch."""
     of = GENERATORS[generator]
     return LoadClient(
-        python=Path(sys.executable),
         module=of.client,
         environment={**of.settings, of.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
         log=raw_folder(session.study, session.id, root) / f"{generator}-{number}.log",

@@ -63,6 +63,15 @@ TurnDelay = TypeAliasType(
 """N, {min, max}, {mean, range_ratio} or {mean, std, min, max}, in seconds; or the dataset's own."""
 
 
+def mean_delay_s(delay: TurnDelay) -> float:
+    """Return the middle of a delay, in seconds; 0 where the dataset has its own."""
+    if isinstance(delay, DelayAround | DelayNormal):
+        return delay.mean
+    if isinstance(delay, DelayRange):
+        return (delay.min + delay.max) / 2
+    return 0.0 if delay == "trace" else delay
+
+
 def draw_delay(delay: TurnDelay, random: "np.random.Generator") -> float:
     """Draw one delay, in seconds; a fixed one draws nothing."""
     assert delay != "trace", "not drawn: the dataset's own"

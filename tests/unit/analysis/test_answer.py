@@ -39,6 +39,23 @@ def test_one_repeat_names_no_winner_and_tells_how_many_launches_it_takes() -> No
     assert not any(cell.remark for cell in cells)
 
 
+def test_a_workload_of_the_baseline_alone_answers_nothing_beside_those_of_several() -> None:
+    plan = make_all_kinds()
+    alone = [
+        session
+        if session.variant == plan.baseline
+        else session.model_copy(
+            update={"measurements": [m for m in session.measurements if m.workload == "text"]}
+        )
+        for session in plan.sessions
+    ]
+    data = make_data(plan.model_copy(update={"sessions": alone}))
+    assert {workload for workload, *_ in places(data)} == {"text"}
+    only = [each for each in alone if each.variant == plan.baseline]
+    data = make_data(plan.model_copy(update={"sessions": only, "variants": [plan.baseline]}))
+    assert {workload for workload, *_ in places(data)} > {"text", "open"}
+
+
 def test_throughput_at_a_rate_has_no_verdict() -> None:
     verdicts = make_data(make_quickstart_plan(repeats=3)).judgement.verdicts
     judged = verdicts[verdicts["metric"] == "output_throughput_tok_s"]

@@ -7,7 +7,7 @@ import pytest
 
 from servetune.files import read_model
 from servetune.load.registry import GENERATORS
-from servetune.plan.estimate import Estimate, estimate
+from servetune.plan.estimate import Estimate, estimate, load_seconds
 from servetune.plan.listing import lines
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
@@ -15,6 +15,7 @@ from servetune.plan.times import Times, recorded_times, times_of
 from servetune.records.excerpts import LoadExcerpt, SessionExcerpt
 from servetune.records.paths import recorded
 from servetune.records.values import seconds_between
+from servetune.study.delays import DelayRange
 from tests.paths import ROOT
 from tests.project import Project
 
@@ -85,6 +86,15 @@ def test_a_closed_loop_is_estimated_from_its_latency_at_another_concurrency() ->
     times.latencies[plan.sessions[0].variant, "text"].append((4, 2.0))
     # 64 requests, 8 at a time, of 2 s each or somewhat more: never less than with half the clients.
     assert 16 < seconds(estimate(plan, times, ()), points["c8"].id) < 32
+
+
+def test_what_a_closed_loop_waits_between_turns_is_in_its_time() -> None:
+    points = {m.load_point: m for m in plan_of("quickstart").sessions[0].measurements}
+    point = points["c8"]
+    delay = DelayRange(min=4.0, max=6.0)
+    slow = point.model_copy(update={"load": point.load.model_copy(update={"turn_delay_s": delay})})
+    (at_once, _), (waited, _) = (load_seconds(each, "bf16", Times()) for each in (point, slow))
+    assert waited - at_once == 64 / 8 * 5.0
 
 
 def test_a_search_is_estimated_from_its_range_until_one_was_recorded() -> None:

@@ -15,9 +15,7 @@ from tests.standin.serving import PATIENCE_S
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[LoadClient]:
     module = "servetune.load.others.runner"
-    client = LoadClient(
-        Path(sys.executable), module, {"KEY": "sesame"}, tmp_path / "client.log", tmp_path
-    )
+    client = LoadClient(module, {"KEY": "sesame"}, tmp_path / "client.log", tmp_path)
     try:
         client.wait_ready(PATIENCE_S)
         yield client
