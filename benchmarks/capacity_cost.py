@@ -39,12 +39,13 @@ sys.path.insert(0, str(ROOT))
 from servetune.capacity.search import Capacity  # noqa: E402
 from servetune.capacity.sequential import sample_of  # noqa: E402
 from servetune.engines.environments import adopt_engine, build_engine  # noqa: E402
+from servetune.plan import kept, probes  # noqa: E402
 from servetune.plan.make import make_plan  # noqa: E402
 from servetune.plan.planned import Measurement, PlannedSearch, Session  # noqa: E402
 from servetune.records.measurements import MeasurementRecord  # noqa: E402
 from servetune.records.paths import search_path  # noqa: E402
 from servetune.records.searches import read_search  # noqa: E402
-from servetune.sessions import owed, probes  # noqa: E402
+from servetune.sessions.probed import finished  # noqa: E402
 from servetune.sessions.session import run_session  # noqa: E402
 from servetune.study.capacity import Slo  # noqa: E402
 from servetune.study.workloads import LoadPoint  # noqa: E402
@@ -137,7 +138,7 @@ def peer_step(
 
 
 def _keeps(slo: Slo, record: MeasurementRecord, raw: Path) -> bool:
-    requests = probes.finished(pd.read_parquet(raw / record.measurement / "requests.parquet"))
+    requests = finished(pd.read_parquet(raw / record.measurement / "requests.parquet"))
     samples = [sample_of(objective, requests) for objective in slo.objectives]
     return all(each.score.mean() <= each.objective.allowed_ratio for each in samples)
 
@@ -160,7 +161,7 @@ def measure(session: Session, root: Path, sizes: list[int], until_s: float = mat
         way, _ = way_of(search.workload)
         return peers.get(way, probes.next_measurement)(search, records)
 
-    with patch.object(owed, "next_measurement", choose):
+    with patch.object(kept, "next_measurement", choose):
         run_session(session, root, until_s)
 
 
@@ -281,7 +282,7 @@ def read_answers(study: str, root: Path) -> list[Answer]:
     answers = []
     for path in sorted(search_path(study, "*", root).parent.glob("*.json"), key=_written):
         record = read_search(path)
-        sent = owed.probes_of(record.study, [record], root)
+        sent = kept.probes_of(record.study, [record], root)
         (way, _), found = way_of(record.workload), record.tiers["slo"]
         if found.capacity is None or sent[0].metrics is None:
             print(f"{way} {found.ended}: {found.reason}")

@@ -37,7 +37,7 @@ from servetune.capacity.boundary import predict
 from servetune.capacity.pace import slices
 from servetune.capacity.search import Capacity, Probed, next_step
 from servetune.capacity.sequential import LOOK_EVERY, Sample, judge
-from servetune.sessions.probes import MOST_SENT, SCOUT_CONCURRENCY, SCOUT_REQUESTS
+from servetune.plan.probes import MOST_SENT, SCOUT_CONCURRENCY, SCOUT_REQUESTS
 from servetune.study.capacity import PRESETS, Objective, Search, Slo
 
 HAIR = 0.02

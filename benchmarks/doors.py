@@ -22,7 +22,7 @@ import psutil
 
 from servetune.engines.environments import engine_id, read_engine
 from servetune.loopback import local_client
-from servetune.sessions.server.process import Server
+from servetune.serving.server import Server
 
 ROOT = Path(__file__).parents[1]
 NOBODY = 65534

@@ -29,12 +29,12 @@ from servetune.errors import UserError
 from servetune.files import read_model
 from servetune.models.make import checkpoint
 from servetune.plan.file import read_plan
+from servetune.plan.pending import pending_of
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Ceilings
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.reading import read_measured
-from servetune.sessions.owed import count_owed
 from servetune.sessions.retry import forget
 from servetune.tables.freshness import report_digest
 from servetune.tables.write import write_tables
@@ -52,7 +52,7 @@ def readers(root: Path, plan: Plan, has_report: bool) -> Iterator[Callable[[], o
         yield partial(read_plan, file, root)
     for session in plan.sessions:
         yield partial(launches_of, session, root)
-        yield partial(count_owed, session, root)
+        yield partial(pending_of, session, root)
     yield lambda: read_requests(root / "data" / "workloads" / "text-0.jsonl")
     yield lambda: checkpoint("tiny-0", root)
     yield lambda: read_engine("vllm-cpu-0")

@@ -31,7 +31,9 @@ from typer.testing import CliRunner
 
 from servetune.cli import app
 from servetune.errors import UserError
+from servetune.plan.kept import next_launch, session_record
 from servetune.plan.make import make_plan, read_params
+from servetune.plan.pending import pending_of
 from servetune.plan.rounds import RoundRecord
 from servetune.predict.declared import with_candidates
 from servetune.predict.recorded import launch_of, read_loads
@@ -40,7 +42,6 @@ from servetune.records.quality import QualityRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import Launch, SessionRecord
 from servetune.records.timelines import TimelineRecord
-from servetune.sessions.owed import count_owed, next_launch, next_owed, session_record
 from servetune.study.study import read_study
 from tests.hostile import VALUES, Place, fields, with_value
 from tests.recorded import ROOT, results_of
@@ -148,8 +149,7 @@ def owed(study: str) -> str:
             for record, _ in loads:
                 launch_of(record, study, Path())
         for session in plan.sessions:
-            count_owed(session, Path())
-            next_owed(session, Path())
+            pending_of(session, Path())
             next_launch(session, Path())
             session_record(session, Path())
     except UserError as error:

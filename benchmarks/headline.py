@@ -22,6 +22,7 @@ from servetune.records.sessions import SessionRecord, read_session
 from servetune.report.capacity.words import Found
 from servetune.report.reading import read_measured
 from servetune.report.verdicts import interval
+from servetune.tables.design import design_of
 from servetune.tables.frames import known, records_of
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +57,7 @@ def main() -> None:
     means = {(row["variant"], row["load_point"]): row for row in compared}
     judged = {
         (row["variant"], row["load_point"]): row
-        for row in records_of(judge_study(plan, table, quantiles).verdicts)
+        for row in records_of(judge_study(design_of(plan), table, quantiles).verdicts)
         if row["metric"] == "output_throughput_tok_s"
     }
     mbu, launched = bandwidth_shares(plan, table), launches(table)

@@ -24,7 +24,8 @@ from aiohttp import ClientError, ClientSession, web
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from servetune.load.client.generator import SERVETUNE  # noqa: E402
+from servetune.engines.vllm.tiers import read_tiers  # noqa: E402
+from servetune.load.client.driver import DRIVER  # noqa: E402
 from servetune.load.process import Clients, LoadClient  # noqa: E402
 from servetune.plan.planned import Measurement, Session  # noqa: E402
 from servetune.records.agreement import token_sources  # noqa: E402
@@ -32,10 +33,9 @@ from servetune.records.loads import Load  # noqa: E402
 from servetune.records.measurements import MeasurementRecord  # noqa: E402
 from servetune.records.sessions import Slot  # noqa: E402
 from servetune.records.validity import checks  # noqa: E402
+from servetune.serving.server import SCRAPE_TIMEOUT_S, Server  # noqa: E402
 from servetune.sessions.allotment import Allotment  # noqa: E402
 from servetune.sessions.measure import Bench, measure  # noqa: E402
-from servetune.sessions.server.process import SCRAPE_TIMEOUT_S, Server  # noqa: E402
-from servetune.sessions.server.tiers import read_tiers  # noqa: E402
 from servetune.study.validity import Limits  # noqa: E402
 from servetune.telemetry.gpus import Gpus  # noqa: E402
 from servetune.telemetry.sampler import Sampler  # noqa: E402
@@ -807,8 +807,8 @@ def _measure_all(stage: Stage, kind: str, arguments: list[str], told: list[tuple
     stage.proxy.upstream = f"http://127.0.0.1:{server.port}"
     clients = Clients(
         lambda name: LoadClient(
-            SERVETUNE.client,
-            {SERVETUNE.key_variable: server.api_key},
+            DRIVER.client,
+            {DRIVER.key_variable: server.api_key},
             stage.folder / "client.log",
             stage.folder,
         )

@@ -68,7 +68,7 @@ def main() -> None:
     quantiles(ok_records(data.plan, data.records))
     tabled = time.monotonic() - began
     began = time.monotonic()
-    judgement = judge_study(data.plan, data.table, data.quantiles)
+    judgement = judge_study(data.design, data.table, data.quantiles)
     percentile_intervals(data.table, data.quantiles)
     analysed = time.monotonic() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

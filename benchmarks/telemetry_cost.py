@@ -21,9 +21,10 @@ import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
+from servetune.engines.vllm.metrics import read_metrics, scrape
 from servetune.loopback import local_client
 from servetune.telemetry import proc, processors
-from servetune.telemetry.sampler import SAMPLE_EVERY_S, read_metrics, scrape
+from servetune.telemetry.sampler import SAMPLE_EVERY_S
 
 PAGE = Path(__file__).parents[1] / "tests/data/telemetry/metrics-vllm-cpu-0.32.txt"
 SAMPLES = 400

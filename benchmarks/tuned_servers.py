@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from servetune.study.space import Candidate, candidates
 from servetune.study.study import Study
-from servetune.tune.space import Candidate, candidates
 
 SPACE: dict[str, Any] = {
     "max_num_seqs": {"low": 32, "high": 1024, "step": "power of two"},

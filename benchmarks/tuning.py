@@ -32,11 +32,11 @@ from tuned_servers import (
 )
 from tuning_peers import Run, Tpe, descents, optuna_runs
 
+from servetune.records.trials import Seen, Trial
+from servetune.study.space import Candidate
 from servetune.study.tune import Tune
 from servetune.tune.propose import Proposer, in_random_order, propose
 from servetune.tune.race import next_round
-from servetune.tune.space import Candidate
-from servetune.tune.trials import Seen, Trial
 
 LAUNCH_S, FAILED_LAUNCH_S = 75.0, 40.0
 BETWEEN_S = 3.0

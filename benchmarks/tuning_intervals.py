@@ -15,9 +15,9 @@ import numpy as np
 from tuned_servers import all_candidates, study
 from tuning import Launches
 
+from servetune.records.trials import Trial
+from servetune.study.space import Candidate
 from servetune.study.tune import Tune
-from servetune.tune.space import Candidate
-from servetune.tune.trials import Trial
 from servetune.tune.verdict import Ratio, judged
 
 CAPACITY_RPS = 20.0

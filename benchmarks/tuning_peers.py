@@ -17,9 +17,9 @@ from capacity_peers import PEERS
 from capacity_simulation import CASES, Spent, peer_once, throughput, true_capacity
 from optuna.distributions import CategoricalDistribution
 
+from servetune.records.trials import Seen
+from servetune.study.space import Candidate
 from servetune.tune.outlook import Outlook
-from servetune.tune.space import Candidate
-from servetune.tune.trials import Seen
 
 ON_A_GPU = CASES[-2:]
 """The servers whose capacities are near those of the candidates."""

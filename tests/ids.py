@@ -9,7 +9,7 @@ from typing import Any
 
 from servetune.plan.identity import digest
 from servetune.plan.make import make_plan
-from servetune.sessions.probes import scout
+from servetune.plan.probes import scout
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_name("data") / "ids.json"

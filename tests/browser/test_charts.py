@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from servetune.plan.planned import Tuning
+from servetune.records.trials import Seen, Trial
 from servetune.report.html import render_html
-from servetune.tune.space import candidates
-from servetune.tune.trials import Seen, Trial
+from servetune.study.space import candidates
 from tests import search_data
 from tests.browser.pages import (
     CROWDED_TEXT,

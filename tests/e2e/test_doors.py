@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from servetune.engines.environments import build_engine, engine_id, read_engine
-from servetune.sessions.server.process import Server, ServerError
+from servetune.serving.server import Server, ServerError
 from tests.paths import ROOT
 from tests.standin.serving import PATIENCE_S, write_tokenizer
 

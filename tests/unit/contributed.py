@@ -12,6 +12,7 @@ from rich.console import Console
 
 import servetune
 from servetune.analysis.findings.gather import Case, find
+from servetune.engines.vllm.metrics import read_metrics
 from servetune.errors import UserError
 from servetune.metrics import JUDGED
 from servetune.models.make import checkpoint, make_model
@@ -23,7 +24,6 @@ from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
 from servetune.study.validity import Limits
 from servetune.tables.write import reviewed_metrics
-from servetune.telemetry.sampler import read_metrics
 from tests.paths import ROOT
 from tests.project import Project
 from tests.report_data import ReportData, make_data, make_quickstart_plan
@@ -98,7 +98,10 @@ def test_the_generator_is_planned_and_refuses_what_it_cannot_send(tmp_path: Path
     project.write_study(study)
     plan = make_plan({"study": "quickstart"}, tmp_path)
     assert {session.generators[0] for session in plan.sessions} == {"steady"}
-    study["workloads"]["text"]["load_points"] = [{"rate_rps": 2, "requests": 4}]
+    words = study["datasets"]["text"]
+    tokens = {"input_tokens": 8, "output_tokens": 8}
+    study["datasets"]["text"] = {"kind": "random", "requests": words["requests"], **tokens}
     project.write_study(study)
-    with pytest.raises(UserError, match=r"workloads\.text\.generator: steady cannot send a rate"):
+    refused = r"workloads\.text\.generator: steady cannot send token ids"
+    with pytest.raises(UserError, match=refused):
         plan_to_measure({"study": "quickstart"}, tmp_path)

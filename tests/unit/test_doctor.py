@@ -17,8 +17,8 @@ from servetune.files import write_table
 from servetune.load.request_table import REQUESTS, request_table
 from servetune.load.schedule import make_schedule
 from servetune.plan.file import read_plan
+from servetune.plan.pending import pending_of
 from servetune.records.measurements import read_measurement
-from servetune.sessions.owed import count_owed
 from tests.loads import load, reply, rows
 from tests.recorded import plan_of
 from tests.written import STUDY, write_project
@@ -192,7 +192,7 @@ def test_an_engine_is_broken_whose_environment_is_gone(project: Path, tmp_path: 
 
 def test_what_is_set_aside_is_measured_again_and_nothing_else(project: Path) -> None:
     plan = plan_of(STUDY)
-    assert sum(count_owed(session, project) for session in plan.sessions) == 0
+    assert sum(pending_of(session, project).count for session in plan.sessions) == 0
     record = max((project / RESULTS / "records").glob("*.json"))
     record.write_text("")
     moved = {
@@ -200,7 +200,7 @@ def test_what_is_set_aside_is_measured_again_and_nothing_else(project: Path) -> 
         for path, _ in set_aside(list(filter(None, check_files(project))), project)
     }
     assert set(moved) == {"records", "searches", "sessions"}
-    assert sum(count_owed(session, project) for session in plan.sessions) == 1
+    assert sum(pending_of(session, project).count for session in plan.sessions) == 1
     assert sum(path.is_file() for path in (project / RESULTS / "sessions").glob("*.json")) == 2
 
 

@@ -53,7 +53,7 @@ def test_it_knows_only_arguments_that_the_pinned_engine_has_too() -> None:
     if not recorded.is_file():
         pytest.skip("the pinned engine's arguments are not recorded")
     real = json.loads(recorded.read_text())
-    probe = ROOT / "src" / "servetune" / "engines" / "inside_probe.py"
+    probe = ROOT / "src" / "servetune" / "engines/vllm/inside_probe.py"
     # As the real one's, the parser raises where there is nothing to serve on.
     asked = subprocess.run([PYTHON, probe, "--serve"], check=True, capture_output=True, text=True)
     ours = json.loads(asked.stdout)["arguments"]

@@ -28,7 +28,7 @@ from servetune.analysis.wording import (
     where_of,
 )
 from servetune.metrics import METRICS, Metric
-from servetune.plan.planned import Plan
+from servetune.tables.design import Design
 from servetune.tables.frames import grouped, known, records_of
 
 NOT_SHOWN = "not shown"
@@ -86,22 +86,18 @@ class Decision:
 
 
 def decisions(
-    plan: Plan, comparison: pd.DataFrame, judgement: Judgement, limits: Mapping[Place, str]
+    design: Design, comparison: pd.DataFrame, judgement: Judgement, limits: Mapping[Place, str]
 ) -> list[Decision]:
     """Return the decisions of a study, by workload and kind of load; none where nothing is ok.
 
     Args:
-        plan: of the study.
+        design: of the study.
         comparison: as `servetune.analysis.comparison.compare` makes it.
         judgement: all that the repeats prove.
         limits: what bounds a load point before the engine, where something does.
     """
     kinds = grouped(records_of(comparison), lambda row: (row["workload"], _kind(row)))
-    asked = {
-        (each.workload, session.variant)
-        for session in plan.sessions
-        for each in session.measurements
-    }
+    asked = {(workload, variant) for variant, workload, _ in design.loads}
     compared = {name for name, count in Counter(name for name, _ in asked).items() if count > 1}
     # A workload of one variant alone compares nothing; the answer is of those that do.
     if compared:
@@ -110,10 +106,10 @@ def decisions(
         (row["variant"], *place_of(row), row["metric"]): row
         for row in records_of(judgement.verdicts)
     }
-    variants = sorted(plan.variants, key=lambda variant: variant != plan.baseline)
+    variants = sorted(design.variants, key=lambda variant: variant != design.baseline)
     made = []
     for (_, kind), rows in kinds.items():
-        here, reason = _deciding(rows, plan.baseline, limits)
+        here, reason = _deciding(rows, design.baseline, limits)
         metrics = [
             metric
             for metric in METRICS
@@ -133,9 +129,9 @@ def decisions(
                 for variant in variants
                 if variant in measured
             }
-            fastest = _fastest(plan, judgement.launches, here[0], metric, outcomes)
+            fastest = _fastest(design, judgement.launches, here[0], metric, outcomes)
             why = f"{_WHY[kind].format(metric=deciding)}{reason}"
-            made.append(Decision(here[0], metric, plan.baseline, why, outcomes, fastest))
+            made.append(Decision(here[0], metric, design.baseline, why, outcomes, fastest))
     return made
 
 
@@ -195,7 +191,7 @@ def _outcome(value: float | None, row: Row | None) -> Outcome:
 
 
 def _fastest(
-    plan: Plan, launches: pd.DataFrame, row: Row, metric: Metric, outcomes: dict[str, Outcome]
+    design: Design, launches: pd.DataFrame, row: Row, metric: Metric, outcomes: dict[str, Outcome]
 ) -> str | None:
     """Return the variant that is proven faster than every other; None where none is.
 
@@ -203,19 +199,19 @@ def _fastest(
     against the best of them; as that was chosen by its numbers, each of those comparisons is held
     to the level over the number of variants (Hsu, Multiple Comparisons, 1996, ch. 4).
     """
-    others = {name: each for name, each in outcomes.items() if name != plan.baseline}
+    others = {name: each for name, each in outcomes.items() if name != design.baseline}
     if not others or any(each.verdict in (None, NOT_SHOWN) for each in others.values()):
         return None
     faster = {name: each for name, each in others.items() if each.verdict == "faster"}
     if not faster:
-        return plan.baseline if all(o.verdict == "slower" for o in others.values()) else None
+        return design.baseline if all(o.verdict == "slower" for o in others.values()) else None
     sign = 1 if metric.better == "higher" else -1
     best = max(faster, key=lambda name: sign * (faster[name].ratio or 0.0))
     if len(faster) == 1:
         return best
     against = [
         each
-        for each in records_of(judge(launches, best, plan.equivalence))
+        for each in records_of(judge(launches, best, design.equivalence))
         if (*place_of(each), each["metric"]) == (*place_of(row), metric.name)
         and each["variant"] in faster
     ]

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from servetune.load.registry import GENERATORS
-from servetune.plan.planned import Session
 from servetune.records.loads import Load
+from servetune.study.generators import GENERATORS
+from servetune.tables.design import Design
 from servetune.tables.frames import known
 
 WITHIN = {"output_throughput_tok_s": 0.03, "ttft_p50_ms": 0.05, "tpot_p50_ms": 0.05}
@@ -45,21 +45,18 @@ class SameLoad:
         return {generator: apart for generator, apart in far.items() if apart}
 
 
-def same_loads(sessions: Iterable[Session], compared: Iterable[dict[str, Any]]) -> list[SameLoad]:
+def same_loads(design: Design, compared: Iterable[dict[str, Any]]) -> list[SameLoad]:
     """Return the loads that several generators sent and measured, by the rows of a comparison."""
+    if len({load.generator for load in design.loads.values()}) < 2:
+        return []
     measured = {
         (row["variant"], row["workload"], row["load_point"]): row for row in compared if row["ok"]
     }
-    sessions = [*sessions]
-    if len({name for session in sessions for name in session.generators}) < 2:
-        return []
     found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for session in sessions:
-        for point in session.measurements:
-            row = measured.get((session.variant, point.workload, point.load_point))
-            load = json.dumps(point.load.model_dump(mode="json", exclude={"generator"}))
-            if row is not None and _is_sent_as_scheduled(point.load):
-                found.setdefault((session.variant, load), {})[point.load.generator] = row
+    for place, load in design.loads.items():
+        sent = json.dumps(load.model_dump(mode="json", exclude={"generator"}))
+        if place in measured and _is_sent_as_scheduled(load):
+            found.setdefault((place[0], sent), {})[load.generator] = measured[place]
     return [SameLoad(variant, rows) for (variant, _), rows in found.items() if len(rows) > 1]
 
 

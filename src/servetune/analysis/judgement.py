@@ -1,8 +1,6 @@
 """All that the repeats of a study prove, in one value for every rendering."""
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -11,7 +9,7 @@ from servetune.analysis.factorial import Factorial, effects, find_factorial
 from servetune.analysis.launches import launch_values, on_the_same_devices
 from servetune.analysis.planning import resolution
 from servetune.analysis.verdicts import judge
-from servetune.plan.planned import Plan, Session
+from servetune.tables.design import Design
 
 
 @dataclass(frozen=True)
@@ -33,31 +31,18 @@ class Judgement:
         return bool(self.verdicts["ratio_low"].notna().any())
 
 
-def judge_study(plan: Plan, table: pd.DataFrame, quantiles: pd.DataFrame) -> Judgement:
-    """Judge the tables of a plan, as `servetune.tables.write` makes them."""
+def judge_study(design: Design, table: pd.DataFrame, quantiles: pd.DataFrame) -> Judgement:
+    """Judge the tables of a study, as `servetune.tables.write` makes them."""
     launches = launch_values(table, quantiles)
-    first = {s.variant: s for s in reversed(plan.sessions)}
-    factorial = find_factorial({name: _settings(s) for name, s in first.items()}, plan.baseline)
-    verdicts = judge(launches, plan.baseline, plan.equivalence)
+    factorial = find_factorial(design.served, design.baseline)
+    verdicts = judge(launches, design.baseline, design.equivalence)
     return Judgement(
         verdicts=verdicts,
         launches=launches,
         drift=drift(launches),
-        resolution=resolution(launches, plan.equivalence, verdicts["p_value"].count()),
+        resolution=resolution(launches, design.equivalence, verdicts["p_value"].count()),
         order_was_kept=order_was_kept(table),
         on_the_same_devices=on_the_same_devices(launches),
         factorial=factorial,
         effects=effects(launches, factorial) if factorial else pd.DataFrame(),
     )
-
-
-def _settings(session: Session) -> dict[str, Any]:
-    """All that decides how a variant is served, by a key of its own."""
-    return {
-        "model": session.model,
-        "engine": session.engine,
-        "speculative": json.dumps([session.draft, session.speculative]),
-        **{f"server.{name}": value for name, value in session.server.items()},
-        **{f"environment.{name}": value for name, value in session.environment.items()},
-        **{f"environment_from.{name}": True for name in session.environment_from},
-    }

@@ -2,18 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import takewhile
-from operator import attrgetter
 
 import pandas as pd
 
 from servetune.analysis.verdicts import judge
-from servetune.plan.planned import Plan, Session
+from servetune.tables.design import Design, Place
 from servetune.tables.frames import known, records_of
 
 METRIC = "tpot_p50_ms"
-
-Place = tuple[str, str, str]
-"""Variant, workload and load point."""
 
 
 @dataclass(frozen=True)
@@ -63,44 +59,42 @@ class Payoff:
         return all(speedup.low is not None for _, speedup in self.points)
 
 
-def counterparts(plan: Plan) -> dict[str, str]:
+def counterparts(design: Design) -> dict[str, str]:
     """Return of each variant that speculates the one that differs in that alone, if there is one.
 
     The baseline comes first where several do.
     """
-    served = attrgetter("engine", "model", "server", "environment", "environment_from")
-    first = {session.variant: session for session in reversed(plan.sessions)}
-    plain = [session for session in first.values() if session.speculative is None]
-    plain.sort(key=lambda session: session.variant != plan.baseline)
+    plain = [name for name, served in design.served.items() if served["speculative"] is None]
+    plain.sort(key=lambda name: name != design.baseline)
     return {
-        session.variant: same[0].variant
-        for session in first.values()
-        if session.speculative is not None
-        if (same := [other for other in plain if served(other) == served(session)])
+        name: same[0]
+        for name, served in design.served.items()
+        if served["speculative"] is not None
+        if (same := [one for one in plain if {**served, "speculative": None} == design.served[one]])
     }
 
 
-def speedups(plan: Plan, launches: pd.DataFrame) -> dict[Place, Speedup]:
+def speedups(design: Design, launches: pd.DataFrame) -> dict[Place, Speedup]:
     """Return the measured speed-up of each place at which both were measured.
 
     `launches` are as `servetune.analysis.launches.launch_values` makes them.
     """
     measured = {}
-    for variant, plain in counterparts(plan).items():
-        verdicts = judge(launches, plain, plan.equivalence)
+    for variant, plain in counterparts(design).items():
+        verdicts = judge(launches, plain, design.equivalence)
         here = (verdicts["variant"] == variant) & (verdicts["metric"] == METRIC)
         for row in records_of(verdicts[here]):
             values = (known(row[name]) for name in ("ratio", "ratio_high", "ratio_low"))
             value, low, high = (1 / ratio if ratio else None for ratio in values)
             if value:
                 place = (variant, row["workload"], row["load_point"])
-                measured[place] = Speedup(value, low, high, plan.equivalence)
+                measured[place] = Speedup(value, low, high, design.equivalence)
     return measured
 
 
-def payoffs(plan: Plan, table: pd.DataFrame, measured: dict[Place, Speedup]) -> list[Payoff]:
+def payoffs(design: Design, table: pd.DataFrame, measured: dict[Place, Speedup]) -> list[Payoff]:
     """Gather the speed-ups of closed loops by variant and workload."""
-    plain = counterparts(plan)
+    plain = counterparts(design)
     points: dict[tuple[str, str], dict[float, Speedup]] = {}
     for row in records_of(table):
         place = (row["variant"], row["workload"], row["load_point"])
@@ -111,8 +105,3 @@ def payoffs(plan: Plan, table: pd.DataFrame, measured: dict[Place, Speedup]) -> 
         Payoff(variant, plain[variant], workload, tuple(sorted(at.items(), key=lambda p: p[0])))
         for (variant, workload), at in points.items()
     ]
-
-
-def is_synthetic(session: Session) -> bool:
-    """Tell whether a study sets how many draft tokens are accepted, whatever they are."""
-    return (session.speculative or {}).get("rejection_sample_method") == "synthetic"

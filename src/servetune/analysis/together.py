@@ -4,8 +4,8 @@ import pandas as pd
 
 from servetune.analysis.verdicts import judge
 from servetune.errors import UserError
-from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord, Together
+from servetune.tables.design import Design
 
 EQUIVALENCE = 0.02
 """What a neighbour may change, as a relative difference."""
@@ -15,16 +15,16 @@ DECIDING = ("output_throughput_tok_s", "tpot_p50_ms")
 taken as evidence of the contrary."""
 
 
-def find_pair(plan: Plan) -> tuple[str, str]:
+def find_pair(design: Design) -> tuple[str, str]:
     """Return the variant that is measured alone, and the one with neighbours.
 
     Raises:
         UserError: the study does not have one of each.
     """
-    names = {session.neighbours: session.variant for session in plan.sessions}
-    if set(names) != {"none", "all"} or len(plan.variants) != 2:
+    names = {neighbours: variant for variant, neighbours in design.neighbours.items()}
+    if set(names) != {"none", "all"} or len(design.variants) != 2:
         raise UserError(
-            f"studies/{plan.study}.yaml: variants: expected two that are alike, one with"
+            f"studies/{design.study}.yaml: variants: expected two that are alike, one with"
             " neighbours: none and one with neighbours: all, such as in studies/h200-together.yaml"
         )
     return names["none"], names["all"]

@@ -13,7 +13,6 @@ from typing import TypeVar
 from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
-from servetune.load.registry import GENERATORS
 from servetune.load.request_table import REQUESTS, read_request_table
 from servetune.plan.identity import Identity, digest, digest_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
@@ -26,6 +25,7 @@ from servetune.records.paths import launch_files, raw_folder
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Launch
+from servetune.study.generators import GENERATORS
 from servetune.study.workloads import LoadPoint
 from servetune.tables.contradictions import contradictions
 from servetune.telemetry.samples import read_samples

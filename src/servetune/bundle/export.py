@@ -15,18 +15,19 @@ from servetune.bundle.rounds import TUNING, BundledTuning
 from servetune.engines.environments import cache_root, vllm_version
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file, write_json
-from servetune.load.registry import GENERATORS
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
 from servetune.models.make import ModelManifest, checkpoint, model_folder
 from servetune.plan.identity import digest
+from servetune.plan.kept import so_far
 from servetune.plan.make import declare_candidates
 from servetune.plan.order import in_rounds
+from servetune.plan.pending import pending_of
 from servetune.plan.planned import Plan, Session
 from servetune.plan.rounds import launch_each, until
 from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
-from servetune.sessions.owed import count_owed, so_far
 from servetune.sessions.provenance import EXPORTED, git_state
+from servetune.study.generators import GENERATORS
 from servetune.study.study import read_study
 from servetune.tables.elsewhere import recorded_elsewhere
 from servetune.tables.freshness import round_due
@@ -48,7 +49,9 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
     """
     tuning = _tuning(plan, root)
     plan = tuning.plan if tuning else plan
-    sessions = in_rounds([one for one in plan.sessions if count_owed(one, root)], plan.sessions)
+    sessions = in_rounds(
+        [one for one in plan.sessions if pending_of(one, root).count], plan.sessions
+    )
     if not sessions and not tuning:
         raise UserError(f"{plan.study}: everything is measured; there is nothing to export")
     needing = [*sessions, *(_of_candidates(tuning) if tuning else [])]

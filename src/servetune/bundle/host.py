@@ -21,8 +21,8 @@ from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.models.make import MANIFEST, model_folder
+from servetune.plan.pending import pending_of
 from servetune.progress import say
-from servetune.sessions.owed import count_owed
 from servetune.sessions.passed import from_caller
 from servetune.terminal import echo
 
@@ -101,7 +101,9 @@ def _run(arguments: argparse.Namespace) -> int:
     end_left_behind()
     for file in arguments.resume:
         take_results(file, project, [manifest.study])
-    if manifest.is_tuned or any(count_owed(session, project) for session in manifest.sessions):
+    if manifest.is_tuned or any(
+        pending_of(session, project).count for session in manifest.sessions
+    ):
         from_caller(manifest.environment_from)
     _find_models(manifest, arguments.model, project)
     for id, engine in manifest.engines.items():
@@ -118,7 +120,7 @@ def _run(arguments: argparse.Namespace) -> int:
     finally:
         keep()
     manifest = read_manifest(project)
-    owed = sum(count_owed(session, project) for session in manifest.sessions)
+    owed = sum(pending_of(session, project).count for session in manifest.sessions)
     total = sum(len(session.owed) for session in manifest.sessions)
     done = f"{total - owed} of {total} load points, searches and qualities"
     say(f"{done} measured; results in {arguments.results}")

@@ -23,6 +23,7 @@ from servetune.load.request_table import REQUESTS
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.locks import locked
 from servetune.models.make import checkpoint
+from servetune.plan.pending import pending_of
 from servetune.plan.planned import Session
 from servetune.plan.rounds import RoundRecord
 from servetune.records.excerpts import Excerpt
@@ -30,7 +31,7 @@ from servetune.records.measurements import read_measurement
 from servetune.records.paths import launch_files, raw_folder, session_path
 from servetune.records.sessions import Launch
 from servetune.running import read_running
-from servetune.sessions.owed import count_owed, end_finished
+from servetune.sessions.recorder import write_ended
 from servetune.sessions.session import write_session
 from servetune.tables.freshness import forget_tables
 from servetune.workloads.datasets import read_requests
@@ -111,8 +112,7 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter
         counts = merged.counts
         counts["aside"] = len(merged.aside)
         for session in manifest.sessions:
-            end_finished(session, root)
-            if owed := count_owed(session, root):
+            if owed := write_ended(pending_of(session, root)).count:
                 counts["owed"] += owed
             else:
                 counts["sessions"] += 1

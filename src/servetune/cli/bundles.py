@@ -28,12 +28,12 @@ def export_command(
 ) -> None:
     """Pack the sessions that are still to measure into one file that Python runs."""
     from servetune.bundle.export import export_bundle
-    from servetune.sessions.owed import count_owed
+    from servetune.plan.pending import pending_of
 
     plan = plan_to_measure({**read_params(ROOT), **_values(config or [])}, ROOT)
     path = out or Path("bundles", f"{plan.study}.pyz")
     manifest = export_bundle(plan, path, ROOT)
-    owed = sum(count_owed(session, ROOT) for session in manifest.sessions)
+    owed = sum(pending_of(session, ROOT).count for session in manifest.sessions)
     size_mb = path.stat().st_size / 1e6
     rounds = ", and the rounds to come of its tuning" if manifest.is_tuned else ""
     counts = f"{len(manifest.sessions)} sessions, {owed} load points{rounds}"

@@ -121,10 +121,10 @@ def compare(
         raise SystemExit(1)
 
 
-@app.command("alone-or-together", rich_help_panel=MORE)
-def alone_or_together(study: str) -> None:
+@app.command(rich_help_panel=MORE)
+def interference(study: str) -> None:
     """Find out by a study whether sessions on one host disturb each other, and keep the answer."""
-    from servetune.report.together import find_out
+    from servetune.cli.interference import find_out
 
     echo(find_out(make_plan({**read_params(ROOT), "study": study}, ROOT), ROOT))
 

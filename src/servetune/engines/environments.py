@@ -253,7 +253,7 @@ def _describe(name: str, python: Path) -> BuiltEngine:
     # The other environments make checkpoints or load.
     arguments = ["--serve"] if name in ("vllm-cpu", "vllm-cuda", "host") else []
     answer = run_guarded(
-        [str(python), "-m", "servetune.engines.inside_probe", *arguments],
+        [str(python), "-m", "servetune.engines.vllm.inside_probe", *arguments],
         environment_with_source(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,21 +1,17 @@
-"""What servetune asks of a load generator. A new kind is one file and a line in `registry`."""
+"""How a load generator is run, and what became of the requests that it sent.
+
+What each can send is in `servetune.study.generators`: a new one is a file and a row there.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from servetune.capacity.rule import ProbeRule
 from servetune.load.schedule import ScheduledRequest
 from servetune.records.loads import Load
 from servetune.study.base import Frozen
-from servetune.study.capacity import Slo
-
-OWN = "servetune"
-"""The generator of ours: the default, and the only one that can send all that a study may ask."""
-
-PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
-"""Where a server takes the requests of each endpoint."""
-
 
 CUT = "cut by the end of the load"
 """The error of a request that the end of its load interrupted."""
@@ -35,16 +31,6 @@ class Target:
     """The requests of this load point, `servetune.load.schedule`."""
     raw: Path
     """The folder that takes the generator's own output, untouched."""
-
-
-class ProbeRule(Frozen):
-    """What ends a probe: `tier` is decided with this error, or so many requests have settled."""
-
-    tiers: dict[str, Slo]
-    tier: str
-    error: float
-    is_open_loop: bool
-    settled_requests: int
 
 
 class Job(Frozen):
@@ -111,50 +97,21 @@ class Reply:
         }
 
 
-def first_of(asked: Mapping[str, bool]) -> str | None:
-    """Return the first thing that a load asks for; None if it asks for none of them."""
-    return next((what for what, is_asked in asked.items() if is_asked), None)
-
-
-class Refuses(Protocol):
-    """Says what of a load a generator cannot send, None if it can send it all."""
-
-    def __call__(self, load: Load, /, *, has_turns: bool, has_token_ids: bool) -> str | None:
-        """Judge one load."""
-
-
 @dataclass(frozen=True)
-class Generator:
-    """One load generator.
+class Driver:
+    """How a load generator is run.
 
-    `protocol` names what its numbers mean, in the identity of what it measures; `had_no_protocol`
-    is one that measured otherwise before it had one. `client` is the module, run in the pipeline's
-    environment, that takes one `Job` after another. One of others runs `program` there for each,
-    by the Python of `environment` (None: the engine's own), with `settings` among its environment
-    variables and the API key in `key_variable`; it takes some `startup_s` beside the load.
-
-    `command` holds the words that a user would type for it before those of `arguments`.
+    `client` is the module, run in the pipeline's environment, that takes one `Job` after another.
+    That of a generator of others runs `program` for each, with `settings` among its environment
+    variables. The API key is in `key_variable`. `arguments` are the words of a load point,
     `write_data` writes what it reads beside the schedule, and `read` turns the raw output into
-    replies, in any order. `draws_arrivals` tells whether the random arrivals of an open loop are
-    its own and not the schedule's, `has_itl` whether each chunk has its time, `counts_role` whether
-    the first chunk of a chat, which names the role, is a token to it. `refuses` takes a load, and
-    whether it holds conversations or token ids, and says what of it the generator cannot send.
+    replies, in any order.
     """
 
-    name: str
-    protocol: str
     client: str
     key_variable: str
-    command: tuple[str, ...]
     arguments: Callable[[Load, Target], list[str]]
     read: Callable[[Path], list[Reply]]
     write_data: Callable[[list[ScheduledRequest], Path], None] = lambda *_: None
-    had_no_protocol: bool = False
-    environment: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = ()
-    startup_s: float = 0.0
-    draws_arrivals: bool = False
-    has_itl: bool = True
-    counts_role: bool = False
-    refuses: Refuses = lambda _, **__: None

@@ -1,7 +1,14 @@
-"""The load generators that a workload can name."""
+"""The driver of each load generator, from the module that its row names."""
 
-from servetune.load.client.generator import SERVETUNE
-from servetune.load.others.guidellm import GUIDELLM
-from servetune.load.others.vllm_bench import VLLM_BENCH
+from functools import cache
+from importlib import import_module
 
-GENERATORS = {each.name: each for each in (SERVETUNE, VLLM_BENCH, GUIDELLM)}
+from servetune.load.generator import Driver
+from servetune.study.generators import GENERATORS
+
+
+@cache
+def driver_of(name: str) -> Driver:
+    """Return the driver of a load generator, by its name."""
+    driver: Driver = import_module(GENERATORS[name].module).DRIVER
+    return driver

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.engines.counters import AT_POSITION, Counters
 from servetune.errors import DamagedError
 from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
@@ -42,7 +43,6 @@ from servetune.parquet import Kind, read_table
 from servetune.records.loads import Load
 from servetune.records.measurements import Attained, Metrics, TurnMetrics
 from servetune.study.grammars import check_of
-from servetune.telemetry.sampler import AT_POSITION, Counters
 
 REQUESTS = "requests.parquet"
 """Its name, in the folder of a measurement's raw data."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from servetune.load.classes import assign
-from servetune.load.rows import Row, answer_of, parents_of, turns_of
 from servetune.records.loads import Load
 from servetune.study.delays import draw_delay
+from servetune.study.rows import Row, answer_of, parents_of, turns_of
 
 SCHEDULE = "schedule.jsonl"
 

@@ -6,7 +6,6 @@ from servetune.engines.arguments import check_arguments
 from servetune.engines.environments import known_parser
 from servetune.engines.spelling import other_spelling
 from servetune.errors import UserError, nearest
-from servetune.load.rows import unanswered
 from servetune.plan.contents import Content, content_of
 from servetune.plan.requests import rows_of, trace_of
 from servetune.plan.sessions import served_with
@@ -15,6 +14,7 @@ from servetune.study.contradictions import contradiction, told
 from servetune.study.datasets import AgentsDataset, Dataset, FileDataset, ShareGptDataset
 from servetune.study.engines import Engine
 from servetune.study.grammars import check_of
+from servetune.study.rows import unanswered
 from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import LoadPoint, Workload
 

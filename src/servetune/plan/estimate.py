@@ -11,7 +11,6 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from servetune.load.registry import GENERATORS
 from servetune.plan.planned import (
     Measurement,
     Plan,
@@ -25,6 +24,7 @@ from servetune.plan.times import Times, typical
 from servetune.records.loads import Load
 from servetune.study.base import Frozen
 from servetune.study.delays import mean_delay_s
+from servetune.study.generators import GENERATORS
 
 ASSUMED_LAUNCH_S = 60.0
 ASSUMED_LOAD_S = 30.0

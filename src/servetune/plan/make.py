@@ -32,9 +32,9 @@ from servetune.records.sessions import Ceilings
 from servetune.study.named_files import check_files
 from servetune.study.reading import validate
 from servetune.study.secrets import refuse_secrets
+from servetune.study.space import with_variants
 from servetune.study.study import Params, Study, read_study
 from servetune.study.yaml import read_yaml
-from servetune.tune.space import with_variants
 
 
 def make_plan(params: dict[str, Any], root: Path) -> Plan:

@@ -3,22 +3,22 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from servetune.load.generator import ProbeRule
-from servetune.load.registry import GENERATORS
+from servetune.capacity.rule import ProbeRule
 from servetune.plan.identity import Identity
 from servetune.records.loads import Load, PlannedTraffic
 from servetune.records.sessions import Ceilings
+from servetune.records.trials import Level, Round, Trial
 from servetune.study.base import Frozen, Id, Name, Neighbours
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine, ServerArguments, parallel_size
+from servetune.study.generators import GENERATORS
 from servetune.study.models import ModelSource
 from servetune.study.quality import LmEval, Quality
+from servetune.study.space import Candidate
 from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.tune import Tune
 from servetune.study.validity import Limits
-from servetune.tune.space import Candidate
-from servetune.tune.trials import Level, Round, Trial
 
 _PARALLEL = ("tensor", "pipeline", "data", "prefill_context")
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from servetune.errors import UserError
-from servetune.load.rows import Row
 from servetune.plan.planned import Trace
 from servetune.plan.sessions import served_with
 from servetune.study.datasets import (
@@ -23,6 +22,7 @@ from servetune.study.datasets import (
     longest,
 )
 from servetune.study.opening import read_beginning
+from servetune.study.rows import Row
 from servetune.study.sources import Records, records_of
 from servetune.study.study import Params, Study
 from servetune.study.traces import per_second

@@ -17,11 +17,11 @@ from servetune.plan.planned import CHOOSING, Plan, Session, Tuning
 from servetune.plan.sessions import Declared, plan_session
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.paths import round_path, session_path
+from servetune.records.trials import Level, Round, Trial
 from servetune.study.base import Id
+from servetune.study.space import Candidate, candidates
 from servetune.study.study import Params, Study, passed_to
 from servetune.study.workloads import Workload
-from servetune.tune.space import Candidate, candidates
-from servetune.tune.trials import Level, Round, Trial
 
 SCREEN_PROBES = 4
 """A screen tells the good from the bad by so many probes; a search goes on until it is narrow."""

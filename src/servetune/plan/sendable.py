@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from servetune.errors import UserError
-from servetune.load.generator import OWN
-from servetune.load.registry import GENERATORS
 from servetune.plan.contents import Content
 from servetune.plan.planned import Measurement, PlannedSearch, Session
-from servetune.records.loads import PlannedTraffic
 from servetune.records.paths import record_path, search_path
+from servetune.study.generators import GENERATORS, OWN, Ask
 
 ContentOf = Callable[[str], Content]
 """What a dataset holds, by its id."""
@@ -49,34 +47,55 @@ def _path(session: Session, owed: Measurement | PlannedSearch, root: Path) -> Pa
 
 def _check(study: str, owed: Measurement | PlannedSearch, content_of: ContentOf) -> None:
     name = owed.load.generator
-    if what := _unsendable(owed, content_of):
+    if name != OWN and (what := unsendable(owed, content_of(owed.load.dataset))):
         raise UserError(
             f"studies/{study}.yaml: workloads.{owed.workload}.generator: {name} cannot {what};"
             f" leave generator out: {OWN} can"
         )
 
 
-def _unsendable(owed: Measurement | PlannedSearch, content_of: ContentOf) -> str | None:
-    generator = GENERATORS[owed.load.generator]
-    if generator.name == OWN:
-        return None
+def unsendable(owed: Measurement | PlannedSearch, content: Content) -> str | None:
+    """Say what of a load its generator cannot do, by what its dataset holds; None: it can all."""
+    lacks = GENERATORS[owed.load.generator].lacks
+    return next((_WORDS[ask] for ask in _asks(owed, content) if ask in lacks), None)
+
+
+def _asks(owed: Measurement | PlannedSearch, content: Content) -> list[Ask]:
+    """Return what a load asks of its generator, in the order of `_WORDS`."""
     if isinstance(owed, PlannedSearch):
-        return "end a probe when it is decided, as a search for the capacity needs"
-    if "itl" in owed.limits_ms and not generator.has_itl:
-        return "tell the ITL that the SLO limits"
-    if owed.load.classes:
-        return "send classes of requests"
-    content = content_of(owed.load.dataset)
-    what = _of_our_own(owed.load, content) or generator.refuses(
-        owed.load, has_turns=content.has_turns, has_token_ids=content.has_token_ids
-    )
-    return f"send {what}" if what else None
+        return ["search"]
+    load = owed.load
+    is_asked: dict[Ask, bool] = {
+        "itl": "itl" in owed.limits_ms,
+        "classes": bool(load.classes),
+        "delays": load.turn_delay_s != 0,
+        "recorded answers": load.history == "recorded",
+        "graphs": content.has_graphs,
+        "turns": content.has_turns,
+        "token ids": content.has_token_ids,
+        "trace": load.arrivals == "trace",
+        "duration": load.duration_s is not None,
+        "ramp-up": bool(load.ramp_up_s),
+        "ramp-up of clients": bool(load.ramp_up_s) and not load.is_open,
+        "burst": load.burst is not None,
+        "rate with concurrency": load.is_open and load.concurrency is not None,
+    }
+    return [ask for ask, asked in is_asked.items() if asked]
 
 
-def _of_our_own(load: PlannedTraffic, content: Content) -> str | None:
-    """Return what of a load's turns our own client alone sends; None of the rest."""
-    if load.turn_delay_s != 0:
-        return "delays between turns"
-    if load.history == "recorded":
-        return "recorded answers as the history"
-    return "turns that name what they wait for, or whole chats" if content.has_graphs else None
+_WORDS: dict[Ask, str] = {
+    "search": "end a probe when it is decided, as a search for the capacity needs",
+    "itl": "tell the ITL that the SLO limits",
+    "classes": "send classes of requests",
+    "delays": "send delays between turns",
+    "recorded answers": "send recorded answers as the history",
+    "graphs": "send turns that name what they wait for, or whole chats",
+    "turns": "send conversations",
+    "token ids": "send token ids",
+    "trace": "send a trace",
+    "duration": "send a duration_s",
+    "ramp-up": "send a ramp_up_s",
+    "ramp-up of clients": "send a ramp_up_s",
+    "burst": "send a burst",
+    "rate with concurrency": "send a concurrency of an open loop",
+}

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from servetune.engines.environments import engine_id
-from servetune.load.registry import GENERATORS
 from servetune.plan.identity import (
     PROTOCOL,
     QUALITY_PROTOCOL,
@@ -30,6 +29,7 @@ from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Id
 from servetune.study.capacity import Search
 from servetune.study.engines import ServerArguments
+from servetune.study.generators import GENERATORS
 from servetune.study.study import Params, Study, Variant, passed_to
 from servetune.study.workloads import Traffic, Workload
 

@@ -27,8 +27,8 @@ from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, session_path
 from servetune.records.sessions import Launch, read_session
 from servetune.study.capacity import Search
+from servetune.study.space import Candidate
 from servetune.study.study import Study
-from servetune.tune.space import Candidate
 
 REQUESTS, WIDTH = 800, 1.06
 """Of a simulated load, and between the bounds of a capacity: an order needs no more."""

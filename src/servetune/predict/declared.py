@@ -21,8 +21,8 @@ from servetune.predict.other import (
 )
 from servetune.predict.recorded import Recorded
 from servetune.records.sessions import Launch
+from servetune.study.space import candidates, with_variants
 from servetune.study.study import Params, Study
-from servetune.tune.space import candidates, with_variants
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from servetune.analysis.wording import listed
+from servetune.engines.vllm.choices import UNKNOWN_VARIABLE
 from servetune.records.sessions import Launch, SessionRecord
-from servetune.sessions.server.choices import UNKNOWN_VARIABLE
 
 Sessions = dict[str, SessionRecord]
 

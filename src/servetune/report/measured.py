@@ -15,22 +15,23 @@ from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.lockstep import waves
-from servetune.analysis.payoff import Payoff, Place, Speedup, payoffs, speedups
+from servetune.analysis.payoff import Payoff, Speedup, payoffs, speedups
+from servetune.analysis.tuning.answer import Answer, answer
 from servetune.analysis.wording import place_of, variants_by_place
 from servetune.metrics import COMPARED, COSTS, PER_GPU, WHOLE_LOAD, Metric
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
+from servetune.records.trials import Seen
 from servetune.report.capacity import words as capacity
 from servetune.report.marks import dummies
 from servetune.report.quality.words import failing
 from servetune.report.turns.words import by_turn
+from servetune.tables.design import Design, Place, design_of
 from servetune.tables.frames import PENDING, declared, grouped, known, numbers, records_of
 from servetune.tables.history import Measuring
 from servetune.tables.published import Published
 from servetune.tables.reviewed import no_changes
 from servetune.tables.timeline import COLUMNS
-from servetune.tune.answer import Answer, answer
-from servetune.tune.trials import Seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,11 @@ class Measured:
     read_past: Callable[[], list[Measuring]] = list
     read_changes: Callable[[], pd.DataFrame] = no_changes
     lacks: list[str] = field(default_factory=list)
+
+    @cached_property
+    def design(self) -> Design:
+        """What the study compares."""
+        return design_of(self.plan)
 
     @cached_property
     def history(self) -> list[Measuring]:
@@ -158,7 +164,7 @@ class Measured:
     @cached_property
     def judgement(self) -> Judgement:
         """Verdicts, effects and drift."""
-        return judge_study(self.plan, self.points, self.distributions)
+        return judge_study(self.design, self.points, self.distributions)
 
     @cached_property
     def decisions(self) -> list[Decision]:
@@ -168,7 +174,7 @@ class Measured:
             for case in self.loaded
             if (bound := load_bound(case)) in BEFORE_ENGINE
         }
-        decided = decisions(self.plan, self.comparison, self.judgement, limits)
+        decided = decisions(self.design, self.comparison, self.judgement, limits)
         return [each for each in decided if each.row["workload"] not in self.plan.choosing]
 
     @cached_property
@@ -180,12 +186,12 @@ class Measured:
     @cached_property
     def speedups(self) -> dict[Place, Speedup]:
         """What speculation was measured to gain, by place."""
-        return speedups(self.plan, self.judgement.launches)
+        return speedups(self.design, self.judgement.launches)
 
     @cached_property
     def payoffs(self) -> list[Payoff]:
         """Up to which load speculation pays, by variant and workload."""
-        return payoffs(self.plan, self.speculating, self.speedups)
+        return payoffs(self.design, self.speculating, self.speedups)
 
     @cached_property
     def growing(self) -> list[Growth]:

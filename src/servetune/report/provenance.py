@@ -37,7 +37,7 @@ def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]
     if beside.max() > 0 and unknown and all(s.neighbours is None for s in plan.sessions):
         notes.append(
             "Sessions ran side by side on one host. Whether they disturb each other there is not"
-            " known; servetune alone-or-together measures it."
+            " known; servetune interference measures it."
         )
     if absent := sorted(set(table[table["status"] != PENDING]["session"]) - set(sessions)):
         notes.append(f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}.")

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.engines.counters import Counters
+from servetune.engines.vllm.metrics import COUNTERS
 from servetune.load.generator import CUT, Reply
 from servetune.load.request_table import hit_ratio
 from servetune.load.schedule import ScheduledRequest
@@ -23,8 +25,6 @@ from servetune.load.throughput import ends_s
 from servetune.records.loads import Load
 from servetune.records.measurements import Metrics
 from servetune.telemetry.reduce import busy
-from servetune.telemetry.sampler import Counters
-from servetune.telemetry.server_metrics import COUNTERS
 
 Count = Callable[[str], int]
 """Counts the tokens of a text."""

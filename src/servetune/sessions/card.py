@@ -14,7 +14,7 @@ import pandas as pd
 
 from servetune.load.schedule import ScheduledRequest
 from servetune.records.loads import Load
-from servetune.sessions.kinds import count_kinds
+from servetune.sentences import count_kinds
 from servetune.sessions.lockstep import send_crowding
 
 ENOUGH = 0.9

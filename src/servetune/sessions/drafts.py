@@ -7,8 +7,8 @@ at the client cannot: a front end that is behind puts several outputs into one.
 
 from typing import Any
 
+from servetune.engines.counters import AT_POSITION, Counters
 from servetune.study.engines import WITHOUT_MODEL
-from servetune.telemetry.sampler import AT_POSITION, Counters
 
 MAY_DRAFT_NOTHING = frozenset({*WITHOUT_MODEL, "custom_class", "extract_hidden_states"})
 """Methods that only draft what they find, or not at all."""

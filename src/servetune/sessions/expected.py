@@ -1,11 +1,11 @@
 """How long the load points of a session should take, by what was recorded or is declared."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from servetune.plan.estimate import load_seconds
 from servetune.plan.planned import Measurement, Session
 from servetune.plan.times import recorded_times
-from servetune.sessions.owed import owed_by
 
 
 def expected_s(session: Session, point: Measurement, root: Path) -> float | None:
@@ -17,12 +17,12 @@ def expected_s(session: Session, point: Measurement, root: Path) -> float | None
     return None if point.probe or ends_by_itself else _sum(session, [point], root)
 
 
-def left_s(session: Session, root: Path) -> float | None:
+def left_s(session: Session, load_points: Sequence[Measurement], root: Path) -> float | None:
     """Return the seconds of the load points that are left; None where nothing tells one."""
-    return _sum(session, owed_by(session, root), root)
+    return _sum(session, load_points, root)
 
 
-def _sum(session: Session, points: list[Measurement], root: Path) -> float | None:
+def _sum(session: Session, points: Sequence[Measurement], root: Path) -> float | None:
     times = recorded_times(session.study, session.hardware, root)
     told = [load_seconds(point, session.variant, times) for point in points]
     return None if any(is_assumed for _, is_assumed in told) else sum(s for s, _ in told)

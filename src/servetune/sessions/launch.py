@@ -8,19 +8,23 @@ from pathlib import Path
 import psutil
 
 from servetune.engines.environments import read_engine
+from servetune.engines.vllm.tiers import read_tiers
 from servetune.errors import UserError
 from servetune.load.process import Clients
 from servetune.models.architecture import count_checkpoint
 from servetune.models.make import checkpoint
 from servetune.models.shape import UncountedError
+from servetune.plan.kept import next_launch
+from servetune.plan.pending import Pending
 from servetune.plan.planned import Measurement, Session
 from servetune.progress import about, counted, say
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.sessions import Architecture, Launch, ServerFacts
 from servetune.records.validity import COMPILED
 from servetune.running import tell
-from servetune.sessions import owed
+from servetune.serving.server import SCRAPE_TIMEOUT_S, Server, ServerError
 from servetune.sessions.allotment import Allotment
+from servetune.sessions.ceilings import measured_ceilings
 from servetune.sessions.expected import left_s
 from servetune.sessions.hardware import describe_host
 from servetune.sessions.measure import Bench, measure
@@ -28,9 +32,6 @@ from servetune.sessions.processes import checkpoint_path, server_of, start_clien
 from servetune.sessions.provenance import git_state, now
 from servetune.sessions.quality.measure import measure_quality
 from servetune.sessions.recorder import Recorder
-from servetune.sessions.server.ceilings import measured_ceilings
-from servetune.sessions.server.process import SCRAPE_TIMEOUT_S, Server, ServerError
-from servetune.sessions.server.tiers import read_tiers
 from servetune.telemetry.gpus import Gpus, servers_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
@@ -41,27 +42,30 @@ from servetune.workloads.salt import salt_of
 class ServerLaunch:
     """A server of a session, from its start until it is gone."""
 
-    def __init__(self, session: Session, root: Path, allotment: Allotment) -> None:
-        """Prepare the session's next launch; `root` is the project's folder, absolute."""
-        self._session = session
+    def __init__(self, pending: Pending, allotment: Allotment) -> None:
+        """Prepare the next launch of a session that owes something."""
+        self._session = session = pending.session
         self._allotment = allotment
-        self._root = root
-        self._number = owed.next_launch(session, root)
+        self._root = root = pending.root
+        self._number = next_launch(session, root)
         self._server = server_of(session, self._number, root, allotment)
         launch = _described(session, self._number, root, allotment, self._server)
-        self._recorder = Recorder(session, root, self._server, launch)
+        self._recorder = Recorder(pending, self._server, launch)
 
-    def run(self, until_s: float) -> None:
-        """Measure until nothing is owed, the time is up, or the server is gone."""
+    def run(self, until_s: float) -> Pending:
+        """Measure until nothing is owed, the time is up, or the server is gone.
+
+        Returns what is owed then.
+        """
         session, server, root = self._session, self._server, self._root
-        pending = owed.owed_by(session, root)
+        load_points = self._recorder.pending.load_points
         with ExitStack() as stack:
             stack.callback(lambda: self._recorder.note(stopped_at=now()))
             stack.callback(server.stop)
             clients = Clients(lambda name: start_client(name, session, self._number, root, server))
             stack.callback(clients.stop)
             tell("starting")
-            self._say(f"starting vllm serve; {self._extent(len(pending))} to go")
+            self._say(f"starting vllm serve; {self._extent()} to go")
             devices = Gpus(self._allotment.visible)
             stack.callback(devices.close)
             before = devices.processes()
@@ -69,11 +73,11 @@ class ServerLaunch:
             for generator in session.generators:
                 clients.start(generator)
             loads = _Loads(session, self._number, root)
-            for measurement in pending:
+            for measurement in load_points:
                 loads.prepare(measurement)
-            facts = self._wait_ready(pending)
+            facts = self._wait_ready()
             if facts is None:
-                return
+                return self._recorder.pending
             tiers = read_tiers(self._recorder.launch.server_info, session.server)
             self._allotment.wait_for_neighbours()
             own = [child.pid for child in psutil.Process().children(recursive=True)]
@@ -92,10 +96,11 @@ class ServerLaunch:
                 allotment=self._allotment,
                 tiers=tiers,
             )
-            if self._send(bench, loads, len(pending), until_s):
+            if self._send(bench, loads, len(load_points), until_s):
                 self._measure_quality(bench, until_s)
+        return self._recorder.pending
 
-    def _wait_ready(self, pending: list[Measurement]) -> ServerFacts | None:
+    def _wait_ready(self) -> ServerFacts | None:
         """Wait for the server; one that does not start leaves records that say so."""
         session, server = self._session, self._server
         try:
@@ -105,9 +110,7 @@ class ServerLaunch:
         except ServerError as error:
             reason = f"the server did not start: {error}"
             self._say(reason)
-            self._recorder.fail([*pending, *owed.loops_owed_by(session, self._root)], reason)
-            owed.give_up(session, reason, self._root)
-            self._recorder.fail_quality(reason)
+            self._recorder.give_up(reason)
             return None
         info = server.info()
         facts = server.facts(self._recorder.launch.versions.get("vllm"), info)
@@ -115,18 +118,18 @@ class ServerLaunch:
         self._say(f"ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens")
         return facts
 
-    def _send(self, bench: Bench, loads: "_Loads", pending: int, until_s: float) -> bool:
+    def _send(self, bench: Bench, loads: "_Loads", load_points: int, until_s: float) -> bool:
         """Measure each load point and probe; returns whether the server can be asked more."""
         count = 0
-        while (measurement := owed.next_owed(self._session, self._root)) is not None:
+        while (measurement := self._recorder.pending.next) is not None:
             began, count = time.monotonic(), count + 1
             if began >= until_s:
                 self._say(f"time is up after {count - 1} load points")
                 return False
             name = f"{measurement.workload} {measurement.load_point}"
-            of = None if measurement.probe else pending
+            of = None if measurement.probe else load_points
             tell(name, item=measurement.id, position=count, of=of)
-            self._say(f"{name}, {_place(measurement, count, pending)}")
+            self._say(f"{name}, {_place(measurement, count, load_points)}")
             try:
                 record = measure(bench, measurement, loads.prepare(measurement))
                 if record.rule == COMPILED:
@@ -139,14 +142,14 @@ class ServerLaunch:
                 return False
             self._recorder.keep(record)
             took_s = time.monotonic() - began
-            seconds = left_s(self._session, self._root)
+            seconds = left_s(self._session, self._recorder.pending.load_points, self._root)
             left = f"; {about(seconds)} left" if seconds else ""
             self._say(f"{name}: {_outcome(record)} in {took_s:.0f} s{left}")
         return True
 
     def _measure_quality(self, bench: Bench, until_s: float) -> None:
-        quality = self._session.quality
-        if quality is None or not owed.owes_quality(self._session, self._root):
+        quality = self._recorder.pending.quality
+        if quality is None:
             return
         if (began := time.monotonic()) >= until_s:
             self._say("time is up before its quality")
@@ -166,13 +169,13 @@ class ServerLaunch:
         outcome = record.reason or f"{len(record.documents)} documents"
         self._say(f"quality: {outcome} in {time.monotonic() - began:.0f} s")
 
-    def _extent(self, pending: int) -> str:
-        session = self._session
-        searched = (f"{s.workload} ({', '.join(s.settings.slo)})" for s in session.searches)
+    def _extent(self) -> str:
+        pending = self._recorder.pending
+        searched = [f"{s.workload} ({', '.join(s.settings.slo)})" for s in self._session.searches]
         parts = [
-            *counted({"load point": pending}),
-            *([f"the capacity of {', '.join(searched)}"] if session.searches else []),
-            *(["quality"] if owed.owes_quality(session, self._root) else []),
+            *counted({"load point": len(pending.load_points)}),
+            *([f"the capacity of {', '.join(searched)}"] if searched else []),
+            *(["quality"] if pending.quality else []),
         ]
         return " and ".join(parts)
 
@@ -241,9 +244,9 @@ class _Loads:
         return self._ready[measurement.id]
 
 
-def _place(measurement: Measurement, count: int, pending: int) -> str:
+def _place(measurement: Measurement, count: int, load_points: int) -> str:
     if measurement.probe is None:
-        return f"load point {count} of {pending}"
+        return f"load point {count} of {load_points}"
     index = measurement.probe.index
     return f"probe {index}" if index else "a closed loop, to predict the capacity"
 

@@ -8,19 +8,24 @@ from typing import Any, TypeVar
 
 import httpx
 
+from servetune.engines.counters import Counters, difference
+from servetune.engines.vllm.load_log import read_load_log
+from servetune.engines.vllm.tiers import Tiers
 from servetune.errors import UserError
 from servetune.load.by_class import by_class
 from servetune.load.client.judge import ended_by
 from servetune.load.generator import Job, Reply, Target
 from servetune.load.process import Clients, LoadError
-from servetune.load.registry import GENERATORS
+from servetune.load.registry import driver_of
 from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
+from servetune.plan.blank import blank_record
 from servetune.plan.planned import Measurement, Session
 from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import judge, limits_of
+from servetune.serving.server import Server
 from servetune.sessions.agreement import (
     counter_of_tokens,
     from_answers,
@@ -29,21 +34,18 @@ from servetune.sessions.agreement import (
     in_flight,
 )
 from servetune.sessions.allotment import Allotment
-from servetune.sessions.blank import blank_record
 from servetune.sessions.card import from_requests
 from servetune.sessions.conversations import by_conversation
 from servetune.sessions.drafts import from_drafts
 from servetune.sessions.expected import expected_s
-from servetune.sessions.probes import found_by
+from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
-from servetune.sessions.server.load_log import read_load_log
-from servetune.sessions.server.process import Server
-from servetune.sessions.server.tiers import Tiers
 from servetune.sessions.watch import LoadWatch
+from servetune.study.generators import GENERATORS
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
-from servetune.telemetry.sampler import Counters, Sampler, difference, wait_idle
+from servetune.telemetry.sampler import Sampler, wait_idle
 from servetune.workloads.prepare import Prepared, warm_up
 
 CLIENT_READY_TIMEOUT_S = 300.0
@@ -93,7 +95,7 @@ def measure(
     if isinstance(prepared, UserError):
         return failed(record, str(prepared), [])
     load, planned = measurement.load, measurement.probe
-    generator = GENERATORS[load.generator]
+    generator, driver = GENERATORS[load.generator], driver_of(load.generator)
     raw = Path("results", "raw", bench.session.study, measurement.id)
     scratch = raw.with_name(f".{raw.name}")
     target = Target(
@@ -103,7 +105,7 @@ def measure(
         schedule=scratch / SCHEDULE,
         raw=scratch,
     )
-    arguments = generator.arguments(load, target)
+    arguments = driver.arguments(load, target)
     command = [*generator.command, *arguments]
     record = record.model_copy(
         update={
@@ -121,12 +123,12 @@ def measure(
     folder.mkdir(parents=True)
     try:
         write_schedule(prepared.schedule, folder / SCHEDULE)
-        generator.write_data(prepared.schedule, folder / SCHEDULE)
+        driver.write_data(prepared.schedule, folder / SCHEDULE)
         rule = planned.rule if planned else None
-        argv = [*program_of(generator, bench.session, bench.root), *arguments]
+        argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
         job = Job(argv=argv, schedule=target.schedule, load=load, probe=rule)
         before, after, around, usage = _load(bench, measurement, job, prepared)
-        replies = generator.read(folder)
+        replies = driver.read(folder)
         requests = request_table(replies, prepared.schedule, load)
         span_s = _span_s(replies) if generator.startup_s else (0.0, math.inf)
         bench.sampler.keep(measurement.id, *span_s)

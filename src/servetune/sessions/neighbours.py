@@ -1,12 +1,10 @@
 """The same variant under load on the host's other GPUs, while a session is measured beside it.
 
-Each neighbour is a process: `python -m servetune.sessions.neighbours FILE`. It serves the session
-and sends it its load points over and over, in a folder of its own, until it is ended.
+Each neighbour is a process (`servetune.sessions.inside_neighbour`) in a folder of its own.
 """
 
 import contextlib
 import json
-import math
 import sys
 import tempfile
 import time
@@ -15,18 +13,16 @@ from pathlib import Path
 
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
-from servetune.files import read_model, write_json
+from servetune.files import write_json
 from servetune.lifetime.guard import Guarded
-from servetune.lifetime.owners import end_with_owners
 from servetune.plan.planned import Session
 from servetune.records.base import Record
 from servetune.records.sessions import Slot
-from servetune.sessions.cores import parse_cores, pinned
-
-LOADS = 10_000
-"""Load points that a neighbour sends at the most: more than any session takes."""
 
 GRACE_S = 20.0
+"""A neighbour's server and its loads end in it."""
+
+CHILD = "servetune.sessions.inside_neighbour"
 
 _OWN = {"results", "reports", "logs", ".servetune", ".snakemake"}
 
@@ -79,7 +75,7 @@ def started(session: Session, slots: list[Slot], root: Path) -> Iterator[Neighbo
                 if entry.name not in _OWN:
                     (place / entry.name).symlink_to(entry)
             write_json(place / "neighbour.json", Neighbour(session=session, slot=slot))
-            command = [sys.executable, "-m", __name__, "neighbour.json"]
+            command = [sys.executable, "-m", CHILD, "neighbour.json"]
             log = stack.enter_context((place / "neighbour.log").open("wb"))
             guarded = Guarded(
                 command,
@@ -101,28 +97,3 @@ def _has_loaded(place: Path, study: str) -> bool:
             raise UserError(f"a neighbour could not be measured beside: {record['reason']}")
         return True
     return False
-
-
-def main(file: Path) -> None:
-    """Serve and load until SIGTERM."""
-    # Here, as whoever waits for neighbours launches too.
-    from servetune.sessions.allotment import Allotment
-    from servetune.sessions.launch import ServerLaunch
-
-    end_with_owners()
-    neighbour = read_model(file, Neighbour)
-    session, own = neighbour.session, neighbour.session.measurements
-    loads = [
-        own[i % len(own)].model_copy(
-            update={"id": f"{own[i % len(own)].id.rpartition('-')[0]}-{i:012x}"}
-        )
-        for i in range(LOADS)
-    ]
-    endless = session.model_copy(update={"measurements": loads, "searches": [], "quality": None})
-    with pinned(parse_cores(neighbour.slot.cores or "")):
-        allotment = Allotment(neighbour.slot)
-        ServerLaunch(endless, Path.cwd(), allotment).run(math.inf)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

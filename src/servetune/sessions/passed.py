@@ -2,14 +2,10 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
 from servetune.errors import UserError
 from servetune.plan.planned import Session
-from servetune.study.secrets import is_secret
-
-SHORTEST = 8
-"""Characters of a secret: what is shorter stands in a log for something else."""
+from servetune.study.secrets import SHORTEST
 
 
 def from_caller(names: Iterable[str]) -> dict[str, str]:
@@ -36,23 +32,3 @@ def from_caller(names: Iterable[str]) -> dict[str, str]:
 def check_passed(sessions: Iterable[Session]) -> None:
     """Raise UserError, as `from_caller` does, where a session's server would lack a variable."""
     from_caller(sorted({name for session in sessions for name in session.environment_from}))
-
-
-def secrets_of(passed: Iterable[str]) -> list[str]:
-    """Return what no log tail and no record may hold: passed values, and the caller's secrets."""
-    own = (value for name, value in os.environ.items() if is_secret(name))
-    found = {value for value in (*passed, *own) if len(value) >= SHORTEST}
-    return sorted(found, key=len, reverse=True)
-
-
-def redacted(content: Any, secrets: Iterable[str]) -> Any:
-    """Return JSON content with `***` in place of secrets, the longest first."""
-    if isinstance(content, str):
-        for secret in secrets:
-            content = content.replace(secret, "***")
-        return content
-    if isinstance(content, list):
-        return [redacted(each, secrets) for each in content]
-    if isinstance(content, dict):
-        return {key: redacted(value, secrets) for key, value in content.items()}
-    return content

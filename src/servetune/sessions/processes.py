@@ -6,15 +6,15 @@ from pathlib import Path
 
 from servetune.engines.arguments import as_argv
 from servetune.engines.environments import engine_id, read_engine
-from servetune.load.generator import Generator
 from servetune.load.process import LoadClient
-from servetune.load.registry import GENERATORS
+from servetune.load.registry import driver_of
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
 from servetune.records.paths import raw_folder
+from servetune.serving.server import Server
 from servetune.sessions.allotment import Allotment
 from servetune.sessions.passed import from_caller
-from servetune.sessions.server.process import Server
+from servetune.study.generators import GENERATORS
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
@@ -55,22 +55,23 @@ def start_client(
     generator: str, session: Session, number: int, root: Path, server: Server
 ) -> LoadClient:
     """Start the client of a load generator, by its name, that is to load the server of a launch."""
-    of = GENERATORS[generator]
+    driver = driver_of(generator)
     return LoadClient(
-        module=of.client,
-        environment={**of.settings, of.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
+        module=driver.client,
+        environment={**driver.settings, driver.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
         log=raw_folder(session.study, session.id, root) / f"{generator}-{number}.log",
         folder=root,
     )
 
 
-def program_of(generator: Generator, session: Session, root: Path) -> list[str]:
+def program_of(generator: str, session: Session, root: Path) -> list[str]:
     """Return how a generator of others is run, before its arguments; ours is its client."""
-    if not generator.program:
+    program = driver_of(generator).program
+    if not program:
         return []
-    environment = generator.environment
+    environment = GENERATORS[generator].environment
     engine = engine_id(environment, root) if environment else session.engine
-    return [str(read_engine(engine).python), *generator.program]
+    return [str(read_engine(engine).python), *program]
 
 
 def checkpoint_path(id: str, root: Path) -> Path:

@@ -8,32 +8,48 @@ from typing import Any
 import pandas as pd
 
 from servetune.files import write_json, write_table
-from servetune.plan.planned import Measurement, Session
+from servetune.plan.blank import blank_quality, blank_record
+from servetune.plan.pending import Pending
+from servetune.plan.planned import Measurement
 from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord
-from servetune.records.paths import launch_path, quality_path, raw_folder, record_path
+from servetune.records.paths import (
+    launch_path,
+    quality_path,
+    raw_folder,
+    record_path,
+    search_path,
+)
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
-from servetune.sessions import owed
-from servetune.sessions.blank import blank_quality, blank_record
+from servetune.serving.server import Server
 from servetune.sessions.measure import LOG_TAIL_LINES, failed
-from servetune.sessions.passed import redacted
-from servetune.sessions.server.process import Server
+from servetune.study.secrets import redacted
 from servetune.telemetry.sampler import Sampler
+
+
+def write_ended(pending: Pending) -> Pending:
+    """Write the records of the searches that need no more probes; returns what is left."""
+    ended = pending.ended
+    for record in ended:
+        write_json(search_path(record.study, record.search, pending.root), record)
+    return pending.without(ended)
 
 
 class Recorder:
     """Writes what a launch leaves, as it comes; `launch` is what is known of it so far.
 
     Its file is written again at each event, so that a launch that was interrupted is told too.
+    `pending` is what the session still owes.
     """
 
-    def __init__(self, session: Session, root: Path, server: Server, launch: Launch) -> None:
+    def __init__(self, pending: Pending, server: Server, launch: Launch) -> None:
         """Take what is known of a launch before it starts; nothing is written yet."""
-        self._session = session
-        self._root = root
+        self._session = session = pending.session
+        self._root = root = pending.root
         self._server = server
         self.launch = launch
+        self.pending = pending
         self._raw = raw_folder(session.study, session.id, root)
         self._samples: Callable[[], pd.DataFrame] | None = None
 
@@ -66,7 +82,7 @@ class Recorder:
             self._write_samples(self._samples())
         self._write(path, record)
         self.note(measured=[*self.launch.measured, id])
-        owed.end_finished(self._session, self._root)
+        self.pending = write_ended(self.pending.after(record))
 
     def fail(self, measurements: list[Measurement], reason: str) -> None:
         """Record a launch that failed, and what it could not measure because of that."""
@@ -77,12 +93,17 @@ class Recorder:
             blank = blank_record(self._session, measurement, *of)
             self.keep(failed(blank, reason, tail))
 
+    def give_up(self, reason: str) -> None:
+        """Record that there is no server: all that the session owes failed for this reason."""
+        self.fail([*self.pending.load_points, *self.pending.closed_loops], reason)
+        self.pending = write_ended(self.pending.given_up(reason))
+        self.fail_quality(reason)
+
     def fail_quality(self, reason: str) -> None:
         """Record that the quality which the session owes, if any, could not be measured."""
-        session = self._session
-        if session.quality and owed.owes_quality(session, self._root):
+        if quality := self.pending.quality:
             of = (self.launch.launch, self.launch.command)
-            blank = blank_quality(session, session.quality, *of)
+            blank = blank_quality(self._session, quality, *of)
             self.keep(failed(blank, reason, self._server.log_tail(LOG_TAIL_LINES)))
 
     def _write(self, path: Path, record: Record) -> None:

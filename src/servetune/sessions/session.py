@@ -13,14 +13,16 @@ from pathlib import Path
 from servetune.files import write_json
 from servetune.loopback import check_loopback
 from servetune.plan.contents import content_of_file
+from servetune.plan.kept import session_record
+from servetune.plan.pending import pending_of
 from servetune.plan.planned import Session
 from servetune.plan.sendable import check_session
 from servetune.records.paths import session_path
 from servetune.running import running
 from servetune.sessions.allotment import allot
 from servetune.sessions.launch import ServerLaunch
-from servetune.sessions.owed import count_owed, end_finished, session_record
 from servetune.sessions.passed import check_passed
+from servetune.sessions.recorder import write_ended
 
 
 def run_session(
@@ -36,18 +38,20 @@ def run_session(
             loopback, or a variable that its server is to get from the caller is not set; or its
             generator cannot send what is owed.
     """
-    end_finished(session, root)
-    if count_owed(session, root):
+    if write_ended(pending_of(session, root)).count:
         check_passed([session])
         datasets = root / "data" / "workloads"
         check_session(session, lambda id: content_of_file(datasets / f"{id}.jsonl"), root)
         check_loopback()
         told = running("session", session.id, root, doing="waiting for the hardware")
         with told, allot(session, sessions, root) as allotment:
-            while time.monotonic() < until_s and count_owed(session, root):
-                ServerLaunch(session, root.absolute(), allotment).run(until_s)
-    if not count_owed(session, root):
-        write_session(session, root)
+            # Read again: it may have waited for hours.
+            pending = pending_of(session, root.absolute())
+            while time.monotonic() < until_s and pending.count:
+                pending = ServerLaunch(pending, allotment).run(until_s)
+        if pending.count:
+            return
+    write_session(session, root)
 
 
 def write_session(session: Session, root: Path) -> None:

@@ -3,12 +3,12 @@
 import time
 from dataclasses import dataclass, field
 
+from servetune.engines.counters import Counters, difference
 from servetune.load.process import LoadError
 from servetune.progress import about, say
 from servetune.running import update
-from servetune.sessions.server.process import Server
+from servetune.serving.server import Server
 from servetune.telemetry.processors import WINDOW_S, UsageWatch
-from servetune.telemetry.sampler import Counters, difference
 
 TELL_EVERY_S = 60.0
 

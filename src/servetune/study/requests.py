@@ -98,7 +98,7 @@ def request_lines(spec: FileDataset, source: Source) -> Iterator[tuple[int, Any]
 
 
 def _turn(place: Place, field: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return a turn by the names of `servetune.load.rows`."""
+    """Return a turn by the names of `servetune.study.rows`."""
     turn = without_nulls(given)
     if "text" in turn:
         turn = {"prompt": turn.pop("text"), **turn}

@@ -1,11 +1,15 @@
-"""Secrets: a study is recorded, so it names a variable of the caller and never holds its value."""
+"""Secrets: a study and its records name a variable of the caller, and never hold its value."""
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from servetune.errors import UserError
+
+SHORTEST = 8
+"""Characters of a secret: what is shorter stands in a log for something else."""
 
 # The partition key of InfiniBand (NCCL_IB_PKEY) and sizes per token are none.
 _NAME = re.compile(
@@ -82,3 +86,23 @@ def _variable(place: tuple[str, ...]) -> str | None:
     """Return the variable that a key sets: one of an `environment`, or `environment.NAME`."""
     *_, parent, key = ("", *place)
     return key if parent == "environment" else key.partition("environment.")[2] or None
+
+
+def secrets_of(passed: Iterable[str]) -> list[str]:
+    """Return what no log tail and no record may hold: passed values, and the caller's secrets."""
+    own = (value for name, value in os.environ.items() if is_secret(name))
+    found = {value for value in (*passed, *own) if len(value) >= SHORTEST}
+    return sorted(found, key=len, reverse=True)
+
+
+def redacted(content: Any, secrets: Iterable[str]) -> Any:
+    """Return JSON content with `***` in place of secrets, the longest first."""
+    if isinstance(content, str):
+        for secret in secrets:
+            content = content.replace(secret, "***")
+        return content
+    if isinstance(content, list):
+        return [redacted(each, secrets) for each in content]
+    if isinstance(content, dict):
+        return {key: redacted(value, secrets) for key, value in content.items()}
+    return content

@@ -1,4 +1,4 @@
-"""The turns of a record, by the names of `servetune.load.rows`."""
+"""The turns of a record, by the names of `servetune.study.rows`."""
 
 from typing import Annotated, Any
 

@@ -20,6 +20,7 @@ from servetune.study.base import (
 from servetune.study.capacity import Search, SloOrPreset
 from servetune.study.classes import RequestClass
 from servetune.study.delays import TurnDelay
+from servetune.study.generators import OWN, GeneratorName
 
 Arrivals = Literal["constant", "poisson", "gamma", "trace"]
 
@@ -127,13 +128,10 @@ class LoadPoint(Declared):
         return "-".join(f"{letter}{value:g}" for letter, value in parts.items() if value)
 
 
-GeneratorName = Literal["servetune", "vllm-bench", "guidellm"]
-
-
 class Traffic(Declared):
     """What is sent at any load, how, and by which generator."""
 
-    generator: GeneratorName = Field("servetune", description="the load generator")
+    generator: GeneratorName = Field(OWN, description="the load generator")
     dataset: Name = Field(description="what it sends, a dataset of the study")
     endpoint: Literal["completions", "chat"] | None = Field(
         None, description="by default `chat` for conversations, which need it, else `completions`"

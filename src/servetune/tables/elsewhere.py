@@ -16,9 +16,9 @@ from servetune.plan.rounds import launch_each
 from servetune.plan.sessions import Declared, serving_of
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
+from servetune.records.trials import Seen, Trial
 from servetune.study.base import Frozen
 from servetune.tables.seen import found_by
-from servetune.tune.trials import Seen, Trial
 
 
 class Elsewhere(Frozen):

@@ -8,16 +8,16 @@ from typing import Any, TypeVar, cast
 
 from servetune.errors import RUN, NothingMeasuredError, UserError
 from servetune.files import read_model
+from servetune.plan.blank import blank_quality, blank_record
+from servetune.plan.kept import search_record, session_record, so_far
 from servetune.plan.planned import Plan, PlannedSearch, Session
+from servetune.plan.probes import failed_tiers
 from servetune.records.base import Record
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import quality_path, record_path, search_path, session_path
 from servetune.records.quality import QualityRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.sessions.blank import blank_quality, blank_record
-from servetune.sessions.owed import search_record, session_record, so_far
-from servetune.sessions.probes import failed_tiers
 from servetune.tables.frames import PENDING
 
 NOT_YET = "not measured yet"

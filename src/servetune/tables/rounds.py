@@ -16,7 +16,9 @@ from servetune.plan.times import Times, recorded_times, typical
 from servetune.predict.candidates import predict_candidates
 from servetune.progress import about, figure, say
 from servetune.records.paths import predicted_path, round_path, session_path
+from servetune.records.trials import Leaving, Round, Seen
 from servetune.study.contradictions import REFUSED
+from servetune.study.space import forbidden
 from servetune.study.study import read_study
 from servetune.study.tune import Tune
 from servetune.tables.elsewhere import Elsewhere, recorded_elsewhere, that_count
@@ -24,8 +26,6 @@ from servetune.tables.freshness import forget_tables, round_due
 from servetune.tables.seen import seen
 from servetune.tables.unlaunched import read_unlaunched
 from servetune.tune.race import next_round
-from servetune.tune.space import forbidden
-from servetune.tune.trials import Leaving, Round, Seen
 
 
 def choose_round(plan: Plan, root: Path) -> Plan:

@@ -14,11 +14,11 @@ from servetune.records.paths import quality_path, record_path, search_path, sess
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.searches import read_search
 from servetune.records.sessions import SessionRecord, read_session
+from servetune.records.trials import Failure, Seen
 from servetune.records.values import seconds_between
 from servetune.tables.figures import figures
 from servetune.tables.quality import qualities
 from servetune.tables.records import lost
-from servetune.tune.trials import Failure, Seen
 
 _NO_ROOM = re.compile(
     r"out of memory|OutOfMemoryError|No available memory|KV cache is needed|stored in (?:the )?KV"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pandas as pd
 
+from servetune.engines.counters import Counters
 from servetune.records.measurements import Signals
 from servetune.telemetry.gpus import REASONS
-from servetune.telemetry.sampler import Counters
 
 IDLE_SAMPLES = 4
 """So many samples without a request are needed to tell what an idle GPU does."""

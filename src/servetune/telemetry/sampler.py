@@ -3,72 +3,21 @@
 `docs/telemetry.md` describes the samples, column by column.
 """
 
-import contextlib
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pandas as pd
 
+from servetune.engines.counters import Counters
+from servetune.engines.vllm.metrics import GAUGES, scrape
 from servetune.telemetry.gpus import Gpus, count_others
-from servetune.telemetry.server_metrics import FIGURES, GAUGES, NAMES, PER_POSITION
 
 SAMPLE_EVERY_S = 0.25
 IDLE_TIMEOUT_S = 30.0
-
-AT_POSITION = "accepted_tokens_at_"
-
-Counters = dict[str, float]
-"""Values by our names; over several engines they add up, and the fullest KV cache counts."""
-
-
-def read_metrics(text: str) -> Counters:
-    """Read the metrics that matter here from a Prometheus page; one that is missing is absent.
-
-    Only the lines that matter are parsed: nine in ten are buckets of histograms.
-    """
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for line in text.splitlines():
-        metric = line[: line.find("{")] if "{" in line else line.partition(" ")[0]
-        if metric not in NAMES or (value := _value(line)) is None:
-            continue
-        if metric in PER_POSITION:
-            metric = AT_POSITION + (line.partition('position="')[2].partition('"')[0] or "?")
-        values[metric].append(value)
-    named = {name: engines for name, engines in values.items() if name.startswith(AT_POSITION)}
-    for figure, names in FIGURES.items():
-        # The newest name that the page has counts.
-        if present := [values[name] for name in names if name in values]:
-            named[figure] = present[0]
-    return {
-        figure: max(engines) if figure == "kv_cache_usage_ratio" else sum(engines)
-        for figure, engines in named.items()
-    }
-
-
-def _value(line: str) -> float | None:
-    """Read the value of a sample: the first word after the labels, as a time may follow it."""
-    words = line.rpartition("}")[2] if "}" in line else line.partition(" ")[2]
-    try:
-        return float(words.split()[0])
-    except (ValueError, IndexError):
-        return None
-
-
-def scrape(client: httpx.Client, tries: int = 1) -> Counters:
-    """Read a server's metrics now; empty where it does not answer after so many tries."""
-    for _ in range(tries):
-        with contextlib.suppress(httpx.HTTPError):
-            return read_metrics(client.get("/metrics").raise_for_status().text)
-    return {}
-
-
-def difference(before: Counters, after: Counters) -> Counters:
-    """Return what counters grew by, for those seen at both ends."""
-    return {name: after[name] - value for name, value in before.items() if name in after}
 
 
 class Sampler:

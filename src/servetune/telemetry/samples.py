@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from servetune.engines.vllm.metrics import FIGURES
 from servetune.parquet import Kind, read_table
-from servetune.telemetry.server_metrics import FIGURES
 
 _TEXTS = re.compile(r"measurement|gpu\d+_throttle_reasons")
 _NUMBERS = re.compile(

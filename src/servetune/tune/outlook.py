@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from servetune.records.trials import Seen, failures
+from servetune.study.space import Candidate
 from servetune.study.tune import Tune
-from servetune.tune.space import Candidate
-from servetune.tune.standing import Estimate, estimate_of, failures
+from servetune.tune.standing import Estimate, estimate_of
 from servetune.tune.surrogate import Floats, Observed, distances, posterior
-from servetune.tune.trials import Seen
 
 MOST_MODELLED = 600
 """Candidates that the model looks at: those tried, and a sample of the others."""

@@ -13,20 +13,7 @@ from dataclasses import astuple
 from statistics import fmean, median
 
 from servetune.progress import figure
-from servetune.study.base import DECIDING
-from servetune.study.tune import Tune
-from servetune.tune.outlook import look
-from servetune.tune.propose import Proposer, propose
-from servetune.tune.space import Candidate
-from servetune.tune.standing import (
-    LAUNCH_SPREAD,
-    TWO_SIDED,
-    Estimate,
-    ended_regions,
-    estimates,
-    failures,
-)
-from servetune.tune.trials import (
+from servetune.records.trials import (
     OF_A_LAUNCH,
     Ended,
     Failure,
@@ -35,7 +22,14 @@ from servetune.tune.trials import (
     Round,
     Seen,
     Trial,
+    failures,
 )
+from servetune.study.base import DECIDING
+from servetune.study.space import Candidate
+from servetune.study.tune import Tune
+from servetune.tune.outlook import look
+from servetune.tune.propose import Proposer, propose
+from servetune.tune.standing import LAUNCH_SPREAD, TWO_SIDED, Estimate, ended_regions, estimates
 from servetune.tune.verdict import FEWEST_LAUNCHES, judged
 
 __all__ = ["Failure", "Leaving", "Level", "Round", "Seen", "Trial", "next_round"]
@@ -83,7 +77,7 @@ def next_round(
 
     Args:
         tune: the declaration.
-        candidates: the base first, as `servetune.tune.space.candidates` gives them.
+        candidates: the base first, as `servetune.study.space.candidates` gives them.
         seen: all trials that ended, in any order; what is refused without a launch took 0 s.
         seed: of the order in which candidates are tried.
         launch_spread: standard deviation of a launch's logarithm about its candidate's.

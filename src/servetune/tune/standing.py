@@ -9,9 +9,9 @@ from functools import partial
 from itertools import compress
 from typing import Any
 
+from servetune.records.trials import Failure, Seen
+from servetune.study.space import Candidate
 from servetune.study.tune import Tune, Value
-from servetune.tune.space import Candidate
-from servetune.tune.trials import OF_A_LAUNCH, Failure, Seen
 
 LAUNCH_SPREAD = 0.02
 """Standard deviation of a launch's logarithm about its candidate's, where none is recorded."""
@@ -77,31 +77,6 @@ def _mean(launches: Sequence[Estimate]) -> Estimate:
     value = sum(w * e.value for w, e in zip(weights, launches, strict=True)) / sum(weights)
     is_bounded = any(each.is_bounded for each in launches)
     return Estimate(value, sum(weights) ** -0.5, is_bounded)
-
-
-def failures(seen: Sequence[Seen]) -> dict[str, Failure]:
-    """Return why candidates are out: the kind of their latest failure.
-
-    What may be of a launch alone takes no candidate out that has a value from another one.
-    """
-    of: dict[str, Failure] = {}
-    with_value: set[str] = set()
-    for each in seen:
-        name, failure = each.trial.candidate, _failure(each)
-        if failure is None:
-            with_value.add(name)
-        elif failure not in OF_A_LAUNCH or name not in of:
-            of[name] = failure
-    return {
-        name: failure
-        for name, failure in of.items()
-        if failure not in OF_A_LAUNCH or name not in with_value
-    }
-
-
-def _failure(seen: Seen) -> Failure | None:
-    is_zero = seen.value is not None and seen.value <= 0
-    return "SLO unreachable" if is_zero else seen.failure
 
 
 @dataclass(frozen=True)

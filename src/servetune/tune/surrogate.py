@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize
 
-from servetune.tune.space import Candidate
+from servetune.study.space import Candidate
 
 Floats = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from servetune.records.trials import Seen, failures
 from servetune.study.base import DECIDING
+from servetune.study.space import Candidate
 from servetune.study.tune import Tune
 from servetune.tune.outlook import look
-from servetune.tune.space import Candidate
-from servetune.tune.standing import LAUNCH_SPREAD, estimate_of, failures
-from servetune.tune.trials import Seen
+from servetune.tune.standing import LAUNCH_SPREAD, estimate_of
 
 CONFIDENCE = 0.95
 """Of all finalists' intervals together."""

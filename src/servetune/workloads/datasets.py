@@ -7,7 +7,7 @@
 - an answer whose length only the model's tokenizer can tell stands as `output_text` in place of
   `output_tokens`
 - `messages`, `after`, `delay_s`, `class` and `answer` of a turn are described in
-  `servetune.load.rows`; of a conversation of token ids each turn has the whole prompt
+  `servetune.study.rows`; of a conversation of token ids each turn has the whole prompt
 
 The same declaration and seed give the same bytes on every machine and Python version, and two
 datasets, or two seeds, are drawn independently of each other.
@@ -20,9 +20,9 @@ from typing import Any, cast
 
 from servetune.errors import DamagedError
 from servetune.files import whole_file
-from servetune.load.rows import Row
 from servetune.plan.planned import PlannedDataset
 from servetune.study.datasets import FromFile
+from servetune.study.rows import Row
 from servetune.workloads.draws import Streams
 from servetune.workloads.files import request_rows, text_file_rows
 from servetune.workloads.mooncake import trace_rows

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from servetune.errors import UserError
-from servetune.load.rows import Row, turns_of
 from servetune.study.datasets import (
     AgentsDataset,
     FileDataset,
@@ -12,6 +11,7 @@ from servetune.study.datasets import (
     TextFilesDataset,
 )
 from servetune.study.opening import read_source
+from servetune.study.rows import Row, turns_of
 from servetune.study.sources import records_of, text_files
 from servetune.workloads.draws import Streams, below, draw_length
 

@@ -8,9 +8,9 @@ Workload Dataset to Optimize LLM Serving Systems; github.com/HPMLL/BurstGPT.
 from collections.abc import Iterator
 from typing import Any, cast
 
-from servetune.load.rows import Row, Turn
 from servetune.study.datasets import MooncakeDataset, TraceDataset
 from servetune.study.opening import read_source
+from servetune.study.rows import Row, Turn
 from servetune.study.sources import records_of
 from servetune.study.traces import per_second
 from servetune.workloads.draws import Streams

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 
 from servetune.errors import UserError
-from servetune.load.generator import PATHS
 from servetune.load.process import LoadError
-from servetune.load.rows import Row, Turn, answer_of, continued, turns_of, unanswered
 from servetune.load.schedule import ScheduledRequest, make_schedule
-from servetune.load.stream import refusal
 from servetune.records.loads import Load
+from servetune.sentences import refusal
+from servetune.study.generators import PATHS
+from servetune.study.rows import Row, Turn, answer_of, continued, turns_of, unanswered
 from servetune.workloads.salt import salted
 
 Encode = Callable[[str], Any]

@@ -3,7 +3,7 @@
 import hashlib
 from typing import cast
 
-from servetune.load.rows import Row, Turn, continued, turns_of
+from servetune.study.rows import Row, Turn, continued, turns_of
 
 _DIGITS, _TOKENS = 12, 8
 """Fewer than a block of a KV cache has, so that prompts share no block by their salt alone."""

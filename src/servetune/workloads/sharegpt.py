@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import cast
 
-from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ShareGptDataset
 from servetune.study.opening import read_source
+from servetune.study.rows import Row, Turn
 from servetune.study.sources import records_of
 from servetune.workloads.draws import Streams, draw_length
 

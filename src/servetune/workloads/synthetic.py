@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from random import Random
 
 from servetune.corpus import passage
-from servetune.load.rows import Row, Turn
 from servetune.study.datasets import ConversationsDataset, RandomDataset, SharedWords, TextDataset
+from servetune.study.rows import Row, Turn
 from servetune.workloads.draws import Streams, below, draw_length
 
 

@@ -67,8 +67,8 @@ def scaled(data: ReportData, factors: dict[str, float]) -> list[Decision]:
     table = data.table[data.table["workload"] == "text"].copy()
     noise = 1 + 0.001 * (table["repeat"] % 3 - 1)
     table["output_throughput_tok_s"] = 100 * table["variant"].map(factors) * noise
-    judgement = judge_study(data.plan, table, data.quantiles)
-    return decisions(data.plan, compare(table, data.plan.baseline), judgement, {})
+    judgement = judge_study(data.design, table, data.quantiles)
+    return decisions(data.design, compare(table, data.plan.baseline), judgement, {})
 
 
 def test_the_fastest_is_named_only_where_it_is_proven_against_every_other() -> None:

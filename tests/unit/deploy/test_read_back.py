@@ -17,8 +17,8 @@ from servetune.engines.arguments import Parser, as_argv
 from servetune.engines.environments import known_parser
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
+from servetune.serving.server import Server
 from servetune.sessions.processes import OWN_ARGUMENTS
-from servetune.sessions.server.process import Server
 from tests.deployed import (
     Got,
     container_of,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from servetune.load.stream import LONGEST_SENTENCE, refusal
+from servetune.sentences import LONGEST_SENTENCE, refusal
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from servetune.files import read_model
-from servetune.load.registry import GENERATORS
 from servetune.plan.estimate import Estimate, estimate, load_seconds
 from servetune.plan.listing import lines
 from servetune.plan.make import make_plan
@@ -16,6 +15,7 @@ from servetune.records.excerpts import LoadExcerpt, SessionExcerpt
 from servetune.records.paths import recorded
 from servetune.records.values import seconds_between
 from servetune.study.delays import DelayRange
+from servetune.study.generators import GENERATORS
 from tests.paths import ROOT
 from tests.project import Project
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from servetune.plan.order import in_rounds, measuring_order
 from servetune.plan.planned import Session
-from servetune.tune.trials import Trial
+from servetune.records.trials import Trial
 
 VARIANTS = ["bf16", "fp8", "eagle3"]
 

@@ -10,7 +10,7 @@ from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord, follows_digest
 from servetune.records.paths import round_path
-from servetune.tune.trials import Level, Round, Trial
+from servetune.records.trials import Level, Round, Trial
 from tests.project import Project
 
 STUDY = "quickstart-capacity"

@@ -705,7 +705,7 @@ def test_sessions_beside_each_other_are_told_but_where_that_is_the_question(
     beside = data.table["card"].map(lambda card: json.loads(card)["other_gpus_in_use"])
     assert beside.max() == 1
     notes = provenance.cautions(data.plan, data.table, data.sessions)
-    assert any("servetune alone-or-together" in note for note in notes) == told
+    assert any("servetune interference" in note for note in notes) == told
 
 
 def test_a_kv_cache_that_is_another_in_a_repeat_is_told() -> None:

@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from servetune.analysis.tuning.answer import Answer, answer
+from servetune.analysis.tuning.effects import Effect
 from servetune.analysis.wording import NONE, number
 from servetune.plan.planned import Tuning
+from servetune.records.trials import Leaving, Round, Seen, Trial
 from servetune.report.table import Name
 from servetune.report.terminal import render_terminal
 from servetune.report.tuning.front import front
@@ -23,10 +26,7 @@ from servetune.report.tuning.words import (
     untried,
     value_of,
 )
-from servetune.tune.answer import Answer, answer
-from servetune.tune.effects import Effect
-from servetune.tune.space import candidates
-from servetune.tune.trials import Leaving, Round, Seen, Trial
+from servetune.study.space import candidates
 from tests.report_data import make_data
 from tests.unit.tune.tunings import capacity_of, run, study_with
 

@@ -59,7 +59,7 @@ def test_the_report_says_how_rare_a_slow_launch_may_be_to_go_unseen(data: Report
 
 
 def test_the_forest_shows_every_interval_and_every_run(data: ReportData) -> None:
-    judgement = judge_study(data.plan, data.table, data.quantiles)
+    judgement = judge_study(data.design, data.table, data.quantiles)
     spec = forest(judgement, data.plan.variants, "tpot_p50_ms", "TPOT p50")
     assert spec is not None
     places, variants, repeats = 5, 4, 4
@@ -105,7 +105,7 @@ def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do() ->
 
 
 def test_variants_that_ran_on_some_gpus_alone_are_told_once_by_their_gpus(data: ReportData) -> None:
-    judgement = judge_study(data.plan, data.table, data.quantiles)
+    judgement = judge_study(data.design, data.table, data.quantiles)
     one, other = "GPU-82c032b2-034d-adf9", "GPU-dd1c51f6-e8c8-3616"
     on = replace(judgement, on_the_same_devices={"a": one, "b": other, "c": one})
     (told,) = [note for note in cautions(data.plan, on) if "GPU" in note]

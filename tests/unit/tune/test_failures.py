@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from servetune.tune.answer import Answer, answer
-from servetune.tune.space import candidates
-from servetune.tune.trials import Failure, Leaving, Level, Round, Seen, Trial
+from servetune.analysis.tuning.answer import Answer, answer
+from servetune.records.trials import Failure, Leaving, Level, Round, Seen, Trial
+from servetune.study.space import candidates
 from tests.unit.tune.tunings import capacity_of, run, study_with
 
 BEST = "max_num_seqs-8-model-small"

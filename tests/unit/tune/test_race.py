@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from servetune.tune.answer import answer
+from servetune.analysis.tuning.answer import answer
+from servetune.records.trials import Seen, Trial
+from servetune.study.space import candidates
 from servetune.tune.outlook import look
 from servetune.tune.race import next_round
-from servetune.tune.space import candidates
-from servetune.tune.trials import Seen, Trial
 from servetune.tune.verdict import judged
 from tests.unit.tune.tunings import capacity_of, run, study_with
 

@@ -5,8 +5,8 @@ import math
 import pytest
 from scipy import stats
 
-from servetune.tune.space import candidates
-from servetune.tune.trials import Seen, Trial
+from servetune.records.trials import Seen, Trial
+from servetune.study.space import candidates
 from servetune.tune.verdict import Ratio, judged
 from tests.unit.tune.tunings import study_with
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from servetune.records.trials import Failure, Round, Seen, Trial
+from servetune.study.space import candidates
 from servetune.study.study import Study
 from servetune.tune.race import next_round
-from servetune.tune.space import candidates
-from servetune.tune.trials import Failure, Round, Seen, Trial
 
 STUDY: dict[str, Any] = {
     "question": "Which is best?",

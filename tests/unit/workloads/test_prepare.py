@@ -8,7 +8,7 @@ import pytest
 
 from servetune.errors import UserError
 from servetune.load.process import LoadError
-from servetune.load.rows import Row
+from servetune.study.rows import Row
 from servetune.workloads.prepare import (
     Prepared,
     needs_tokenizer,

@@ -1,7 +1,7 @@
 """servetune's load client: streams over aiohttp, in the pipeline's own environment.
 
 When a request is sent is decided by `pacing`, which all clients share. A chunk's time is that of
-the read that completed it. The result is one reply a request (`servetune.load.client.generator`).
+the read that completed it. The result is one reply a request (`servetune.load.client.driver`).
 """
 
 import asyncio
@@ -21,15 +21,15 @@ import aiohttp
 from servetune.capacity.sequential import Finished
 from servetune.load.classes import body_of
 from servetune.load.client.answer import Answer, Message
-from servetune.load.client.generator import SERVETUNE, write
+from servetune.load.client.driver import DRIVER, write
 from servetune.load.client.judge import Judge
 from servetune.load.client.loop import serve_jobs
 from servetune.load.client.pacing import Pacing
 from servetune.load.client.shares import count_shares, shares
 from servetune.load.generator import CUT, NOT_SENT, Job, Reply
 from servetune.load.schedule import ScheduledRequest, read_schedule
-from servetune.load.stream import refusal, sentence
 from servetune.records.loads import Load
+from servetune.sentences import refusal, sentence
 
 _UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
 """The session that runs a load has its own timeouts, of the load and of a stall."""
@@ -60,7 +60,7 @@ class Sending:
         names = {request.class_name for request in schedule}
         self._with_grammar = {name for name, kind in load.classes.items() if kind.has_grammar}
         self._bodies = {name: _body_of(load, words["--model"], name) for name in names}
-        key = os.environ.get(SERVETUNE.key_variable)
+        key = os.environ.get(DRIVER.key_variable)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._run = uuid.uuid4().hex[:8]
         # By request: its chat, with its answer.

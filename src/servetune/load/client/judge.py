@@ -8,8 +8,8 @@ of the probe says so, the client ends the load and leaves `probe.json` beside it
 import json
 from pathlib import Path
 
+from servetune.capacity.rule import ProbeRule
 from servetune.capacity.sequential import LOOK_EVERY, Finished, judge_all
-from servetune.load.generator import ProbeRule
 
 ENDED = "probe.json"
 

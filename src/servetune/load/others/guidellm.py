@@ -14,10 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from servetune.load.generator import CUT, NOT_SENT, PATHS, Generator, Reply, Target, first_of
+from servetune.load.generator import CUT, NOT_SENT, Driver, Reply, Target
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
-from servetune.load.stream import sentence
 from servetune.records.loads import Load
+from servetune.sentences import sentence
+from servetune.study.generators import PATHS
 
 DATA = "guidellm-data.jsonl"
 REPORT = "guidellm.json"
@@ -172,31 +173,12 @@ def _never_sent(errored: list[Reply], raw: Path) -> list[Reply]:
     ]
 
 
-def refuses(load: Load, *, has_turns: bool, has_token_ids: bool) -> str | None:
-    """Say what GuideLLM cannot send of a load as servetune means it."""
-    return first_of(
-        {
-            "token ids": has_token_ids,
-            "a concurrency of an open loop": load.is_open and load.concurrency is not None,
-            "a ramp_up_s": bool(load.ramp_up_s) and not load.is_open,
-        }
-    )
-
-
-GUIDELLM = Generator(
-    name="guidellm",
-    protocol="guidellm-2",
-    had_no_protocol=True,
-    environment="guidellm",
+DRIVER = Driver(
     client="servetune.load.others.runner",
     key_variable="GUIDELLM__SPEC__BACKEND__API_KEY",
     settings=SETTINGS,
     program=("-m", "guidellm", "run"),
-    command=("guidellm", "run"),
-    startup_s=20.0,
     arguments=arguments,
     write_data=write_data,
-    has_itl=False,
     read=read,
-    refuses=refuses,
 )

@@ -8,9 +8,10 @@ the prefix cache.
 import json
 from pathlib import Path
 
-from servetune.load.generator import PATHS, Generator, Reply, Target, first_of
-from servetune.load.stream import sentence
+from servetune.load.generator import Driver, Reply, Target
 from servetune.records.loads import Load
+from servetune.sentences import sentence
+from servetune.study.generators import PATHS
 
 RESULT = "vllm-bench.json"
 
@@ -75,32 +76,10 @@ def read(raw: Path) -> list[Reply]:
     return replies
 
 
-def refuses(load: Load, *, has_turns: bool, has_token_ids: bool) -> str | None:
-    """Say what `vllm bench serve` cannot send of a load."""
-    return first_of(
-        {
-            "conversations": has_turns,
-            "token ids": has_token_ids,
-            "a trace": load.arrivals == "trace",
-            "a duration_s": load.duration_s is not None,
-            "a ramp_up_s": bool(load.ramp_up_s),
-            "a burst": load.burst is not None,
-        }
-    )
-
-
-VLLM_BENCH = Generator(
-    name="vllm-bench",
-    protocol="vllm-bench-2",
-    had_no_protocol=True,
+DRIVER = Driver(
     client="servetune.load.others.runner",
     key_variable="OPENAI_API_KEY",
     program=("-m", "vllm.entrypoints.cli.main", "bench", "serve"),
-    command=("vllm", "bench", "serve"),
-    startup_s=20.0,
-    draws_arrivals=True,
-    counts_role=True,
     arguments=arguments,
     read=read,
-    refuses=refuses,
 )

@@ -7,10 +7,10 @@ from operator import itemgetter
 from typing import Any
 
 from servetune.analysis.wording import comment, listed, plural, shell, where_of
-from servetune.load.registry import GENERATORS
 from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Section
+from servetune.study.generators import GENERATORS
 from servetune.tables.frames import PENDING, grouped, records_of
 
 Row = dict[str, Any]

@@ -19,7 +19,7 @@ _HEADS_SHORT = {name: head.partition(",")[0] for name, head in HEADS.items()}
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no load was sent by several generators."""
-    loads = same_loads(measured.plan.sessions, measured.compared)
+    loads = same_loads(measured.design, measured.compared)
     if not loads:
         return None
     rows: list[list[Cell]] = [

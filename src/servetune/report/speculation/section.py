@@ -6,7 +6,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.payoff import Place
 from servetune.analysis.roofline.attained import emitted_of
 from servetune.analysis.roofline.speculation import speculate
 from servetune.analysis.wording import NONE, number, percent, ratio, where_of
@@ -26,6 +25,7 @@ from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.speculation.words import interval, payoff_table, synthetic, unsure
 from servetune.report.table import Cell, Name, Table
+from servetune.tables.design import Place
 from servetune.tables.frames import grouped, known, records_of
 
 HEADS = (

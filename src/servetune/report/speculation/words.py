@@ -1,6 +1,6 @@
 """Speculation in words: up to which load it pays."""
 
-from servetune.analysis.payoff import Payoff, Speedup, is_synthetic
+from servetune.analysis.payoff import Payoff, Speedup
 from servetune.analysis.wording import NONE, listed, ratio
 from servetune.plan.planned import Plan
 from servetune.report.table import Cell, Name, Table
@@ -44,7 +44,11 @@ def interval(speedup: Speedup) -> str:
 
 def synthetic(plan: Plan) -> str:
     """Name the variants whose acceptance is set and not found; empty if there are none."""
-    named = dict.fromkeys(s.variant for s in plan.sessions if is_synthetic(s))
+    named = dict.fromkeys(
+        session.variant
+        for session in plan.sessions
+        if (session.speculative or {}).get("rejection_sample_method") == "synthetic"
+    )
     if not named:
         return ""
     return (

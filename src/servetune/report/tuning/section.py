@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
+from servetune.analysis.tuning.answer import Answer
 from servetune.analysis.wording import listed, number
 from servetune.progress import counted
 from servetune.report.commands.section import command_of
@@ -24,7 +25,6 @@ from servetune.report.tuning.words import (
     untried,
     value_of,
 )
-from servetune.tune.answer import Answer
 
 TITLE = "Tuning"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from servetune.plan.planned import Tuning
-from servetune.tune.trials import Seen
+from servetune.records.trials import Seen
 
 LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
 """How far a candidate came, for readers; the last is the best known."""

@@ -3,14 +3,14 @@
 from collections import Counter
 from statistics import median
 
+from servetune.analysis.tuning.answer import Answer
+from servetune.analysis.tuning.effects import Effect
 from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
 from servetune.metrics import METRIC
 from servetune.plan.planned import Tuning
+from servetune.records.trials import Seen
 from servetune.report.table import Cell, Name, Styled, Table
 from servetune.report.tuning.standings import LEVELS, Standing
-from servetune.tune.answer import Answer
-from servetune.tune.effects import Effect
-from servetune.tune.trials import Seen
 
 NOT_KNOWN = "not known"
 

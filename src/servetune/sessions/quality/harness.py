@@ -19,9 +19,9 @@ from servetune.errors import UserError
 from servetune.lifetime.guard import Guarded
 from servetune.plan.planned import LM_EVAL, Session
 from servetune.records.quality import TaskMetric
-from servetune.sessions.passed import redacted
-from servetune.sessions.server.process import Server
+from servetune.serving.server import Server
 from servetune.study.quality import LmEval
+from servetune.study.secrets import redacted
 
 GRACE_S = 5.0
 CHECK_EVERY_S = 2.0

@@ -15,19 +15,19 @@ from typing import Any
 import httpx
 
 from servetune.errors import UserError
-from servetune.load.rows import Row
-from servetune.load.stream import refusal
+from servetune.plan.blank import blank_quality
 from servetune.plan.planned import PlannedQuality
 from servetune.progress import say
 from servetune.records.paths import raw_folder
 from servetune.records.quality import Document, QualityRecord
 from servetune.running import update
-from servetune.sessions.blank import blank_quality
+from servetune.sentences import refusal
+from servetune.serving.server import ServerError
 from servetune.sessions.measure import LOG_TAIL_LINES, Bench, failed
 from servetune.sessions.provenance import now
 from servetune.sessions.quality.harness import HarnessError, run_tasks
-from servetune.sessions.server.process import ServerError
 from servetune.sessions.watch import TELL_EVERY_S
+from servetune.study.rows import Row
 from servetune.telemetry.sampler import wait_idle
 from servetune.workloads.datasets import read_requests
 

@@ -15,6 +15,7 @@ from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.speculation.words import payoff_table, synthetic, unsure
 from servetune.report.table import Name
+from servetune.tables.design import design_of
 from tests.report_data import make_data, make_quickstart_plan
 from tests.unit.analysis.architectures import EAGLE3, H200, LLAMA_8B
 
@@ -94,13 +95,13 @@ def launches(tpot_ms: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
 
 
 def test_a_variant_is_held_against_the_one_that_differs_in_speculation_alone() -> None:
-    assert counterparts(make_quickstart_plan()) == {"eagle3": "bf16"}
+    assert counterparts(design_of(make_quickstart_plan())) == {"eagle3": "bf16"}
     plan = make_quickstart_plan()
     sessions = [
         each.model_copy(update={"server": {"max_num_seqs": 1}}) if each.variant == "bf16" else each
         for each in plan.sessions
     ]
-    assert counterparts(plan.model_copy(update={"sessions": sessions})) == {}
+    assert counterparts(design_of(plan.model_copy(update={"sessions": sessions}))) == {}
 
 
 def test_where_speculation_stops_paying_lies_between_two_loads() -> None:
@@ -108,8 +109,8 @@ def test_where_speculation_stops_paying_lies_between_two_loads() -> None:
     plain = {"c1": [5.0], "c8": [5.2], "c32": [6.0], "c64": [8.0]}
     drafted = {"c1": [2.5], "c8": [4.0], "c32": [5.9], "c64": [8.4]}
     table = launches({"bf16": plain, "eagle3": drafted})
-    plan = make_quickstart_plan()
-    (found,) = payoffs(plan, table, speedups(plan, table))
+    design = design_of(make_quickstart_plan())
+    (found,) = payoffs(design, table, speedups(design, table))
     assert [at for at, _ in found.points] == [1, 8, 32, 64]
     values = [speedup.value for _, speedup in found.points]
     assert values == pytest.approx([2, 1.3, 6 / 5.9, 8 / 8.4])
@@ -124,8 +125,8 @@ def test_launches_that_vary_leave_it_undecided() -> None:
     plain = {"c1": [5.0, 5.1, 4.9], "c8": [5.0, 6.0, 4.0]}
     drafted = {"c1": [2.5, 2.4, 2.6], "c8": [4.8, 5.6, 4.0]}
     table = launches({"bf16": plain, "eagle3": drafted})
-    plan = make_quickstart_plan()
-    (found,) = payoffs(plan, table, speedups(plan, table))
+    design = design_of(make_quickstart_plan())
+    (found,) = payoffs(design, table, speedups(design, table))
     (_, sure), (_, not_sure) = found.points
     assert sure.low is not None and sure.high is not None and sure.pays is True
     assert sure.low < 2 < sure.high

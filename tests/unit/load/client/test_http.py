@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from servetune.capacity.rule import ProbeRule
 from servetune.engines.source import environment_with_source
 from servetune.load.client import shares
-from servetune.load.client.generator import RESULT, SERVETUNE, read
+from servetune.load.client.driver import DRIVER, RESULT, read
 from servetune.load.client.http import send_job
-from servetune.load.generator import CUT, NOT_SENT, Job, ProbeRule, Reply, Target
+from servetune.load.generator import CUT, NOT_SENT, Job, Reply, Target
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.sessions.agreement import from_answers
@@ -48,7 +49,7 @@ def send(
     write_schedule(make_schedule(rows, declared), schedule)
     words = ["--url", url + path, "--model", "it", "--result", str(tmp_path / RESULT)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SERVETUNE.key_variable, KEY)
+        patch.setenv(DRIVER.key_variable, KEY)
         send_job(Job(argv=words, schedule=schedule, load=declared, probe=probe))
     return read(tmp_path)
 
@@ -396,7 +397,7 @@ def test_the_words_of_a_record_send_the_same_load_by_hand(server: Server, tmp_pa
         schedule=tmp_path / "schedule.jsonl",
         raw=tmp_path,
     )
-    words = [sys.executable, *SERVETUNE.command[1:], *SERVETUNE.arguments(declared, target)]
-    environment = {**environment_with_source(), SERVETUNE.key_variable: KEY}
+    words = [sys.executable, "-m", DRIVER.client, *DRIVER.arguments(declared, target)]
+    environment = {**environment_with_source(), DRIVER.key_variable: KEY}
     subprocess.run(words, check=True, env=environment)
     assert [reply.error for reply in read(tmp_path)] == [None] * 4

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from servetune.capacity.rule import ProbeRule
 from servetune.capacity.sequential import Finished
 from servetune.load.client.judge import Judge, ended_by
-from servetune.load.generator import ProbeRule
 from servetune.study.capacity import Slo
 
 RULE = ProbeRule(

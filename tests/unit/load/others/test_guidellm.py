@@ -1,4 +1,4 @@
-"""GuideLLM's words, data, report, and what it cannot send, without GuideLLM."""
+"""GuideLLM's words, data and report, without GuideLLM."""
 
 import json
 import math
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from servetune.load.generator import Target
-from servetune.load.others.guidellm import DATA, GUIDELLM, REPORT, write_data
+from servetune.load.others.guidellm import DATA, DRIVER, REPORT, write_data
 from servetune.load.schedule import SCHEDULE, make_schedule, write_schedule
 from tests.loads import load
 
@@ -20,7 +20,7 @@ TALK: Any = {"turns": [{"prompt": f"say {turn}", "output_tokens": 4 + turn} for 
 
 def words(**values: Any) -> dict[str, dict[str, Any]]:
     """Return what each option says, read as GuideLLM reads it."""
-    options = GUIDELLM.arguments(load(**values), TARGET)
+    options = DRIVER.arguments(load(**values), TARGET)
     options.remove("--disable-console")
     said = {}
     for option, text in zip(options[::2], options[1::2], strict=True):
@@ -134,7 +134,7 @@ def test_a_report_becomes_replies_with_guidellms_own_numbers(
     monkeypatch.setattr(time, "monotonic", lambda: 950.0)
     cut = told(1, "cancelled", error="Request was cancelled")
     write_report(tmp_path, successful=[told(0, "completed")], incomplete=[cut])
-    first, second = GUIDELLM.read(tmp_path)
+    first, second = DRIVER.read(tmp_path)
     assert (first.scheduled, first.error, first.is_cut) == (0, None, False)
     # By the clock of the telemetry, 50 s behind that of the day.
     assert (first.sent_s, first.due_s) == (50.0, 49.5)
@@ -147,7 +147,7 @@ def test_a_report_becomes_replies_with_guidellms_own_numbers(
 def test_the_turns_after_one_that_failed_are_errors_too(tmp_path: Path) -> None:
     failed = told(4, "errored", error="500")
     write_report(tmp_path, successful=[told(3, "completed")], errored=[failed])
-    assert [(reply.scheduled, reply.error) for reply in GUIDELLM.read(tmp_path)] == [
+    assert [(reply.scheduled, reply.error) for reply in DRIVER.read(tmp_path)] == [
         (3, None),
         (4, "500"),
         (5, "not sent: an earlier turn failed"),
@@ -157,22 +157,4 @@ def test_the_turns_after_one_that_failed_are_errors_too(tmp_path: Path) -> None:
 def test_an_answer_that_guidellm_lost_makes_the_load_one_that_failed(tmp_path: Path) -> None:
     write_report(tmp_path, processing=1, successful=[told(0, "completed")])
     with pytest.raises(ValueError, match="ended before the answers to 1 of its requests"):
-        GUIDELLM.read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("changes", "content", "what"),
-    [
-        ({"concurrency": 2, "ramp_up_s": 2}, {}, "a ramp_up_s"),
-        ({"concurrency": 2, "rate_rps": 2}, {}, "a concurrency of an open loop"),
-        ({}, {"has_token_ids": True}, "token ids"),
-        ({}, {"has_turns": True}, None),
-        ({"rate_rps": 2, "ramp_up_s": 2}, {}, None),
-        ({"concurrency": 2, "duration_s": 4}, {}, None),
-    ],
-)
-def test_what_it_cannot_send_is_named(
-    changes: dict[str, Any], content: dict[str, bool], what: str | None
-) -> None:
-    holds = {"has_turns": False, "has_token_ids": False, **content}
-    assert GUIDELLM.refuses(load(**changes), **holds) == what
+        DRIVER.read(tmp_path)

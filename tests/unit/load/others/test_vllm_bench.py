@@ -1,4 +1,4 @@
-"""`vllm bench serve`: its words, its result, and what it cannot send."""
+"""`vllm bench serve`: its words and its result."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servetune.load.generator import Reply, Target
-from servetune.load.others.vllm_bench import VLLM_BENCH
+from servetune.load.others.vllm_bench import DRIVER
 from tests.loads import load
 
 TARGET = Target("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))
@@ -24,7 +24,7 @@ def test_a_load_point_reads_as_vllms_own_command() -> None:
         burstiness=0.5,
         sampling={"temperature": 0.7, "top_p": 0.9, "top_k": -1},
     )
-    words = " ".join(VLLM_BENCH.arguments(told, TARGET))
+    words = " ".join(DRIVER.arguments(told, TARGET))
     assert "--backend openai --endpoint /v1/completions --base-url http://it" in words
     assert "--dataset-path raw/schedule.jsonl --num-prompts 12" in words
     assert "--temperature=0.7 --top-p=0.9 --top-k=-1 --request-rate 4.0 --burstiness 0.5" in words
@@ -48,7 +48,7 @@ def test_a_load_point_reads_as_vllms_own_command() -> None:
     ],
 )
 def test_the_pace_is_said_in_vllms_words(values: dict[str, Any], words: list[str]) -> None:
-    said = VLLM_BENCH.arguments(load(requests=9, **values), TARGET)
+    said = DRIVER.arguments(load(requests=9, **values), TARGET)
     assert said[-len(words) - 1 :] == ["--temperature=0.0", *words]
 
 
@@ -65,7 +65,7 @@ RESULT = {
 
 def test_a_result_is_read_in_the_order_of_the_schedule(tmp_path: Path) -> None:
     (tmp_path / "vllm-bench.json").write_text(json.dumps(RESULT))
-    assert VLLM_BENCH.read(tmp_path) == [
+    assert DRIVER.read(tmp_path) == [
         Reply(
             scheduled=0,
             error=None,
@@ -84,24 +84,4 @@ def test_a_result_is_read_in_the_order_of_the_schedule(tmp_path: Path) -> None:
 def test_a_result_that_lacks_a_request_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vllm-bench.json").write_text(json.dumps({**RESULT, "ttfts": [0.5]}))
     with pytest.raises(ValueError):
-        VLLM_BENCH.read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("changes", "content", "what"),
-    [
-        ({"duration_s": 5}, {}, "a duration_s"),
-        ({"requests": 8, "ramp_up_s": 2}, {}, "a ramp_up_s"),
-        ({"arrivals": "trace", "time_scale": 1, "requests": 8}, {}, "a trace"),
-        ({"rate_rps": 1, "burst": {"rate_rps": 2, "start_s": 1, "duration_s": 1}}, {}, "a burst"),
-        ({}, {"has_turns": True}, "conversations"),
-        ({}, {"has_token_ids": True}, "token ids"),
-        ({"concurrency": 4}, {}, None),
-        ({"rate_rps": 4, "concurrency": 4}, {}, None),
-    ],
-)
-def test_what_it_cannot_send_is_named(
-    changes: dict[str, Any], content: dict[str, bool], what: str | None
-) -> None:
-    holds = {"has_turns": False, "has_token_ids": False, **content}
-    assert VLLM_BENCH.refuses(load(**changes), **holds) == what
+        DRIVER.read(tmp_path)

@@ -1,0 +1,1 @@
+"""The answer of a tuning, and what each setting changes."""

@@ -1,0 +1,40 @@
+"""servetune's own client as a generator: its words for a load point, and its result."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from servetune.load.generator import Driver, Reply, Target
+from servetune.records.loads import Load
+from servetune.study.generators import PATHS
+
+RESULT = "replies.jsonl"
+
+
+def arguments(load: Load, target: Target) -> list[str]:
+    """Write a load point as the words of the client."""
+    return [
+        *("--url", target.url + PATHS[load.endpoint], "--model", target.served_name),
+        *("--schedule", str(target.schedule), "--result", str(target.raw / RESULT)),
+        *("--load", load.model_dump_json(exclude_defaults=True)),
+    ]
+
+
+def write(replies: list[Reply], path: Path) -> None:
+    """Write replies as JSONL, in the order of sending."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(asdict(reply)) + "\n" for reply in replies)
+
+
+def read(raw: Path) -> list[Reply]:
+    """Read the replies; raises KeyError, TypeError, ValueError or OSError if they are bad."""
+    with (raw / RESULT).open(encoding="utf-8") as file:
+        return [Reply(**json.loads(line)) for line in file]
+
+
+DRIVER = Driver(
+    client="servetune.load.client.http",
+    key_variable="SERVETUNE_API_KEY",
+    arguments=arguments,
+    read=read,
+)

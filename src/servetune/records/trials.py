@@ -1,0 +1,97 @@
+"""The trials of a tuning: what is launched, what it found, and what a round of them asks for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Level = Literal["screen", "search", "confirm"]
+"""How well a trial is measured: few probes, the whole search, or that on further launches."""
+
+Failure = Literal[
+    "does not fit", "refused", "died under load", "SLO unreachable", "quality", "invalid"
+]
+"""Why a trial has no value; the first two also without a launch."""
+
+OF_A_LAUNCH: tuple[Failure, ...] = ("died under load", "invalid")
+"""What may be of one launch alone: a candidate that has a value from another one stays."""
+
+Ended = Literal["confirmed", "none better", "not confirmed", "budget"]
+"""How a race ended: with a winner, without, as launches failed, or before any could confirm."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One launch of a candidate. Launches of a candidate at a level count from 1."""
+
+    candidate: str
+    level: Level
+    repeat: int = 1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a trial found: the objective with its interval at 95 %, or why there is none.
+
+    `server_s` is what the launch took, from its start to its end; 0 without a launch. `start_s` is
+    the part of it before the server was ready, where that is known.
+    """
+
+    trial: Trial
+    server_s: float
+    value: float | None = None
+    lower: float = 0.0
+    upper: float = float("inf")
+    failure: Failure | None = None
+    start_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """A candidate that is out of the race by a round, and the sentence that says by what."""
+
+    candidate: str
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """The trials to run next, of which none is left once the race is over.
+
+    `beaten_below` is what a search may end at: no trial of this round whose upper end is below it
+    can win. `expected` is what candidates are expected to have, where anything tells. `left` are
+    all that are out by now.
+    """
+
+    number: int
+    trials: tuple[Trial, ...]
+    incumbent: str
+    beaten_below: float | None = None
+    left: tuple[Leaving, ...] = ()
+    expected: Mapping[str, float] = field(default_factory=dict)
+    ended: Ended | None = None
+
+
+def failures(seen: Sequence[Seen]) -> dict[str, Failure]:
+    """Return why candidates are out: the kind of their latest failure.
+
+    What may be of a launch alone takes no candidate out that has a value from another one.
+    """
+    of: dict[str, Failure] = {}
+    with_value: set[str] = set()
+    for each in seen:
+        name, failure = each.trial.candidate, _failure(each)
+        if failure is None:
+            with_value.add(name)
+        elif failure not in OF_A_LAUNCH or name not in of:
+            of[name] = failure
+    return {
+        name: failure
+        for name, failure in of.items()
+        if failure not in OF_A_LAUNCH or name not in with_value
+    }
+
+
+def _failure(seen: Seen) -> Failure | None:
+    is_zero = seen.value is not None and seen.value <= 0
+    return "SLO unreachable" if is_zero else seen.failure

@@ -1,0 +1,1 @@
+"""Servers that are started, asked and stopped, whatever is sent to them."""

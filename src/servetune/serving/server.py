@@ -1,0 +1,312 @@
+"""The life of one `vllm serve`: start, ready, asked what it is, watched, stopped.
+
+A server listens on 127.0.0.1 on a free port, behind a key of its launch, under a model name of
+its own. The key is sent once a process of the launch is known to listen there, and the name is
+checked: an answer from another server is never taken for this one's.
+"""
+
+import contextlib
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from servetune.engines.counters import Counters
+from servetune.engines.source import environment_with_source
+from servetune.engines.vllm.causes import explain
+from servetune.engines.vllm.choices import known_variables, read_choices, read_ignored
+from servetune.engines.vllm.facts import read_facts
+from servetune.engines.vllm.metrics import scrape
+from servetune.lifetime.guard import Guarded
+from servetune.loopback import HOST, local_client
+from servetune.records.sessions import ServerFacts
+from servetune.serving.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKey
+from servetune.serving.listener import is_free, listens, reserve_port
+from servetune.study.secrets import redacted, secrets_of
+
+STOP_GRACE_S = 5.0
+HEALTH_TIMEOUT_S = 10.0
+HUNG_AFTER_FAILURES = 3
+RESET_TRIES = 5
+SCRAPE_TIMEOUT_S = 5.0
+EXPLAINED_LINES = 5000
+"""Where the cause of an end is looked for: the last lines of a log."""
+
+_OWN_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    # Serves /server_info and /reset_prefix_cache; it changes nothing about speed.
+    "VLLM_SERVER_DEV_MODE": "1",
+    # Processes of one server meet on this host alone, not on its network; they ask for no key.
+    "GLOO_SOCKET_IFNAME": "lo",
+    "NCCL_SOCKET_IFNAME": "lo",
+}
+_MIDDLEWARE = f"{RequireKey.__module__}.{RequireKey.__qualname__}"
+
+
+class ServerError(Exception):
+    """A server that cannot start, died or hangs; the message says why, in plain words."""
+
+
+@dataclass(eq=False)
+class Server:
+    """One `vllm serve` process, from its start to the end of all that it started.
+
+    It serves the checkpoint `model`, a path from its working `folder`, under `name`, which is
+    unique to this launch. `python` is the engine's; `arguments` are further words of the command,
+    and `environment` variables that the study sets; `passed` are those of the caller, which stand
+    nowhere; `devices` say where on this host it runs. `log` takes the output.
+    """
+
+    python: Path
+    model: str
+    arguments: list[str]
+    environment: dict[str, str]
+    name: str
+    log: Path
+    folder: Path
+    devices: dict[str, str] = field(default_factory=dict)
+    passed: dict[str, str] = field(default_factory=dict, repr=False)
+    api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+
+    def __post_init__(self) -> None:
+        self._reserved = reserve_port()
+        self.port: int = self._reserved.getsockname()[1]
+        self.environment = {**_OWN_ENVIRONMENT, **self.environment}
+        self._words = [
+            *("serve", self.model, *self.arguments),
+            # Last, so that no argument before them can take their place.
+            *("--host", HOST, "--port", str(self.port), "--served-model-name", self.name),
+            *("--middleware", _MIDDLEWARE),
+        ]
+        self.secrets = [self.api_key, *secrets_of(self.passed.values())]
+        self._process: Guarded | None = None
+        self._is_known = False
+        self._started = 0.0
+        self._startup_s: float | None = None
+        self._failures = 0
+
+    @property
+    def command(self) -> list[str]:
+        """The launch as one would type it; the key is not in it."""
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        return ["env", *variables, "vllm", *self._words]
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return f"http://{HOST}:{self.port}"
+
+    def start(self) -> None:
+        """Start the process, behind a guard that stops it when this process ends."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        own = {**self.environment, **self.passed, **self.devices}
+        environment = {**environment_with_source(), **own}
+        # As in an activated environment: vLLM's compilers look for their tools on PATH.
+        environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
+        environment[KEY_VARIABLE] = self.api_key
+        # One of the caller's, which vLLM would ask for beside it.
+        environment.pop("VLLM_API_KEY", None)
+        # vLLM names its processes by setproctitle, which else overwrites what marks them as ours.
+        environment["SPT_NOENV"] = "1"
+        self._started = time.monotonic()
+        vllm = [str(self.python), "-m", "vllm.entrypoints.cli.main"]
+        with self.log.open("wb") as log:
+            self._process = Guarded(
+                [*vllm, *self._words],
+                environment,
+                grace_s=STOP_GRACE_S,
+                folder=self.folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
+        """Wait until /health answers, the listener is ours, and /v1/models names this server.
+
+        `progress` is called with the seconds so far: after 10 s, and whenever they have doubled.
+
+        Raises:
+            ServerError: it ended, did not get ready in time, or another one answers.
+        """
+        told_s = 10.0
+        while (elapsed := time.monotonic() - self._started) < timeout_s:
+            if not self.is_running():
+                raise ServerError(self._why() or "ended while it started")
+            if self.is_healthy(2.0) and self._is_ours() and self._names_itself():
+                self._startup_s = round(time.monotonic() - self._started, 2)
+                return
+            if elapsed >= told_s:
+                told_s *= 2
+                progress(elapsed)
+            time.sleep(0.2)
+        raise ServerError(f"not ready after {timeout_s:.0f} s")
+
+    def check(self) -> None:
+        """Look after the server once; raises ServerError where it died or hangs."""
+        if not self.is_running():
+            why = self._why()
+            raise ServerError(f"died under load{f': {why}' if why else ''}")
+        self._failures = 0 if self.is_healthy() else self._failures + 1
+        if self._failures >= HUNG_AFTER_FAILURES:
+            waited = HUNG_AFTER_FAILURES * HEALTH_TIMEOUT_S
+            raise ServerError(f"hangs: /health has not answered for {waited:.0f} s")
+
+    def confirm(self) -> None:
+        """After a load that failed, raise ServerError unless the server still answers."""
+        deadline = time.monotonic() + HEALTH_TIMEOUT_S
+        while time.monotonic() < deadline:
+            time.sleep(1.0)
+            if not self.is_running():
+                break
+            if self.is_healthy(2.0):
+                return
+        self.check()
+        raise ServerError(f"has not answered /health for {HEALTH_TIMEOUT_S:.0f} s")
+
+    def is_healthy(self, timeout_s: float = HEALTH_TIMEOUT_S) -> bool:
+        """Tell whether /health answers; it is asked without the key."""
+        with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, timeout_s) as client:
+            return client.get(OPEN_PATH).is_success
+        return False
+
+    def is_running(self) -> bool:
+        """Tell whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ask it to end, kill what does not, and wait until process, port and memory are free."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_GRACE_S + 15)
+        self._reserved.close()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and not is_free(self.port):
+            time.sleep(0.1)
+        self._redact_log()
+
+    def client(self, timeout_s: float) -> httpx.Client:
+        """Return an HTTP client with this server's address and key.
+
+        Raises:
+            ServerError: it is not known yet that this very server listens there.
+        """
+        if not self._is_known:
+            raise ServerError(f"has no listener of its own on port {self.port} yet")
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        return local_client(self.url, headers, timeout_s)
+
+    def get(self, path: str, timeout_s: float = HEALTH_TIMEOUT_S) -> httpx.Response:
+        """GET a path with this server's key; raises httpx.HTTPError."""
+        with self.client(timeout_s) as client:
+            return client.get(path).raise_for_status()
+
+    def counters(self, tries: int = 1) -> Counters:
+        """Return its metrics now; empty where it does not answer after so many tries."""
+        with self.client(SCRAPE_TIMEOUT_S) as client:
+            return scrape(client, tries)
+
+    def reset_prefix_cache(self, *, has_tiers: bool = False) -> bool:
+        """Empty the prefix cache, and its tiers; tells whether the server says that it did.
+
+        Newer versions answer `{"success": false}` while a block is still held.
+        """
+        # Some versions refuse to empty tiers where there are none.
+        asked = {"reset_external": "true"} if has_tiers else {}
+        with contextlib.suppress(httpx.HTTPError, ValueError), self.client(30) as client:
+            for _ in range(RESET_TRIES):
+                answer = client.post("/reset_prefix_cache", params=asked)
+                if not answer.is_success:
+                    return False
+                if not answer.content or answer.json().get("success", True):
+                    return True
+                time.sleep(0.2)
+        return False
+
+    def info(self) -> dict[str, Any]:
+        """Return the configuration as the server resolved it; empty where it does not tell.
+
+        Its environment is left out: it holds the API key, and whatever else a host keeps there.
+        """
+        try:
+            info = self.get("/server_info?config_format=json", 60).json()
+        except (httpx.HTTPError, ValueError):
+            return {}
+        if not isinstance(info, dict):
+            return {}
+        info.pop("vllm_env", None)
+        if isinstance(system := info.get("system_env"), dict):
+            system.pop("env_vars", None)
+        return info
+
+    def facts(self, vllm_version: str | None, info: dict[str, Any]) -> ServerFacts:
+        """Return what it tells of its start and its capacity; `info` is what `info()` returned."""
+        page = ""
+        with contextlib.suppress(httpx.HTTPError):
+            page = self.get("/metrics").text
+        log = self.log.read_text(errors="replace")
+        return read_facts(log, page, info, self._startup_s, vllm_version)
+
+    def choices(self) -> dict[str, Any]:
+        """Return the fields of a launch that its log tells: late choices, ignored settings."""
+        log = redacted(self.log.read_text(errors="replace"), self.secrets)
+        variables = known_variables(self.python)
+        return {"choices": read_choices(log), "ignored": read_ignored(log, variables)}
+
+    def log_tail(self, lines: int) -> list[str]:
+        """Return the last lines of its output, without secrets."""
+        if not self.log.is_file():
+            return []
+        text = redacted(self.log.read_text(errors="replace"), self.secrets)
+        return [line for line in text.splitlines() if " Route: " not in line][-lines:]
+
+    def _is_ours(self) -> bool:
+        """Tell whether this launch listens on its port, and keeps out who has no key.
+
+        Raises:
+            ServerError: another process listens there, or the server asks for no key.
+        """
+        assert self._process is not None
+        if not listens(self._process.pid, self.port):
+            # The listener that answered may have been its own, which has just ended.
+            if not self.is_running():
+                return False
+            raise ServerError(
+                f"port {self.port} answers for another process, which took it first: run it again"
+            )
+        with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, 2.0) as client:
+            if (status := client.get("/v1/models").status_code) != 401:
+                raise ServerError(
+                    f"answers {status} to a request without its key: it does not take --middleware"
+                )
+            self._is_known = True
+        return self._is_known
+
+    def _why(self) -> str | None:
+        exit_code = self._process.poll() if self._process else None
+        return explain(self.log_tail(EXPLAINED_LINES), exit_code)
+
+    def _redact_log(self) -> None:
+        text = self.log.read_bytes().decode(errors="surrogateescape")
+        if (safe := redacted(text, self.secrets)) != text:
+            self.log.write_bytes(safe.encode(errors="surrogateescape"))
+
+    def _names_itself(self) -> bool:
+        try:
+            served = [model["id"] for model in self.get("/v1/models").json()["data"]]
+        except (httpx.HTTPError, ValueError, KeyError):
+            return False
+        if self.name not in served:
+            raise ServerError(
+                f"port {self.port} answers for {', '.join(served)} and not for this session:"
+                " another server has it"
+            )
+        return True
