@@ -4,9 +4,10 @@
 
 One real vLLM on this machine's CPU takes closed loops of 1, 8 and 32 clients, a rate, and a chat
 from each generator, one after another in each round. Printed are the ratios of each generator to
-`servetune`'s own in the same round: their median, least and most. TPOT is also divided by the
-mean that the server timed of the same requests: what is left is what a client adds, or defines
-otherwise.
+`servetune`'s own in the same round: their median, least and most. `again` is `servetune` itself
+once more: it shows by how much the machine changes from one load to the next. TPOT and E2E latency
+are also divided by the means that the server timed of the same requests: what is left is what a
+client adds, or defines otherwise.
 """
 
 import sys
@@ -20,12 +21,12 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from servetune.load.registry import GENERATORS  # noqa: E402
+from servetune.study.generators import GENERATORS  # noqa: E402
 from tests.e2e.clone import Clone, make_clone  # noqa: E402
 
-OWN = "servetune"
+OWN, AGAIN = "servetune", "again"
 LOADS: dict[str, dict[str, Any]] = {
-    "c1": {"dataset": "text", "load_points": [{"concurrency": 1, "requests": 16}]},
+    "c1": {"dataset": "text", "load_points": [{"concurrency": 1, "requests": 32}]},
     "c8": {"dataset": "text", "load_points": [{"concurrency": 8, "requests": 80}]},
     "c32": {"dataset": "text", "load_points": [{"concurrency": 32, "requests": 160}]},
     "rate": {
@@ -39,12 +40,15 @@ LOADS: dict[str, dict[str, Any]] = {
         "load_points": [{"concurrency": 4, "requests": 40}],
     },
 }
-METRICS = ("output_throughput_tok_s", "ttft_p50_ms", "tpot_p50_ms", "tpot_over_server")
+METRICS = (
+    *("output_throughput_tok_s", "ttft_p50_ms", "tpot_p50_ms"),
+    *("tpot_over_server", "e2e_over_server"),
+)
 
 
 def study(quickstart: dict[str, Any], rounds: int) -> dict[str, Any]:
     """One server, all loads in turn; the order of generators is another in each round."""
-    names = [OWN, *(name for name in GENERATORS if name != OWN)]
+    names = [OWN, AGAIN, *(name for name in GENERATORS if name != OWN)]
     turns = [names[turn % len(names) :] + names[: turn % len(names)] for turn in range(rounds)]
     return {
         **{key: value for key, value in quickstart.items() if key != "quality"},
@@ -54,17 +58,20 @@ def study(quickstart: dict[str, Any], rounds: int) -> dict[str, Any]:
             "text": {"kind": "text", "requests": 64, "input_words": 48, "output_tokens": 48}
         },
         "workloads": {
-            f"{generator}-{load}-{turn}": {"generator": generator, **declared}
+            f"{name}-{load}-{turn}": {"generator": OWN if name == AGAIN else name, **declared}
             for turn, order in enumerate(turns)
             for load, declared in LOADS.items()
-            for generator in order
+            for name in order
         },
     }
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
     """Return a row a (load, generator, round) with its ratios to the own client's."""
-    table = table.assign(tpot_over_server=table["tpot_mean_ms"] / table["server_tpot_mean_ms"])
+    table = table.assign(
+        tpot_over_server=table["tpot_mean_ms"] / table["server_tpot_mean_ms"],
+        e2e_over_server=table["e2e_mean_ms"] / table["server_e2e_mean_ms"],
+    )
     place = table["workload"].str.rsplit("-", n=2, expand=True)
     table = table.assign(generator=place[0], load=place[1], round=place[2])
     own = table[table["generator"] == OWN]
