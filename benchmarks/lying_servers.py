@@ -24,6 +24,7 @@ from aiohttp import ClientError, ClientSession, web
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from servetune.engines.vllm.dialect import VLLM  # noqa: E402
 from servetune.engines.vllm.tiers import read_tiers  # noqa: E402
 from servetune.load.client.driver import DRIVER  # noqa: E402
 from servetune.load.process import Clients, LoadClient  # noqa: E402
@@ -691,7 +692,7 @@ class Stage:
 
     def measure(self, lie: Lie, number: int, server: Server, clients: Clients) -> MeasurementRecord:
         """Measure one lie as a session does a load point."""
-        sampler = Sampler(server.client(SCRAPE_TIMEOUT_S), Gpus(""))
+        sampler = Sampler(server.client(SCRAPE_TIMEOUT_S), VLLM.counters, Gpus(""))
         sampler.start()
         load = Load.model_validate(
             {
@@ -791,6 +792,7 @@ def main() -> int:
 
 def _measure_all(stage: Stage, kind: str, arguments: list[str], told: list[tuple[int, Lie]]) -> int:
     server = Proxied(
+        dialect=VLLM,
         python=PYTHON,
         model="model",
         arguments=[

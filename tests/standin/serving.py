@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from servetune.engines.source import environment_with_source
-from servetune.serving.inside_key import KEY_VARIABLE, RequireKey
+from servetune.engines.vllm.inside_key import KEY_VARIABLE, RequireKey
 
 PYTHON = Path(__file__).with_name("python")
 KEY = "sesame"

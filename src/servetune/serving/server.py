@@ -1,4 +1,4 @@
-"""The life of one `vllm serve`: start, ready, asked what it is, watched, stopped.
+"""The life of one server: start, ready, asked what it is, watched, stopped.
 
 A server listens on 127.0.0.1 on a free port, behind a key of its launch, under a model name of
 its own. The key is sent once a process of the launch is known to listen there, and the name is
@@ -18,36 +18,21 @@ from typing import Any
 import httpx
 
 from servetune.engines.counters import Counters
+from servetune.engines.dialect import Dialect
 from servetune.engines.source import environment_with_source
-from servetune.engines.vllm.causes import explain
-from servetune.engines.vllm.choices import known_variables, read_choices, read_ignored
-from servetune.engines.vllm.facts import read_facts
-from servetune.engines.vllm.metrics import scrape
 from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ServerFacts
-from servetune.serving.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKey
 from servetune.serving.listener import is_free, listens, reserve_port
 from servetune.study.secrets import redacted, secrets_of
 
 STOP_GRACE_S = 5.0
 HEALTH_TIMEOUT_S = 10.0
 HUNG_AFTER_FAILURES = 3
-RESET_TRIES = 5
+RESET_TIMEOUT_S = 30.0
 SCRAPE_TIMEOUT_S = 5.0
 EXPLAINED_LINES = 5000
 """Where the cause of an end is looked for: the last lines of a log."""
-
-_OWN_ENVIRONMENT = {
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    # Serves /server_info and /reset_prefix_cache; it changes nothing about speed.
-    "VLLM_SERVER_DEV_MODE": "1",
-    # Processes of one server meet on this host alone, not on its network; they ask for no key.
-    "GLOO_SOCKET_IFNAME": "lo",
-    "NCCL_SOCKET_IFNAME": "lo",
-}
-_MIDDLEWARE = f"{RequireKey.__module__}.{RequireKey.__qualname__}"
 
 
 class ServerError(Exception):
@@ -56,14 +41,16 @@ class ServerError(Exception):
 
 @dataclass(eq=False)
 class Server:
-    """One `vllm serve` process, from its start to the end of all that it started.
+    """One server process, from its start to the end of all that it started.
 
     It serves the checkpoint `model`, a path from its working `folder`, under `name`, which is
-    unique to this launch. `python` is the engine's; `arguments` are further words of the command,
-    and `environment` variables that the study sets; `passed` are those of the caller, which stand
-    nowhere; `devices` say where on this host it runs. `log` takes the output.
+    unique to this launch. `dialect` is its engine's, and `python` runs that; `arguments` are
+    further words of the command, and `environment` variables that the study sets; `passed` are
+    those of the caller, which stand nowhere; `devices` say where on this host it runs. `log` takes
+    the output.
     """
 
+    dialect: Dialect
     python: Path
     model: str
     arguments: list[str]
@@ -78,13 +65,9 @@ class Server:
     def __post_init__(self) -> None:
         self._reserved = reserve_port()
         self.port: int = self._reserved.getsockname()[1]
-        self.environment = {**_OWN_ENVIRONMENT, **self.environment}
-        self._words = [
-            *("serve", self.model, *self.arguments),
-            # Last, so that no argument before them can take their place.
-            *("--host", HOST, "--port", str(self.port), "--served-model-name", self.name),
-            *("--middleware", _MIDDLEWARE),
-        ]
+        self.environment = {**self.dialect.environment, **self.environment}
+        placed = self.dialect.placed(HOST, self.port, self.name)
+        self._words = [self.model, *self.arguments, *placed]
         self.secrets = [self.api_key, *secrets_of(self.passed.values())]
         self._process: Guarded | None = None
         self._is_known = False
@@ -96,7 +79,7 @@ class Server:
     def command(self) -> list[str]:
         """The launch as one would type it; the key is not in it."""
         variables = [f"{name}={value}" for name, value in self.environment.items()]
-        return ["env", *variables, "vllm", *self._words]
+        return ["env", *variables, *self.dialect.command, *self._words]
 
     @property
     def url(self) -> str:
@@ -108,18 +91,17 @@ class Server:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         own = {**self.environment, **self.passed, **self.devices}
         environment = {**environment_with_source(), **own}
-        # As in an activated environment: vLLM's compilers look for their tools on PATH.
+        # As in an activated environment: an engine's compilers look for their tools on PATH.
         environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
-        environment[KEY_VARIABLE] = self.api_key
-        # One of the caller's, which vLLM would ask for beside it.
-        environment.pop("VLLM_API_KEY", None)
-        # vLLM names its processes by setproctitle, which else overwrites what marks them as ours.
+        environment[self.dialect.key_variable] = self.api_key
+        for name in self.dialect.unset:
+            environment.pop(name, None)
+        # Processes that name themselves by setproctitle else overwrite what marks them as ours.
         environment["SPT_NOENV"] = "1"
         self._started = time.monotonic()
-        vllm = [str(self.python), "-m", "vllm.entrypoints.cli.main"]
         with self.log.open("wb") as log:
             self._process = Guarded(
-                [*vllm, *self._words],
+                [str(self.python), *self.dialect.program, *self._words],
                 environment,
                 grace_s=STOP_GRACE_S,
                 folder=self.folder,
@@ -173,7 +155,7 @@ class Server:
     def is_healthy(self, timeout_s: float = HEALTH_TIMEOUT_S) -> bool:
         """Tell whether /health answers; it is asked without the key."""
         with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, timeout_s) as client:
-            return client.get(OPEN_PATH).is_success
+            return client.get(self.dialect.health).is_success
         return False
 
     def is_running(self) -> bool:
@@ -212,61 +194,48 @@ class Server:
     def counters(self, tries: int = 1) -> Counters:
         """Return its metrics now; empty where it does not answer after so many tries."""
         with self.client(SCRAPE_TIMEOUT_S) as client:
-            return scrape(client, tries)
+            for _ in range(tries):
+                with contextlib.suppress(httpx.HTTPError):
+                    return self.dialect.counters(client)
+        return {}
 
     def reset_prefix_cache(self, *, has_tiers: bool = False) -> bool:
-        """Empty the prefix cache, and its tiers; tells whether the server says that it did.
-
-        Newer versions answer `{"success": false}` while a block is still held.
-        """
-        # Some versions refuse to empty tiers where there are none.
-        asked = {"reset_external": "true"} if has_tiers else {}
-        with contextlib.suppress(httpx.HTTPError, ValueError), self.client(30) as client:
-            for _ in range(RESET_TRIES):
-                answer = client.post("/reset_prefix_cache", params=asked)
-                if not answer.is_success:
-                    return False
-                if not answer.content or answer.json().get("success", True):
-                    return True
-                time.sleep(0.2)
+        """Empty the prefix cache, and its tiers; tells whether the server says that it did."""
+        with (
+            contextlib.suppress(httpx.HTTPError, ValueError),
+            self.client(RESET_TIMEOUT_S) as client,
+        ):
+            return self.dialect.reset(client, has_tiers)
         return False
 
     def info(self) -> dict[str, Any]:
-        """Return the configuration as the server resolved it; empty where it does not tell.
+        """Return the configuration as the server resolved it; empty where it does not tell."""
+        with (
+            contextlib.suppress(httpx.HTTPError, ValueError),
+            self.client(HEALTH_TIMEOUT_S) as client,
+        ):
+            return self.dialect.info(client)
+        return {}
 
-        Its environment is left out: it holds the API key, and whatever else a host keeps there.
-        """
-        try:
-            info = self.get("/server_info?config_format=json", 60).json()
-        except (httpx.HTTPError, ValueError):
-            return {}
-        if not isinstance(info, dict):
-            return {}
-        info.pop("vllm_env", None)
-        if isinstance(system := info.get("system_env"), dict):
-            system.pop("env_vars", None)
-        return info
-
-    def facts(self, vllm_version: str | None, info: dict[str, Any]) -> ServerFacts:
+    def facts(self, version: str | None, info: dict[str, Any]) -> ServerFacts:
         """Return what it tells of its start and its capacity; `info` is what `info()` returned."""
         page = ""
         with contextlib.suppress(httpx.HTTPError):
             page = self.get("/metrics").text
         log = self.log.read_text(errors="replace")
-        return read_facts(log, page, info, self._startup_s, vllm_version)
+        return self.dialect.facts(log, page, info, self._startup_s, version)
 
     def choices(self) -> dict[str, Any]:
         """Return the fields of a launch that its log tells: late choices, ignored settings."""
         log = redacted(self.log.read_text(errors="replace"), self.secrets)
-        variables = known_variables(self.python)
-        return {"choices": read_choices(log), "ignored": read_ignored(log, variables)}
+        return self.dialect.choices(log, self.python)
 
     def log_tail(self, lines: int) -> list[str]:
         """Return the last lines of its output, without secrets."""
         if not self.log.is_file():
             return []
         text = redacted(self.log.read_text(errors="replace"), self.secrets)
-        return [line for line in text.splitlines() if " Route: " not in line][-lines:]
+        return [line for line in text.splitlines() if not self.dialect.is_noise(line)][-lines:]
 
     def _is_ours(self) -> bool:
         """Tell whether this launch listens on its port, and keeps out who has no key.
@@ -292,7 +261,7 @@ class Server:
 
     def _why(self) -> str | None:
         exit_code = self._process.poll() if self._process else None
-        return explain(self.log_tail(EXPLAINED_LINES), exit_code)
+        return self.dialect.explain(self.log_tail(EXPLAINED_LINES), exit_code)
 
     def _redact_log(self) -> None:
         text = self.log.read_bytes().decode(errors="surrogateescape")

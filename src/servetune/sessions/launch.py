@@ -8,7 +8,6 @@ from pathlib import Path
 import psutil
 
 from servetune.engines.environments import read_engine
-from servetune.engines.vllm.tiers import read_tiers
 from servetune.errors import UserError
 from servetune.load.process import Clients
 from servetune.models.architecture import count_checkpoint
@@ -78,11 +77,12 @@ class ServerLaunch:
             facts = self._wait_ready()
             if facts is None:
                 return self._recorder.pending
-            tiers = read_tiers(self._recorder.launch.server_info, session.server)
+            tiers = server.dialect.tiers(self._recorder.launch.server_info, session.server)
             self._allotment.wait_for_neighbours()
             own = [child.pid for child in psutil.Process().children(recursive=True)]
             servers = servers_processes(before, devices.processes(), own)
-            sampler = Sampler(server.client(SCRAPE_TIMEOUT_S), devices, servers)
+            client = server.client(SCRAPE_TIMEOUT_S)
+            sampler = Sampler(client, server.dialect.counters, devices, servers)
             stack.enter_context(self._recorder.sampling(sampler))
             bench = Bench(
                 session=session,

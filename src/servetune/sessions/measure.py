@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from servetune.engines.counters import Counters, difference
-from servetune.engines.vllm.load_log import read_load_log
-from servetune.engines.vllm.tiers import Tiers
+from servetune.engines.dialect import Tiers
 from servetune.errors import UserError
 from servetune.load.by_class import by_class
 from servetune.load.client.judge import ended_by
@@ -257,7 +256,7 @@ def _load(
         "counters_were_read": bool(before and after),
         "rejected_requests": prepared.rejected or None,
         "truncated_requests": prepared.truncated or None,
-        **read_load_log(server.log, log_began, log_ended, server.secrets),
+        **server.dialect.load_log(server.log, log_began, log_ended, server.secrets),
     }
     return before, after, around, usage
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from servetune.engines.arguments import as_argv
 from servetune.engines.environments import engine_id, read_engine
+from servetune.engines.registry import dialect_of
 from servetune.load.process import LoadClient
 from servetune.load.registry import driver_of
 from servetune.models.make import checkpoint
@@ -39,6 +40,7 @@ def server_of(session: Session, number: int, root: Path, allotment: Allotment) -
         arguments += ["--enable-lora", "--lora-modules"]
         arguments += [f"{name}={path}" for name, path in paths.items()]
     return Server(
+        dialect=dialect_of(engine.versions),
         python=engine.python,
         model=str(checkpoint_path(session.model, root)),
         arguments=arguments,

@@ -3,6 +3,7 @@
 `docs/telemetry.md` describes the samples, column by column.
 """
 
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -12,8 +13,7 @@ from typing import Any
 import httpx
 import pandas as pd
 
-from servetune.engines.counters import Counters
-from servetune.engines.vllm.metrics import GAUGES, scrape
+from servetune.engines.counters import GAUGES, Counters
 from servetune.telemetry.gpus import Gpus, count_others
 
 SAMPLE_EVERY_S = 0.25
@@ -28,15 +28,21 @@ class Sampler:
     """
 
     def __init__(
-        self, client: httpx.Client, gpus: Gpus, servers: Counter[int] | None = None
+        self,
+        client: httpx.Client,
+        read: Callable[[httpx.Client], Counters],
+        gpus: Gpus,
+        servers: Counter[int] | None = None,
     ) -> None:
         """Prepare to sample a server by `client`, which it closes, and the GPUs that it may see.
 
-        `servers` are its processes on them (`servers_processes`), None if they are not known.
+        `read` reads its metrics (`Dialect.counters`). `servers` are its processes on the GPUs
+        (`servers_processes`), None if they are not known.
         """
         self.measurement = ""
         self.usage: Callable[[], dict[str, float]] | None = None
         self._client = client
+        self._read = read
         self._gpus = gpus
         self._servers = servers
         self._rows: list[dict[str, Any]] = []
@@ -83,7 +89,9 @@ class Sampler:
         of_gpus = self._gpus.sample()
         if of_gpus:
             of_gpus["gpu_other_processes"] = count_others(self._gpus.processes(), self._servers)
-        values = {**scrape(self._client), **of_gpus}
+        values: dict[str, Any] = {**of_gpus}
+        with contextlib.suppress(httpx.HTTPError):
+            values = {**self._read(self._client), **of_gpus}
         if values and (usage := self.usage):
             values |= usage()
         if values:

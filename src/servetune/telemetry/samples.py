@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from servetune.engines.vllm.metrics import FIGURES
+from servetune.engines.registry import FIGURES
 from servetune.parquet import Kind, read_table
 
 _TEXTS = re.compile(r"measurement|gpu\d+_throttle_reasons")

@@ -15,6 +15,7 @@ from servetune.deploy.formats import FORMS
 from servetune.deploy.served import Checkpoint, Served, served
 from servetune.engines.arguments import Parser, as_argv
 from servetune.engines.environments import known_parser
+from servetune.engines.vllm.dialect import VLLM
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.serving.server import Server
@@ -89,6 +90,7 @@ def served_with(
 def measured(of: Served) -> Got:
     """Return what the server was measured with, but for what belongs to measuring."""
     server = Server(
+        dialect=VLLM,
         python=Path("python"),
         model=str(of.model.path),
         arguments=list(of.arguments),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from servetune.engines.vllm.dialect import VLLM
 from servetune.errors import UserError
 from servetune.plan.estimate import estimate
 from servetune.plan.make import make_plan
@@ -21,6 +22,7 @@ VALUE = "planted-0123456789"
 
 def server(tmp_path: Path) -> Server:
     return Server(
+        dialect=VLLM,
         python=Path(sys.executable),
         model="model",
         arguments=[],

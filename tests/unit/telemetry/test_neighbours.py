@@ -11,7 +11,6 @@ import pytest
 from servetune.records.measurements import Card
 from servetune.records.validity import judge
 from servetune.study.validity import Limits
-from servetune.telemetry import sampler
 from servetune.telemetry.reduce import gpu_neighbours, rested
 from servetune.telemetry.sampler import Sampler
 from tests.unit.records.test_validity import metrics
@@ -47,8 +46,12 @@ class Watched:
         self.gpus = FakeGpus()
         self.server = {"requests_running": 8.0, "requests_waiting": 0.0}
         self.now_s = 1000.0
-        self.sampler = Sampler(httpx.Client(), self.gpus, servers)  # type: ignore[arg-type]
-        patch.setattr(sampler, "scrape", lambda client: dict(self.server))
+        self.sampler = Sampler(
+            httpx.Client(),
+            lambda _: dict(self.server),
+            self.gpus,  # type: ignore[arg-type]
+            servers,
+        )
         patch.setattr(time, "monotonic", lambda: self.now_s)
         patch.setattr(time, "time", lambda: self.now_s)
 

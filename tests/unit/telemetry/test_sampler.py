@@ -10,7 +10,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from servetune.engines.counters import difference
 from servetune.engines.vllm.metrics import COUNTERS, GAUGES, read_metrics
 from servetune.records.measurements import Signals
-from servetune.telemetry import sampler
 from servetune.telemetry.reduce import read_signals, rested
 from servetune.telemetry.sampler import Sampler
 from tests.paths import ROOT
@@ -153,8 +152,7 @@ def test_a_clock_that_is_set_back_within_a_load_changes_nothing(
             time, "time", lambda: 1.8e9 + now_s[0] - (set_back_s if now_s[0] > 5010 else 0)
         )
         page = {"requests_running": 8.0, "requests_waiting": 0.0}
-        monkeypatch.setattr(sampler, "scrape", lambda client: dict(page))
-        seen = Sampler(httpx.Client(), NoGpus())  # type: ignore[arg-type]
+        seen = Sampler(httpx.Client(), lambda _: dict(page), NoGpus())  # type: ignore[arg-type]
         for _ in range(80):
             now_s[0] += 0.25
             seen._sample()

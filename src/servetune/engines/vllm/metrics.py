@@ -4,7 +4,6 @@ A figure has one name here. A version that lacks the first of its metrics is loo
 the next; one that has none leaves the figure absent.
 """
 
-import contextlib
 from collections import defaultdict
 
 import httpx
@@ -16,7 +15,7 @@ GAUGES = {
     "requests_waiting": ("vllm:num_requests_waiting",),
     "kv_cache_usage_ratio": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
 }
-"""What is now; over several engines the requests add up and the usage is the highest."""
+"""Those of `servetune.engines.counters.GAUGES`."""
 
 COUNTERS = {
     "preemptions": ("vllm:num_preemptions_total", "vllm:num_preemptions"),
@@ -67,7 +66,7 @@ COUNTERS = {
         "vllm:spec_decode_num_accepted_tokens",
     ),
 }
-"""What only grows, in tokens, requests, outputs, steps or seconds since the server started."""
+"""What only grows."""
 
 PER_POSITION = (
     "vllm:spec_decode_num_accepted_tokens_per_pos_total",
@@ -113,9 +112,6 @@ def _value(line: str) -> float | None:
         return None
 
 
-def scrape(client: httpx.Client, tries: int = 1) -> Counters:
-    """Read a server's metrics now; empty where it does not answer after so many tries."""
-    for _ in range(tries):
-        with contextlib.suppress(httpx.HTTPError):
-            return read_metrics(client.get("/metrics").raise_for_status().text)
-    return {}
+def scrape(client: httpx.Client) -> Counters:
+    """Read a server's metrics now; raises httpx.HTTPError."""
+    return read_metrics(client.get("/metrics").raise_for_status().text)

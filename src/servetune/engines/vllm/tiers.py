@@ -2,23 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from servetune.engines.dialect import Tiers
 
 _EMPTIED = ("OffloadingConnector", "SimpleCPUOffloadConnector", "MooncakeStoreConnector")
 """Connectors that follow /reset_prefix_cache?reset_external=true; others say yes, and keep all."""
 
 
-@dataclass(frozen=True)
-class Tiers:
-    """The connectors of a server, and of these what keeps all that it holds whatever it is told."""
-
-    connectors: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-
-
 def read_tiers(info: Mapping[str, Any], server: Mapping[str, Any]) -> Tiers:
-    """Read them from what a server resolved (`Server.info`), else from its arguments."""
+    """Read them from what a server resolved (`Dialect.info`), else from its arguments."""
     config = info.get("vllm_config")
     told = config.get("kv_transfer_config") if isinstance(config, Mapping) else None
     found = list(_connectors(told or server.get("kv_transfer_config")))

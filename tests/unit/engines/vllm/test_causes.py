@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from servetune.engines.vllm.causes import LONGEST, explain
+from servetune.engines.vllm.dialect import VLLM
 from servetune.serving.server import Server, ServerError
 from tests.standin.serving import PATIENCE_S, PYTHON, write_model
 
@@ -146,6 +147,7 @@ def test_a_cause_is_one_line_of_bounded_length() -> None:
 def why_not_started(tmp_path: Path, *arguments: str) -> str:
     """Why the stand-in, a real process, did not start."""
     server = Server(
+        dialect=VLLM,
         python=PYTHON,
         model=str(write_model(tmp_path)),
         arguments=list(arguments),

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from servetune.engines.vllm.tiers import Tiers, read_tiers
+from servetune.engines.dialect import Tiers
+from servetune.engines.vllm.tiers import read_tiers
 
 FILES = {"secondary_tiers": [{"type": "fs", "root_dir": "kv"}]}
 

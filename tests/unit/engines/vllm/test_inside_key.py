@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servetune.serving.inside_key import KEY_VARIABLE, RequireKey
+from servetune.engines.vllm.inside_key import KEY_VARIABLE, RequireKey
 
 KEY = (b"authorization", b"Bearer open-sesame")
 FOREIGN = (b"origin", b"https://page.example")

@@ -1,0 +1,77 @@
+"""What is particular to an engine: its words, what it tells of itself, how its cache is emptied.
+
+Each engine has a folder beside this file, and a row in `servetune.engines.registry`. What an engine
+does not tell is None or empty, and a card says that it is not known.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from servetune.engines.counters import Counters
+from servetune.records.sessions import ServerFacts
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """Tiers of a KV cache beyond its device: memory, disks, other hosts.
+
+    `connectors` are those of a server, `kept` what of them keeps all that it holds whatever it is
+    told.
+    """
+
+    connectors: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One engine, by functions of what its server answers and prints.
+
+    Attributes:
+        name: of its folder.
+        package: the distribution that an environment with the engine has.
+        command: the words before a checkpoint, as one types them.
+        program: the same after the engine's Python.
+        placed: the last words, by host, port and served name: where it listens, behind the key of
+            its launch.
+        key_variable: by which its process gets that key.
+        health: the one path that asks for no key.
+        environment: variables that servetune sets.
+        unset: variables of the caller that it must not have.
+        counters: reads its metrics; raises httpx.HTTPError.
+        figures: the names of those that it may have.
+        reset: empties its prefix cache, and the tiers behind it if it has some; tells whether the
+            server says that it did.
+        info: reads its configuration as it resolved it; raises httpx.HTTPError or ValueError.
+        facts: reads its start and capacity, by log, page of metrics, configuration, seconds until
+            it was ready, and version.
+        choices: reads the fields of a launch that its log tells, by log and Python.
+        explain: says why it ended, by its last lines and exit code.
+        load_log: reads the fields of a card that its log tells, between two sizes of it in bytes.
+        tiers: reads the tiers of its KV cache, by its configuration and its arguments.
+        is_noise: tells a line of its log that says nothing.
+    """
+
+    name: str
+    package: str
+    command: tuple[str, ...]
+    program: tuple[str, ...]
+    placed: Callable[[str, int, str], list[str]]
+    counters: Callable[[httpx.Client], Counters]
+    facts: Callable[[str, str, dict[str, Any], float | None, str | None], ServerFacts]
+    explain: Callable[[list[str], int | None], str | None]
+    key_variable: str
+    health: str = "/health"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    reset: Callable[[httpx.Client, bool], bool] = lambda *_: False
+    info: Callable[[httpx.Client], dict[str, Any]] = lambda _: {}
+    choices: Callable[[str, Path], dict[str, Any]] = lambda *_: {}
+    figures: frozenset[str] = frozenset()
+    load_log: Callable[[Path, int, int, Iterable[str]], dict[str, Any]] = lambda *_: {}
+    tiers: Callable[[Mapping[str, Any], Mapping[str, Any]], Tiers] = lambda *_: Tiers()
+    is_noise: Callable[[str], bool] = lambda _: False

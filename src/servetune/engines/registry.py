@@ -1,0 +1,23 @@
+"""The engines that can serve, a row each."""
+
+from collections.abc import Container
+
+from servetune.engines.dialect import Dialect
+from servetune.engines.vllm.dialect import VLLM
+
+DIALECTS = {each.name: each for each in (VLLM,)}
+
+FIGURES = frozenset[str]().union(*(each.figures for each in DIALECTS.values()))
+"""The names of all that any engine counts."""
+
+
+def dialect_of(packages: Container[str]) -> Dialect:
+    """Return the dialect of the engine that an environment has, by its packages.
+
+    Raises:
+        LookupError: it has none.
+    """
+    for each in DIALECTS.values():
+        if each.package in packages:
+            return each
+    raise LookupError(f"none of {', '.join(DIALECTS)}")
