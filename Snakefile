@@ -29,17 +29,27 @@ rule all:
 SHOWN = ExitStack()
 
 
+def asks_for_report():
+    targets = {job.rule.name for job in workflow.dag.targetjobs}
+    return bool(targets & {"all", "render_report"})
+
+
 def unless_missing():
     """End with what the report lacks, if it was asked for: jobs that went well are no proof."""
     from servetune.tables.missing import missing
 
-    asked = {job.rule.name for job in workflow.dag.targetjobs} & {
-        "all",
-        "render_report",
-    }
     with one_line():
-        if asked and (lines := missing(plan(), Path())):
+        if asks_for_report() and (lines := missing(plan(), Path())):
             sys.exit("\n".join(lines))
+
+
+def unless_whole():
+    """End with its code if a part of the report could not be made: the page stands, marked."""
+    from servetune.errors import UNDONE_PARTS
+    from servetune.tables.freshness import notes_of
+
+    if asks_for_report() and notes_of(Path("reports/summary.sha256")):
+        sys.exit(UNDONE_PARTS)
 
 
 def what_is_kept():
@@ -83,6 +93,7 @@ onsuccess:
     SHOWN.close()
     unless_missing()
     shell("servetune show --plan {PLAN_FILE}")
+    unless_whole()
 
 
 onerror:

@@ -135,10 +135,10 @@ FLAT_RPS = 25.0
 
 
 def corner(made: Made, values: Mapping[str, Any]) -> float | None:
-    """One on which little matters but a corner, where two settings have their ends."""
+    """One on which nothing matters but a corner, where two settings have their ends."""
     is_corner = (values["max_num_seqs"], values["max_num_batched_tokens"]) == CORNER
     gain = CORNER_GAIN if is_corner else 1.0
-    return float(gain * (made.capacity(values) / FLAT_RPS) ** -0.9)
+    return gain * FLAT_RPS / made.capacity(values)
 
 
 CORNER, CORNER_GAIN = (32, 16384), 1.18

@@ -112,6 +112,20 @@ def test_an_edited_chart_rebuilds_the_report_and_no_session(measured: Workspace)
     assert "collect_tables" not in plan
 
 
+def test_a_part_of_the_report_that_raises_is_marked_and_the_run_ends_with_3(
+    measured: Workspace,
+) -> None:
+    source = measured.root / "src"
+    with (source / "servetune/report/validity/section.py").open("a") as section:
+        section.write('\n\ndef section(_):\n    raise ZeroDivisionError("planted")\n')
+    measured.environment = {**measured.cold, "PYTHONPATH": str(source)}
+    done = measured.run("snakemake", "--cores", "1", "reports/summary.html")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "but 1 part could not be made, marked there" in done.stdout + done.stderr
+    page = (measured.root / "reports/summary.html").read_text()
+    assert "Validity could not be made: ZeroDivisionError: planted" in page
+
+
 def test_tables_made_again_keep_the_telemetry_of_runs_whose_samples_are_not_here(
     workspace: Workspace,
 ) -> None:

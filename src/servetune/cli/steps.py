@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from servetune.cli.app import ROOT, STEPS, PlanFile, app
-from servetune.errors import UserError
+from servetune.errors import UNDONE_PARTS, UserError
 from servetune.files import write_json, write_text
 from servetune.lifetime.owners import end_left_behind
 from servetune.plan.file import read_plan
@@ -95,7 +95,8 @@ def report(
 ) -> None:
     """Render summary.html, .md and .json from the plan's tables, or from what there is so far.
 
-    A part that cannot be made is marked in its place, and told; the exit code stays 0.
+    A part that cannot be made is marked in its place, and told; the exit code is then 3, of a step
+    of the workflow that of the run.
     """
     from servetune.report.headline import headline
     from servetune.report.html import render_html
@@ -128,6 +129,9 @@ def report(
         echo(f"{out / 'summary.html'}: {f'without {missing}' if missing else 'complete'}")
     else:
         write_stamp(stamp, report_digest(the_plan, ROOT), measured.lacks)
+    # Snakemake would delete what a step made.
+    if measured.lacks and plan is None:
+        raise SystemExit(UNDONE_PARTS)
 
 
 def _known(content: dict[str, Any], id: str, what: str) -> Any:

@@ -1,7 +1,7 @@
 """What a study measured, as both forms of the report take it, and what both make of it first."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -246,11 +246,6 @@ class Measured:
     def failing(self) -> dict[str, str]:
         """The variants that break a bound of quality, with what they break."""
         return failing(self.plan, self.answers)
-
-    def without(self, measurements: set[str]) -> "Measured":
-        """Return it without some measurements."""
-        table = self.table[~self.table["measurement"].isin(measurements)]
-        return replace(self, table=table, lacks=[])
 
     @cached_property
     def pending(self) -> dict[str, int]:

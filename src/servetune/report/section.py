@@ -5,17 +5,15 @@ what was measured, and a template if it shows more than `Plain`; then name the f
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 
-from servetune.analysis.wording import where_of
 from servetune.errors import reason_of
 from servetune.report.grammar import Spec
 from servetune.report.lacks import UNDRAWN, lack
 from servetune.report.measured import Measured
 from servetune.report.table import Table
-from servetune.tables.frames import records_of
 
 PARTS = {
     "Answer": ("tuning", "answer"),
@@ -34,10 +32,6 @@ PARTS = {
 
 ORDER = tuple(name for names in PARTS.values() for name in names)
 """The folders in the order of their sections, on the page and in the Markdown."""
-
-MOST_TRIES = 50
-"""How often a section is made to find the measurements on which it raises."""
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -117,8 +111,7 @@ class Section:
 def sections(measured: Measured) -> list[Section]:
     """Make the sections that have something to show, in their order; the last are remembered.
 
-    One that raises is made without the measurements on which it does; if that does not help, its
-    place is marked.
+    The place of one that raises is marked.
     """
     made = [section for name in ORDER if (section := _made(name, measured))]
     for section in made:
@@ -133,56 +126,8 @@ def unmade(anchor: str, reason: str) -> Section:
 
 
 def _made(name: str, measured: Measured) -> Section | None:
-    def make(of: Measured) -> Section | None:
-        made: Section | None = import_module(f"{__package__}.{name}.section").section(of)
-        return made
-
-    section, reason = _tried(make, measured)
-    if reason is None:
-        return section
-    breaking = _breaking(make, measured)
-    if breaking and len(breaking) < len(measured.table):
-        left, still = _tried(make, measured.without(set(breaking)))
-        if left and still is None:
-            named = measured.table[measured.table["measurement"].isin(breaking)]
-            places = (
-                f"{where_of(row)} of {row['variant']}, repeat {row['repeat']}"
-                for row in records_of(named)
-            )
-            lacks = tuple(lack(f"{left.title}: the part of {place}", reason) for place in places)
-            return replace(left, lacks=(*left.lacks, *lacks))
-    return section or unmade(name.replace("_", "-"), reason)
-
-
-def _tried(
-    make: Callable[[Measured], Section | None], measured: Measured
-) -> tuple[Section | None, str | None]:
-    """Make a section; with the reason if it, or a chart of it, could not be made."""
     try:
-        section = make(measured)
+        made: Section | None = import_module(f"{__package__}.{name}.section").section(measured)
+        return made
     except Exception as error:
-        return None, reason_of(error)
-    charts = section.charts.values() if section else ()
-    return section, next((spec[UNDRAWN] for spec in charts if spec and UNDRAWN in spec), None)
-
-
-def _breaking(make: Callable[[Measured], Section | None], measured: Measured) -> list[str]:
-    """Return the measurements each of which breaks a section, found by halving.
-
-    None of them where they are too many: then it is the section that is at fault.
-    """
-    found: list[str] = []
-    ahead = [list(measured.table["measurement"])]
-    for _ in range(MOST_TRIES):
-        if not ahead:
-            return found
-        some = ahead.pop()
-        others = set(measured.table["measurement"]) - set(some)
-        if _tried(make, measured.without(others))[1] is None:
-            continue
-        half = len(some) // 2
-        if half:
-            ahead += [some[half:], some[:half]]
-        else:
-            found += some
-    return []
+        return unmade(name.replace("_", "-"), reason_of(error))
