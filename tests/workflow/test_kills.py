@@ -188,7 +188,7 @@ def test_an_interrupt_while_the_workflow_is_read_is_one_line(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     # A module that the workflow imports, and Snakemake does not: it makes of an exception another.
-    (tmp_path / "ruamel.py").write_text(
+    (tmp_path / "graphlib.py").write_text(
         "import os, signal\n"
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n"
         "except BaseException as error:\n    raise ImportError('hidden') from error\n"

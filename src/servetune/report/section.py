@@ -33,6 +33,7 @@ PARTS = {
 ORDER = tuple(name for names in PARTS.values() for name in names)
 """The folders in the order of their sections, on the page and in the Markdown."""
 
+
 @dataclass(frozen=True)
 class Fit:
     """What the Markdown has room for: so many rows of a table (None: all), logs, commands."""

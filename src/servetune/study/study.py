@@ -3,6 +3,7 @@
 A mistake raises a `UserError` of one line: file, key path, what was expected, what to try.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
@@ -238,19 +239,11 @@ def _check_references(study: Study, file: Path) -> None:
             refer(f"{key}.workloads", workload, study.workloads, "workload")
     for name, traffic in study.workloads.items():
         refer(f"workloads.{name}.dataset", traffic.dataset, study.datasets, "dataset")
-        points = [point.name for point in traffic.load_points]
-        for point in points:
-            if points.count(point) > 1:
-                raise UserError(f"{file}: workloads.{name}.load_points: {point} is given twice")
+        points = Counter(point.name for point in traffic.load_points)
+        if twice := [point for point, count in points.items() if count > 1]:
+            raise UserError(f"{file}: workloads.{name}.load_points: {twice[0]} is given twice")
     for name, variant in study.variants.items():
-        for workload in variant.workloads or study.workloads:
-            for kind, declared in study.workloads[workload].classes.items():
-                if declared.model is not None and declared.model not in variant.adapters:
-                    raise UserError(
-                        f"{file}: workloads.{workload}.classes.{kind}.model: {name} has no adapter"
-                        f" {declared.model}; add it to variants.{name}.adapters"
-                        f"{nearest(declared.model, variant.adapters)}"
-                    )
+        _check_adapters(name, variant, study, file)
     for name, source in study.models.items():
         for key, parent in source.parents.items():
             refer(f"models.{name}.{key}", parent, study.models, "model")
@@ -264,6 +257,18 @@ def _check_references(study: Study, file: Path) -> None:
         refer("quality.corpus", study.quality.corpus, study.datasets, "dataset")
     if study.tune:
         _check_tune(study.tune, study, file, refer)
+
+
+def _check_adapters(name: str, variant: Variant, study: Study, file: Path) -> None:
+    """Check that a variant has the adapters that the classes of its workloads ask for."""
+    for workload in variant.workloads or study.workloads:
+        for kind, declared in study.workloads[workload].classes.items():
+            if declared.model is not None and declared.model not in variant.adapters:
+                raise UserError(
+                    f"{file}: workloads.{workload}.classes.{kind}.model: {name} has no adapter"
+                    f" {declared.model}; add it to variants.{name}.adapters"
+                    f"{nearest(declared.model, variant.adapters)}"
+                )
 
 
 def _check_tune(tune: Tune, study: Study, file: Path, refer: Callable[..., None]) -> None:

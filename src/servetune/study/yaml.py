@@ -2,8 +2,7 @@
 
 import json
 import re
-import warnings
-from collections.abc import Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -47,28 +46,47 @@ def parse_yaml(text: str, name: str) -> Any:
 @lru_cache(maxsize=8)
 def _parsed(text: str, name: str) -> Any:
     # Not on the host of a bundle, which reads no YAML.
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, MarkedYAMLError
+    import yaml
+
+    from servetune.study.loader import Loader
 
     if unwanted := _NO_TEXT.search(text):
         line = text.count("\n", 0, unwanted.start()) + 1
         raise UserError(f"{name}: line {line}: {_unwanted(unwanted[0])}")
-    reader = YAML(typ="safe", pure=True)
-    reader.version = (1, 1)
     try:
-        with warnings.catch_warnings():
-            # 1e-3 is the number that it looks like.
-            warnings.simplefilter("ignore", MantissaNoDotYAML1_1Warning)
-            _check_events(reader.parse(text), reader.resolver, name)
-            return reader.load(text)
+        _check_events(text, name)
+        return yaml.load(text, Loader)
     except UserError:
         raise
-    except MarkedYAMLError as error:
+    except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise UserError(f"{name}: line {line}: {error.problem}") from None
     except Exception as error:
         # What is no YAML at all makes the parser raise what it likes.
         raise UserError(f"{name}: cannot be read as YAML: {error}") from None
+
+
+def _check_events(text: str, name: str) -> None:
+    """Check a document while it is read, before anything is made of it.
+
+    Raises:
+        UserError: it is too deep or too large once its aliases are written out, a key is given
+            twice or is no text, or a value is of another kind than `parse_yaml` takes.
+    """
+    from servetune.study.loader import Loader
+
+    loader = Loader(text)
+    document = _Document(loader.resolve)
+    while loader.check_event():
+        event: Any = loader.get_event()
+        if problem := document.take(event):
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            place = "" if problem.startswith(_NAMED) else f"line {line}: "
+            raise UserError(f"{name}: {place}{problem.removeprefix(_NAMED)}")
+
+
+_NAMED = "\0"
+"""Begins a problem that says in which lines it is."""
 
 
 @dataclass
@@ -86,63 +104,71 @@ class _Open:
         return self.is_mapping and self.children % 2 == 0
 
 
-def _check_events(events: Iterable[Any], resolver: Any, name: str) -> None:
-    """Check a document while it is read, before anything is made of it.
+class _Document:
+    """What was read of a document so far, event by event."""
 
-    Raises:
-        UserError: it is too deep or too large once its aliases are written out, a key is given
-            twice or is no text, or a value is of another kind than `parse_yaml` takes.
-    """
-    from ruamel.yaml import events as yaml_events
+    def __init__(self, resolve: Callable[..., str]) -> None:
+        self._resolve = resolve
+        self._stack = [_Open(None, False)]
+        self._anchored: dict[str, int] = {}
 
-    stack = [_Open(None, False)]
-    anchored: dict[str, int] = {}
-    for event in events:
-        line = event.start_mark.line + 1 if event.start_mark else 0
-        values = 1
-        if isinstance(event, yaml_events.CollectionEndEvent):
-            ended = stack.pop()
+    def take(self, event: Any) -> str | None:
+        """Take the next event; returns what is wrong with it."""
+        import yaml
+
+        if isinstance(event, yaml.CollectionEndEvent):
+            ended = self._stack.pop()
             if ended.anchor:
-                anchored[ended.anchor] = ended.values
-            continue
-        if isinstance(event, yaml_events.AliasEvent):
-            if event.anchor not in anchored:
-                raise UserError(f"{name}: line {line}: *{event.anchor}: no such anchor before it")
-            values = anchored[event.anchor]
-        elif not isinstance(event, yaml_events.NodeEvent):
-            continue
-        if is_scalar := isinstance(event, yaml_events.ScalarEvent):
-            if event.anchor:
-                anchored[event.anchor] = 1
-            if problem := _scalar_problem(event, resolver, stack[-1].is_at_key):
-                raise UserError(f"{name}: line {line}: {problem}")
-        if stack[-1].is_at_key:
-            if not is_scalar:
-                raise UserError(f"{name}: line {line}: a key is text; quote what has [ or {{")
-            first = stack[-1].keys.setdefault(event.value, line)
-            if len(stack[-1].keys) * 2 != stack[-1].children + 2:
-                raise UserError(
-                    f"{name}: {event.value}: given twice, in lines {first} and {line};"
-                    " rename or remove one"
-                )
-        stack[-1].children += 1
-        for collection in stack:
+                self._anchored[ended.anchor] = ended.values
+            return None
+        if not isinstance(event, yaml.NodeEvent):
+            return None
+        if isinstance(event, yaml.AliasEvent) and event.anchor not in self._anchored:
+            return f"*{event.anchor}: no such anchor before it"
+        is_scalar = isinstance(event, yaml.ScalarEvent)
+        if is_scalar and (problem := self._scalar(event)):
+            return problem
+        if self._stack[-1].is_at_key and (problem := self._key(event, is_scalar)):
+            return problem
+        values = self._anchored[event.anchor or ""] if isinstance(event, yaml.AliasEvent) else 1
+        return self._count(values) or (
+            self._begin(event) if isinstance(event, yaml.CollectionStartEvent) else None
+        )
+
+    def _scalar(self, event: Any) -> str | None:
+        if event.anchor:
+            self._anchored[event.anchor] = 1
+        return _scalar_problem(event, self._resolve, self._stack[-1].is_at_key)
+
+    def _key(self, event: Any, is_scalar: bool) -> str | None:
+        if not is_scalar:
+            return "a key is text; quote what has [ or {"
+        of, line = self._stack[-1], event.start_mark.line + 1
+        first = of.keys.setdefault(event.value, line)
+        if len(of.keys) * 2 == of.children + 2:
+            return None
+        twice = f"{event.value}: given twice, in lines {first} and {line}; rename or remove one"
+        return f"{_NAMED}{twice}"
+
+    def _count(self, values: int) -> str | None:
+        self._stack[-1].children += 1
+        for collection in self._stack:
             collection.values += values
-        if stack[0].values > _MOST_VALUES:
-            raise UserError(
-                f"{name}: line {line}: more than {_MOST_VALUES} values, aliases written out;"
-                " a study is read by people"
-            )
-        if isinstance(event, yaml_events.CollectionStartEvent):
-            if problem := _tag_problem(event.tag, "map", "seq"):
-                raise UserError(f"{name}: line {line}: {problem}")
-            stack.append(_Open(event.anchor, isinstance(event, yaml_events.MappingStartEvent), 1))
-            if len(stack) > _DEEPEST:
-                raise UserError(f"{name}: line {line}: more than {_DEEPEST} levels deep")
+        if self._stack[0].values <= _MOST_VALUES:
+            return None
+        return f"more than {_MOST_VALUES} values, aliases written out; a study is read by people"
+
+    def _begin(self, event: Any) -> str | None:
+        import yaml
+
+        if problem := _tag_problem(event.tag, "map", "seq"):
+            return problem
+        self._stack.append(_Open(event.anchor, isinstance(event, yaml.MappingStartEvent), 1))
+        return f"more than {_DEEPEST} levels deep" if len(self._stack) > _DEEPEST else None
 
 
-def _scalar_problem(event: Any, resolver: Any, is_key: bool) -> str | None:
-    from ruamel.yaml.nodes import ScalarNode
+def _scalar_problem(event: Any, resolve: Callable[..., str], is_key: bool) -> str | None:
+    from yaml import ScalarNode
 
     value: str = event.value
     shown = value if len(value) <= 40 else f"{value[:40]}..."
@@ -150,7 +176,7 @@ def _scalar_problem(event: Any, resolver: Any, is_key: bool) -> str | None:
         return _unwanted(unwanted[0])
     if event.tag:
         return _tag_problem(event.tag, "str")
-    kind = str(resolver.resolve(ScalarNode, value, event.implicit)).rpartition(":")[2]
+    kind = resolve(ScalarNode, value, event.implicit).rpartition(":")[2]
     if kind == "timestamp":
         return f"{shown}: a date; write it in quotes"
     if kind not in ("str", "int", "float", "bool", "null", "merge"):

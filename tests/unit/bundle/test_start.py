@@ -9,7 +9,7 @@ from servetune.bundle.start import NEEDED, TO_TUNE
 BROUGHT = {"pydantic_core", "referencing", "tokenizers", "typing_extensions"}
 """With vLLM or with what is demanded."""
 
-NOT_THERE = {"ruamel"}
+NOT_THERE = {"ruamel", "yaml"}
 """What reads studies and parameters, which the host of a bundle does not."""
 
 

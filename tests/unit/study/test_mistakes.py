@@ -352,7 +352,7 @@ EXPLODING = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: 1\nb: 2026-11-22", "line 2: 2026-11-22: a date"),
         ("a: !!python/object/apply:os.system [x]", "line 1: !!python/object/apply:os.system"),
         ("a: 1\nb: '\x00'", "line 2: .*control character"),
-        ('a: "\\ud800"', "line 1: .*control character"),
+        ('a: "\\ud800"', "line 1: found invalid Unicode"),
         ("1: a", "line 1: 1: a key is text"),
     ],
     ids=str,
