@@ -19,7 +19,7 @@ from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.report.capacity.words import Found
+from servetune.report.capacity.view import Found
 from servetune.report.reading import read_measured
 from servetune.report.verdicts import interval
 from servetune.tables.design import design_of

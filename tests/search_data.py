@@ -8,7 +8,7 @@ from servetune.capacity.sequential import Evidence, Judgement, Outcome
 from servetune.plan.planned import Plan
 from servetune.records.measurements import MeasurementRecord, Probe
 from servetune.records.searches import SearchRecord
-from servetune.report.capacity.words import Searched
+from servetune.report.capacity.view import Searched
 from servetune.tables import capacity
 from servetune.tables.write import load_points, ok_records, quantiles
 from tests.report_data import ReportData, make_data, make_quickstart_plan, with_load

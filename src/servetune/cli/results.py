@@ -75,7 +75,7 @@ def status(plan: PlanFile = None, as_json: AsJson = False) -> None:
     from servetune.plan.times import recorded_times
     from servetune.running import read_running
     from servetune.status.state import state_of
-    from servetune.status.words import render_state
+    from servetune.status.view import render_state
 
     # A load may run beside this.
     os.nice(19)

@@ -12,9 +12,9 @@ from servetune.compare.comparison import Comparison, Row
 from servetune.compare.sides import Side
 from servetune.metrics import JUDGED, METRIC
 from servetune.report import lockstep
-from servetune.report.capacity.words import Found
+from servetune.report.capacity.view import Found
 from servetune.report.gfm import bullets, details, escaped, pipe_table, text
-from servetune.report.quality import words as quality
+from servetune.report.quality import view as quality
 from servetune.report.table import Table
 from servetune.report.throughput import with_ends
 from servetune.report.verdicts import POWERED, power_table, unseen, verdict_cell

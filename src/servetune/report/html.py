@@ -25,7 +25,7 @@ from servetune.report import provenance, verdicts
 from servetune.report.marks import POOR
 from servetune.report.measured import Measured
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
-from servetune.report.quality.words import estimate
+from servetune.report.quality.view import estimate
 from servetune.report.section import Section, sections, unmade
 from servetune.tables.frames import grouped
 

@@ -22,10 +22,10 @@ from servetune.metrics import COMPARED, COSTS, PER_GPU, WHOLE_LOAD, Metric
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
 from servetune.records.trials import Seen
-from servetune.report.capacity import words as capacity
+from servetune.report.capacity import view as capacity
 from servetune.report.marks import dummies
-from servetune.report.quality.words import failing
-from servetune.report.turns.words import by_turn
+from servetune.report.quality.view import failing
+from servetune.report.turns.view import by_turn
 from servetune.tables.design import Design, Place, design_of
 from servetune.tables.frames import PENDING, declared, grouped, known, numbers, records_of
 from servetune.tables.history import Measuring

@@ -9,7 +9,7 @@ from servetune.report import choices, lockstep, provenance, throughput, verdicts
 from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, FRONT_END
 from servetune.report.measured import Measured
-from servetune.report.validity import words as validity
+from servetune.report.validity import view as validity
 from servetune.tables.frames import grouped
 
 

@@ -13,7 +13,7 @@ from servetune.analysis.judgement import Judgement
 from servetune.analysis.wording import TIMES, inside, number, ratio, where_of
 from servetune.metrics import METRIC
 from servetune.report import lockstep
-from servetune.report.capacity.words import Found
+from servetune.report.capacity.view import Found
 from servetune.report.grammar import (
     Spec,
     data,

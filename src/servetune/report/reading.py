@@ -11,7 +11,7 @@ from servetune.parquet import read_table
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.report.capacity.words import Searched
+from servetune.report.capacity.view import Searched
 from servetune.report.measured import Measured
 from servetune.tables.freshness import STAMP, stands, tables_digest
 from servetune.tables.history import read_history

@@ -14,13 +14,13 @@ from servetune.analysis.wording import TIMES, inside, number, ratio, where_of
 from servetune.errors import reason_of
 from servetune.metrics import METRICS
 from servetune.plan.planned import Plan
-from servetune.report.answer import words as answers
-from servetune.report.capacity import words as slo
+from servetune.report.answer import view as answers
+from servetune.report.capacity import view as slo
 from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY, marked
 from servetune.report.measured import Measured
 from servetune.report.problems.section import counts
-from servetune.report.quality import words as quality
+from servetune.report.quality import view as quality
 from servetune.tables.frames import PENDING, grouped, records_of
 
 STATUS_STYLE = {

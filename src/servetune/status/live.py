@@ -19,7 +19,7 @@ from servetune.progress import SCREEN
 from servetune.running import read_running, running
 from servetune.screen import console, harmless
 from servetune.status.state import state_of
-from servetune.status.words import render_live
+from servetune.status.view import render_live
 from servetune.terminal import visible
 
 REDRAW_EVERY_S = 1.0

@@ -4,7 +4,7 @@ from servetune.analysis.answer import Decision, decisions
 from servetune.analysis.comparison import compare
 from servetune.analysis.judgement import judge_study
 from servetune.metrics import METRIC
-from servetune.report.answer.words import grid, sentences
+from servetune.report.answer.view import grid, sentences
 from servetune.report.reading import read_measured
 from tests.recorded import plan_of, results_of
 from tests.report_data import ReportData, make_all_kinds, make_data, make_quickstart_plan

@@ -11,7 +11,8 @@ from rich.console import Console
 from servetune.analysis.capacities import gain
 from servetune.capacity.search import Capacity
 from servetune.capacity.steadiness import Change
-from servetune.report.capacity import charts, probes, words
+from servetune.report.capacity import charts, probes
+from servetune.report.capacity import view as words
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal

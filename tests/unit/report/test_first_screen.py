@@ -5,7 +5,7 @@ Its 64 clients run in lockstep, with some variants.
 
 import pytest
 
-from servetune.report.answer.words import grid, sentences
+from servetune.report.answer.view import grid, sentences
 from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured
 from servetune.report.reading import read_measured

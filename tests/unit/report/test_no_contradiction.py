@@ -7,7 +7,7 @@ import pytest
 from servetune.analysis.findings.bounds import Bound
 from servetune.analysis.findings.gather import findings
 from servetune.analysis.wording import where_of
-from servetune.report.answer.words import sentences
+from servetune.report.answer.view import sentences
 from servetune.report.reading import read_measured
 from servetune.report.roofline.section import section as roofline
 from tests.recorded import RECORDED, plan_of, results_of

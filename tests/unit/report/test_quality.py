@@ -14,7 +14,7 @@ from servetune.analysis.wording import first_sentence
 from servetune.plan.planned import Plan
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
-from servetune.report.quality import words as quality
+from servetune.report.quality import view as quality
 from servetune.report.quality.section import section as quality_section
 from servetune.report.terminal import render_terminal
 from servetune.tables.quality import metrics, qualities

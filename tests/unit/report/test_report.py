@@ -22,7 +22,7 @@ from servetune.report.markdown import render_markdown
 from servetune.report.reading import read_measured
 from servetune.report.section import sections
 from servetune.report.terminal import render_terminal
-from servetune.report.validity import words as validity
+from servetune.report.validity import view as validity
 from servetune.study.validity import Limits
 from servetune.tables.write import classes as classes_of
 from tests.recorded import plan_of, results_of

@@ -18,7 +18,7 @@ from servetune.report.table import Name
 from servetune.report.terminal import render_terminal
 from servetune.report.tuning.front import front
 from servetune.report.tuning.standings import Standing, standings
-from servetune.report.tuning.words import (
+from servetune.report.tuning.view import (
     effects,
     expectations,
     failures,

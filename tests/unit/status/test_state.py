@@ -14,7 +14,7 @@ from servetune.plan.planned import Plan
 from servetune.plan.times import recorded_times
 from servetune.running import Running, this_node
 from servetune.status.state import SessionState, State, state_of
-from servetune.status.words import render_live, render_state
+from servetune.status.view import render_live, render_state
 from tests.paths import ROOT
 from tests.project import Project
 

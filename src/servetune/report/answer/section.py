@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from servetune.analysis.wording import NONE, state
-from servetune.report.answer.words import Cell, Grid, grid, reasons, sentences
-from servetune.report.capacity.words import sentences as capacities
+from servetune.report.answer.view import Cell, Grid, grid, reasons, sentences
+from servetune.report.capacity.view import sentences as capacities
 from servetune.report.gfm import bullets, escaped, pipe_table, text
 from servetune.report.marks import marked
 from servetune.report.measured import Measured
 from servetune.report.notes import notes
-from servetune.report.quality.words import warnings
+from servetune.report.quality.view import warnings
 from servetune.report.ratios import gains
 from servetune.report.section import Section
 from servetune.tables.frames import broken

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from servetune.analysis.wording import number, share
-from servetune.report.capacity.words import UNITS, Found, Searched, objective
+from servetune.report.capacity.view import UNITS, Found, Searched, objective
 from servetune.report.grammar import (
     Spec,
     data,

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.wording import NONE
-from servetune.report.capacity.words import STOPPED, UNITS, Searched, objective
+from servetune.report.capacity.view import STOPPED, UNITS, Searched, objective
 from servetune.tables.frames import grouped, known, records_of
 
 

@@ -4,7 +4,7 @@ from servetune.analysis.wording import number, percent, share, whole
 from servetune.plan.planned import Plan
 from servetune.report.capacity.charts import drawn, observations
 from servetune.report.capacity.probes import sent
-from servetune.report.capacity.words import METHOD, Found, not_told
+from servetune.report.capacity.view import METHOD, Found, not_told
 from servetune.report.gfm import table_of
 from servetune.report.grammar import distinct
 from servetune.report.measured import Measured

@@ -17,7 +17,7 @@ from servetune.report.grammar import (
     short,
     spec,
 )
-from servetune.report.history.words import change_of, has_moved, value_of
+from servetune.report.history.view import change_of, has_moved, value_of
 from servetune.tables.frames import grouped, known
 
 

@@ -7,7 +7,7 @@ from servetune.metrics import METRIC
 from servetune.report.gfm import details, table_of, text
 from servetune.report.grammar import heaviest, places_of
 from servetune.report.history.charts import over_commits
-from servetune.report.history.words import (
+from servetune.report.history.view import (
     METHOD,
     change_of,
     date_of,

@@ -12,7 +12,7 @@ from servetune.analysis.history import follow
 from servetune.analysis.wording import NONE, plural, where_of
 from servetune.errors import RUN, UserError, nearest
 from servetune.metrics import JUDGED, METRIC
-from servetune.report.history.words import (
+from servetune.report.history.view import (
     METHOD,
     NOT_COMMITTED,
     change_of,

@@ -9,7 +9,7 @@ from servetune.analysis.wording import TIMES
 from servetune.plan.planned import Plan
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
 from servetune.report.lacks import drawing
-from servetune.report.quality.words import bounds, estimate
+from servetune.report.quality.view import bounds, estimate
 from servetune.tables.frames import known, records_of
 
 DRAWN = {

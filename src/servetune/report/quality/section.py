@@ -7,7 +7,7 @@ from servetune.analysis.wording import NONE, TIMES, number, percent, text_of, wh
 from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.quality.charts import intervals
-from servetune.report.quality.words import WRITTEN, absent, estimate, method
+from servetune.report.quality.view import WRITTEN, absent, estimate, method
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Styled, Table
 from servetune.tables.frames import records_of

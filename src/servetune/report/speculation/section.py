@@ -23,7 +23,7 @@ from servetune.report.grammar import (
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.speculation.words import interval, payoff_table, synthetic, unsure
+from servetune.report.speculation.view import interval, payoff_table, synthetic, unsure
 from servetune.report.table import Cell, Name, Table
 from servetune.tables.design import Place
 from servetune.tables.frames import grouped, known, records_of

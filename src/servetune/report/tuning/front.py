@@ -11,7 +11,7 @@ from servetune.plan.planned import CHOOSING, Tuning
 from servetune.records.trials import Seen, failures
 from servetune.report.table import Cell, Name, Table
 from servetune.report.tuning.standings import Standing
-from servetune.report.tuning.words import objective, value_of
+from servetune.report.tuning.view import objective, value_of
 from servetune.tables.frames import known, records_of
 
 BESIDE = ("ttft_p50_ms", "cost_usd_per_million_output_tokens")

@@ -16,7 +16,7 @@ from servetune.report.section import Section
 from servetune.report.table import Table
 from servetune.report.tuning.front import front
 from servetune.report.tuning.standings import LEVELS, Standing, standings
-from servetune.report.tuning.words import (
+from servetune.report.tuning.view import (
     effects,
     expectations,
     failures,

@@ -13,7 +13,7 @@ from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Fit, Section
 from servetune.report.table import Cell, Name, Table
-from servetune.report.turns.words import KEY
+from servetune.report.turns.view import KEY
 from servetune.tables.frames import numbers, records_of
 
 TITLE = "Conversations by turn"

@@ -5,7 +5,7 @@ from servetune.report.gfm import details, table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Styled, Table
-from servetune.report.validity.words import cards, tallies
+from servetune.report.validity.view import cards, tallies
 
 FULL_CARDS = 48
 """Validity cards that are shown in full, of those that break a rule and of those that do not;

@@ -13,7 +13,7 @@ from servetune.records.sessions import Ceilings
 from servetune.report.gfm import text
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
-from servetune.report.speculation.words import payoff_table, synthetic, unsure
+from servetune.report.speculation.view import payoff_table, synthetic, unsure
 from servetune.report.table import Name
 from servetune.tables.design import design_of
 from tests.report_data import make_data, make_quickstart_plan

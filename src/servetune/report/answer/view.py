@@ -19,10 +19,10 @@ from servetune.analysis.wording import (
 )
 from servetune.metrics import COSTS, PER_GPU
 from servetune.report.answer.gpus import counted, gain_of_one
-from servetune.report.capacity.words import Found
+from servetune.report.capacity.view import Found
 from servetune.report.marks import at_front_end
 from servetune.report.measured import Measured
-from servetune.report.quality.words import absent, estimate
+from servetune.report.quality.view import absent, estimate
 from servetune.report.verdicts import few, further, interval_of, worded
 from servetune.study.base import DECIDING
 from servetune.tables.frames import grouped, records_of
