@@ -387,7 +387,7 @@ def lies() -> list[Lie]:
             ("same-answers",),
             stream=_texts(lambda p, t: f" w{p}"),
         ),
-        Lie("no usage", ("usage-missing",), stream=_usage(completion_tokens=0)),
+        Lie("no usage", ("failed",), stream=_usage(completion_tokens=0)),
         Lie("usage of twice the prompt", ("server-counters",), stream=_usage(prompt_tokens=2)),
         Lie(
             "the same, and the counters agree",
