@@ -1,10 +1,11 @@
-"""What the client can do on one core: 10,000 requests in a load point, 1,000 streams at once.
+"""What the client can do: 10,000 requests in a load point, 1,000 streams at once, 5,000 on two.
 
-Run: uv run python benchmarks/load_scale.py
+Run: uv run python benchmarks/load_scale.py [--two]
 
 A session of the workflow loads the stand-in server. The client is pinned to one core, everything
-else to another. A load is within what the client can do if it stays below 200 MB and its p99 send
-delay below 20 ms; of one that is not, the validity card has to say so.
+else to another; with --two, both share two cores. A load is within what the client can do if it
+stays below 200 MB and its p99 send delay below 20 ms; of one that is not, the validity card has to
+say so.
 """
 
 import os
@@ -31,12 +32,15 @@ from tests.workspace import Workspace, make_workspace  # noqa: E402
 
 MEMORY_BYTES = 200e6
 SEND_DELAY_P99_MS = 20.0
-LOADS = {
+IS_OF_TWO = "--two" in sys.argv
+LOADS: dict[str, dict[str, float]] = {
     "ten-thousand": {"rate_rps": 200, "requests": 10_000},
     "thousand-streams": {"concurrency": 1000, "requests": 3000},
     "too-much": {"rate_rps": 2000, "requests": 6000},
 }
 TOO_MUCH = "too-much"
+if IS_OF_TWO:
+    LOADS = {"five-thousand-streams": {"concurrency": 5000, "requests": 10_000}}
 
 
 def study() -> dict[str, Any]:
@@ -47,7 +51,12 @@ def study() -> dict[str, Any]:
         "baseline": "standin",
         "models": {"standin": {"source": "path", "path": "model"}},
         # Steps that leave the stand-in's core time for its work: at 1,000 streams one of 0.25 s.
-        "server": {"max_num_seqs": 1024, "max_model_len": 1024, "standin_step_ms": 8},
+        "server": {
+            **({"max_num_batched_tokens": 5120} if IS_OF_TWO else {}),
+            "max_num_seqs": 5120 if IS_OF_TWO else 1024,
+            "max_model_len": 1024,
+            "standin_step_ms": 8,
+        },
         "variants": {"standin": {"model": "standin"}},
         "datasets": {
             "short": {"kind": "text", "requests": 1000, "input_words": 16, "output_tokens": 4},
@@ -84,8 +93,10 @@ def prepare(folder: Path) -> tuple[Workspace, Session]:
 
 
 @contextmanager
-def running(workspace: Workspace, session: Session, core: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a session on one core; it inherits that to all that it starts."""
+def running(
+    workspace: Workspace, session: Session, cores: set[int]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a session on some cores; it inherits them to all that it starts."""
     with (workspace.root / "session.log").open("w") as log:
         process = subprocess.Popen(
             ["servetune", "session", session.id],
@@ -93,7 +104,7 @@ def running(workspace: Workspace, session: Session, core: int) -> Iterator[subpr
             env=workspace.environment,
             stdout=log,
             stderr=subprocess.STDOUT,
-            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         try:
             yield process
@@ -117,7 +128,8 @@ def measure(workspace: Workspace, session: Session) -> pd.Series:
     server_core, client_core = sorted(os.sched_getaffinity(0))[:2]
     used: dict[float, float] = {}
     pinned: set[int] = set()
-    with running(workspace, session, server_core) as process:
+    own = {server_core, client_core} if IS_OF_TWO else {server_core}
+    with running(workspace, session, own) as process:
         while process.poll() is None:
             server_s = 0.0
             for each in workspace.servers():
@@ -127,7 +139,7 @@ def measure(workspace: Workspace, session: Session) -> pd.Series:
                         server_s = max(server_s, times.user + times.system)
                         continue
                     for one in [each, *each.children(recursive=True)]:
-                        if one.pid not in pinned:
+                        if one.pid not in pinned and not IS_OF_TWO:
                             pin(one, client_core)
                             pinned.add(one.pid)
                 except (psutil.Error, ProcessLookupError):
