@@ -3,9 +3,9 @@
 Run: uv run python benchmarks/load_scale.py [--two]
 
 A session of the workflow loads the stand-in server. The client is pinned to one core, everything
-else to another; with --two, both share two cores. A load is within what the client can do if it
-stays below 200 MB and its p99 send delay below 20 ms; of one that is not, the validity card has to
-say so.
+else to another. A load is within what the client can do if it stays below 200 MB and its p99 send
+delay below 20 ms; of one that is not, the validity card has to say so. With --two both share two
+cores, and the card must not name the client as the limit.
 """
 
 import os
@@ -40,7 +40,7 @@ LOADS: dict[str, dict[str, float]] = {
 }
 TOO_MUCH = "too-much"
 if IS_OF_TWO:
-    LOADS = {"five-thousand-streams": {"concurrency": 5000, "requests": 10_000}}
+    LOADS = {"five-thousand-streams": {"concurrency": 5000, "requests": 15_000}}
 
 
 def study() -> dict[str, Any]:
@@ -70,6 +70,8 @@ def study() -> dict[str, Any]:
         "workloads": {
             name: {
                 "dataset": "long" if "concurrency" in load else "short",
+                # 5,000 connections that are opened at once are a storm of their own.
+                "ramp_up_s": 20 if IS_OF_TWO else 0,
                 "load_points": [load],
             }
             for name, load in LOADS.items()
@@ -191,6 +193,8 @@ def verdict(seen: dict[str, Any]) -> str:
     is_told = "client-bound" in seen["reason"]
     if seen["workload"] == TOO_MUCH:
         return "holds: the card says client-bound" if is_told else "DOES NOT HOLD: not told"
+    if IS_OF_TWO:
+        return "DOES NOT HOLD: client-bound" if is_told else "holds: the client is not the limit"
     is_within = seen["memory_mb"] * 1e6 < MEMORY_BYTES and seen["delay_p99_ms"] < SEND_DELAY_P99_MS
     if is_within and not is_told:
         return "holds: one client can do it"
