@@ -54,8 +54,8 @@ def same_loads(design: Design, compared: Iterable[dict[str, Any]]) -> list[SameL
     }
     found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for place, load in design.loads.items():
-        sent = json.dumps(load.model_dump(mode="json", exclude={"generator"}))
         if place in measured and _is_sent_as_scheduled(load):
+            sent = json.dumps(load.model_dump(mode="json", exclude={"generator"}))
             found.setdefault((place[0], sent), {})[load.generator] = measured[place]
     return [SameLoad(variant, rows) for (variant, _), rows in found.items() if len(rows) > 1]
 

@@ -76,17 +76,12 @@ def _check_events(text: str, name: str) -> None:
     from servetune.study.loader import Loader
 
     loader = Loader(text)
-    document = _Document(loader.resolve)
+    document = _Document(name, loader.resolve)
     while loader.check_event():
         event: Any = loader.get_event()
         if problem := document.take(event):
             line = event.start_mark.line + 1 if event.start_mark else 0
-            place = "" if problem.startswith(_NAMED) else f"line {line}: "
-            raise UserError(f"{name}: {place}{problem.removeprefix(_NAMED)}")
-
-
-_NAMED = "\0"
-"""Begins a problem that says in which lines it is."""
+            raise UserError(f"{name}: line {line}: {problem}")
 
 
 @dataclass
@@ -107,13 +102,18 @@ class _Open:
 class _Document:
     """What was read of a document so far, event by event."""
 
-    def __init__(self, resolve: Callable[..., str]) -> None:
+    def __init__(self, name: str, resolve: Callable[..., str]) -> None:
+        self._name = name
         self._resolve = resolve
         self._stack = [_Open(None, False)]
         self._anchored: dict[str, int] = {}
 
     def take(self, event: Any) -> str | None:
-        """Take the next event; returns what is wrong with it."""
+        """Take the next event; returns what is wrong in its line.
+
+        Raises:
+            UserError: it is a key that was given before, in another line.
+        """
         import yaml
 
         if isinstance(event, yaml.CollectionEndEvent):
@@ -145,10 +145,12 @@ class _Document:
             return "a key is text; quote what has [ or {"
         of, line = self._stack[-1], event.start_mark.line + 1
         first = of.keys.setdefault(event.value, line)
-        if len(of.keys) * 2 == of.children + 2:
-            return None
-        twice = f"{event.value}: given twice, in lines {first} and {line}; rename or remove one"
-        return f"{_NAMED}{twice}"
+        if len(of.keys) * 2 != of.children + 2:
+            raise UserError(
+                f"{self._name}: {event.value}: given twice, in lines {first} and {line};"
+                " rename or remove one"
+            )
+        return None
 
     def _count(self, values: int) -> str | None:
         self._stack[-1].children += 1
