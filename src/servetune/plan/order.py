@@ -1,6 +1,7 @@
 """The order in which the sessions of a plan are measured, and what is left of them."""
 
 import random
+from collections import Counter
 from collections.abc import Iterable
 
 from servetune.plan.planned import Session
@@ -24,25 +25,23 @@ def measuring_order(variants: list[str], repeats: int, seed: int) -> list[tuple[
 
 
 def in_rounds(owed: Iterable[Session], planned: Iterable[Session]) -> list[Session]:
-    """Return the owed sessions in the plan's order, interleaved where a variant is far ahead.
+    """Return the owed sessions round by round: the next launch of each variant, then another.
 
-    What is owed may be measured on a host of its own, which is a block of the comparison. Where
-    the next repeat of a variant is two rounds or more after another's, its launches would follow
-    all others there; they take the places that its earlier repeats have in the plan instead. The
-    rounds of a tuning are as they shall be.
+    What is owed may be measured on a host of its own, which is a block of the comparison and may be
+    taken back at any time. So that host launches each variant once before any of them again,
+    whatever others have launched. A round has the order of one of the plan, from the earliest that
+    is owed. The rounds of a tuning are as they shall be.
     """
-    owed = list(owed)
+    owed = sorted(owed, key=lambda session: session.order)
     place = {(session.variant, session.repeat): session.order for session in planned}
-    first: dict[str, int] = {}
-    for session in owed:
-        first[session.variant] = min(session.repeat, first.get(session.variant, session.repeat))
-    earliest = min(first.values(), default=1)
+    earliest = min((session.repeat for session in owed), default=1)
+    launches: Counter[str] = Counter()
 
     def key(session: Session) -> tuple[int, int]:
         if session.trial:
             return session.order, 0
-        ahead = first[session.variant] - earliest
-        at = (session.variant, session.repeat - (ahead if ahead > 1 else 0))
-        return place[at], session.order
+        repeat = earliest + launches[session.variant]
+        launches[session.variant] += 1
+        return place[session.variant, repeat], session.order
 
     return sorted(owed, key=key)

@@ -18,10 +18,29 @@ def session(variant: str, repeat: int, order: int) -> Session:
     return Session.model_construct(**fields)
 
 
-def test_what_is_left_of_a_plan_keeps_its_order() -> None:
+def test_what_is_left_after_whole_rounds_keeps_its_order() -> None:
     planned = plan(repeats=4)
-    for done in range(len(planned)):
+    for done in range(0, len(planned), len(VARIANTS)):
         assert in_rounds(planned[done:], planned) == planned[done:]
+
+
+def test_a_host_launches_each_variant_once_before_any_of_them_again() -> None:
+    """One that is taken back early has still compared them all."""
+    planned = plan(repeats=3)
+    for done in range(len(planned)):
+        launched = [session.variant for session in in_rounds(planned[done:], planned)]
+        whole_rounds = min(map(launched.count, VARIANTS))
+        for at in range(0, 3 * whole_rounds, 3):
+            assert {*launched[at : at + 3]} == {*VARIANTS}
+    measured_elsewhere = [("bf16", 1), ("bf16", 2), ("fp8", 1), ("eagle3", 1)]
+    owed = [each for each in planned if (each.variant, each.repeat) not in measured_elsewhere]
+    first, second = in_rounds(owed, planned)[:3], in_rounds(owed, planned)[3:]
+    assert {(each.variant, each.repeat) for each in first} == {
+        ("bf16", 3),
+        ("fp8", 2),
+        ("eagle3", 2),
+    }
+    assert {(each.variant, each.repeat) for each in second} == {("fp8", 3), ("eagle3", 3)}
 
 
 def test_a_variant_that_is_far_ahead_is_launched_between_the_others() -> None:
