@@ -107,10 +107,10 @@ def peer_step(
         search: PlannedSearch, records: list[MeasurementRecord]
     ) -> Measurement | dict[str, Capacity]:
         if not records:
-            return probes.scout(search)
-        scout, left = records[0].metrics, iter(records[1:])
-        assert scout is not None and scout.e2e_mean_ms
-        start = 4 * scout.request_throughput_rps / probes.SCOUT_CONCURRENCY
+            return probes.pilot(search)
+        pilot, left = records[0].metrics, iter(records[1:])
+        assert pilot is not None and pilot.e2e_mean_ms
+        start = 4 * pilot.request_throughput_rps / probes.PILOT_CONCURRENCY
         slo = search.settings.slo["slo"]
 
         def sent(point: LoadPoint) -> MeasurementRecord:

@@ -36,8 +36,8 @@ from simulated_server import (
 from servetune.capacity.boundary import predict
 from servetune.capacity.pace import slices
 from servetune.capacity.search import Capacity, Probed, next_step
-from servetune.capacity.sequential import LOOK_EVERY, Sample, judge
-from servetune.plan.probes import MOST_SENT, SCOUT_CONCURRENCY, SCOUT_REQUESTS
+from servetune.capacity.sequential import LOOK_EVERY, Sample, assess_probe
+from servetune.plan.probes import MOST_SENT, PILOT_CONCURRENCY, PILOT_REQUESTS
 from servetune.study.capacity import PRESETS, Objective, Search, Slo
 
 HAIR = 0.02
@@ -213,7 +213,7 @@ def probe(server: Server, slo: Slo, rate: float, search: Search, seed: int, spen
             run = simulate(server, rate, 4 * len(run), seed, began_s)
         n = min(n, most)
         arrival, finish = run.arrival_s[:n], run.finish_s[:n]
-        judgement = judge(
+        judgement = assess_probe(
             arrival, finish, samples(run, slo, n), error, budget=budget, is_over=n == most
         )
         if judgement.verdict != "go on":
@@ -241,10 +241,10 @@ def throughput(server: Server, requests: int, seed: int, spent: Spent) -> float:
 def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[Probed], Spent]:
     """Search a server once; it begins at what a closed loop predicts."""
     spent, server = Spent(), case.made(seed)
-    slots = min(SCOUT_CONCURRENCY, case.server.slots)
+    slots = min(PILOT_CONCURRENCY, case.server.slots)
     alone = case.server if isinstance(case.server, Paged) else replace(case.server, slots=slots)
-    scouted_rps = throughput(alone, SCOUT_REQUESTS, seed, spent)
-    predicted = predict(slots, slots / scouted_rps, {"tier": 1.0})
+    piloted_rps = throughput(alone, PILOT_REQUESTS, seed, spent)
+    predicted = predict(slots, slots / piloted_rps, {"tier": 1.0})
     history: list[Probed] = []
     while not isinstance(step := next_step(search, predicted, history), dict):
         place = 1000 * seed + len(history)

@@ -23,7 +23,7 @@ from servetune.analysis.differences import Floats
 from servetune.analysis.spread import Spread, spread
 from servetune.plan.order import measuring_order
 from servetune.plan.planned import Session
-from servetune.sessions.allotment import deal
+from servetune.sessions.allocation import assign
 
 Ints = NDArray[np.int64]
 
@@ -55,7 +55,7 @@ def dealt(variants: int, count: int, devices: int) -> Ints:
     for order, (name, repeat) in enumerate(measuring_order(names, count, 0)):
         known: dict[str, Any] = {"id": f"{name} {repeat}", "order": order, "variant": name}
         sessions.append(Session.model_construct(**known, hardware="gpu", server={}))
-    at = deal(sessions, [str(i) for i in range(devices)])
+    at = assign(sessions, [str(i) for i in range(devices)])
     return np.array([[int(at[f"{name} {r + 1}"][0]) for r in range(count)] for name in names])
 
 

@@ -35,7 +35,7 @@ from servetune.records.measurements import MeasurementRecord  # noqa: E402
 from servetune.records.sessions import Slot  # noqa: E402
 from servetune.records.validity import checks  # noqa: E402
 from servetune.serving.server import SCRAPE_TIMEOUT_S, Server  # noqa: E402
-from servetune.sessions.allotment import Allotment  # noqa: E402
+from servetune.sessions.allocation import GpuAllocation  # noqa: E402
 from servetune.sessions.measure import Bench, measure  # noqa: E402
 from servetune.study.validity import Limits  # noqa: E402
 from servetune.telemetry.gpus import Gpus  # noqa: E402
@@ -744,7 +744,7 @@ class Stage:
             clients=clients,
             tokenizer=Path(model),
             sampler=sampler,
-            allotment=Allotment(Slot(node="", host=""), lambda: None),
+            allocation=GpuAllocation(Slot(node="", host=""), lambda: None),
             tiers=read_tiers(info, lie.arguments),
         )
         self.proxy.lie = lie

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from servetune.plan.make import declare_candidates  # noqa: E402
 from servetune.predict.candidates import predict_candidates  # noqa: E402
 from servetune.study.study import read_study  # noqa: E402
-from servetune.tables.seen import seen  # noqa: E402
+from servetune.tables.trial_results import trial_results  # noqa: E402
 from tests.recorded import plan_of  # noqa: E402
 
 STUDIES = ("h200-tune", "h100-tune", "h100-tune-long", "phi4-tune")
@@ -35,7 +35,7 @@ def main() -> None:
         plan = plan_of(study)
         assert plan.tuning is not None
         found = defaultdict(list)
-        for each in seen(plan, plan.sessions, ROOT):
+        for each in trial_results(plan, plan.sessions, ROOT):
             if each.value:
                 found[each.trial.candidate].append(each.value)
         of = [one for one in plan.tuning.candidates if is_all or one.name in found]

@@ -21,7 +21,7 @@ from servetune.capacity.search import Probed, next_step
 from servetune.predict.batching import simulate
 from servetune.predict.bounds import overhead_of_s
 from servetune.predict.fit import Fitted, fit
-from servetune.predict.judged import Error, error_of, judge, median_error
+from servetune.predict.judged import Error, error_of, median_error, score_fit
 from servetune.predict.loads import Predicting
 from servetune.predict.recorded import Recorded, launch_of, read_loads
 from servetune.predict.server import Floats
@@ -81,7 +81,7 @@ def print_loads(
         for variant, recorded in loads[name].items():
             if len(recorded) < 3:
                 continue
-            found = judge(recorded)
+            found = score_fit(recorded)
             fits[name, variant] = found.fitted
             marked = add_judged(judged, name, variant, found.errors)
             row(name, marked, ", ".join(found.of), len(found.errors), *medians(found.errors))
@@ -168,11 +168,11 @@ def print_capacities(
         for path in sorted((ROOT / "results" / name / "searches").glob("*.json")):
             search = read_search(path)
             recorded = loads[name][search.variant]
-            scout = next(o for r, o in recorded if r.measurement == search.measurements[0])
+            pilot = next(o for r, o in recorded if r.measurement == search.measurements[0])
             of_loads = {
-                "two": Predicting(fits[name, search.variant], scout),
-                "closed": Predicting(fits["h200-llama8b", search.variant], scout),
-                "scout": Predicting(fit([scout]), scout),
+                "two": Predicting(fits[name, search.variant], pilot),
+                "closed": Predicting(fits["h200-llama8b", search.variant], pilot),
+                "pilot": Predicting(fit([pilot]), pilot),
             }
             for tier, found in search.tiers.items():
                 slo = slo_of(studies[name], search, tier)
@@ -186,7 +186,7 @@ def print_capacities(
                     *(name, search.variant, tier, f"{found.capacity:.1f}", bounds),
                     f"{said['two']:.1f}",
                     "" if error is None else f"{100 * error:+.0f} %",
-                    *(f"{said['closed']:.1f}", f"{said['scout']:.1f}"),
+                    *(f"{said['closed']:.1f}", f"{said['pilot']:.1f}"),
                     f"{search.predicted[tier]:.1f}",
                 )
     print(f"\nMedian error: {100 * float(np.median(errors)):.0f} % of {len(errors)} (bar 15 %)")
@@ -258,14 +258,14 @@ def print_first_probes(
     for path in sorted((ROOT / "results" / name / "searches").glob("*.json")):
         search = read_search(path)
         slo = slo_of(studies[name], search, tier)
-        scout = next(
+        pilot = next(
             o for r, o in loads[name][search.variant] if r.measurement == search.measurements[0]
         )
-        truth = Predicting(fits[name, search.variant], scout)
+        truth = Predicting(fits[name, search.variant], pilot)
         server = Twin(truth.server, 512, 128)
         found = search.tiers[tier].capacity
         assert found is not None
-        error = Predicting(fit([scout]), scout).capacity_rps(slo, HIGHEST_RPS) / found
+        error = Predicting(fit([pilot]), pilot).capacity_rps(slo, HIGHEST_RPS) / found
         firsts = {
             "today": search.predicted[tier],
             "predicted": error * truth.capacity_rps(slo, HIGHEST_RPS),

@@ -32,7 +32,7 @@ from tuned_servers import (
 )
 from tuning_peers import Run, Tpe, descents, optuna_runs
 
-from servetune.records.trials import Seen, Trial
+from servetune.records.trials import Trial, TrialResult
 from servetune.study.space import Candidate
 from servetune.study.tune import Tune
 from servetune.tune.propose import Proposer, in_random_order, propose
@@ -70,11 +70,11 @@ class Launches:
         self.truths, self.spread = truths, spread
         self.rng = np.random.default_rng([seed, 21])
 
-    def launch(self, trial: Trial, beaten_below: float | None) -> Seen:
+    def launch(self, trial: Trial, beaten_below: float | None) -> TrialResult:
         """Run a trial: its probes end early once the upper end is below what would win."""
         truth = self.truths[trial.candidate]
         if truth is None:
-            return Seen(trial, FAILED_LAUNCH_S, failure="does not fit")
+            return TrialResult(trial, FAILED_LAUNCH_S, failure="does not fit")
         at = truth * math.exp(self.rng.normal(0, self.spread))
         path = PATHS[self.rng.integers(len(PATHS))]
         for count, known in enumerate(path, 1):
@@ -86,7 +86,7 @@ class Launches:
         loads_s = min(known.requests / at, PROBE_S * count)
         seconds = LAUNCH_S + loads_s + BETWEEN_S * count
         ends = (known.lower * at, known.upper * at)
-        return Seen(trial, seconds, known.median * at, *ends, start_s=LAUNCH_S)
+        return TrialResult(trial, seconds, known.median * at, *ends, start_s=LAUNCH_S)
 
 
 PATHS = recorded()
@@ -102,7 +102,7 @@ def raced(
 ) -> Tuned:
     """Tune a server once, with what proposes the candidates."""
     truths = capacities(server, of, seed)
-    launches, seen = Launches(truths, seed), list[Seen]()
+    launches, seen = Launches(truths, seed), list[TrialResult]()
     proposers: dict[str, Proposer] = {
         "model": propose,
         "predicted": propose,

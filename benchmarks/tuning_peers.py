@@ -17,7 +17,7 @@ from capacity_peers import PEERS
 from capacity_simulation import CASES, Spent, peer_once, throughput, true_capacity
 from optuna.distributions import CategoricalDistribution
 
-from servetune.records.trials import Seen
+from servetune.records.trials import TrialResult
 from servetune.study.space import Candidate
 from servetune.tune.outlook import Outlook
 
@@ -87,7 +87,7 @@ class Tpe:
         return trial, self.names.get(tuple(trial.params.items()))
 
     def proposer(
-        self, seen: Sequence[Seen]
+        self, seen: Sequence[TrialResult]
     ) -> Callable[[Outlook | None, Sequence[str], int, Sequence[int]], list[str]]:
         """Return a proposer of the race: what it asks for is told once it was seen."""
         told: set[str] = set()

@@ -9,7 +9,7 @@ from typing import Any
 
 from servetune.plan.identity import digest
 from servetune.plan.make import make_plan
-from servetune.plan.probes import scout
+from servetune.plan.probes import pilot
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_name("data") / "ids.json"
@@ -31,7 +31,7 @@ def ids(study: str, **params: Any) -> dict[str, Any]:
         "datasets": sorted(plan.datasets),
         "sessions": [session.id for session in sorted(plan.sessions, key=lambda s: s.order)],
         "measurements": [measurement.id for measurement in plan.measurements],
-        "searches": {search.id: scout(search).id for search in plan.searches},
+        "searches": {search.id: pilot(search).id for search in plan.searches},
         "quality": [quality.id for quality in plan.qualities],
     }
 

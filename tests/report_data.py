@@ -33,7 +33,7 @@ from servetune.records.sessions import (
     ServerFacts,
     SessionRecord,
 )
-from servetune.records.validity import judge
+from servetune.records.validity import check_measurement
 from servetune.report.measured import Measured
 from servetune.tables import write
 from servetune.tables.timeline import COLUMNS
@@ -226,7 +226,7 @@ def _record(
         return record
     metrics = _metrics(samples, measurement, session.speculative is not None, invalid is not None)
     card = _card(measurement, metrics).model_copy(update={"first_error": invalid, **(seen or {})})
-    status, rule, reason = judge(metrics, card, plan.validity)
+    status, rule, reason = check_measurement(metrics, card, plan.validity)
     return record.model_copy(
         update={
             "status": status,

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from servetune.plan.planned import Tuning
-from servetune.records.trials import Seen, Trial
+from servetune.records.trials import Trial, TrialResult
 from servetune.report.html import render_html
 from servetune.study.space import candidates
 from tests import search_data
@@ -159,7 +159,7 @@ def make_tuned(names: list[str]) -> ReportData:
     study = study_with()
     assert study.tune is not None
     seen = [
-        Seen(Trial(name, "screen"), 60.0, value, value / 1.2, value * 1.2)
+        TrialResult(Trial(name, "screen"), 60.0, value, value / 1.2, value * 1.2)
         for value, name in enumerate(names, 20)
     ]
     pairs = zip(candidates(study.tune, study), names, strict=False)

@@ -18,7 +18,7 @@ from servetune.metrics import JUDGED
 from servetune.models.make import checkpoint, make_model
 from servetune.plan.make import make_plan, plan_to_measure
 from servetune.records.measurements import Card
-from servetune.records.validity import judge
+from servetune.records.validity import check_measurement
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
@@ -61,8 +61,8 @@ def test_the_section_stands_on_the_page_and_in_the_markdown(data: ReportData) ->
 def test_the_rule_judges_once_a_study_sets_its_limit(data: ReportData) -> None:
     metrics = next(record.metrics for record in data.records.values() if record.metrics)
     card, limits = Card(rejected_requests=3), Limits.model_validate({"rejected_requests": 2})
-    assert judge(metrics, card, limits)[:2] == ("invalid", "rejected-requests")
-    assert judge(metrics, card, Limits())[0] == "ok"
+    assert check_measurement(metrics, card, limits)[:2] == ("invalid", "rejected-requests")
+    assert check_measurement(metrics, card, Limits())[0] == "ok"
     assert "Rejected requests" in render_html(data)
 
 

@@ -26,6 +26,6 @@ def test_all_that_was_recorded_is_still_planned(study: str) -> None:
         recorded = {path.stem for path in (ROOT / "results" / study / kind).glob("*.json")}
         assert recorded <= set(planned[kind])
     records = {path.stem for path in (ROOT / "results" / study / "records").glob("*.json")}
-    scouts = set(planned["searches"].values())
+    pilots = set(planned["searches"].values())
     assert {id for id in records if "-capacity-" not in id} <= set(planned["measurements"])
-    assert {id for id in records if "-capacity-r1-0-" in id} <= scouts
+    assert {id for id in records if "-capacity-r1-0-" in id} <= pilots

@@ -17,7 +17,7 @@ import pandas as pd
 
 from servetune.analysis.differences import CONFIDENCE
 from servetune.analysis.judgement import Judgement
-from servetune.analysis.verdicts import judge
+from servetune.analysis.verdicts import compare
 from servetune.analysis.wording import (
     inside,
     is_batch,
@@ -211,7 +211,7 @@ def _fastest(
         return best
     against = [
         each
-        for each in records_of(judge(launches, best, design.equivalence))
+        for each in records_of(compare(launches, best, design.equivalence))
         if (*place_of(each), each["metric"]) == (*place_of(row), metric.name)
         and each["variant"] in faster
     ]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from servetune.analysis.launches import intervals, launch_values
 from servetune.analysis.lockstep import LOCKSTEP
-from servetune.analysis.verdicts import judge_revisions
+from servetune.analysis.verdicts import compare_revisions
 from servetune.metrics import JUDGED, METRIC
 from servetune.tables.committed import PLACE
 from servetune.tables.history import Measuring
@@ -67,7 +67,7 @@ def _verdicts(values: pd.DataFrame, level: pd.DataFrame, equivalence: float) -> 
     if judged.empty or level.empty:
         return pd.DataFrame(columns=[*KEY, *JUDGED_AS])
     since = level[[*KEY, "commit"]].drop_duplicates().rename(columns={"commit": "against"})
-    verdicts = judge_revisions(judged, level, equivalence).merge(since, how="left", on=KEY)
+    verdicts = compare_revisions(judged, level, equivalence).merge(since, how="left", on=KEY)
     return verdicts[[*KEY, *JUDGED_AS]]
 
 

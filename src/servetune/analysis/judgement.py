@@ -8,7 +8,7 @@ from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.factorial import Factorial, effects, find_factorial
 from servetune.analysis.launches import launch_values, on_the_same_devices
 from servetune.analysis.planning import resolution
-from servetune.analysis.verdicts import judge
+from servetune.analysis.verdicts import compare
 from servetune.tables.design import Design
 
 
@@ -35,7 +35,7 @@ def judge_study(design: Design, table: pd.DataFrame, quantiles: pd.DataFrame) ->
     """Judge the tables of a study, as `servetune.tables.write` makes them."""
     launches = launch_values(table, quantiles)
     factorial = find_factorial(design.served, design.baseline)
-    verdicts = judge(launches, design.baseline, design.equivalence)
+    verdicts = compare(launches, design.baseline, design.equivalence)
     return Judgement(
         verdicts=verdicts,
         launches=launches,

@@ -5,7 +5,7 @@ from itertools import takewhile
 
 import pandas as pd
 
-from servetune.analysis.verdicts import judge
+from servetune.analysis.verdicts import compare
 from servetune.tables.design import Design, Place
 from servetune.tables.frames import known, records_of
 
@@ -81,7 +81,7 @@ def speedups(design: Design, launches: pd.DataFrame) -> dict[Place, Speedup]:
     """
     measured = {}
     for variant, plain in counterparts(design).items():
-        verdicts = judge(launches, plain, design.equivalence)
+        verdicts = compare(launches, plain, design.equivalence)
         here = (verdicts["variant"] == variant) & (verdicts["metric"] == METRIC)
         for row in records_of(verdicts[here]):
             values = (known(row[name]) for name in ("ratio", "ratio_high", "ratio_low"))

@@ -26,7 +26,7 @@ WORDS = ("slower", "indistinguishable", "faster")
 _AT_BASE = " at the base"
 
 
-def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFrame:
+def compare(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFrame:
     """Give the verdict of each variant against the baseline at the same place.
 
     Takes `launch_values` and the smallest relative difference of interest, such as 0.03.
@@ -51,7 +51,7 @@ def judge(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFra
     return _judge_pairs(pairs, f"the baseline {baseline}", equivalence)
 
 
-def judge_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float) -> pd.DataFrame:
+def compare_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float) -> pd.DataFrame:
     """Give the verdict of each variant against itself in another revision, where both have it.
 
     Takes and returns what `judge` does, with the launches of the other revision as `base`.

@@ -29,8 +29,8 @@ from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.provenance import EXPORTED, git_state
 from servetune.study.generators import GENERATORS
 from servetune.study.study import read_study
-from servetune.tables.elsewhere import recorded_elsewhere
 from servetune.tables.freshness import round_due
+from servetune.tables.prior_results import prior_results
 from servetune.tables.rounds import forget_rounds
 
 PACKED_BYTES = 2 * 1024**3
@@ -101,7 +101,7 @@ def _tuning(plan: Plan, root: Path) -> BundledTuning | None:
     return BundledTuning(
         plan=plan,
         declared=replace(declared, root=Path()),
-        elsewhere=recorded_elsewhere(declared, plan, root),
+        elsewhere=prior_results(declared, plan, root),
     )
 
 

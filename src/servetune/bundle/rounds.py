@@ -12,8 +12,8 @@ from servetune.plan.planned import Plan
 from servetune.plan.rounds import grown, read_rounds, until
 from servetune.plan.sessions import Declared
 from servetune.study.base import Frozen
-from servetune.tables.elsewhere import Elsewhere
 from servetune.tables.freshness import round_due
+from servetune.tables.prior_results import PriorResult
 from servetune.tables.rounds import write_round
 
 TUNING = "tuning.json"
@@ -28,7 +28,7 @@ class BundledTuning(Frozen):
 
     plan: Plan
     declared: Declared
-    elsewhere: list[Elsewhere]
+    elsewhere: list[PriorResult]
 
 
 def with_rounds(manifest: Manifest, project: Path) -> Manifest:

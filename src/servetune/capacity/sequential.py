@@ -134,7 +134,7 @@ def _margin_and_score(objective: Objective, request: Finished) -> tuple[float, f
     return margin, float(margin > 1)
 
 
-def judge(
+def assess_probe(
     arrival_s: Floats,
     finish_s: Floats,
     samples: Sequence[Sample],
@@ -195,7 +195,7 @@ def _weigh(sample: Sample, first: int, memory: float) -> Evidence:
     )
 
 
-def judge_all(
+def assess_tiers(
     tiers: Mapping[str, Sequence[Objective]],
     requests: Sequence[Finished],
     error: float,
@@ -208,7 +208,7 @@ def judge_all(
     arrival_s = np.array([request.arrival_s for request in requests])
     finish_s = np.array([request.finish_s for request in requests])
     return {
-        tier: judge(
+        tier: assess_probe(
             arrival_s,
             finish_s,
             [sample_of(objective, requests) for objective in objectives],

@@ -67,7 +67,7 @@ def predict(
     from servetune.models.loaded import served as served_by
     from servetune.models.shape import UncountedError
     from servetune.predict.declared import DeclaredOther, declared_other, errors_at, with_candidates
-    from servetune.predict.judged import judge
+    from servetune.predict.judged import score_fit
     from servetune.predict.other import Launched, Other, served_as
     from servetune.predict.recorded import launch_of, read_loads
     from servetune.study.contradictions import contradiction, told
@@ -109,7 +109,7 @@ def predict(
     served = {**_resolved(launch), **arguments}
     if asked and (rule := contradiction(served)):
         raise UserError(f"--set: {told(rule, served)}")
-    judged = judge(loads)
+    judged = score_fit(loads)
     launched = Launched(launch, judged.fitted, pattern)
     errors, fits = judged.errors, f"{name}, {chosen}"
     try:

@@ -10,7 +10,7 @@ from servetune.analysis.drift import drift, order_was_kept
 from servetune.analysis.launches import launch_values
 from servetune.analysis.lockstep import waves
 from servetune.analysis.planning import resolution
-from servetune.analysis.verdicts import judge_revisions
+from servetune.analysis.verdicts import compare_revisions
 from servetune.compare.sides import Side, under_names_of
 from servetune.tables.frames import records_of
 
@@ -67,7 +67,7 @@ def compare_sides(base: Side, here: Side, equivalence: float) -> Comparison:
     """Compare what two revisions measured, variant by variant."""
     base = under_names_of(here, base)
     before, after = (launch_values(side.table, side.quantiles) for side in (base, here))
-    verdicts = judge_revisions(after, before, equivalence)
+    verdicts = compare_revisions(after, before, equivalence)
     drifts = drift(after)
     # A variant of one side and its namesake of the other are two.
     launches = pd.concat([before.assign(variant="base " + before["variant"]), after])

@@ -6,7 +6,7 @@ from pathlib import Path
 from servetune.capacity.search import Capacity
 from servetune.plan.kept import replay, search_record
 from servetune.plan.planned import Measurement, PlannedQuality, PlannedSearch, Session
-from servetune.plan.probes import failed_tiers, scout
+from servetune.plan.probes import failed_tiers, pilot
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.paths import quality_path, record_path, search_path
 from servetune.records.quality import QualityRecord
@@ -52,7 +52,7 @@ class Pending:
     @property
     def closed_loops(self) -> list[Measurement]:
         """The closed loops of searches that have none yet."""
-        return [scout(each.search) for each in self.searches if not each.probes]
+        return [pilot(each.search) for each in self.searches if not each.probes]
 
     @property
     def ended(self) -> list[SearchRecord]:

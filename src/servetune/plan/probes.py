@@ -19,8 +19,8 @@ from servetune.records.values import seconds_between
 from servetune.study.capacity import Slo
 from servetune.study.workloads import LoadPoint
 
-SCOUT_CONCURRENCY = 16
-SCOUT_REQUESTS = 64
+PILOT_CONCURRENCY = 16
+PILOT_REQUESTS = 64
 
 MOST_SENT = 4
 """At most so many requests are sent for each that may count: the others settle."""
@@ -32,9 +32,9 @@ NEIGHBOURS = ("other-processes", "other-gpu-processes")
 """Validity rules that other processes of the host break: they say nothing of the load."""
 
 
-def scout(search: PlannedSearch) -> Measurement:
+def pilot(search: PlannedSearch) -> Measurement:
     """Return the closed loop that comes before the first probe."""
-    point = LoadPoint(concurrency=SCOUT_CONCURRENCY, requests=SCOUT_REQUESTS)
+    point = LoadPoint(concurrency=PILOT_CONCURRENCY, requests=PILOT_REQUESTS)
     return measurement(search, 0, point)
 
 
@@ -106,9 +106,9 @@ def predicted(search: PlannedSearch, record: MeasurementRecord) -> dict[str, flo
     if metrics is None or not metrics.e2e_mean_ms:
         return dict.fromkeys(settings.slo, settings.lowest)
     if settings.over == "concurrency":
-        return dict.fromkeys(settings.slo, float(SCOUT_CONCURRENCY))
+        return dict.fromkeys(settings.slo, float(PILOT_CONCURRENCY))
     margins = {name: _margin(slo, record) for name, slo in settings.slo.items()}
-    return predict(SCOUT_CONCURRENCY, metrics.e2e_mean_ms / 1e3, margins)
+    return predict(PILOT_CONCURRENCY, metrics.e2e_mean_ms / 1e3, margins)
 
 
 def _margin(slo: Slo, record: MeasurementRecord) -> float:
@@ -154,7 +154,7 @@ def next_measurement(
 ) -> Measurement | dict[str, Capacity]:
     """Return the next measurement of a search, from its records in order, or each tier's result."""
     if not records:
-        return scout(search)
+        return pilot(search)
     useless = list(takewhile(lambda record: record.status != "ok", reversed(records[1:])))
     if len(useless) >= MOST_USELESS:
         reason = f"{len(useless)} probes in a row are of no use: {useless[0].reason}"

@@ -36,7 +36,7 @@ def median_error(errors: Sequence[Error], figure: str) -> float | None:
     return float(np.median(found)) if found else None
 
 
-def judge(loads: Sequence[Recorded]) -> Judged:
+def score_fit(loads: Sequence[Recorded]) -> Judged:
     """Fit the lightest load and the heaviest that was not cut off, and predict the others.
 
     A probe is cut off as it is decided: only the requests that ended are known, which waited the

@@ -16,7 +16,7 @@ from servetune.records.loads import Load
 from servetune.records.measurements import MeasurementRecord, Metrics, draft_share, read_measurement
 from servetune.records.paths import session_path
 from servetune.records.sessions import Launch, read_session
-from servetune.records.validity import verdict
+from servetune.records.validity import status_of
 from servetune.study.datasets import RandomDataset
 from servetune.study.study import Study
 from servetune.workloads.draws import draw_length
@@ -69,7 +69,7 @@ def observe(record: MeasurementRecord, launch: Launch, study: Study) -> Observed
 
     So it is of a load that is not ok by the study's limits, and of conversations.
     """
-    if verdict(record, study.validity)[0] != "ok" or record.turns:
+    if status_of(record, study.validity)[0] != "ok" or record.turns:
         return None
     metrics, bounds = record.metrics, bounds_of(launch)
     if not (metrics and bounds and metrics.itl_p50_ms and metrics.e2e_mean_ms):

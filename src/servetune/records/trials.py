@@ -29,7 +29,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Seen:
+class TrialResult:
     """What a trial found: the objective with its interval at 95 %, or why there is none.
 
     `server_s` is what the launch took, from its start to its end; 0 without a launch. `start_s` is
@@ -46,7 +46,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Leaving:
+class Elimination:
     """A candidate that is out of the race by a round, and the sentence that says by what."""
 
     candidate: str
@@ -67,12 +67,12 @@ class Round:
     trials: tuple[Trial, ...]
     incumbent: str
     beaten_below: float | None = None
-    left: tuple[Leaving, ...] = ()
+    left: tuple[Elimination, ...] = ()
     expected: Mapping[str, float] = field(default_factory=dict)
     ended: Ended | None = None
 
 
-def failures(seen: Sequence[Seen]) -> dict[str, Failure]:
+def failures(seen: Sequence[TrialResult]) -> dict[str, Failure]:
     """Return why candidates are out: the kind of their latest failure.
 
     What may be of a launch alone takes no candidate out that has a value from another one.
@@ -92,6 +92,6 @@ def failures(seen: Sequence[Seen]) -> dict[str, Failure]:
     }
 
 
-def _failure(seen: Seen) -> Failure | None:
+def _failure(seen: TrialResult) -> Failure | None:
     is_zero = seen.value is not None and seen.value <= 0
     return "SLO unreachable" if is_zero else seen.failure

@@ -254,7 +254,9 @@ def limits_of(limits: Limits, probe: Probe | None) -> Limits:
     return limits.model_copy(update={"failed_ratio": None, "preemptions_per_request": None})
 
 
-def judge(metrics: Metrics, card: Card, limits: Limits) -> tuple[Status, str | None, str | None]:
+def check_measurement(
+    metrics: Metrics, card: Card, limits: Limits
+) -> tuple[Status, str | None, str | None]:
     """Return the status of a measurement, the first rule that it breaks, and all reasons."""
     if metrics.completed_requests == 0:
         told = f": {card.first_error}" if card.first_error else ""
@@ -265,8 +267,8 @@ def judge(metrics: Metrics, card: Card, limits: Limits) -> tuple[Status, str | N
     return "ok", None, None
 
 
-def verdict(record: MeasurementRecord, limits: Limits) -> tuple[Status, str | None, str | None]:
+def status_of(record: MeasurementRecord, limits: Limits) -> tuple[Status, str | None, str | None]:
     """Return status, rule and reason of a record by these limits, whatever it says itself."""
     if record.metrics is None:
         return record.status, record.rule, record.reason
-    return judge(record.metrics, record.card, limits_of(limits, record.probe))
+    return check_measurement(record.metrics, record.card, limits_of(limits, record.probe))

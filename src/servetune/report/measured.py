@@ -21,7 +21,7 @@ from servetune.analysis.wording import place_of, variants_by_place
 from servetune.metrics import COMPARED, COSTS, PER_GPU, WHOLE_LOAD, Metric
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
-from servetune.records.trials import Seen
+from servetune.records.trials import TrialResult
 from servetune.report.capacity import view as capacity
 from servetune.report.marks import dummies
 from servetune.report.quality.view import failing
@@ -65,7 +65,7 @@ class Measured:
     published: Published | None = None
     searched: capacity.Searched | None = None
     answers: pd.DataFrame | None = None
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[TrialResult] = field(default_factory=list)
     read_past: Callable[[], list[Measuring]] = list
     read_changes: Callable[[], pd.DataFrame] = no_changes
     lacks: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ from servetune.tables.history import read_history
 from servetune.tables.published import read_published
 from servetune.tables.records import records_so_far, sessions_so_far
 from servetune.tables.reviewed import read_reviewed
-from servetune.tables.seen import seen
+from servetune.tables.trial_results import trial_results
 from servetune.tables.write import Tables, make_tables
 
 _COLUMNS = {
@@ -83,7 +83,7 @@ def _measured(
         published=read_published(plan.published, root) if plan.published else None,
         searched=Searched(tables.capacities, tables.probes),
         answers=tables.quality,
-        seen=seen(plan, plan.sessions, root),
+        seen=trial_results(plan, plan.sessions, root),
         read_past=partial(read_history, plan.study, root),
         read_changes=partial(read_reviewed, plan.study, root),
     )

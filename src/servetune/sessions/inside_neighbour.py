@@ -10,7 +10,7 @@ from pathlib import Path
 from servetune.files import read_model
 from servetune.lifetime.owners import end_with_owners
 from servetune.plan.pending import pending_of
-from servetune.sessions.allotment import Allotment
+from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.cores import parse_cores, pinned
 from servetune.sessions.launch import ServerLaunch
 from servetune.sessions.neighbours import Neighbour
@@ -32,7 +32,7 @@ def main(file: Path) -> None:
     ]
     endless = session.model_copy(update={"measurements": loads, "searches": [], "quality": None})
     with pinned(parse_cores(neighbour.slot.cores or "")):
-        ServerLaunch(pending_of(endless, Path.cwd()), Allotment(neighbour.slot)).run(math.inf)
+        ServerLaunch(pending_of(endless, Path.cwd()), GpuAllocation(neighbour.slot)).run(math.inf)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from servetune.records.sessions import Architecture, Launch, ServerFacts
 from servetune.records.validity import COMPILED
 from servetune.running import tell
 from servetune.serving.server import SCRAPE_TIMEOUT_S, Server, ServerError
-from servetune.sessions.allotment import Allotment
+from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.ceilings import measured_ceilings
 from servetune.sessions.expected import left_s
 from servetune.sessions.hardware import describe_host
@@ -41,14 +41,14 @@ from servetune.workloads.salt import salt_of
 class ServerLaunch:
     """A server of a session, from its start until it is gone."""
 
-    def __init__(self, pending: Pending, allotment: Allotment) -> None:
+    def __init__(self, pending: Pending, allocation: GpuAllocation) -> None:
         """Prepare the next launch of a session that owes something."""
         self._session = session = pending.session
-        self._allotment = allotment
+        self._allocation = allocation
         self._root = root = pending.root
         self._number = next_launch(session, root)
-        self._server = server_of(session, self._number, root, allotment)
-        launch = _described(session, self._number, root, allotment, self._server)
+        self._server = server_of(session, self._number, root, allocation)
+        launch = _described(session, self._number, root, allocation, self._server)
         self._recorder = Recorder(pending, self._server, launch)
 
     def run(self, until_s: float) -> Pending:
@@ -65,7 +65,7 @@ class ServerLaunch:
             stack.callback(clients.stop)
             tell("starting")
             self._say(f"starting vllm serve; {self._extent()} to go")
-            devices = Gpus(self._allotment.visible)
+            devices = Gpus(self._allocation.visible)
             stack.callback(devices.close)
             before = devices.processes()
             server.start()
@@ -78,7 +78,7 @@ class ServerLaunch:
             if facts is None:
                 return self._recorder.pending
             tiers = server.dialect.tiers(self._recorder.launch.server_info, session.server)
-            self._allotment.wait_for_neighbours()
+            self._allocation.wait_for_neighbours()
             own = [child.pid for child in psutil.Process().children(recursive=True)]
             servers = servers_processes(before, devices.processes(), own)
             client = server.client(SCRAPE_TIMEOUT_S)
@@ -93,7 +93,7 @@ class ServerLaunch:
                 clients=clients,
                 tokenizer=checkpoint_path(session.model, root),
                 sampler=sampler,
-                allotment=self._allotment,
+                allocation=self._allocation,
                 tiers=tiers,
             )
             if self._send(bench, loads, len(load_points), until_s):
@@ -185,11 +185,11 @@ class ServerLaunch:
 
 
 def _described(
-    session: Session, number: int, root: Path, allotment: Allotment, server: Server
+    session: Session, number: int, root: Path, allocation: GpuAllocation, server: Server
 ) -> Launch:
     """Return what is known of a launch before it starts: failed, unless it gets further."""
     engine = read_engine(session.engine)
-    host = describe_host(allotment.visible)
+    host = describe_host(allocation.visible)
     model, draft, uncounted = _counted(session, root)
     return Launch(
         launch=number,
@@ -201,11 +201,11 @@ def _described(
         versions=engine.versions,
         git=git_state(root),
         host=host,
-        slot=allotment.slot,
+        slot=allocation.slot,
         model=model,
         draft=draft,
         uncounted=uncounted,
-        ceilings=measured_ceilings(engine, host, {**session.environment, **allotment.environment}),
+        ceilings=measured_ceilings(engine, host, {**session.environment, **allocation.environment}),
     )
 
 

@@ -23,7 +23,7 @@ from servetune.plan.planned import Measurement, Session
 from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
-from servetune.records.validity import judge, limits_of
+from servetune.records.validity import check_measurement, limits_of
 from servetune.serving.server import Server
 from servetune.sessions.agreement import (
     counter_of_tokens,
@@ -32,7 +32,7 @@ from servetune.sessions.agreement import (
     from_counters,
     in_flight,
 )
-from servetune.sessions.allotment import Allotment
+from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.card import from_requests
 from servetune.sessions.conversations import by_conversation
 from servetune.sessions.drafts import from_drafts
@@ -76,7 +76,7 @@ class Bench:
     clients: Clients
     tokenizer: Path
     sampler: Sampler
-    allotment: Allotment
+    allocation: GpuAllocation
     tiers: Tiers = field(default_factory=Tiers)
 
 
@@ -109,7 +109,7 @@ def measure(
     record = record.model_copy(
         update={
             "server": bench.facts,
-            "device": bench.allotment.slot.device,
+            "device": bench.allocation.slot.device,
             "started_at": now(),
             "protocol": generator.protocol,
             "load_command": [word.replace(str(scratch), str(raw)) for word in command],
@@ -173,7 +173,9 @@ def measure(
             "throttle_reasons": reasons,
         }
     )
-    status, broken_rule, reason = judge(metrics, card, limits_of(bench.session.validity, probe))
+    status, broken_rule, reason = check_measurement(
+        metrics, card, limits_of(bench.session.validity, probe)
+    )
     measured: dict[str, Any] = {
         "status": status,
         "rule": broken_rule,
@@ -220,7 +222,7 @@ def _load(
     if load.reset_prefix_cache:
         was_reset = server.reset_prefix_cache(has_tiers=bool(bench.tiers.connectors))
     before = server.counters(tries=3)
-    others = bench.allotment.count_others()
+    others = bench.allocation.count_others()
     usage = UsageWatch(client.pid)
     usage.start()
     watch = LoadWatch(
@@ -248,7 +250,7 @@ def _load(
     log_ended = server.log.stat().st_size
     after = server.counters(tries=3)
     # The more of both, as a load is short beside the session that another one is.
-    others = None if others is None else max(others, bench.allotment.count_others() or 0)
+    others = None if others is None else max(others, bench.allocation.count_others() or 0)
     around = {
         "other_gpus_in_use": others,
         "prefix_cache_was_reset": was_reset,

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from servetune.capacity.pace import slices_of
-from servetune.capacity.sequential import Finished, judge_all
+from servetune.capacity.sequential import Finished, assess_tiers
 from servetune.load.generator import CUT
 from servetune.plan.planned import PlannedProbe
 from servetune.plan.probes import probe_record
@@ -22,7 +22,7 @@ def found_by(
     if rule is None:
         return probe_record(probe, "requests", {})
     ended = finished(requests)[:ended_by]
-    judgements = judge_all(
+    judgements = assess_tiers(
         {name: slo.objectives for name, slo in rule.tiers.items()},
         ended,
         rule.error,

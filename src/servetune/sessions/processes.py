@@ -13,7 +13,7 @@ from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
 from servetune.records.paths import raw_folder
 from servetune.serving.server import Server
-from servetune.sessions.allotment import Allotment
+from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.passed import from_caller
 from servetune.study.generators import GENERATORS
 
@@ -21,7 +21,7 @@ OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
 
 
-def server_of(session: Session, number: int, root: Path, allotment: Allotment) -> Server:
+def server_of(session: Session, number: int, root: Path, allocation: GpuAllocation) -> Server:
     """Return the server of a session's launch, not started; launches count from 1.
 
     Raises:
@@ -45,7 +45,7 @@ def server_of(session: Session, number: int, root: Path, allotment: Allotment) -
         model=str(checkpoint_path(session.model, root)),
         arguments=arguments,
         environment=session.environment,
-        devices=allotment.environment,
+        devices=allocation.environment,
         passed=from_caller(session.environment_from),
         name=f"{session.id}-{number}-{os.getpid()}",
         log=raw_folder(session.study, session.id, root) / f"server-{number}.log",

@@ -11,7 +11,7 @@ from servetune.records.paths import launch_path
 from servetune.records.quality import read_quality
 from servetune.records.searches import read_search
 from servetune.records.sessions import read_session
-from servetune.records.validity import verdict
+from servetune.records.validity import status_of
 from servetune.study.study import read_study
 from servetune.study.validity import Limits
 
@@ -33,7 +33,7 @@ def forget(study: str, root: Path) -> Counter[str]:
     limits = read_study(study, root).validity if is_declared else Limits()
     forgotten: dict[Path, str] = {}
     for path in sorted((results / "records").glob("*.json")):
-        status = verdict(read_measurement(path), limits)[0]
+        status = status_of(read_measurement(path), limits)[0]
         if status != "ok":
             forgotten[path] = status
     for path in sorted((results / "quality").glob("*.json")):

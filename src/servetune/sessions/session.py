@@ -19,7 +19,7 @@ from servetune.plan.planned import Session
 from servetune.plan.sendable import check_session
 from servetune.records.paths import session_path
 from servetune.running import running
-from servetune.sessions.allotment import allot
+from servetune.sessions.allocation import allocate
 from servetune.sessions.launch import ServerLaunch
 from servetune.sessions.passed import check_passed
 from servetune.sessions.recorder import write_ended
@@ -44,11 +44,11 @@ def run_session(
         check_session(session, lambda id: content_of_file(datasets / f"{id}.jsonl"), root)
         check_loopback()
         told = running("session", session.id, root, doing="waiting for the hardware")
-        with told, allot(session, sessions, root) as allotment:
+        with told, allocate(session, sessions, root) as allocation:
             # Read again: it may have waited for hours.
             pending = pending_of(session, root.absolute())
             while time.monotonic() < until_s and pending.count:
-                pending = ServerLaunch(pending, allotment).run(until_s)
+                pending = ServerLaunch(pending, allocation).run(until_s)
         if pending.count:
             return
     write_session(session, root)

@@ -14,7 +14,7 @@ from servetune.plan.planned import Plan, Session
 from servetune.plan.times import Times
 from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, recorded, session_path
-from servetune.records.validity import verdict
+from servetune.records.validity import status_of
 from servetune.running import Running, since
 from servetune.study.base import Frozen
 from servetune.study.validity import Limits
@@ -151,4 +151,4 @@ def _left_s(estimated: SessionEstimate, running: Running | None) -> float:
 @cache
 def _status(path: Path, limits: Limits) -> str:
     # Of a record that stands; the record itself is large, and would be kept.
-    return verdict(read_measurement(path), limits)[0]
+    return status_of(read_measurement(path), limits)[0]

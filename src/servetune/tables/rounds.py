@@ -16,15 +16,15 @@ from servetune.plan.times import Times, recorded_times, typical
 from servetune.predict.candidates import predict_candidates
 from servetune.progress import about, figure, say
 from servetune.records.paths import predicted_path, round_path, session_path
-from servetune.records.trials import Leaving, Round, Seen
+from servetune.records.trials import Elimination, Round, TrialResult
 from servetune.study.contradictions import REFUSED
 from servetune.study.space import forbidden
 from servetune.study.study import read_study
 from servetune.study.tune import Tune
-from servetune.tables.elsewhere import Elsewhere, recorded_elsewhere, that_count
 from servetune.tables.freshness import forget_tables, round_due
-from servetune.tables.seen import seen
-from servetune.tables.unlaunched import read_unlaunched
+from servetune.tables.prior_results import PriorResult, applicable, prior_results
+from servetune.tables.pruned import read_pruned
+from servetune.tables.trial_results import trial_results
 from servetune.tune.race import next_round
 
 
@@ -52,12 +52,12 @@ def choose_round(plan: Plan, root: Path) -> Plan:
     if is_over:
         return plan
     declared = declare_candidates(plan, study, root)
-    write_round(plan, declared, recorded_elsewhere(declared, plan, root), root)
+    write_round(plan, declared, prior_results(declared, plan, root), root)
     return make_plan(plan.params.model_dump(), root)
 
 
 def write_round(
-    plan: Plan, declared: Declared, elsewhere: Iterable[Elsewhere], root: Path
+    plan: Plan, declared: Declared, elsewhere: Iterable[PriorResult], root: Path
 ) -> Round:
     """Choose the round of a tuning that is due, and write it.
 
@@ -76,11 +76,11 @@ def write_round(
                 f"results/{plan.study}: {session.id} is not measured yet, so that round {number}"
                 f" cannot be chosen; run: {RUN}"
             )
-    found = seen(plan, before, root)
-    without = read_unlaunched(declared.study, plan, before, root)
+    found = trial_results(plan, before, root)
+    without = read_pruned(declared.study, plan, before, root)
     fitting = [one for one in tuning.candidates if one.name not in without.reasons]
     names = {one.name for one in fitting}
-    told_by = that_count(elsewhere, before, root)
+    told_by = applicable(elsewhere, before, root)
     told_by = [each for each in told_by if each.trial.candidate in names]
     if told_by:
         say(f"recorded elsewhere, which tells what to try: {len(told_by)} launches of candidates")
@@ -99,7 +99,7 @@ def write_round(
     )
     gone = {each.candidate for past in tuning.rounds[: number - 1] for each in past.left}
     misfits = [
-        Leaving(name, number, f"not launched: {reason}")
+        Elimination(name, number, f"not launched: {reason}")
         for name, reason in without.reasons.items()
         if name not in gone
     ]
@@ -127,7 +127,7 @@ def forget_rounds(study: str, number: int, root: Path) -> None:
         number += 1
 
 
-def told(tune: Tune, chosen: Round, found: Sequence[Seen]) -> str:
+def told(tune: Tune, chosen: Round, found: Sequence[TrialResult]) -> str:
     """Say in a line what a round launches, what is best so far, and what is left of the budget."""
     levels = [trial.level for trial in chosen.trials]
     asked = ", ".join(f"{levels.count(level)} to {level}" for level in dict.fromkeys(levels))
@@ -140,13 +140,13 @@ def told(tune: Tune, chosen: Round, found: Sequence[Seen]) -> str:
     )
 
 
-def _interval(of: Seen) -> str:
+def _interval(of: TrialResult) -> str:
     if of.value is not None and of.lower == of.upper:
         return figure(of.value)
     return f"{figure(of.lower)} " + (f"to {figure(of.upper)}" if of.upper < math.inf else "or more")
 
 
-def left(tune: Tune, found: Sequence[Seen]) -> tuple[int, float]:
+def left(tune: Tune, found: Sequence[TrialResult]) -> tuple[int, float]:
     """Return what is left of a budget: launches, and seconds of servers."""
     launches = tune.budget.launches - sum(each.server_s > 0 for each in found)
     return launches, 60 * tune.budget.server_minutes - sum(each.server_s for each in found)
@@ -155,7 +155,7 @@ def left(tune: Tune, found: Sequence[Seen]) -> tuple[int, float]:
 def outlook(plan: Plan, times: Times, root: Path) -> list[str]:
     """Say in lines how large a tuning's space is, what it may cost, and how far it is."""
     tuning = tuning_of(plan)
-    tune, found = tuning.tune, seen(plan, plan.sessions, root)
+    tune, found = tuning.tune, trial_results(plan, plan.sessions, root)
     study = read_study(plan.study, root)
     rules = forbidden(tune, study)
     why = f"; {rules.total():,} more are forbidden" if rules else ""

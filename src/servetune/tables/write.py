@@ -19,7 +19,7 @@ from servetune.records.measurements import (
     Metrics,
     TurnMetrics,
 )
-from servetune.records.validity import checks, limits_of, verdict
+from servetune.records.validity import checks, limits_of, status_of
 from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
 from servetune.tables.figures import figures
@@ -43,7 +43,7 @@ def _row(
     plan: Plan, session: Session, record: MeasurementRecord, limits_ms: dict[str, float]
 ) -> dict[str, Any]:
     empty = dict.fromkeys(Metrics.model_fields)
-    status, rule, reason = verdict(record, plan.validity)
+    status, rule, reason = status_of(record, plan.validity)
     limits, load = limits_of(plan.validity, record.probe), record.load
     applied = checks(record.metrics, record.card, limits) if record.metrics else []
     return {
@@ -118,7 +118,7 @@ def _place(record: MeasurementRecord) -> dict[str, Any]:
 
 def ok_records(plan: Plan, records: dict[str, MeasurementRecord]) -> list[MeasurementRecord]:
     """Return the records that keep to the limits that the study declares now."""
-    return [r for r in records.values() if verdict(r, plan.validity)[0] == "ok"]
+    return [r for r in records.values() if status_of(r, plan.validity)[0] == "ok"]
 
 
 def quantiles(records: list[MeasurementRecord]) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servetune.records.trials import Seen, failures
+from servetune.records.trials import TrialResult, failures
 from servetune.study.space import Candidate
 from servetune.study.tune import Tune
 from servetune.tune.standing import Estimate, estimate_of
@@ -67,10 +67,10 @@ class Outlook:
 def look(
     tune: Tune,
     candidates: Sequence[Candidate],
-    seen: Sequence[Seen],
+    seen: Sequence[TrialResult],
     launch_spread: float,
     seed: Sequence[int],
-    elsewhere: Sequence[Seen] = (),
+    elsewhere: Sequence[TrialResult] = (),
     predicted: Mapping[str, float] | None = None,
 ) -> Outlook | None:
     """Return what the trials say of the candidates; None where none has a value.

@@ -15,13 +15,13 @@ from statistics import fmean, median
 from servetune.progress import figure
 from servetune.records.trials import (
     OF_A_LAUNCH,
+    Elimination,
     Ended,
     Failure,
-    Leaving,
     Level,
     Round,
-    Seen,
     Trial,
+    TrialResult,
     failures,
 )
 from servetune.study.base import DECIDING
@@ -32,7 +32,7 @@ from servetune.tune.propose import Proposer, propose
 from servetune.tune.standing import LAUNCH_SPREAD, TWO_SIDED, Estimate, ended_regions, estimates
 from servetune.tune.verdict import FEWEST_LAUNCHES, judged
 
-__all__ = ["Failure", "Leaving", "Level", "Round", "Seen", "Trial", "next_round"]
+__all__ = ["Elimination", "Failure", "Level", "Round", "Trial", "TrialResult", "next_round"]
 
 WIDTH = 6
 """Trials a round, so that several GPUs are busy."""
@@ -65,12 +65,12 @@ LEAST_GAIN = 0.01
 def next_round(
     tune: Tune,
     candidates: Sequence[Candidate],
-    seen: Sequence[Seen],
+    seen: Sequence[TrialResult],
     seed: int,
     launch_spread: float = LAUNCH_SPREAD,
     proposer: Proposer = propose,
     at_most: Mapping[str, float] | None = None,
-    elsewhere: Sequence[Seen] = (),
+    elsewhere: Sequence[TrialResult] = (),
     predicted: Mapping[str, float] | None = None,
 ) -> Round:
     """Return what to launch next, or how the race ended.
@@ -97,12 +97,12 @@ class _Race:
         self,
         tune: Tune,
         candidates: Sequence[Candidate],
-        seen: Sequence[Seen],
+        seen: Sequence[TrialResult],
         seed: int,
         launch_spread: float,
         proposer: Proposer,
         at_most: Mapping[str, float],
-        elsewhere: Sequence[Seen],
+        elsewhere: Sequence[TrialResult],
         predicted: Mapping[str, float],
     ) -> None:
         # In any order of what was seen the sums, and so the draws, are the same.
@@ -145,7 +145,7 @@ class _Race:
         selecting = None if self.confirmed else self._screens() or self._searches()
         return selecting or self._confirms() or self._end()
 
-    def _leaving(self) -> list[Leaving]:
+    def _leaving(self) -> list[Elimination]:
         reasons = {name: f"it failed: {failure}" for name, failure in self.failures.items()}
         for name, estimate in self.estimates.items():
             if estimate.upper < self.bar and name != self.base:
@@ -156,7 +156,7 @@ class _Race:
                 reasons.setdefault(name, f"cannot pass {figure(bound)}, what the device allows")
         for name, reason in ended_regions(self.candidates, self.seen).items():
             reasons.setdefault(name, reason)
-        return [Leaving(name, self.number, reason) for name, reason in reasons.items()]
+        return [Elimination(name, self.number, reason) for name, reason in reasons.items()]
 
     def _beaten(self, estimate: Estimate) -> str:
         ends = [self._natural(end) for end in (estimate.upper, self.bar)]
@@ -179,7 +179,7 @@ class _Race:
             return median(_with_loads(each, over) for each in screens)
         return ASSUMED_S[level]
 
-    def _likely(self) -> list[Seen]:
+    def _likely(self) -> list[TrialResult]:
         """Return the screens of those that are confirmed if the race ends now."""
         likely = {self.base, *self.ranked[: self.tune.confirm.best]}
         return [each for each in self.at["screen"] if each.trial.candidate in likely]
@@ -297,7 +297,7 @@ class _Race:
     def _with_value(self, name: str) -> int:
         return sum(each.value is not None for each in self._confirming(name))
 
-    def _confirming(self, name: str) -> list[Seen]:
+    def _confirming(self, name: str) -> list[TrialResult]:
         return [each for each in self.at["confirm"] if each.trial.candidate == name]
 
     def _round(self, trials: list[Trial], is_beatable: bool = True) -> Round:
@@ -326,6 +326,6 @@ class _Race:
         return Round(self.number, (), name, left=tuple(self.left.values()), ended=ended)
 
 
-def _with_loads(screen: Seen, over: float) -> float:
+def _with_loads(screen: TrialResult, over: float) -> float:
     """Return what a launch takes whose loads take so many times as long as a screen's."""
     return screen.start_s + over * (screen.server_s - screen.start_s)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import compress
 from typing import Any
 
-from servetune.records.trials import Failure, Seen
+from servetune.records.trials import Failure, TrialResult
 from servetune.study.space import Candidate
 from servetune.study.tune import Tune, Value
 
@@ -47,7 +47,7 @@ class Estimate:
         return self.value + TWO_SIDED * self.error if self.is_bounded else math.inf
 
 
-def estimate_of(tune: Tune, seen: Seen, launch_spread: float) -> Estimate | None:
+def estimate_of(tune: Tune, seen: TrialResult, launch_spread: float) -> Estimate | None:
     """Return what one launch says of its candidate, its launch's own deviation included."""
     if seen.failure or seen.value is None or seen.value <= 0:
         return None
@@ -63,7 +63,7 @@ def estimate_of(tune: Tune, seen: Seen, launch_spread: float) -> Estimate | None
     return Estimate(sign * value, math.hypot(error, launch_spread), is_bounded)
 
 
-def estimates(tune: Tune, seen: Sequence[Seen], launch_spread: float) -> dict[str, Estimate]:
+def estimates(tune: Tune, seen: Sequence[TrialResult], launch_spread: float) -> dict[str, Estimate]:
     """Return each candidate's estimate: the mean of its launches, weighted by their precision."""
     of = defaultdict(list)
     for each in seen:
@@ -90,7 +90,7 @@ class _Region:
     """The candidates in it, none of which could serve."""
 
 
-def ended_regions(candidates: Sequence[Candidate], seen: Sequence[Seen]) -> dict[str, str]:
+def ended_regions(candidates: Sequence[Candidate], seen: Sequence[TrialResult]) -> dict[str, str]:
     """Return the candidates in regions that are ended, with the reason.
 
     A region ends once `MOST_FAILURES` candidates in it could not serve, and none did. For a

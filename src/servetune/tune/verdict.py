@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from servetune.records.trials import Seen, failures
+from servetune.records.trials import TrialResult, failures
 from servetune.study.base import DECIDING
 from servetune.study.space import Candidate
 from servetune.study.tune import Tune
@@ -49,7 +49,7 @@ class Ratio:
 def judged(
     tune: Tune,
     candidates: Sequence[Candidate],
-    seen: Sequence[Seen],
+    seen: Sequence[TrialResult],
     launch_spread: float = LAUNCH_SPREAD,
 ) -> list[Ratio]:
     """Return the verdicts of the finalists: those that are better than the base first, best first.

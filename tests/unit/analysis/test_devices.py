@@ -6,7 +6,7 @@ import pytest
 
 from servetune.analysis.devices import block
 from servetune.analysis.launches import devices_in, on_the_same_devices
-from servetune.analysis.verdicts import judge
+from servetune.analysis.verdicts import compare
 from tests.unit.analysis.launch_data import make_values
 
 SLOWER = np.log(1.05)
@@ -23,19 +23,19 @@ def test_a_slow_device_hides_no_difference_and_makes_none() -> None:
     means = {"base": 10.0, "same": 10.0, "slower": 10.8}
     values = make_values(means, repeats=6, spread=0.003)
     dealt = on(values, {"base": "ababab", "same": "bababa", "slower": "abbaab"})
-    told = judge(dealt, "base", 0.03)
+    told = compare(dealt, "base", 0.03)
     same, slower = (told[told["variant"] == name] for name in ("same", "slower"))
     assert set(same["verdict"]) == {"indistinguishable"}
     assert set(slower["verdict"]) == {"slower"}
     assert slower["ratio"].to_numpy() == pytest.approx(1.08, rel=0.01)
-    without = judge(dealt.drop(columns="device"), "base", 0.03)
+    without = compare(dealt.drop(columns="device"), "base", 0.03)
     assert "indistinguishable" not in set(without.loc[without["variant"] == "same", "verdict"])
 
 
 def test_a_variant_on_a_device_of_its_own_has_no_verdict_and_is_named() -> None:
     values = make_values({"base": 10.0, "other": 10.0, "fast": 8.0}, repeats=3, spread=0.003)
     alone = on(values, {"base": "aca", "other": "cac", "fast": "bbb"})
-    told = judge(alone, "base", 0.03)
+    told = compare(alone, "base", 0.03)
     fast = told[told["variant"] == "fast"]
     assert set(fast["verdict"]) == {"none"}
     assert all("different GPUs" in reason for reason in fast["reason"])
@@ -53,7 +53,7 @@ def test_a_server_on_two_devices_is_compared_with_those_on_one_of_them() -> None
         device=["a+b" if device == "+" else device for device in at],
         log_value=values["log_value"] + np.array(slow),
     )
-    told = judge(dealt, "one", 0.03)
+    told = compare(dealt, "one", 0.03)
     two = told[told["variant"] == "two"]
     assert set(two["verdict"]) == {"faster"}
     assert two["ratio"].to_numpy() == pytest.approx(0.8, rel=0.01)

@@ -6,7 +6,7 @@ import pytest
 from servetune.analysis.differences import Floats
 from servetune.analysis.launches import pool_launches
 from servetune.analysis.spread import spread
-from servetune.analysis.verdicts import judge
+from servetune.analysis.verdicts import compare
 from tests.unit.analysis.launch_data import make_values
 
 TWELVE = {"base": 10.0, **{f"v{i}": 10.0 for i in range(12)}}
@@ -57,15 +57,15 @@ def test_launches_of_two_speeds_are_not_called_faster(seed: int) -> None:
     values = make_values(TWELVE, repeats=3, spread=1e-4)
     slow = np.random.default_rng(seed).random(39) < 0.25
     values["log_value"] += 0.05 * slow[values["order"]]
-    assert set(judge(values, "base", 0.0)["verdict"]) == {"undecided"}
+    assert set(compare(values, "base", 0.0)["verdict"]) == {"undecided"}
 
 
 def test_launches_are_compared_within_their_round_where_the_machine_drifts() -> None:
     names = {"base": 10.0, "same": 10.0, "other": 11.5, "more": 10.0}
     values = make_values(names, repeats=3, spread=0.003)
     drifting = values.assign(log_value=values["log_value"] + 0.1 * values["repeat"])
-    told = judge(drifting, "base", 0.03).set_index("variant")
-    assert told["is_blocked"].all() and not judge(values, "base", 0.03)["is_blocked"].any()
+    told = compare(drifting, "base", 0.03).set_index("variant")
+    assert told["is_blocked"].all() and not compare(values, "base", 0.03)["is_blocked"].any()
     assert set(told.loc[["other"], "verdict"]) == {"slower"}
     assert not pool_launches(drifting, has_rounds=False)["is_blocked"].any()
 
@@ -73,21 +73,21 @@ def test_launches_are_compared_within_their_round_where_the_machine_drifts() -> 
 def test_launches_that_tie_exactly_may_differ_by_a_step_of_their_grid() -> None:
     values = make_values({"base": 10.0, "other": 10.2}, repeats=3, spread=1e-9)
     tied = values.assign(log_value=values["log_value"].round(4))
-    assert set(judge(tied, "base", 0.0)["verdict"]) == {"undecided"}
+    assert set(compare(tied, "base", 0.0)["verdict"]) == {"undecided"}
 
 
 def test_two_launches_decide_where_the_other_variants_tell_how_much_launches_vary() -> None:
     values = make_values({**TWELVE, "half": 6.5}, repeats=3)
     two = values[(values["variant"] != "half") | (values["repeat"] < 3)]
-    told = judge(two, "base", 0.03).set_index("variant")
+    told = compare(two, "base", 0.03).set_index("variant")
     assert set(told.loc[["half"], "verdict"]) == {"faster"}
     alone = two[two["variant"].isin(["base", "half"])]
-    assert set(judge(alone, "base", 0.03)["verdict"]) == {"undecided"}
+    assert set(compare(alone, "base", 0.03)["verdict"]) == {"undecided"}
 
 
 def test_three_launches_call_a_tenth_among_many_comparisons() -> None:
     values = make_values({**TWELVE, "v0": 11.0, "v1": 11.0}, repeats=3, points=tuple("abcdef"))
-    told = judge(values, "base", 0.03).set_index("variant")
+    told = compare(values, "base", 0.03).set_index("variant")
     assert (told.loc[["v0", "v1"], "verdict"] == "slower").mean() > 0.9
     assert not told.drop(["v0", "v1"])["verdict"].isin(["faster", "slower"]).any()
 

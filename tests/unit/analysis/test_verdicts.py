@@ -12,7 +12,7 @@ from servetune.analysis.planning import (
     resolution,
     smallest_to_call,
 )
-from servetune.analysis.verdicts import judge
+from servetune.analysis.verdicts import compare
 from servetune.tables.frames import records_of
 from tests.report_data import make_data, make_quickstart_plan
 from tests.rows import rows_by
@@ -20,7 +20,7 @@ from tests.unit.analysis.launch_data import make_values
 
 
 def verdicts(values: pd.DataFrame, equivalence: float = 0.03) -> list[str]:
-    return list(judge(values, "base", equivalence)["verdict"])
+    return list(compare(values, "base", equivalence)["verdict"])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_clear_difference_is_called_by_its_name(
 
 def test_a_difference_below_the_smallest_of_interest_is_indistinguishable() -> None:
     values = make_values({"base": 10.0, "other": 10.1}, spread=0.001)
-    told = judge(values, "base", 0.03).iloc[0]
+    told = compare(values, "base", 0.03).iloc[0]
     assert told["verdict"] == "indistinguishable"
     assert told["ratio_low"] > 1
     assert verdicts(values, equivalence=0.005) == ["slower", "slower"]
@@ -50,41 +50,43 @@ def test_a_difference_below_the_smallest_of_interest_is_indistinguishable() -> N
 
 def test_noise_is_undecided_and_says_how_many_more_repeats_would_decide() -> None:
     values = make_values({"base": 10.0, "other": 10.0}, repeats=3, spread=0.05)
-    told = judge(values, "base", 0.03)
+    told = compare(values, "base", 0.03)
     assert set(told["verdict"]) == {"undecided"}
     assert (told["further_repeats"] >= 1).all()
     assert (told["ratio_low"] < told["ratio"]).all() and (told["ratio"] < told["ratio_high"]).all()
 
 
 def test_one_repeat_gives_no_verdict_and_says_why() -> None:
-    told = judge(make_values({"base": 10.0, "other": 5.0}, repeats=1), "base", 0.03)
+    told = compare(make_values({"base": 10.0, "other": 5.0}, repeats=1), "base", 0.03)
     assert set(told["verdict"]) == {"none"}
     assert told["ratio"].notna().all() and told["ratio_low"].isna().all()
     assert "at least two ok repeats" in told["reason"].iloc[0]
 
 
 def test_two_repeats_prove_nothing_yet() -> None:
-    told = judge(make_values({"base": 10.0, "other": 5.0}, repeats=2, spread=1e-4), "base", 0.03)
+    told = compare(make_values({"base": 10.0, "other": 5.0}, repeats=2, spread=1e-4), "base", 0.03)
     assert set(told["verdict"]) == {"undecided"}
     assert set(told["further_repeats"]) == {1}
 
 
 def test_a_baseline_that_failed_gives_no_verdict_and_says_so() -> None:
     values = make_values({"base": 10.0, "other": 5.0})
-    told = judge(values[values["variant"] != "base"], "base", 0.03)
+    told = compare(values[values["variant"] != "base"], "base", 0.03)
     assert set(told["verdict"]) == {"none"}
     assert "base has no ok measurement" in told["reason"].iloc[0]
 
 
 def test_no_launch_at_all_is_an_empty_table() -> None:
-    assert judge(make_values({"base": 10.0}).iloc[:0], "base", 0.03).empty
+    assert compare(make_values({"base": 10.0}).iloc[:0], "base", 0.03).empty
 
 
 def test_more_comparisons_take_more_evidence() -> None:
     every = make_values({"base": 10.0, "v0": 10.9, "v1": 10.9, "v2": 10.9}, repeats=4, spread=0.015)
-    one = judge(every, "base", 0.03)["p_value"].min()
+    one = compare(every, "base", 0.03)["p_value"].min()
     again = every.assign(workload="again")
-    assert judge(pd.concat([every, again]), "base", 0.03)["p_value"].min() == pytest.approx(2 * one)
+    assert compare(pd.concat([every, again]), "base", 0.03)["p_value"].min() == pytest.approx(
+        2 * one
+    )
 
 
 def test_holm_is_that_of_the_textbook() -> None:

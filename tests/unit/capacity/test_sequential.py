@@ -13,7 +13,7 @@ from servetune.capacity.evidence import (
     log_evidence_above,
     log_evidence_below,
 )
-from servetune.capacity.sequential import Finished, Judgement, judge, judge_all, sample_of
+from servetune.capacity.sequential import Finished, Judgement, assess_probe, assess_tiers, sample_of
 from servetune.study.capacity import Slo
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def requests(ttft_ms: list[float], gap_s: float = 0.1, service_s: float = 0.5) -
 
 def judged(sent: list[Finished], slo: Slo | None = None, **more: bool) -> Judgement:
     objectives = slo.objectives if slo else P99
-    return judge_all({"t": objectives}, sent, ERROR, **more)["t"]
+    return assess_tiers({"t": objectives}, sent, ERROR, **more)["t"]
 
 
 def test_clean_requests_pass_after_a_known_number() -> None:
@@ -101,7 +101,7 @@ def test_clustered_violations_at_the_boundary_are_rarely_decided() -> None:
         sample = sample_of(P99[0], sent)
         for n in range(200, 6001, 400):
             part = type(sample)(sample.objective, sample.margin[:n], sample.score[:n])
-            if judge(arrival[:n], finish[:n], [part], ERROR).verdict != "go on":
+            if assess_probe(arrival[:n], finish[:n], [part], ERROR).verdict != "go on":
                 wrong += 1
                 break
     assert wrong / 60 <= 0.1

@@ -15,12 +15,12 @@ from servetune.plan.pending import pending_of
 from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.plan.probes import (
     MOST_USELESS,
-    SCOUT_CONCURRENCY,
+    PILOT_CONCURRENCY,
     history,
     next_measurement,
     nothing_found,
+    pilot,
     probe,
-    scout,
 )
 from servetune.records.loads import PlannedTraffic
 from servetune.records.measurements import MeasurementRecord, Metrics, Probe
@@ -119,16 +119,16 @@ def test_probes_have_arrivals_of_their_own() -> None:
 def test_the_first_probe_goes_to_what_littles_law_predicts() -> None:
     here = search()
     first = next_measurement(here, [])
-    assert first == scout(here)
+    assert first == pilot(here)
     second = next_measurement(here, [record(first)])
     assert not isinstance(second, dict)
     # 16 in flight for 1 s each: 16 a second, of which four fifths.
-    assert second.load.rate_rps == pytest.approx(0.8 * SCOUT_CONCURRENCY)
+    assert second.load.rate_rps == pytest.approx(0.8 * PILOT_CONCURRENCY)
 
 
 def test_an_invalid_probe_is_no_evidence_and_too_many_end_the_search() -> None:
     here = search()
-    records = [record(scout(here))]
+    records = [record(pilot(here))]
     for index in range(1, MOST_USELESS + 1):
         following = next_measurement(here, records)
         assert not isinstance(following, dict)
@@ -143,7 +143,7 @@ def test_an_invalid_probe_is_no_evidence_and_too_many_end_the_search() -> None:
 
 def test_useless_probes_end_the_search_only_if_nothing_of_use_came_between() -> None:
     here = search()
-    records = [record(scout(here))]
+    records = [record(pilot(here))]
     for status in [*["invalid"] * (MOST_USELESS - 1), "ok", *["invalid"] * (MOST_USELESS - 1)]:
         following = next_measurement(here, records)
         assert not isinstance(following, dict)
@@ -153,7 +153,7 @@ def test_useless_probes_end_the_search_only_if_nothing_of_use_came_between() -> 
 
 def test_a_load_that_a_neighbour_spoiled_is_sent_again() -> None:
     here = search()
-    records = [record(scout(here))]
+    records = [record(pilot(here))]
     first = next_measurement(here, records)
     assert not isinstance(first, dict)
     spoiled = record(first, status="invalid").model_copy(update={"rule": "other-processes"})

@@ -10,7 +10,7 @@ from servetune.plan.make import declare_candidates
 from servetune.predict.candidates import predict_candidates
 from servetune.study.engines import Speculative
 from servetune.study.study import read_study
-from servetune.tables.seen import seen
+from servetune.tables.trial_results import trial_results
 from tests.paths import ROOT
 from tests.recorded import plan_of
 
@@ -31,7 +31,7 @@ def test_the_capacity_of_a_server_that_was_screened_is_predicted() -> None:
     """Its four probes told no more than that it takes 28 requests a second."""
     measured = [
         each.value
-        for each in seen(plan_of("h100-tune"), plan_of("h100-tune").sessions, ROOT)
+        for each in trial_results(plan_of("h100-tune"), plan_of("h100-tune").sessions, ROOT)
         if (each.trial.candidate, each.trial.level) == ("bf16", "confirm")
     ]
     assert len(measured) == 3 and all(measured)

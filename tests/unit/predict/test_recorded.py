@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from servetune.predict.judged import judge
+from servetune.predict.judged import score_fit
 from servetune.predict.recorded import read_loads
 from servetune.study.study import read_study
 
@@ -28,7 +28,7 @@ def test_recorded_loads_tell_their_scheduler_lengths_and_arrivals() -> None:
 
 def test_the_throughput_of_loads_with_lengths_that_vary_is_predicted_as_it_was_measured() -> None:
     loads = read_loads(read_study("h200-cuda-graphs", ROOT), "h200-cuda-graphs", ROOT)
-    errors = judge(loads["to-512"][:4]).errors
+    errors = score_fit(loads["to-512"][:4]).errors
     assert all(abs(error.by_figure["output_throughput_tok_s"]) < 0.05 for error in errors)
 
 
@@ -36,7 +36,7 @@ def test_a_probe_that_was_cut_off_is_asked_and_not_fitted() -> None:
     loads = read_loads(read_study("h200-capacity", ROOT), "h200-capacity", ROOT)
     lightest, closed, *_, cut = loads["fp8"]
     assert cut[1].counted < len(cut[1].requests.input_tokens)
-    judged = judge([lightest, closed, cut])
+    judged = score_fit([lightest, closed, cut])
     assert judged.of == ("r20.6", "c16")
     assert [error.load_point for error in judged.errors] == ["r83.8"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from servetune.records.agreement import token_sources
 from servetune.records.measurements import Card, Metrics
-from servetune.records.validity import COMPILED, RULES, checks, judge
+from servetune.records.validity import COMPILED, RULES, check_measurement, checks
 from servetune.study.validity import Limits
 
 METRICS: dict[str, Any] = {
@@ -184,14 +184,14 @@ def test_every_rule_has_a_case() -> None:
 
 
 def test_nothing_known_breaks_nothing() -> None:
-    assert judge(metrics(), Card(), Limits()) == ("ok", None, None)
+    assert check_measurement(metrics(), Card(), Limits()) == ("ok", None, None)
 
 
 @pytest.mark.parametrize("rule", CASES)
 def test_a_rule_fires_above_its_limit(rule: str) -> None:
     limit, _, (seen, card) = CASES[rule]
     limits = NO_LIMITS.model_copy(update={LIMIT_OF[rule]: limit})
-    status, broken, reason = judge(metrics(**seen), Card(**card), limits)
+    status, broken, reason = check_measurement(metrics(**seen), Card(**card), limits)
     assert (status, broken) == ("invalid", rule)
     assert reason
 
@@ -202,13 +202,13 @@ def test_a_rule_does_not_fire_at_its_limit(rule: str) -> None:
     limits = NO_LIMITS.model_copy(update={LIMIT_OF[rule]: limit})
     [check] = [c for c in checks(metrics(**seen), Card(**card), limits) if c.rule == rule]
     assert (check.value, check.limit, check.is_broken) == (limit, limit, False)
-    assert judge(metrics(**seen), Card(**card), limits)[0] == "ok"
+    assert check_measurement(metrics(**seen), Card(**card), limits)[0] == "ok"
 
 
 @pytest.mark.parametrize("rule", CASES)
 def test_null_switches_a_rule_off(rule: str) -> None:
     _, _, (seen, card) = CASES[rule]
-    assert judge(metrics(**seen), Card(**card), NO_LIMITS) == ("ok", None, None)
+    assert check_measurement(metrics(**seen), Card(**card), NO_LIMITS) == ("ok", None, None)
 
 
 @pytest.mark.parametrize("rule", CASES)
@@ -224,16 +224,16 @@ def test_a_check_keeps_value_and_limit_for_the_report(rule: str) -> None:
 @pytest.mark.parametrize("rule", WITHOUT_A_NUMBER)
 def test_a_rule_without_a_number_fires_whatever_the_limits(rule: str) -> None:
     card = WITHOUT_A_NUMBER[rule]
-    status, broken, reason = judge(metrics(), Card(**card), NO_LIMITS)
+    status, broken, reason = check_measurement(metrics(), Card(**card), NO_LIMITS)
     assert (status, broken) == ("invalid", rule)
     assert reason
     kept = Card(**{name: not value for name, value in card.items()})
-    assert judge(metrics(), kept, Limits())[0] == "ok"
+    assert check_measurement(metrics(), kept, Limits())[0] == "ok"
 
 
 def test_all_broken_rules_are_told_and_the_first_is_named() -> None:
     card = Card(prefix_cache_was_reset=False, client_cpu_ratio=2.0, other_cpu_ratio=1.0)
-    status, rule, reason = judge(metrics(), card, Limits())
+    status, rule, reason = check_measurement(metrics(), card, Limits())
     assert (status, rule) == ("invalid", "no-prefix-cache-reset")
     assert reason is not None
     told = reason.split("; ")
@@ -245,41 +245,51 @@ def test_all_broken_rules_are_told_and_the_first_is_named() -> None:
 
 def test_a_reason_tells_the_first_error() -> None:
     failing = metrics(failed_requests=1, completed_requests=99)
-    assert "HTTP 500" in str(judge(failing, Card(first_error="HTTP 500"), Limits())[2])
+    assert "HTTP 500" in str(check_measurement(failing, Card(first_error="HTTP 500"), Limits())[2])
 
 
 def test_without_a_completed_request_a_measurement_failed() -> None:
     nothing = metrics(completed_requests=0, failed_requests=100)
     card = Card(first_error="HTTP 500", client_cpu_ratio=2.0)
-    assert judge(nothing, card, Limits()) == ("failed", None, "no request was answered: HTTP 500")
+    assert check_measurement(nothing, card, Limits()) == (
+        "failed",
+        None,
+        "no request was answered: HTTP 500",
+    )
 
 
 def test_a_sent_rate_of_nothing_is_an_error_and_no_offered_rate_is_not_judged() -> None:
-    assert judge(metrics(), Card(offered_rate_rps=4.0, sent_rate_rps=0.0), Limits())[1] == (
-        "offered-rate"
+    assert check_measurement(metrics(), Card(offered_rate_rps=4.0, sent_rate_rps=0.0), Limits())[
+        1
+    ] == ("offered-rate")
+    assert (
+        check_measurement(metrics(), Card(offered_rate_rps=None, sent_rate_rps=3.0), Limits())[0]
+        == "ok"
     )
-    assert judge(metrics(), Card(offered_rate_rps=None, sent_rate_rps=3.0), Limits())[0] == "ok"
 
 
 def test_a_colder_cache_than_implied_is_not_warm() -> None:
     card = Card(implied_prefix_cache_hit_ratio=0.9)
-    assert judge(metrics(prefix_cache_hit_ratio=0.1), card, Limits())[0] == "ok"
+    assert check_measurement(metrics(prefix_cache_hit_ratio=0.1), card, Limits())[0] == "ok"
 
 
 def test_a_warm_cache_is_told_by_whichever_source_admits_it() -> None:
     card = Card(implied_prefix_cache_hit_ratio=0.0, answers_hit_ratio=0.8)
-    assert judge(metrics(prefix_cache_hit_ratio=0.0), card, Limits())[1] == "warm-prefix-cache"
+    assert (
+        check_measurement(metrics(prefix_cache_hit_ratio=0.0), card, Limits())[1]
+        == "warm-prefix-cache"
+    )
 
 
 def test_several_tokens_a_chunk_are_as_they_should_be_under_speculation() -> None:
     card = Card(tokens_per_chunk=2.4, tokens_per_step=2.5)
-    assert judge(metrics(), card, Limits())[0] == "ok"
+    assert check_measurement(metrics(), card, Limits())[0] == "ok"
     assert token_sources(card) == ["chunks"]
 
 
 def test_a_front_end_that_is_behind_may_put_tokens_of_a_long_answer_together() -> None:
     card = Card(tokens_per_chunk=2.65, tokens_per_step=1.0)
-    assert judge(metrics(output_tokens=25_600), card, Limits())[0] == "ok"
+    assert check_measurement(metrics(output_tokens=25_600), card, Limits())[0] == "ok"
     assert token_sources(card) == []
 
 
@@ -319,18 +329,18 @@ def test_a_single_source_tells_a_warm_cache_and_not_a_cold_one() -> None:
 def test_no_latency_of_the_client_is_below_the_servers_own(
     seen: dict[str, float], told: str
 ) -> None:
-    status, rule, reason = judge(metrics(**{**ENGINE, **seen}), Card(), Limits())
+    status, rule, reason = check_measurement(metrics(**{**ENGINE, **seen}), Card(), Limits())
     assert (status, rule) == ("invalid", "latency-below-server")
     assert told in str(reason)
 
 
 def test_a_record_whose_only_fault_are_compiled_kernels_names_them() -> None:
     card = Card(compiled_kernels=["_a", "_b"])
-    status, rule, reason = judge(metrics(), card, Limits())
+    status, rule, reason = check_measurement(metrics(), card, Limits())
     assert (status, rule) == ("invalid", COMPILED)
     assert "compiled _a, _b during the load: raise warmup_requests" in str(reason)
     both = card.model_copy(update={"same_answers_ratio": 1.0})
-    assert judge(metrics(), both, Limits())[1] == "same-answers"
+    assert check_measurement(metrics(), both, Limits())[1] == "same-answers"
 
 
 @pytest.mark.parametrize(("at_server_ms", "rule"), [(130.0, None), (80.0, "unserved-load")])
@@ -340,5 +350,5 @@ def test_requests_that_an_api_server_holds_are_known_to_the_server(
     """The engine has 5 of 8; the other three wait in the API server, or before it."""
     seen = metrics(answered_e2e_mean_ms=150.0, server_e2e_mean_ms=at_server_ms)
     card = Card(in_flight_mean=8.0, server_in_flight_mean=5.0)
-    assert judge(seen, card, Limits())[1] == rule
-    assert judge(metrics(), card, Limits())[1] == "unserved-load"
+    assert check_measurement(seen, card, Limits())[1] == rule
+    assert check_measurement(metrics(), card, Limits())[1] == "unserved-load"

@@ -13,7 +13,7 @@ from servetune.analysis.tuning.answer import Answer, answer
 from servetune.analysis.tuning.effects import Effect
 from servetune.analysis.wording import NONE, number
 from servetune.plan.planned import Tuning
-from servetune.records.trials import Leaving, Round, Seen, Trial
+from servetune.records.trials import Elimination, Round, Trial, TrialResult
 from servetune.report.table import Name
 from servetune.report.terminal import render_terminal
 from servetune.report.tuning.front import front
@@ -38,7 +38,7 @@ def half_fits(values: Any) -> float | None:
 
 
 @pytest.fixture(scope="module")
-def tuned() -> tuple[Tuning, list[Seen], Answer]:
+def tuned() -> tuple[Tuning, list[TrialResult], Answer]:
     study = study_with()
     assert study.tune is not None
     rounds, seen = run(study, half_fits)
@@ -50,7 +50,7 @@ def tuned() -> tuple[Tuning, list[Seen], Answer]:
 
 
 def test_those_that_were_confirmed_lead_and_those_without_a_value_come_last(
-    tuned: tuple[Tuning, list[Seen], Answer],
+    tuned: tuple[Tuning, list[TrialResult], Answer],
 ) -> None:
     tuning, seen, answered = tuned
     table = race(tuning, standings(tuning, seen), answered)
@@ -69,9 +69,9 @@ def test_what_was_expected_is_held_against_what_was_found() -> None:
     names = candidates(study.tune, study)[:3]
     first, second, third = (each.name for each in names)
     of = [
-        Seen(Trial(first, "screen"), 60.0, 20.0, 19.0, 21.0),
-        Seen(Trial(second, "screen"), 60.0, 30.0, 29.0, 31.0),
-        Seen(Trial(third, "screen"), 60.0, failure="does not fit"),
+        TrialResult(Trial(first, "screen"), 60.0, 20.0, 19.0, 21.0),
+        TrialResult(Trial(second, "screen"), 60.0, 30.0, 29.0, 31.0),
+        TrialResult(Trial(third, "screen"), 60.0, failure="does not fit"),
     ]
     trials = tuple(each.trial for each in of)
     rounds = [Round(1, trials, first, None, (), {first: 22.0, second: 45.0, third: 30.0})]
@@ -86,8 +86,8 @@ def test_what_was_expected_is_held_against_what_was_found() -> None:
 
 def test_a_candidate_with_a_value_tells_its_invalid_launches() -> None:
     of = [
-        Seen(Trial("plain", "screen"), 60.0, 20.0, 19.0, 21.0),
-        Seen(Trial("plain", "confirm"), 60.0, failure="invalid"),
+        TrialResult(Trial("plain", "screen"), 60.0, 20.0, 19.0, 21.0),
+        TrialResult(Trial("plain", "confirm"), 60.0, failure="invalid"),
     ]
     study = study_with()
     assert study.tune is not None
@@ -100,7 +100,7 @@ def test_a_candidate_with_a_value_tells_its_invalid_launches() -> None:
 
 
 def test_the_values_of_the_race_have_the_ratio_that_the_answer_tells(
-    tuned: tuple[Tuning, list[Seen], Answer],
+    tuned: tuple[Tuning, list[TrialResult], Answer],
 ) -> None:
     tuning, seen, answered = tuned
     known = {of.name: of.best_known for of in standings(tuning, seen)}
@@ -115,14 +115,14 @@ def test_the_values_of_the_race_have_the_ratio_that_the_answer_tells(
 
 def test_a_capacity_of_two_launches_of_which_one_has_no_upper_end_has_none() -> None:
     of = [
-        Seen(Trial("plain", "confirm", repeat), 60.0, 20.0, 18.0, upper)
+        TrialResult(Trial("plain", "confirm", repeat), 60.0, 20.0, 18.0, upper)
         for repeat, upper in enumerate((22.0, math.inf), 1)
     ]
     assert value_of(Standing("plain", of).best_known) == "at least 18.6"
 
 
 def test_a_candidate_that_did_not_leave_says_what_became_of_it(
-    tuned: tuple[Tuning, list[Seen], Answer],
+    tuned: tuple[Tuning, list[TrialResult], Answer],
 ) -> None:
     tuning, seen, answered = tuned
     found = standings(tuning, seen)
@@ -139,7 +139,7 @@ def test_a_candidate_that_did_not_leave_says_what_became_of_it(
 
 
 def test_what_was_expected_is_told_as_it_was_before_a_candidate_was_launched(
-    tuned: tuple[Tuning, list[Seen], Answer],
+    tuned: tuple[Tuning, list[TrialResult], Answer],
 ) -> None:
     tuning, seen, answered = tuned
     base, first = tuning.candidates[0].name, tuning.rounds[1]
@@ -156,8 +156,8 @@ def test_the_best_measured_is_ahead_also_in_the_middle_of_a_round() -> None:
     names = candidates(study.tune, study)
     base, other = names[0].name, names[1].name
     of = [
-        Seen(Trial(base, "screen"), 60.0, 20.0, 19.0, 21.0),
-        Seen(Trial(other, "screen"), 60.0, 30.0, 29.0, 31.0),
+        TrialResult(Trial(base, "screen"), 60.0, 20.0, 19.0, 21.0),
+        TrialResult(Trial(other, "screen"), 60.0, 30.0, 29.0, 31.0),
     ]
     running = [Round(2, (Trial(other, "screen"),), incumbent=base)]
     told = answer(study.tune, names, of, running)
@@ -166,13 +166,15 @@ def test_the_best_measured_is_ahead_also_in_the_middle_of_a_round() -> None:
 
 def test_candidates_that_left_without_a_launch_are_counted_by_reason() -> None:
     reasons = {"a": "x", "b": "y", "c": "x", "d": "z", "e": "w"}
-    left = tuple(Leaving(name, 2, reason) for name, reason in reasons.items())
-    tried = Standing("e", [Seen(Trial("e", "screen"), 1.0, failure="refused")])
+    left = tuple(Elimination(name, 2, reason) for name, reason in reasons.items())
+    tried = Standing("e", [TrialResult(Trial("e", "screen"), 1.0, failure="refused")])
     told = untried(Answer("", None, None, 1, left, (), is_over=False), [tried])
     assert told.startswith("4 candidates") and "x (2), y (1) and z (1)" in told
 
 
-def test_the_end_of_a_run_begins_with_the_answer(tuned: tuple[Tuning, list[Seen], Answer]) -> None:
+def test_the_end_of_a_run_begins_with_the_answer(
+    tuned: tuple[Tuning, list[TrialResult], Answer],
+) -> None:
     tuning, seen, answered = tuned
     data = make_data()
     plan = data.plan.model_copy(update={"tuning": tuning})
@@ -205,7 +207,7 @@ def test_the_front_holds_what_no_other_candidate_beats_in_throughput_and_ttft() 
     assert study.tune is not None
     tuning = Tuning(declared="", tune=study.tune, place=("chat", "c8"), candidates=[], rounds=[])
     values = {"slow": (100.0, 20.0), "fast": (200.0, 50.0), "worse": (150.0, 60.0)}
-    told = [Seen(Trial(n, "screen"), 60.0, v, v, v) for n, (v, _) in values.items()]
+    told = [TrialResult(Trial(n, "screen"), 60.0, v, v, v) for n, (v, _) in values.items()]
     at = {"workload": "chat-screen", "load_point": "c8", "status": "ok", "probe": None}
     cost = {"cost_usd_per_million_output_tokens": None}
     rows = [{**at, **cost, "variant": n, "ttft_p50_ms": ms} for n, (_, ms) in values.items()]
@@ -220,7 +222,7 @@ def test_beside_a_capacity_stands_the_probe_nearest_to_it() -> None:
     study = study_with()
     assert study.tune is not None
     tuning = Tuning(declared="", tune=study.tune, place=study.tuned_at, candidates=[], rounds=[])
-    told = [Seen(Trial("plain", "confirm"), 60.0, 10.0, 9.0, 11.0)]
+    told = [TrialResult(Trial("plain", "confirm"), 60.0, 10.0, 9.0, 11.0)]
     # The first is the closed loop that a search for a rate begins with.
     probes = [(None, 900.0), (3.0, 20.0), (9.5, 50.0), (14.0, 400.0)]
     at = {"workload": "chat", "status": "ok", "variant": "plain", "concurrency": 10}

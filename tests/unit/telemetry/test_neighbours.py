@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from servetune.records.measurements import Card
-from servetune.records.validity import judge
+from servetune.records.validity import check_measurement
 from servetune.study.validity import Limits
 from servetune.telemetry.reduce import gpu_neighbours, rested
 from servetune.telemetry.sampler import Sampler
@@ -81,7 +81,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch) -> Watched:
 
 
 def rule_broken(card: Card) -> str | None:
-    return judge(metrics(), card, Limits())[1]
+    return check_measurement(metrics(), card, Limits())[1]
 
 
 def test_a_server_alone_breaks_no_rule(watched: Watched) -> None:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from servetune.records.measurements import Card
-from servetune.records.validity import judge
+from servetune.records.validity import check_measurement
 from servetune.study.validity import Limits
 from servetune.telemetry import proc, processors
 from servetune.telemetry.processors import UsageWatch
@@ -322,7 +322,7 @@ def test_a_neighbour_in_the_middle_third_of_a_load_is_seen(
     assert card.other_cpu_p95_ratio == pytest.approx(0.5)
     assert others_s[19] == pytest.approx(0)
     assert others_s[-1] == pytest.approx(10)
-    assert judge(metrics(), card, Limits())[1] == "other-processes"
+    assert check_measurement(metrics(), card, Limits())[1] == "other-processes"
 
 
 @pytest.mark.parametrize("began_s", [0, 0.2, 14.9, 29])
@@ -331,7 +331,7 @@ def test_a_second_of_one_core_is_no_neighbour(
 ) -> None:
     card, _ = watch_neighbour(machine, monkeypatch, between(began_s, began_s + 1))
     assert ratio(card.other_cpu_p95_ratio) <= 1 / 6
-    assert judge(metrics(), card, Limits())[0] == "ok"
+    assert check_measurement(metrics(), card, Limits())[0] == "ok"
 
 
 def test_a_load_shorter_than_a_window_is_judged_by_its_mean(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from servetune.analysis.tuning.answer import Answer, answer
-from servetune.records.trials import Failure, Leaving, Level, Round, Seen, Trial
+from servetune.records.trials import Elimination, Failure, Level, Round, Trial, TrialResult
 from servetune.study.space import candidates
 from tests.unit.tune.tunings import capacity_of, run, study_with
 
@@ -17,7 +17,7 @@ SMALL = {"max_num_seqs": [4, 8], "model": ["tiny", "small"]}
 
 def tuned(
     *failing: tuple[str, Level, int], failure: Failure = "invalid", repeats: int = 3
-) -> tuple[Answer, list[Round], list[Seen]]:
+) -> tuple[Answer, list[Round], list[TrialResult]]:
     """Tune a space whose best is `BEST`; some launches, by name, level and repeat, fail."""
     study = study_with(space=SMALL, confirm={"best": 1, "repeats": repeats})
     assert study.tune is not None
@@ -140,7 +140,7 @@ def test_who_is_back_in_the_race_has_not_left_it() -> None:
     study = study_with(space=SMALL)
     assert study.tune is not None
     of = candidates(study.tune, study)
-    gone, back = (Leaving(name, 2, "it is in a region") for name in ("model-small", BEST))
+    gone, back = (Elimination(name, 2, "it is in a region") for name in ("model-small", BEST))
     rounds = [Round(2, (), "plain", left=(gone, back)), Round(3, (), "plain", left=(gone,))]
     assert answer(study.tune, of, [], rounds).left == (gone,)
 

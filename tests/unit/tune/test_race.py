@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from servetune.analysis.tuning.answer import answer
-from servetune.records.trials import Seen, Trial
+from servetune.records.trials import Trial, TrialResult
 from servetune.study.space import candidates
 from servetune.tune.outlook import look
 from servetune.tune.race import next_round
@@ -53,7 +53,7 @@ def test_later_half_of_what_a_round_tries_is_near_the_best_so_far() -> None:
 
     tried = [of[1].name, *[name for name in values if changes(name) > 1][:15]]
     seen = [
-        Seen(Trial(name, "screen"), 100.0, value, 0.95 * value, 1.05 * value)
+        TrialResult(Trial(name, "screen"), 100.0, value, 0.95 * value, 1.05 * value)
         # The others far apart, so that much is not known.
         for name, value in zip(tried, (24.0, *5 * (22.0, 18.0, 23.0)), strict=True)
     ]
@@ -74,7 +74,7 @@ def test_the_best_as_measured_is_searched_though_its_neighbours_are_slow() -> No
         return 24.5 if name == alone else 24.0 if is_small else 12.0
 
     seen = [
-        Seen(Trial(each.name, "screen"), 60.0, at, at / 1.3, at * 1.3)
+        TrialResult(Trial(each.name, "screen"), 60.0, at, at / 1.3, at * 1.3)
         for each in of
         for at in [value(each.name, each.values["model"] == "small")]
     ]
@@ -150,7 +150,7 @@ def test_what_needs_no_launch_costs_nothing_and_never_starts() -> None:
     assert study.tune is not None
     of = candidates(study.tune, study)
     refused = [
-        Seen(Trial(each.name, "screen"), 0.0, failure="does not fit")
+        TrialResult(Trial(each.name, "screen"), 0.0, failure="does not fit")
         for each in of
         if each.values["model"] == "small"
     ]
@@ -163,7 +163,7 @@ def test_a_candidate_whose_ceiling_is_below_the_incumbent_leaves_untried() -> No
     study = study_with()
     assert study.tune is not None
     of = candidates(study.tune, study)
-    seen = [Seen(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)]
+    seen = [TrialResult(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)]
     step = next_round(study.tune, of, seen, 0, at_most={"max_num_seqs-2": 12.0})
     assert "max_num_seqs-2" in {each.candidate for each in step.left}
     assert step.beaten_below is not None and math.isclose(step.beaten_below, 19, rel_tol=0.1)
@@ -173,11 +173,11 @@ def test_what_was_recorded_elsewhere_tells_what_to_try_and_no_more() -> None:
     study = study_with()
     assert study.tune is not None
     of = candidates(study.tune, study)
-    base = Seen(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)
+    base = TrialResult(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)
     best = {"model": "small", "max_num_seqs": 16, "max_num_batched_tokens": 4096}
     alike = {each.name for each in of if each.values["max_num_seqs"] == 16}
     other = next(each.name for each in of if each.values == best)
-    elsewhere = [Seen(Trial(other, "screen"), 100.0, 40.0, 39.0, 41.0)]
+    elsewhere = [TrialResult(Trial(other, "screen"), 100.0, 40.0, 39.0, 41.0)]
     near_told = near_alone = again = 0
     for seed in range(60):
         told, alone = (
@@ -199,7 +199,7 @@ def test_what_is_predicted_tells_what_to_try_and_no_more() -> None:
     study = study_with()
     assert study.tune is not None
     of = candidates(study.tune, study)
-    base = Seen(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)
+    base = TrialResult(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)
     # A simulation has every server a third too fast.
     predicted = {each.name: 1.3 * (capacity_of(each.values) or 0.0) for each in of}
     best = {name for name, value in predicted.items() if value == max(predicted.values())}
@@ -220,7 +220,9 @@ def test_predictions_that_trials_contradict_count_for_nothing() -> None:
     seen = []
     for each in of[:7]:
         value = capacity_of(each.values) or 0.0
-        seen.append(Seen(Trial(each.name, "screen"), 100.0, value, 0.97 * value, 1.03 * value))
+        seen.append(
+            TrialResult(Trial(each.name, "screen"), 100.0, value, 0.97 * value, 1.03 * value)
+        )
     wrong = {each.name: 1 / (capacity_of(each.values) or 1.0) for each in of}
     told, alone = (look(study.tune, of, seen, 0.02, [0], (), known) for known in (wrong, {}))
     assert told is not None
@@ -237,9 +239,9 @@ def test_a_cliff_that_predictions_do_not_know_says_nothing_of_what_is_before_it(
 
     over = {each.name for each in of if each.values["max_num_seqs"] == 16}
 
-    def seen(name: str) -> Seen:
+    def seen(name: str) -> TrialResult:
         value = predicted[name] * (0.4 if name in over else 1.0)
-        return Seen(Trial(name, "screen"), 100.0, value, 0.97 * value, 1.03 * value)
+        return TrialResult(Trial(name, "screen"), 100.0, value, 0.97 * value, 1.03 * value)
 
     launched = [seen(name) for name in ("plain", *sorted(over))]
     outlook = look(study.tune, of, launched, 0.02, [0], (), predicted)

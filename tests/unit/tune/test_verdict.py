@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from servetune.records.trials import Seen, Trial
+from servetune.records.trials import Trial, TrialResult
 from servetune.study.space import candidates
 from servetune.tune.verdict import Ratio, judged
 from tests.unit.tune.tunings import study_with
@@ -23,7 +23,7 @@ def confirmed(apart: float, half_width: float, launches: int = 2) -> Ratio:
         for repeat in range(1, launches + 1):
             at = value * math.exp(apart * (repeat - (launches + 1) / 2))
             ends = at * math.exp(-half_width), at * math.exp(half_width)
-            seen.append(Seen(Trial(each.name, "confirm", repeat), 60.0, at, *ends))
+            seen.append(TrialResult(Trial(each.name, "confirm", repeat), 60.0, at, *ends))
     return judged(study.tune, of, seen, launch_spread=0.0)[0]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from servetune.records.trials import Failure, Round, Seen, Trial
+from servetune.records.trials import Failure, Round, Trial, TrialResult
 from servetune.study.space import candidates
 from servetune.study.study import Study
 from servetune.tune.race import next_round
@@ -60,7 +60,7 @@ def run(
     start_s: float = 0.0,
     loads_over_screen: float = 1.0,
     predicted: Mapping[str, float] | None = None,
-) -> tuple[list[Round], list[Seen]]:
+) -> tuple[list[Round], list[TrialResult]]:
     """Tune to the end, with launches that deviate by 2 % and intervals of 5 %.
 
     A capacity of None does not fit; `failing` names the failure of a launch by itself. A launch
@@ -72,16 +72,16 @@ def run(
     values = {each.name: each.values for each in of}
     rng = np.random.default_rng(seed)
 
-    def launch(trial: Trial) -> Seen:
+    def launch(trial: Trial) -> TrialResult:
         at = capacity(values[trial.candidate])
         if at is None:
-            return Seen(trial, 30.0, failure="does not fit")
+            return TrialResult(trial, 30.0, failure="does not fit")
         if failure := failing(trial):
-            return Seen(trial, 100.0, failure=failure)
+            return TrialResult(trial, 100.0, failure=failure)
         at *= math.exp(rng.normal(0, 0.02))
         loads_s = takes_s[rng.integers(len(takes_s))] - start_s
         took_s = start_s + loads_s * (1.0 if trial.level == "screen" else loads_over_screen)
-        return Seen(trial, took_s, at, at / 1.05, at * 1.05, start_s=start_s)
+        return TrialResult(trial, took_s, at, at / 1.05, at * 1.05, start_s=start_s)
 
     rounds, seen = [next_round(study.tune, of, [], seed)], []
     while rounds[-1].trials:

@@ -200,7 +200,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Told:
+class GroupedFinding:
     """A finding, the rule that found it, and all variants and load points where it holds.
 
     The evidence is that of the load point with the highest gain: the first of the first variant.
@@ -251,10 +251,10 @@ def _apply(rule: Rule, case: Case) -> Finding | None:
         return Finding(reason_of(error), evidence=(), attempts=(), gain=0.0, chart="", is_lack=True)
 
 
-def findings(cases: Iterable[Case]) -> list[Told]:
+def findings(cases: Iterable[Case]) -> list[GroupedFinding]:
     """Gather the findings of many load points, each said once, the highest gain first."""
     every = [(name, finding, case.row) for case in cases for name, finding in find(case).items()]
-    gathered: list[Told] = []
+    gathered: list[GroupedFinding] = []
     for same in grouped(every, lambda of: (of[0], of[1].title)).values():
         same.sort(key=lambda of: -of[1].gain)
         name, finding, _ = same[0]
@@ -263,5 +263,7 @@ def findings(cases: Iterable[Case]) -> list[Told]:
             of_variant = places.setdefault(row["variant"], {})
             if finding.chart != "startup":  # a start is one whatever is sent after it
                 of_variant[f"{row['workload']} · {row['load_point']}"] = None
-        gathered.append(Told(name, finding, {who: tuple(at) for who, at in places.items()}))
+        gathered.append(
+            GroupedFinding(name, finding, {who: tuple(at) for who, at in places.items()})
+        )
     return sorted(gathered, key=lambda told: -told.finding.gain)

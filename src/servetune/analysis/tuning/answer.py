@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from servetune.analysis.tuning.effects import Effect, effects
 from servetune.metrics import METRIC
-from servetune.records.trials import OF_A_LAUNCH, Leaving, Round, Seen, failures
+from servetune.records.trials import OF_A_LAUNCH, Elimination, Round, TrialResult, failures
 from servetune.study.base import DECIDING
 from servetune.study.space import Candidate
 from servetune.study.tune import Tune
@@ -27,7 +27,7 @@ class Answer:
     winner: str | None
     ratio: Ratio | None
     tried: int
-    left: tuple[Leaving, ...]
+    left: tuple[Elimination, ...]
     effects: tuple[Effect, ...]
     is_over: bool
 
@@ -35,14 +35,14 @@ class Answer:
 def answer(
     tune: Tune,
     candidates: Sequence[Candidate],
-    seen: Sequence[Seen],
+    seen: Sequence[TrialResult],
     rounds: Sequence[Round],
     launch_spread: float = LAUNCH_SPREAD,
 ) -> Answer:
     """Return the answer of the rounds so far, the last of which may have ended the race."""
     base = candidates[0]
     tried = {each.trial.candidate for each in seen if each.server_s} - {base.name}
-    first: dict[str, Leaving] = {}
+    first: dict[str, Elimination] = {}
     for leaving in (leaving for each in rounds for leaving in each.left):
         first.setdefault(leaving.candidate, leaving)
     last = rounds[-1] if rounds else None
@@ -66,7 +66,7 @@ def answer(
 
 
 def _running(
-    tune: Tune, tried: Set[str], seen: Sequence[Seen], count: int, launch_spread: float
+    tune: Tune, tried: Set[str], seen: Sequence[TrialResult], count: int, launch_spread: float
 ) -> str:
     """Say how far the race is, and what was measured to be the best so far."""
     failed = failures(seen)
@@ -80,7 +80,7 @@ def _sentence(
     tune: Tune,
     candidates: Sequence[Candidate],
     tried: Set[str],
-    seen: Sequence[Seen],
+    seen: Sequence[TrialResult],
     last: Round,
     best: Ratio | None,
 ) -> str:
@@ -113,7 +113,7 @@ def _sentence(
     )
 
 
-def _unconfirmed(base: str, tried: Set[str], seen: Sequence[Seen], last: Round) -> str:
+def _unconfirmed(base: str, tried: Set[str], seen: Sequence[TrialResult], last: Round) -> str:
     """Say what is known where no finalist was measured beside the base."""
     failed = failures(seen)
     bad = len(tried & failed.keys())

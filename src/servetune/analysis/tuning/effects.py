@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from servetune.records.trials import Seen
+from servetune.records.trials import TrialResult
 from servetune.study.space import Candidate
 from servetune.study.tune import Tune, Value
 from servetune.tune.standing import LAUNCH_SPREAD, estimates
@@ -35,7 +35,7 @@ class Effect:
 def effects(
     tune: Tune,
     candidates: Sequence[Candidate],
-    seen: Sequence[Seen],
+    seen: Sequence[TrialResult],
     launch_spread: float = LAUNCH_SPREAD,
 ) -> list[Effect]:
     """Return the effect of each value that the base does not have, in declared order.

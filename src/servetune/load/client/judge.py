@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from servetune.capacity.rule import ProbeRule
-from servetune.capacity.sequential import LOOK_EVERY, Finished, judge_all
+from servetune.capacity.sequential import LOOK_EVERY, Finished, assess_tiers
 
 ENDED = "probe.json"
 
@@ -38,7 +38,7 @@ class Judge:
     def _look(self) -> None:
         count = len(self._requests)
         self._next_look = int(count * (1 + LOOK_EVERY)) + 1
-        judgements = judge_all(
+        judgements = assess_tiers(
             self._tiers,
             self._requests,
             self._rule.error,

@@ -1,6 +1,6 @@
 """Why the numbers are as they are, and what to try."""
 
-from servetune.analysis.findings.gather import Told, findings
+from servetune.analysis.findings.gather import GroupedFinding, findings
 from servetune.analysis.wording import plural
 from servetune.report.gfm import bullets, text
 from servetune.report.lacks import lack
@@ -31,7 +31,7 @@ def section(measured: Measured) -> Section | None:
     )
 
 
-def _markdown(told: list[Told]) -> str:
+def _markdown(told: list[GroupedFinding]) -> str:
     lines = []
     for each in told[:MOST_FINDINGS]:
         seen = "; ".join(f"{name} {value}" for name, value in each.finding.evidence)

@@ -8,7 +8,7 @@ import pandas as pd
 from servetune.analysis.wording import NONE, number
 from servetune.metrics import METRIC
 from servetune.plan.planned import CHOOSING, Tuning
-from servetune.records.trials import Seen, failures
+from servetune.records.trials import TrialResult, failures
 from servetune.report.table import Cell, Name, Table
 from servetune.report.tuning.standings import Standing
 from servetune.report.tuning.view import objective, value_of
@@ -53,7 +53,7 @@ def front(tuning: Tuning, found: list[Standing], table: pd.DataFrame) -> Table |
     return Table("The front", heads, rows, texts=heads[:1])
 
 
-def _row(tuning: Tuning, seen: Seen, table: pd.DataFrame) -> dict[str, object] | None:
+def _row(tuning: Tuning, seen: TrialResult, table: pd.DataFrame) -> dict[str, object] | None:
     """Return the row that stands beside a trial's value; None where there is none."""
     (name, at), level = tuning.place, seen.trial.level
     workload = f"{name}-{level}" if level in CHOOSING else name

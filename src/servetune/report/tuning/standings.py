@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from servetune.plan.planned import Tuning
-from servetune.records.trials import Seen
+from servetune.records.trials import TrialResult
 
 LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
 """How far a candidate came, for readers; the last is the best known."""
@@ -16,10 +16,10 @@ class Standing:
     """A candidate and all that its launches found, in their order."""
 
     name: str
-    seen: list[Seen]
+    seen: list[TrialResult]
 
     @property
-    def telling(self) -> list[Seen]:
+    def telling(self) -> list[TrialResult]:
         """Its launches at the level at which it was measured best; failures if it has no others."""
         of = [each for each in self.seen if each.value is not None] or self.seen
         levels = {each.trial.level for each in of}
@@ -27,7 +27,7 @@ class Standing:
         return [each for each in of if each.trial.level == best]
 
     @property
-    def best_known(self) -> Seen:
+    def best_known(self) -> TrialResult:
         """What these launches say together: their mean on logarithms, as in the answer."""
         of = self.telling
         values = [each.value for each in of if each.value]
@@ -45,9 +45,9 @@ class Standing:
         return replace(of[0], value=value, lower=lower, upper=upper)
 
 
-def standings(tuning: Tuning, seen: list[Seen]) -> list[Standing]:
+def standings(tuning: Tuning, seen: list[TrialResult]) -> list[Standing]:
     """Return the candidates that were tried: those that came furthest first, then the best."""
-    by_name: dict[str, list[Seen]] = {}
+    by_name: dict[str, list[TrialResult]] = {}
     for each in seen:
         by_name.setdefault(each.trial.candidate, []).append(each)
     sign = -1 if tuning.tune.is_higher_better else 1

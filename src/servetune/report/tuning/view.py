@@ -8,7 +8,7 @@ from servetune.analysis.tuning.effects import Effect
 from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
 from servetune.metrics import METRIC
 from servetune.plan.planned import Tuning
-from servetune.records.trials import Seen
+from servetune.records.trials import TrialResult
 from servetune.report.table import Cell, Name, Styled, Table
 from servetune.report.tuning.standings import LEVELS, Standing
 
@@ -25,7 +25,7 @@ def objective(tuning: Tuning) -> str:
     return f"{named} ({' '.join(tuning.place)})"
 
 
-def value_of(seen: Seen) -> str:
+def value_of(seen: TrialResult) -> str:
     """Write a value with its interval, or why there is none."""
     if seen.value is None:
         return seen.failure or NOT_KNOWN

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from servetune.analysis.tuning.effects import Effect, effects
-from servetune.records.trials import Seen, Trial
+from servetune.records.trials import Trial, TrialResult
 from servetune.study.space import Candidate, candidates
 from tests.unit.tune.tunings import study_with
 
@@ -16,7 +16,9 @@ def told(tried: dict[tuple[int, int, str], float]) -> dict[object, Effect]:
     study = study_with()
     assert study.tune is not None
     of = candidates(study.tune, study)
-    seen = [Seen(Trial(named(of, at).name, "screen"), 60.0, v, v, v) for at, v in tried.items()]
+    seen = [
+        TrialResult(Trial(named(of, at).name, "screen"), 60.0, v, v, v) for at, v in tried.items()
+    ]
     return {each.value: each for each in effects(study.tune, of, seen)}
 
 

@@ -16,19 +16,19 @@ from servetune.plan.rounds import launch_each
 from servetune.plan.sessions import Declared, serving_of
 from servetune.records.paths import session_path
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.records.trials import Seen, Trial
+from servetune.records.trials import Trial, TrialResult
 from servetune.study.base import Frozen
-from servetune.tables.seen import found_by
+from servetune.tables.trial_results import found_by
 
 
-class Elsewhere(Frozen):
+class PriorResult(Frozen):
     """A launch of a candidate that is not the tuning's own, and what identifies its host."""
 
     host: str
-    seen: Seen
+    seen: TrialResult
 
 
-def recorded_elsewhere(declared: Declared, plan: Plan, root: Path) -> list[Elsewhere]:
+def prior_results(declared: Declared, plan: Plan, root: Path) -> list[PriorResult]:
     """Return what others found of a tuning's candidates, served alike under the load that decides.
 
     Raises:
@@ -48,13 +48,13 @@ def recorded_elsewhere(declared: Declared, plan: Plan, root: Path) -> list[Elsew
             trial = other.model_copy(update={"trial": Trial(session.variant, "screen")})
             each = found_by(tuning, trial, record, plan.price_usd_per_hour, root)
             if each.failure != "invalid":
-                found.append(Elsewhere(host=_host(record), seen=each))
+                found.append(PriorResult(host=_host(record), seen=each))
     return found
 
 
-def that_count(
-    elsewhere: Iterable[Elsewhere], sessions: Sequence[Session], root: Path
-) -> list[Seen]:
+def applicable(
+    elsewhere: Iterable[PriorResult], sessions: Sequence[Session], root: Path
+) -> list[TrialResult]:
     """Return what was found on hosts like those of a tuning's sessions, of what these did not try.
 
     Raises:

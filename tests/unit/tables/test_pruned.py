@@ -7,7 +7,7 @@ import pytest
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch
 from servetune.study.study import Study, read_study
-from servetune.tables.unlaunched import Unlaunched, unlaunched
+from servetune.tables.pruned import Pruned, pruned
 from servetune.tune.fit import Requests
 from tests.project import Project
 from tests.sessions_data import session
@@ -36,7 +36,7 @@ def base(**told: Any) -> dict[str, Launch]:
 
 
 def test_a_kv_cache_that_cannot_fit_needs_no_launch(study: Study, plan: Plan) -> None:
-    found = unlaunched(study, plan, {"bf16"}, base(), SENT)
+    found = pruned(study, plan, {"bf16"}, base(), SENT)
     assert sorted(found.reasons) == [
         "max_num_seqs-1-max_model_len-2000000",
         "max_num_seqs-64-max_model_len-2000000",
@@ -44,7 +44,7 @@ def test_a_kv_cache_that_cannot_fit_needs_no_launch(study: Study, plan: Plan) ->
 
 
 def test_one_sequence_has_a_bound_and_many_have_a_higher_one(study: Study, plan: Plan) -> None:
-    at_most = unlaunched(study, plan, {"bf16"}, base(), SENT).at_most
+    at_most = pruned(study, plan, {"bf16"}, base(), SENT).at_most
     one, many = (at_most[f"max_num_seqs-{n}-max_model_len-4096"] for n in (1, 64))
     # 15 GB at 4,300 GB/s are 3.5 ms a token, 128 tokens a request.
     assert one == pytest.approx(1.1 / (128 * 0.00349), rel=0.01)
@@ -53,9 +53,9 @@ def test_one_sequence_has_a_bound_and_many_have_a_higher_one(study: Study, plan:
 
 @pytest.mark.parametrize("missing", [{"model": None}, {"host": {}, "ceilings": None}])
 def test_what_was_not_told_spares_no_launch(study: Study, plan: Plan, missing: Any) -> None:
-    assert unlaunched(study, plan, {"bf16"}, base(**missing), SENT) == Unlaunched()
+    assert pruned(study, plan, {"bf16"}, base(**missing), SENT) == Pruned()
 
 
 def test_what_was_launched_is_not_judged_again(study: Study, plan: Plan) -> None:
     tried = {"bf16", "max_num_seqs-1-max_model_len-2000000"}
-    assert tried.isdisjoint(unlaunched(study, plan, tried, base(), SENT).reasons)
+    assert tried.isdisjoint(pruned(study, plan, tried, base(), SENT).reasons)

@@ -15,7 +15,7 @@ from servetune.records.trials import Failure, Trial
 from servetune.study.space import Candidate
 from servetune.study.study import Variant
 from servetune.study.tune import Tune
-from servetune.tables.seen import failure_by, seen, served_s, started_s
+from servetune.tables.trial_results import failure_by, served_s, started_s, trial_results
 from tests.paths import ROOT
 from tests.project import Project
 from tests.recorded import plan_of
@@ -80,7 +80,7 @@ def found_at(root: Path, limits_ms: dict[str, float], gpus: int, **objective: st
     record = record.model_copy(update={"metrics": metrics})
     write_json(record_path(plan.study, record.measurement, root), record)
     write_json(session_path(plan.study, asked.id, root), session("bf16", {}))
-    trial = seen(plan, [asked], root)[0]
+    trial = trial_results(plan, [asked], root)[0]
     assert trial.failure is None and trial.value is not None
     assert trial.lower == trial.value == trial.upper
     return trial.value
@@ -113,7 +113,7 @@ def test_a_trial_of_which_the_record_is_lost_is_said_to_be(project: Project) -> 
     lost = plan.sessions[-1].searches[0].id
     (results / "searches" / f"{lost}.json").unlink()
     with pytest.raises(UserError, match=f"{lost}.*doctor --fix"):
-        seen(plan, plan.sessions, project.root)
+        trial_results(plan, plan.sessions, project.root)
 
 
 def test_what_a_launch_took_is_told_apart_from_its_start() -> None:

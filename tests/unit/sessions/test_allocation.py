@@ -11,7 +11,7 @@ import pytest
 from servetune.plan.order import measuring_order
 from servetune.plan.planned import Session
 from servetune.records.trials import Trial
-from servetune.sessions.allotment import deal
+from servetune.sessions.allocation import assign
 from servetune.sessions.cores import format_cores, parse_cores, pinned, share_cores
 from servetune.sessions.needs import needs
 from servetune.telemetry.gpus import Gpu
@@ -41,11 +41,11 @@ def plan(variants: dict[str, int], repeats: int) -> list[Session]:
 @pytest.mark.parametrize("variants", [2, 3, 5, 13])
 def test_each_variant_gets_each_gpu_about_equally_often(variants: int, count: int) -> None:
     sessions = plan({f"v{i}": 1 for i in range(variants)}, repeats=6)
-    dealt = deal(sessions, EIGHT[:count])
+    dealt = assign(sessions, EIGHT[:count])
     for name in {session.variant for session in sessions}:
         uses = Counter(dealt[s.id][0] for s in sessions if s.variant == name)
         assert max(uses.values()) - min(uses[gpu] for gpu in EIGHT[:count]) <= 1
-    assert deal(sessions[: 3 * variants], EIGHT[:count]).items() <= dealt.items()
+    assert assign(sessions[: 3 * variants], EIGHT[:count]).items() <= dealt.items()
 
 
 @pytest.mark.parametrize("winner", range(1, 7))
@@ -60,7 +60,7 @@ def test_launches_that_confirm_an_answer_run_beside_each_other(winner: int) -> N
         session(trial.candidate, order, order).model_copy(update={"trial": trial})
         for order, trial in enumerate(trials)
     ]
-    dealt = [deal(sessions, EIGHT[:2])[each.id] for each in sessions]
+    dealt = [assign(sessions, EIGHT[:2])[each.id] for each in sessions]
     rounds = [dealt[at : at + 2] for at in range(1, len(dealt), 2)]
     assert all(first != second for first, second in rounds)
     for name in pair:
@@ -74,7 +74,7 @@ def test_launches_that_confirm_an_answer_run_beside_each_other(winner: int) -> N
 
 def test_one_session_on_four_gpus_leaves_four_for_four_others() -> None:
     sessions = [session("large", 1, 0, 4), *(session("small", r, r) for r in range(1, 5))]
-    dealt = deal(sessions, EIGHT)
+    dealt = assign(sessions, EIGHT)
     assert dealt["large-r1"] == EIGHT[:4]
     assert sorted(gpu for id, (gpu, *_) in dealt.items() if id != "large-r1") == EIGHT[4:]
 

@@ -9,9 +9,9 @@ from servetune.plan.make import declare_candidates, make_plan
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord, follows_digest
 from servetune.records.paths import record_path, round_path, session_path
-from servetune.records.trials import Round, Seen, Trial
+from servetune.records.trials import Round, Trial, TrialResult
 from servetune.study.study import read_study
-from servetune.tables.elsewhere import recorded_elsewhere, that_count
+from servetune.tables.prior_results import applicable, prior_results
 from tests.project import Project
 from tests.report_data import make_data
 
@@ -29,7 +29,7 @@ def measured(project: Project, study: str, host: str) -> Plan:
     return plan
 
 
-def found(project: Project, host: str = "AMD", **load: Any) -> list[Seen]:
+def found(project: Project, host: str = "AMD", **load: Any) -> list[TrialResult]:
     """Screen the base of a tuning, beside another study with its own load and host."""
     study = project.study(TUNED)
     study["workloads"]["chat"]["load_points"] = [{"concurrency": 16, "requests": 64}]
@@ -52,8 +52,8 @@ def found(project: Project, host: str = "AMD", **load: Any) -> list[Seen]:
     write_json(round_path(TUNED, 1, project.root), record)
     plan = measured(project, TUNED, "AMD")
     declared = declare_candidates(plan, read_study(TUNED, project.root), project.root)
-    elsewhere = recorded_elsewhere(declared, plan, project.root)
-    return that_count(elsewhere, plan.trials_before(2), project.root)
+    elsewhere = prior_results(declared, plan, project.root)
+    return applicable(elsewhere, plan.trials_before(2), project.root)
 
 
 def test_a_candidate_that_another_study_served_alike_under_the_same_load_is_known(

@@ -28,7 +28,7 @@ from servetune.telemetry.gpus import EVERY, Gpu
 
 
 @dataclass(frozen=True)
-class Allotment:
+class GpuAllocation:
     """A slot of this host, and who is beside it.
 
     `count_others` tells how many of the host's other GPUs are in use now, and
@@ -57,7 +57,7 @@ class Allotment:
 
 
 @contextlib.contextmanager
-def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator[Allotment]:
+def allocate(session: Session, sessions: Sequence[Session], root: Path) -> Iterator[GpuAllocation]:
     """Wait for a session's part of this host, and run on it.
 
     `sessions` are all of its study: together they are dealt to the GPUs.
@@ -67,7 +67,7 @@ def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator
     """
     if session.hardware == "cpu":
         with hold(["cpu"], 1):
-            yield Allotment(_slot([], machine_cores()))
+            yield GpuAllocation(_slot([], machine_cores()))
         return
     usable = declared_gpus(session.hardware, session.gpus, session.visible_gpus)
     every = places(EVERY)
@@ -79,13 +79,13 @@ def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator
         gpus = [gpu for gpu in usable if gpu.uuid in chosen]
         return _slot(gpus, frozenset[int]().union(*(shares[gpu.uuid] for gpu in gpus)), together)
 
-    dealt = deal([*sessions, session], uuids)[session.id]
+    dealt = assign([*sessions, session], uuids)[session.id]
     with contextlib.ExitStack() as stack:
         if session.neighbours is None and together in (None, "alike"):
             owner = f"{root.resolve()} {session.study}"
             dealt = stack.enter_context(hold(uuids, session.gpus, dealt, owner))
             count_others = partial(count_held, set(host).difference(dealt))
-            allotment = Allotment(slot_on(dealt), count_others)
+            allocation = GpuAllocation(slot_on(dealt), count_others)
         else:
             stack.enter_context(hold(host, len(host)))
             beside: list[Sequence[str]] = []
@@ -94,9 +94,9 @@ def allot(session: Session, sessions: Sequence[Session], root: Path) -> Iterator
                 first, *others = groups_of(uuids, session.gpus)
                 dealt, beside = list(first), others if session.neighbours == "all" else []
             neighbours = stack.enter_context(started(session, [*map(slot_on, beside)], root))
-            allotment = Allotment(slot_on(dealt), neighbours.count, neighbours.wait)
-        stack.enter_context(pinned(parse_cores(allotment.slot.cores or "")))
-        yield allotment
+            allocation = GpuAllocation(slot_on(dealt), neighbours.count, neighbours.wait)
+        stack.enter_context(pinned(parse_cores(allocation.slot.cores or "")))
+        yield allocation
 
 
 def _slot(gpus: list[Gpu], cores: Iterable[int], together: Together | None = None) -> Slot:
@@ -120,7 +120,7 @@ def groups_of(gpus: Sequence[str], size: int) -> list[Sequence[str]]:
     return [gpus[i : i + size] for i in range(0, len(gpus) - size + 1, size)]
 
 
-def deal(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[str]]:
+def assign(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[str]]:
     """Deal GPUs to sessions in their order, each variant to each GPU about equally often.
 
     Those that a tuning asks for at once are spread over the GPUs first, so that none waits for

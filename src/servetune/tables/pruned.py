@@ -18,16 +18,14 @@ from servetune.tune.fit import MIB, Requests, most_rps, no_fit
 
 
 @dataclass(frozen=True)
-class Unlaunched:
+class Pruned:
     """Why candidates cannot start, and the most of the objective that others can have, by name."""
 
     reasons: dict[str, str] = field(default_factory=dict)
     at_most: dict[str, float] = field(default_factory=dict)
 
 
-def read_unlaunched(
-    study: Study, plan: Plan, sessions: Sequence[Session], root: Path
-) -> Unlaunched:
+def read_pruned(study: Study, plan: Plan, sessions: Sequence[Session], root: Path) -> Pruned:
     """Judge the candidates that the sessions so far did not launch.
 
     Raises:
@@ -40,16 +38,16 @@ def read_unlaunched(
             ready = [each for each in read_session(path).launches if each.status == "ok"]
             launches |= {session.variant: ready[0]} if ready else {}
     tried = {session.variant for session in sessions}
-    return unlaunched(study, plan, tried, launches, _requests(sessions, root))
+    return pruned(study, plan, tried, launches, _requests(sessions, root))
 
 
-def unlaunched(
+def pruned(
     study: Study,
     plan: Plan,
     tried: set[str],
     launches: Mapping[str, Launch],
     requests: Requests | None,
-) -> Unlaunched:
+) -> Pruned:
     """Judge the candidates that were not tried, of models that were launched.
 
     Args:
@@ -59,7 +57,7 @@ def unlaunched(
         launches: one of each that served.
         requests: what one sends; None: not known.
     """
-    found = Unlaunched()
+    found = Pruned()
     if (tuning := plan.tuning) is None:
         return found
     served = {

@@ -14,7 +14,7 @@ from servetune.records.paths import quality_path, record_path, search_path, sess
 from servetune.records.quality import QualityRecord, read_quality
 from servetune.records.searches import read_search
 from servetune.records.sessions import SessionRecord, read_session
-from servetune.records.trials import Failure, Seen
+from servetune.records.trials import Failure, TrialResult
 from servetune.records.values import seconds_between
 from servetune.tables.figures import figures
 from servetune.tables.quality import qualities
@@ -32,7 +32,7 @@ _TOO_SLOW = re.compile(rf"{_NOT_STARTED}: not ready after")
 _DIED = re.compile(r"the server (?:died under load|hangs|has not answered)")
 
 
-def seen(plan: Plan, sessions: Iterable[Session], root: Path) -> list[Seen]:
+def trial_results(plan: Plan, sessions: Iterable[Session], root: Path) -> list[TrialResult]:
     """Return what the trials among some sessions found; one that has not ended has found nothing.
 
     Raises:
@@ -49,21 +49,23 @@ def seen(plan: Plan, sessions: Iterable[Session], root: Path) -> list[Seen]:
             record = read_session(path)
             each = found_by(tuning, session, record, plan.price_usd_per_hour, root)
             if session.variant in poor and each.failure is None:
-                each = Seen(each.trial, each.server_s, failure="quality", start_s=each.start_s)
+                each = TrialResult(
+                    each.trial, each.server_s, failure="quality", start_s=each.start_s
+                )
             found.append(each)
     return found
 
 
 def found_by(
     tuning: Tuning, session: Session, record: SessionRecord, price: float | None, root: Path
-) -> Seen:
+) -> TrialResult:
     """Return what a trial's session found by its first search, or else its first load point.
 
     Raises:
         UserError: the record of that is lost or damaged.
     """
     assert session.trial is not None
-    launched = Seen(session.trial, served_s(record), start_s=started_s(record))
+    launched = TrialResult(session.trial, served_s(record), start_s=started_s(record))
     if session.searches:
         search = read_search(_kept(search_path(session.study, session.searches[0].id, root)))
         capacity = search.tiers[tuning.place[1]]
