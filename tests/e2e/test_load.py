@@ -1,7 +1,6 @@
 """What is measured of a load on real vLLM: that generators agree, and that caches are told."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def test_the_generators_agree_on_the_same_load(loaded: Clone) -> None:
     """Throughput within 10 %, and the mean TPOT over the mean that the server timed.
 
     An open loop: what is left of both is what a client adds, or defines differently. The page says
-    whether they agree.
+    that one launch does not show whether they agree.
     """
     found = rows(loaded)
     own = found["servetune"]
@@ -39,7 +38,7 @@ def test_the_generators_agree_on_the_same_load(loaded: Clone) -> None:
         assert output == pytest.approx(1, abs=0.1), name
         assert row["tpot_mean_ms"] / row["server_tpot_mean_ms"] == pytest.approx(1, abs=0.15), name
     page = (loaded.root / "reports/summary.html").read_text()
-    assert re.search(r"servetune (agrees|does not agree) with vllm-bench and guidellm", page)
+    assert "whether servetune agrees with vllm-bench and guidellm" in page
 
 
 def test_the_generators_send_the_same_requests(loaded: Clone) -> None:

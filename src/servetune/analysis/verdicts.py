@@ -54,7 +54,7 @@ def compare(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataF
 def compare_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float) -> pd.DataFrame:
     """Give the verdict of each variant against itself in another revision, where both have it.
 
-    Takes and returns what `judge` does, with the launches of the other revision as `base`.
+    Takes and returns what `compare` does, with the launches of the other revision as `base`.
     Measurements that both revisions share are no comparison, and left out.
     """
     here, there = (

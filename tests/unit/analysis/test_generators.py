@@ -3,20 +3,42 @@
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from servetune.analysis.generators import same_loads
 from servetune.plan.make import make_plan
 from servetune.tables.design import Design, design_of
 from tests.paths import ROOT
+from tests.unit.analysis.launch_data import make_values
+
+WORKLOADS = {"servetune": "open", "vllm-bench": "vllm-bench", "guidellm": "guidellm"}
 
 
-def rows(**changes: dict[str, float]) -> list[dict[str, Any]]:
-    """Rows of the quickstart's baseline at its rate, by workload, with changed metrics."""
+def rows(**ok: int) -> list[dict[str, Any]]:
+    """Rows of the quickstart's baseline at its rate, by workload."""
     metrics = {"output_throughput_tok_s": 500.0, "ttft_p50_ms": 20.0, "tpot_p50_ms": 4.0}
-    place = {"variant": "bf16", "load_point": "r8", "ok": 1}
-    names = ("open", "vllm-bench", "guidellm")
-    return [{**place, "workload": name, **metrics, **changes.get(name, {})} for name in names]
+    place = {"variant": "bf16", "load_point": "r8"}
+    return [
+        {**place, "workload": name, "ok": ok.get(name, 1), **metrics} for name in WORKLOADS.values()
+    ]
+
+
+def launches(repeats: int = 5, spread: float = 0.005, **factors: float) -> pd.DataFrame:
+    """TTFT and TPOT of launches whose truths are 20 and 4 ms, times a factor of a generator."""
+    parts = [
+        make_values(
+            {name: truth * factors.get(name, 1.0) for name in ("servetune", "vllm", "guidellm")},
+            repeats=repeats,
+            spread=spread,
+            metric=metric,
+            points=("r8",),
+        )
+        for metric, truth in (("ttft_p50_ms", 20.0), ("tpot_p50_ms", 4.0))
+    ]
+    values = pd.concat(parts, ignore_index=True)
+    workloads = {"servetune": "open", "vllm": "vllm-bench", "guidellm": "guidellm"}
+    return values.assign(workload=values["variant"].map(workloads), variant="bf16")
 
 
 @pytest.fixture(scope="module")
@@ -24,23 +46,30 @@ def design() -> Design:
     return design_of(make_plan({"study": "quickstart", "variants": "all", "seed": 0}, ROOT))
 
 
-def test_the_quickstart_sends_one_rate_to_its_baseline_by_every_generator(design: Design) -> None:
-    (load,) = same_loads(design, rows())
+def test_generators_agree_where_their_launches_prove_it(design: Design) -> None:
+    (load,) = same_loads(design, rows(), launches())
     assert (load.variant, list(load.rows)) == ("bf16", ["servetune", "vllm-bench", "guidellm"])
     assert load.apart == {}
+    assert load.is_decided and load.agreed == ["ttft_p50_ms", "tpot_p50_ms"]
 
 
-def test_generators_do_not_agree_where_one_metric_is_farther_off_than_two_runs_of_one(
-    design: Design,
+def test_generators_do_not_agree_where_their_launches_prove_a_difference(design: Design) -> None:
+    (load,) = same_loads(design, rows(), launches(guidellm=1.2))
+    assert list(load.apart) == ["guidellm"]
+    assert [name for name, _ in load.apart["guidellm"]] == ["ttft_p50_ms", "tpot_p50_ms"]
+
+
+@pytest.mark.parametrize(("repeats", "spread"), [(1, 0.005), (5, 0.2)])
+def test_one_launch_or_a_noisy_host_shows_neither(
+    design: Design, repeats: int, spread: float
 ) -> None:
-    far = {"guidellm": {"ttft_p50_ms": 21.5}, "vllm-bench": {"output_throughput_tok_s": 514.0}}
-    (load,) = same_loads(design, rows(**far))
-    assert load.apart == {"guidellm": [("ttft_p50_ms", 1.075)]}
+    (load,) = same_loads(design, rows(), launches(repeats, spread, guidellm=1.2))
+    assert load.apart == {} and not load.is_decided
 
 
 def test_a_generator_whose_load_is_not_ok_is_compared_with_nothing(design: Design) -> None:
     of_one = [{**row, "ok": int(row["workload"] == "open")} for row in rows()]
-    assert same_loads(design, of_one) == []
+    assert same_loads(design, of_one, launches()) == []
 
 
 def test_arrivals_that_a_generator_draws_itself_are_another_load(design: Design) -> None:
@@ -49,5 +78,5 @@ def test_arrivals_that_a_generator_draws_itself_are_another_load(design: Design)
         for place, load in design.loads.items()
     }
     random = replace(design, loads=loads)
-    (load,) = same_loads(random, rows())
+    (load,) = same_loads(random, rows(), launches())
     assert list(load.rows) == ["servetune", "guidellm"]

@@ -6,6 +6,7 @@ from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Cell, Name, Table
+from servetune.study.base import DECIDING
 
 HEADS = {
     "output_throughput_tok_s": "Output, tok/s",
@@ -19,7 +20,7 @@ _HEADS_SHORT = {name: head.partition(",")[0] for name, head in HEADS.items()}
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no load was sent by several generators."""
-    loads = same_loads(measured.design, measured.compared)
+    loads = same_loads(measured.design, measured.compared, measured.judgement.launches)
     if not loads:
         return None
     rows: list[list[Cell]] = [
@@ -46,17 +47,22 @@ def section(measured: Measured) -> Section | None:
 def _sentence(load: SameLoad) -> str:
     first, *others = load.rows
     who = f"{listed(others)} on the same load of {load.variant}"
-    if not load.apart:
-        return (
-            f"{first} agrees with {who}: output within {WITHIN['output_throughput_tok_s']:.0%},"
-            f" median TTFT and TPOT within {WITHIN['ttft_p50_ms']:.0%}."
+    if load.apart:
+        differing = (
+            f"{generator}: "
+            + ", ".join(f"{_HEADS_SHORT[name]} {change(ratio)}" for name, ratio in apart)
+            for generator, apart in load.apart.items()
         )
-    differing = (
-        f"{generator}: "
-        + ", ".join(f"{_HEADS_SHORT[name]} {change(ratio)}" for name, ratio in apart)
-        for generator, apart in load.apart.items()
+        return (
+            f"{first} does not agree with {who}. {'; '.join(differing)}. Compare variants within"
+            " one generator."
+        )
+    if load.is_decided:
+        agreed = listed(f"{_HEADS_SHORT[name]} within {WITHIN[name]:.0%}" for name in load.agreed)
+        return f"{first} agrees with {who}: {agreed}."
+    why = (
+        f"a verdict takes {DECIDING} launches, and one of them has {load.launches}"
+        if load.launches < DECIDING
+        else "their launches differ by too much"
     )
-    return (
-        f"{first} does not agree with {who}. {'; '.join(differing)}. Chance and the definitions of"
-        " each generator move these numbers, so compare variants within one generator."
-    )
+    return f"Not shown: whether {first} agrees with {who}, as {why}."
