@@ -34,8 +34,12 @@ OVERLAP = 0.01
 """Requests in flight above the concurrency, as a ratio: one is sent as another's end is noted."""
 
 SHORT_WINDOW = 0.5
-"""The same where throughput is over a window, and latencies over the load; 0.055 in the studies
-that are recorded here, but a window may hold half a mean request."""
+"""The least throughput of a window, as a ratio to the whole load's."""
+
+BURST = 2.0
+"""Requests in flight above the concurrency, as a ratio, where throughput is over a window and
+latencies over the load; 0.055 in the studies that are recorded here, but 0.58 in a load of seconds
+on a host that stalled: what waited is answered within the window."""
 
 Recorded = MeasurementRecord | SearchRecord | QualityRecord | SessionRecord | Launch
 
@@ -158,7 +162,13 @@ def _throughput(record: MeasurementRecord, metrics: Metrics) -> Iterator[str]:
         in_flight = metrics.request_throughput_rps * metrics.e2e_mean_ms / 1e3
         at_once = record.conversations.turns_at_once_max if record.conversations else 1
         most = load.concurrency * at_once
-        if in_flight > most * (1 + (SHORT_WINDOW if is_window else OVERLAP)):
+        served_s = completed * metrics.e2e_mean_ms / 1e3
+        if served_s > most * metrics.duration_s * (1 + OVERLAP):
+            yield (
+                f"metrics.e2e_mean_ms: {metrics.e2e_mean_ms:g}, of {completed} requests in"
+                f" {metrics.duration_s:g} s, but concurrency is {load.concurrency}"
+            )
+        elif in_flight > most * (1 + (BURST if is_window else OVERLAP)):
             yield (
                 f"metrics.request_throughput_rps: {metrics.request_throughput_rps:g}, which with"
                 f" requests of {metrics.e2e_mean_ms:g} ms takes {in_flight:.4g} in flight, but"

@@ -116,6 +116,29 @@ def test_all_that_is_recorded_here_is_taken_and_agrees_with_itself() -> None:
     assert found == []
 
 
+@pytest.mark.parametrize(
+    ("burst", "longer", "said"),
+    [
+        (1.58, 1.0, []),
+        (4.0, 1.0, ["metrics.request_throughput_rps"]),
+        (1.0, 4.0, ["metrics.e2e_mean_ms"]),
+    ],
+)
+def test_a_window_may_hold_what_waited_while_the_host_stalled_and_no_load_more_than_its_clients(
+    burst: float, longer: float, said: list[str]
+) -> None:
+    path = next(ROOT.glob("results/h100-llama8b/records/bf16-closed-c32-r1-*.json"))
+    record = read_model(path, MeasurementRecord)
+    assert record.metrics and record.metrics.throughput_window == "while full"
+    throughputs = ("request_throughput_rps", "output_throughput_tok_s", "total_throughput_tok_s")
+    changed = {name: burst * getattr(record.metrics, name) for name in throughputs}
+    changed["e2e_mean_ms"] = longer * (record.metrics.e2e_mean_ms or 0.0)
+    claimed = record.model_copy(update={"metrics": record.metrics.model_copy(update=changed)})
+    of_load = ("metrics.request_throughput_rps", "metrics.e2e_mean_ms: ")
+    lines = [line for line in inconsistencies(claimed) if line.startswith(of_load)]
+    assert [line.partition(":")[0] for line in lines if "concurrency" in line] == said
+
+
 def use(record: BaseModel, content: bytes) -> None:
     """Do what the commands do with a record."""
     match record:
