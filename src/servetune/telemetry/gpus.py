@@ -121,7 +121,7 @@ def servers_processes(
 ) -> Counter[int] | None:
     """Return the server's compute processes, by NVML's ids; None: NVML does not tell them.
 
-    Where NVML lists a process of `own`, its ids are this namespace's. PriorResult (in most
+    Where NVML lists a process of `own`, its ids are this namespace's. Elsewhere (in most
     containers) the ids only serve to tell processes apart, and the server's are those that came
     while it started. Another's that came then too is not told from it.
 

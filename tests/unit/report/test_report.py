@@ -222,6 +222,7 @@ def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason() ->
         "Prefix-cache hit rate: 61 % seen, 20 % implied by the workload; limit at most 5 points"
         " above implied \N{EN DASH} 61% of the prompt tokens came from the prefix cache"
     ) in text
+    assert "Rule Seen Limit Verdict" in text
     assert "GPU clocks throttled 40 % of the time at most 5 % of the time broken" in text
     assert "GPU clocks throttled at most 5 % of the time 40 % of the time 1 0 43" in text
     markdown = render_markdown(data).replace("\N{NO-BREAK SPACE}", " ")
