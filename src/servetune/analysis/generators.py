@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.verdicts import compare
 from servetune.records.loads import Load
 from servetune.study.generators import GENERATORS
@@ -23,7 +24,8 @@ class SameLoad:
     """One load of a variant as several generators measured it; the first is compared with.
 
     `rows` are those of a comparison, by the name of the generator; `verdicts` those on the launches
-    of each other generator, by metric: `indistinguishable` is agreement.
+    of each other generator, by metric: `indistinguishable` is agreement, and a TTFT in lockstep has
+    none.
     """
 
     variant: str
@@ -110,8 +112,9 @@ def _verdicts(
     verdicts: dict[str, dict[str, str]] = {generator: {} for generator in others}
     for margin in sorted(set(WITHIN.values())):
         held = values[values["metric"].map(WITHIN) == margin]
-        for judged in records_of(compare(held, first, margin)) if len(held) else []:
-            verdicts[judged["variant"]][judged["metric"]] = judged["verdict"]
+        for row in records_of(compare(held, first, margin)) if len(held) else []:
+            if row["verdict"] != LOCKSTEP:
+                verdicts[row["variant"]][row["metric"]] = row["verdict"]
     return verdicts
 
 

@@ -15,30 +15,30 @@ from tests.unit.analysis.launch_data import make_values
 WORKLOADS = {"servetune": "open", "vllm-bench": "vllm-bench", "guidellm": "guidellm"}
 
 
-def rows(**ok: int) -> list[dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
     """Rows of the quickstart's baseline at its rate, by workload."""
     metrics = {"output_throughput_tok_s": 500.0, "ttft_p50_ms": 20.0, "tpot_p50_ms": 4.0}
-    place = {"variant": "bf16", "load_point": "r8"}
-    return [
-        {**place, "workload": name, "ok": ok.get(name, 1), **metrics} for name in WORKLOADS.values()
-    ]
+    place = {"variant": "bf16", "load_point": "r8", "ok": 1}
+    return [{**place, "workload": workload, **metrics} for workload in WORKLOADS.values()]
 
 
-def launches(repeats: int = 5, spread: float = 0.005, **factors: float) -> pd.DataFrame:
-    """TTFT and TPOT of launches whose truths are 20 and 4 ms, times a factor of a generator."""
-    parts = [
-        make_values(
-            {name: truth * factors.get(name, 1.0) for name in ("servetune", "vllm", "guidellm")},
-            repeats=repeats,
-            spread=spread,
-            metric=metric,
-            points=("r8",),
-        )
-        for metric, truth in (("ttft_p50_ms", 20.0), ("tpot_p50_ms", 4.0))
-    ]
-    values = pd.concat(parts, ignore_index=True)
-    workloads = {"servetune": "open", "vllm": "vllm-bench", "guidellm": "guidellm"}
-    return values.assign(workload=values["variant"].map(workloads), variant="bf16")
+def launches(repeats: int = 5, spread: float = 0.005, guidellm: float = 1.0) -> pd.DataFrame:
+    """TTFT and TPOT of launches whose truths are 20 and 4 ms, by GuideLLM times a factor."""
+    factors = {**dict.fromkeys(WORKLOADS, 1.0), "guidellm": guidellm}
+    values = pd.concat(
+        [
+            make_values(
+                {generator: truth * factor for generator, factor in factors.items()},
+                repeats=repeats,
+                spread=spread,
+                metric=metric,
+                points=("r8",),
+            )
+            for metric, truth in (("ttft_p50_ms", 20.0), ("tpot_p50_ms", 4.0))
+        ],
+        ignore_index=True,
+    )
+    return values.assign(workload=values["variant"].map(WORKLOADS), variant="bf16")
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,13 @@ def test_one_launch_or_a_noisy_host_shows_neither(
 ) -> None:
     (load,) = same_loads(design, rows(), launches(repeats, spread, guidellm=1.2))
     assert load.apart == {} and not load.is_decided
+
+
+def test_a_ttft_in_lockstep_is_asked_nothing_and_leaves_the_rest_decided(design: Design) -> None:
+    values = launches()
+    values["in_lockstep"] = values["metric"] == "ttft_p50_ms"
+    (load,) = same_loads(design, rows(), values)
+    assert load.is_decided and load.agreed == ["tpot_p50_ms"]
 
 
 def test_a_generator_whose_load_is_not_ok_is_compared_with_nothing(design: Design) -> None:

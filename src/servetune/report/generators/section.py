@@ -61,7 +61,7 @@ def _sentence(load: SameLoad) -> str:
         agreed = listed(f"{_HEADS_SHORT[name]} within {WITHIN[name]:.0%}" for name in load.agreed)
         return f"{first} agrees with {who}: {agreed}."
     why = (
-        f"a verdict takes {DECIDING} launches, and one of them has {load.launches}"
+        f"a verdict takes {DECIDING} launches of each, and one generator has {load.launches}"
         if load.launches < DECIDING
         else "their launches differ by too much"
     )
