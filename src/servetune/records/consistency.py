@@ -158,21 +158,22 @@ def _throughput(record: MeasurementRecord, metrics: Metrics) -> Iterator[str]:
         if differ(value, by_output):
             yield f"metrics.{name}: {value:g}, but {by_output:g} by the output tokens"
     if load.concurrency is not None and metrics.e2e_mean_ms is not None:
-        # Little's law.
-        in_flight = metrics.request_throughput_rps * metrics.e2e_mean_ms / 1e3
+        # Little's law, over the load and over the window of a throughput.
+        e2e_s = metrics.e2e_mean_ms / 1e3
+        in_flight = metrics.request_throughput_rps * e2e_s
         at_once = record.conversations.turns_at_once_max if record.conversations else 1
         most = load.concurrency * at_once
-        served_s = completed * metrics.e2e_mean_ms / 1e3
-        if served_s > most * metrics.duration_s * (1 + OVERLAP):
+        but = f"but concurrency is {load.concurrency}"
+        but += f" of {at_once} turns" if at_once > 1 else ""
+        if completed * e2e_s > most * metrics.duration_s * (1 + OVERLAP):
             yield (
                 f"metrics.e2e_mean_ms: {metrics.e2e_mean_ms:g}, of {completed} requests in"
-                f" {metrics.duration_s:g} s, but concurrency is {load.concurrency}"
+                f" {metrics.duration_s:g} s, {but}"
             )
-        elif in_flight > most * (1 + (BURST if is_window else OVERLAP)):
+        elif is_window and in_flight > most * (1 + BURST):
             yield (
                 f"metrics.request_throughput_rps: {metrics.request_throughput_rps:g}, which with"
-                f" requests of {metrics.e2e_mean_ms:g} ms takes {in_flight:.4g} in flight, but"
-                f" concurrency is {load.concurrency}{f' of {at_once} turns' if at_once > 1 else ''}"
+                f" requests of {metrics.e2e_mean_ms:g} ms takes {in_flight:.4g} in flight, {but}"
             )
 
 
