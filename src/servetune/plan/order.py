@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 
 from servetune.plan.planned import Session
 
@@ -36,12 +37,9 @@ def in_rounds(owed: Iterable[Session], planned: Iterable[Session]) -> list[Sessi
     place = {(session.variant, session.repeat): session.order for session in planned}
     earliest = min((session.repeat for session in owed), default=1)
     launches: Counter[str] = Counter()
-
-    def key(session: Session) -> tuple[int, int]:
-        if session.trial:
-            return session.order, 0
-        repeat = earliest + launches[session.variant]
+    places: list[tuple[int, int]] = []
+    for session in owed:
+        at = (session.variant, earliest + launches[session.variant])
         launches[session.variant] += 1
-        return place[session.variant, repeat], session.order
-
-    return sorted(owed, key=key)
+        places.append((session.order if session.trial else place[at], session.order))
+    return [session for _, session in sorted(zip(places, owed, strict=True), key=itemgetter(0))]
