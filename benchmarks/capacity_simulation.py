@@ -243,8 +243,8 @@ def search_once(case: Case, search: Search, seed: int) -> tuple[Capacity, list[P
     spent, server = Spent(), case.made(seed)
     slots = min(PILOT_CONCURRENCY, case.server.slots)
     alone = case.server if isinstance(case.server, Paged) else replace(case.server, slots=slots)
-    piloted_rps = throughput(alone, PILOT_REQUESTS, seed, spent)
-    predicted = predict(slots, slots / piloted_rps, {"tier": 1.0})
+    pilot_rps = throughput(alone, PILOT_REQUESTS, seed, spent)
+    predicted = predict(slots, slots / pilot_rps, {"tier": 1.0})
     history: list[Probed] = []
     while not isinstance(step := next_step(search, predicted, history), dict):
         place = 1000 * seed + len(history)

@@ -259,13 +259,10 @@ def test_without_a_completed_request_a_measurement_failed() -> None:
 
 
 def test_a_sent_rate_of_nothing_is_an_error_and_no_offered_rate_is_not_judged() -> None:
-    assert check_measurement(metrics(), Card(offered_rate_rps=4.0, sent_rate_rps=0.0), Limits())[
-        1
-    ] == ("offered-rate")
-    assert (
-        check_measurement(metrics(), Card(offered_rate_rps=None, sent_rate_rps=3.0), Limits())[0]
-        == "ok"
-    )
+    nothing_sent = Card(offered_rate_rps=4.0, sent_rate_rps=0.0)
+    assert check_measurement(metrics(), nothing_sent, Limits())[1] == "offered-rate"
+    none_offered = Card(offered_rate_rps=None, sent_rate_rps=3.0)
+    assert check_measurement(metrics(), none_offered, Limits())[0] == "ok"
 
 
 def test_a_colder_cache_than_implied_is_not_warm() -> None:
@@ -275,10 +272,8 @@ def test_a_colder_cache_than_implied_is_not_warm() -> None:
 
 def test_a_warm_cache_is_told_by_whichever_source_admits_it() -> None:
     card = Card(implied_prefix_cache_hit_ratio=0.0, answers_hit_ratio=0.8)
-    assert (
-        check_measurement(metrics(prefix_cache_hit_ratio=0.0), card, Limits())[1]
-        == "warm-prefix-cache"
-    )
+    cold = metrics(prefix_cache_hit_ratio=0.0)
+    assert check_measurement(cold, card, Limits())[1] == "warm-prefix-cache"
 
 
 def test_several_tokens_a_chunk_are_as_they_should_be_under_speculation() -> None:
