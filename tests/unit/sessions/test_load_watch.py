@@ -8,7 +8,7 @@ import pytest
 
 from servetune.load.process import LoadError
 from servetune.running import running
-from servetune.serving.server import Server
+from servetune.serving.target import Target
 from servetune.sessions.watch import LoadWatch
 from servetune.telemetry.processors import UsageWatch
 
@@ -33,7 +33,7 @@ class Load:
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         self.server = Answering()
         self.watch = LoadWatch(
-            server=cast(Server, self.server),
+            target=cast(Target, self.server),
             usage=UsageWatch(None),
             before=self.server.counters(),
             requests=4,
