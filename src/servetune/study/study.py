@@ -228,6 +228,8 @@ def _check_targets(study: Study, file: Path) -> None:
         if variant.endpoint is None:
             if variant.model is None:
                 raise UserError(f"{where}.model: missing; expected a model, or an endpoint")
+            if not study.models:
+                raise UserError(f"{file}: models: missing; expected {variant.model} among them")
             if study.engine is None and variant.engine is None:
                 raise UserError(f"{file}: engine: missing; this key is required")
         elif variant.model is not None:

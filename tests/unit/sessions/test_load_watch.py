@@ -17,6 +17,7 @@ class Answering:
     """A server that has generated so many tokens."""
 
     tokens = 0.0
+    has_counters = True
 
     def check(self) -> None:
         """It is well."""
@@ -83,3 +84,11 @@ def test_a_generator_that_never_sends_is_ended_too(
     load = Load(monkeypatch, 300)
     with pytest.raises(LoadError, match="not a token"):
         load.passes(302)
+
+
+def test_a_load_whose_target_counts_nothing_is_not_taken_to_stand_still(
+    monkeypatch: pytest.MonkeyPatch, told: Any
+) -> None:
+    load = Load(monkeypatch, 0)
+    load.server.has_counters = False
+    load.passes(31)
