@@ -83,6 +83,11 @@ def test_what_an_endpoint_does_not_tell_is_not_known(measured: Workspace) -> Non
     assert "not known" in (measured.root / "reports/summary.html").read_text()
 
 
+def test_a_report_names_the_address_of_an_endpoint(measured: Workspace, server: Server) -> None:
+    page = (measured.root / "reports/summary.html").read_text()
+    assert f"prod: it at {server.http.base_url}/v1" in page
+
+
 def test_metrics_of_a_known_engine_are_read(measured: Workspace) -> None:
     card = json.loads(rows(measured, "counted")["card"].iloc[0])
     assert card["counters_were_read"] is True

@@ -56,11 +56,11 @@ class LoadWatch:
     def __call__(self) -> None:
         """Check once; raises ServerError or LoadError."""
         self.target.check()
-        counters = self.target.counters()
         if not self.target.has_counters:
             # What it does is not known until the load ends.
             self._warn("neighbours", crowded(self.usage.other_now(), self.other_cpu_ratio))
             return
+        counters = self.target.counters()
         grown = difference(self.before, counters)
         tokens = grown.get("generation_tokens", 0) + grown.get("prompt_tokens", 0)
         now_s = time.monotonic()
