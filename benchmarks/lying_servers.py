@@ -34,7 +34,8 @@ from servetune.records.loads import Load  # noqa: E402
 from servetune.records.measurements import MeasurementRecord  # noqa: E402
 from servetune.records.sessions import Slot  # noqa: E402
 from servetune.records.validity import checks  # noqa: E402
-from servetune.serving.server import SCRAPE_TIMEOUT_S, Server  # noqa: E402
+from servetune.serving.server import Server  # noqa: E402
+from servetune.serving.target import SCRAPE_TIMEOUT_S  # noqa: E402
 from servetune.sessions.allocation import GpuAllocation  # noqa: E402
 from servetune.sessions.measure import Bench, measure  # noqa: E402
 from servetune.study.validity import Limits  # noqa: E402
@@ -739,7 +740,7 @@ class Stage:
             session=session,
             root=self.folder,
             launch=1,
-            server=server,
+            target=server,
             facts=facts,
             clients=clients,
             tokenizer=Path(model),

@@ -15,7 +15,8 @@ import pytest
 
 from servetune.engines.environments import build_engine, engine_id, read_engine
 from servetune.engines.vllm.dialect import VLLM
-from servetune.serving.server import Server, ServerError
+from servetune.serving.server import Server
+from servetune.serving.target import ServerError
 from tests.paths import ROOT
 from tests.standin.serving import PATIENCE_S, write_tokenizer
 

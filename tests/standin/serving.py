@@ -21,7 +21,7 @@ from servetune.engines.source import environment_with_source
 from servetune.engines.vllm.inside_key import KEY_VARIABLE, RequireKey
 
 PYTHON = Path(__file__).with_name("python")
-KEY = "sesame"
+KEY = "open-sesame"
 PROMPT = " ".join(f"word{i}" for i in range(100))
 PATIENCE_S = 600.0
 """For what takes a moment, also on a machine that has much else to do."""

@@ -18,7 +18,7 @@ def needs_of(wildcards):
     if Path(RESULTS, "sessions", f"{session.id}.json").is_file():
         return []
     return [
-        str(description_file(session.engine)),
+        *(str(description_file(id)) for id in session.engines),
         *map(engine_file, session.tools),
         *map(model_file, session.models),
         *(f"data/workloads/{dataset}.jsonl" for dataset in session.datasets),

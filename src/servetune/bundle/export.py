@@ -55,7 +55,7 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
     if not sessions and not tuning:
         raise UserError(f"{plan.study}: everything is measured; there is nothing to export")
     needing = [*sessions, *(_of_candidates(tuning) if tuning else [])]
-    _refuse_other_tools(needing)
+    _refuse_beyond(needing)
     models = sorted({model for session in needing for model in session.models})
     datasets = sorted({dataset for session in needing for dataset in session.datasets})
     _make_missing(plan, models, datasets, root)
@@ -65,7 +65,7 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
         sessions=sessions,
         engines={
             id: BundledEngine(vllm=vllm_version(plan.engines[id], root))
-            for id in {session.engine for session in needing}
+            for id in {id for session in needing for id in session.engines}
         },
         elsewhere={id: plan.models[id].source for id in models if id not in packed},
         gpus=max(session.gpus for session in needing),
@@ -172,8 +172,13 @@ def _is_packed(id: str, root: Path) -> bool:
     )
 
 
-def _refuse_other_tools(sessions: list[Session]) -> None:
+def _refuse_beyond(sessions: list[Session]) -> None:
     for session in sessions:
+        if session.endpoint:
+            raise UserError(
+                f"studies/{session.study}.yaml: variants.{session.variant}.endpoint: an"
+                " endpoint may not be reached from another host; measure it from here"
+            )
         if session.quality and session.quality.lm_eval:
             raise UserError(
                 f"studies/{session.study}.yaml: quality.lm_eval: lm-eval needs an environment of"

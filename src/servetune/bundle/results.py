@@ -143,7 +143,8 @@ def _take(paths: list[Path], arrived: Arrived, root: Path) -> None:
             # The dataset and the load decide the schedule, where the dataset is here.
             dataset = root / "data" / "workloads" / f"{record.load.dataset}.jsonl"
             if dataset.is_file() and raw.is_dir():
-                model = checkpoint(models[record.session], root)
+                id = models[record.session]
+                model = checkpoint(id, root) if id else None
                 salt = salt_of(record.measurement, record.launch)
                 schedule = prepare(record.load, rows_of(dataset), model, salt).schedule
                 write_schedule(schedule, raw / SCHEDULE)

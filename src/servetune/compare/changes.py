@@ -172,8 +172,8 @@ def _installed(side: Side) -> dict[str, str]:
     sessions = side.sessions.values()
     launches = [launch for session in sessions for launch in session.launches]
     gpus = [gpu for launch in launches for gpu in launch.host.get("gpus", [])]
-    installed = {
-        "engine": {session.engine for session in sessions},
+    installed: dict[str, set[str]] = {
+        "engine": {session.engine for session in sessions if session.engine},
         "model": {str(id) for session in sessions for id in session.model.values() if id},
         "host": {launch.host.get("cpu") or NONE for launch in launches if launch.host},
         "GPU": {str(gpu.get("name")) for gpu in gpus},

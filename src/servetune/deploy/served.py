@@ -115,6 +115,8 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
             f"{variant}: serves LoRA adapters, which deploy does not write; deploy a variant"
             " without adapters"
         )
+    if session.engine is None or session.model is None:
+        raise UserError(f"{variant}: is an endpoint, which runs already; name another variant")
     engine = plan.engines[session.engine]
     parser = known_parser(engine, root)
     if parser is None:
@@ -127,7 +129,7 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
         name=variant,
         study=plan.study,
         vllm=_version(engine, root),
-        command=_command(session),
+        command=_command(session.engine),
         gpus=session.gpus,
         model=_checkpoint(plan, session.model, root),
         draft=_checkpoint(plan, session.draft, root) if session.draft else None,
@@ -146,10 +148,10 @@ def _version(engine: Engine, root: Path) -> str | None:
     return version
 
 
-def _command(session: Session) -> Path | None:
-    if not description_file(session.engine).is_file():
+def _command(engine: str) -> Path | None:
+    if not description_file(engine).is_file():
         return None
-    program = read_engine(session.engine).python.parent / "vllm"
+    program = read_engine(engine).python.parent / "vllm"
     return program if program.is_file() else None
 
 

@@ -43,6 +43,7 @@ class Dialect:
         environment: variables that servetune sets.
         unset: variables of the caller that it must not have.
         counters: reads its metrics; raises httpx.HTTPError.
+        page: reads them from the text of their page; empty where it has none of its names.
         figures: the names of those that it may have.
         reset: empties its prefix cache, and the tiers behind it if it has some; tells whether the
             server says that it did.
@@ -65,6 +66,7 @@ class Dialect:
     facts: Callable[[str, str, dict[str, Any], float | None, str | None], ServerFacts]
     explain: Callable[[list[str], int | None], str | None]
     key_variable: str
+    page: Callable[[str], Counters] = lambda _: {}
     health: str = "/health"
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()

@@ -21,12 +21,12 @@ NOT_SENT = "not sent: an earlier turn failed"
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where a load goes, and what it is made of."""
+class Destination:
+    """Where a load goes, and what it is made of; an endpoint has no tokenizer."""
 
     url: str
     served_name: str
-    tokenizer: Path
+    tokenizer: Path | None
     schedule: Path
     """The requests of this load point, `servetune.load.schedule`."""
     raw: Path
@@ -110,7 +110,7 @@ class Driver:
 
     client: str
     key_variable: str
-    arguments: Callable[[Load, Target], list[str]]
+    arguments: Callable[[Load, Destination], list[str]]
     read: Callable[[Path], list[Reply]]
     write_data: Callable[[list[ScheduledRequest], Path], None] = lambda *_: None
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -22,9 +22,9 @@ MOST_LOAD_POINTS = 15_000
 """Of a study, over all launches: a minute each is ten days."""
 
 
-def engine_of(study: Study, variant: Variant) -> Engine:
-    """Return the engine that serves a variant."""
-    return variant.engine or study.engine
+def engine_of(study: Study, variant: Variant) -> Engine | None:
+    """Return the engine that serves a variant; None of an endpoint."""
+    return None if variant.endpoint else variant.engine or study.engine
 
 
 def check_server_arguments(params: Params, study: Study, names: list[str], root: Path) -> None:
@@ -38,7 +38,9 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
     own_keys = set(Params.model_fields)
     for name in names:
         variant = study.variants[name]
-        parser = known_parser(engine_of(study, variant), root)
+        if (engine := engine_of(study, variant)) is None:
+            continue
+        parser = known_parser(engine, root)
         for key in params.model_extra or {}:
             if parser is not None and key not in parser:
                 hint = nearest(key, own_keys) or other_spelling(
@@ -69,7 +71,9 @@ def check_tuned(params: Params, study: Study, root: Path) -> None:
         raise UserError(
             f"params.yaml: variants: {file} tunes, and chooses its variants itself; write all"
         )
-    parser = known_parser(engine_of(study, study.variants[tune.base]), root)
+    if (engine := engine_of(study, study.variants[tune.base])) is None:
+        return
+    parser = known_parser(engine, root)
     for name in tune.space:
         if name in params.overrides:
             raise UserError(
@@ -221,7 +225,7 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
         variant = study.variants[name]
         model = variant.model
         load_format = {**study.server, **variant.server, **params.overrides}.get("load_format")
-        if study.models[model].is_dummy or load_format == "dummy":
+        if (model and study.models[model].is_dummy) or load_format == "dummy":
             raise UserError(
                 f"{where}: {name} has dummy weights (model {model}), whose answers mean"
                 " nothing; leave quality out, or use a model with weights"

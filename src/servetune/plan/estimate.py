@@ -294,6 +294,14 @@ def _warnings(plan: Plan) -> list[str]:
     unset = ", ".join(sorted(name for name in passed if not os.environ.get(name)))
     return [
         *([f"environment_from: {unset}: not set here; a run needs a value"] if unset else []),
+        *(
+            f"variants.{session.variant}.endpoint.key_env: {name}: not set here; a run needs a"
+            " value"
+            for session in plan.sessions
+            if session.repeat == 1
+            for name in session.keys_from
+            if not os.environ.get(name)
+        ),
         *_unpinned(plan),
     ]
 

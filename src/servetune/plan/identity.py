@@ -22,7 +22,7 @@ from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""
 
-LATER = ("environment_from", "neighbours", "adapters")
+LATER = ("environment_from", "neighbours", "adapters", "endpoint")
 """Keys that studies have had since others were measured."""
 
 QUALITY_PROTOCOL = 1
@@ -47,19 +47,23 @@ def digest_of(id: str) -> str:
 
 
 class Serving(Frozen):
-    """All that decides how a variant is served; engine and models by their digests."""
+    """All that decides how a variant is served; engine and models by their digests.
+
+    An endpoint stands in place of both.
+    """
 
     server: ServerArguments
     speculative: dict[str, Any] | None
     environment: dict[str, str]
     environment_from: list[str] = []
-    engine: str
-    model: str
+    engine: str | None
+    model: str | None
     draft: str | None
     adapters: dict[str, str] = {}
     repeat: int
     hardware: str
     neighbours: Neighbours | None = None
+    endpoint: dict[str, str] | None = None
 
     @model_serializer(mode="wrap")
     def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from servetune.plan.checks import (
     engine_of,
 )
 from servetune.plan.contents import content_of
+from servetune.plan.endpoints import check_endpoints
 from servetune.plan.identity import dataset_content, digest, digest_of, model_content
 from servetune.plan.order import measuring_order
 from servetune.plan.planned import Plan, PlannedDataset, PlannedModel
@@ -53,7 +54,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         study = with_variants(study, tuning.tried)
     names = _chosen_variants(chosen, study)
     served = [engine_of(study, study.variants[name]) for name in names]
-    engines = {engine_id(engine, root): engine for engine in served}
+    engines = {engine_id(engine, root): engine for engine in served if engine}
+    check_endpoints(chosen.study, study, names)
     check_extent(chosen, study, names)
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
@@ -134,8 +136,8 @@ def declare(params: Params, study: Study, root: Path) -> Declared:
         endpoint = endpoint_of(workload, study.datasets[workload.dataset], root)
         workloads[name] = workload.model_copy(update={"endpoint": endpoint})
     served = {name: engine_of(study, variant) for name, variant in study.variants.items()}
-    ids = {engine: engine_id(engine, root) for engine in served.values()}
-    engines = {name: ids[engine] for name, engine in served.items()}
+    ids = {engine: engine_id(engine, root) for engine in served.values() if engine}
+    engines = {name: ids[engine] for name, engine in served.items() if engine}
     study = study.model_copy(update={"workloads": workloads})
     return Declared(params, study, _plan_models(study, root), datasets, engines, root)
 

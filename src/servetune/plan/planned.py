@@ -17,6 +17,7 @@ from servetune.study.models import ModelSource
 from servetune.study.quality import LmEval, Quality
 from servetune.study.space import Candidate
 from servetune.study.study import EQUIVALENCE, Params
+from servetune.study.targets import DeclaredEndpoint
 from servetune.study.tune import Tune
 from servetune.study.validity import Limits
 
@@ -114,7 +115,8 @@ class Session(_Planned):
     """One server launch and the measurements that it owes, in the order of measuring.
 
     `order` is its place among the sessions of the plan, from 0. `trial` is what it is to a tuning.
-    `environment_from` names the variables that its server gets from whoever runs it.
+    `environment_from` names the variables that its server gets from whoever runs it. An `endpoint`
+    has neither engine nor model.
     """
 
     order: int
@@ -122,8 +124,8 @@ class Session(_Planned):
     variant: Id
     repeat: int
     hardware: str
-    engine: Id
-    model: Id
+    engine: Id | None
+    model: Id | None
     draft: Id | None
     adapters: dict[Name, Id] = {}
     server: ServerArguments
@@ -131,6 +133,7 @@ class Session(_Planned):
     environment: dict[str, str]
     environment_from: list[str] = []
     neighbours: Neighbours | None = None
+    endpoint: DeclaredEndpoint | None = None
     startup_timeout_s: float
     load_timeout_s: float
     stall_timeout_s: float
@@ -150,8 +153,8 @@ class Session(_Planned):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the server runs on; 0 on a CPU."""
-        return gpus_of(self.hardware, self.server)
+        """How many GPUs of its host the server runs on; 0 on a CPU, and of an endpoint."""
+        return 0 if self.endpoint else gpus_of(self.hardware, self.server)
 
     @property
     def devices(self) -> int:
@@ -166,7 +169,22 @@ class Session(_Planned):
     @property
     def models(self) -> list[str]:
         """The ids of the checkpoints that the server loads."""
-        return [self.model, *([self.draft] if self.draft else []), *self.adapters.values()]
+        return [*self.checkpoints, *self.adapters.values()]
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The same without adapters: its model and its draft."""
+        return [id for id in (self.model, self.draft) if id]
+
+    @property
+    def engines(self) -> list[str]:
+        """The ids of the engines that it starts."""
+        return [self.engine] if self.engine else []
+
+    @property
+    def keys_from(self) -> list[str]:
+        """The variables that hold the keys of its endpoint."""
+        return [self.endpoint.key_env] if self.endpoint and self.endpoint.key_env else []
 
     @property
     def datasets(self) -> list[str]:

@@ -61,14 +61,14 @@ def plan_session(
     params, study, models = declared.params, declared.study, declared.models
     variant = study.variants[name]
     server = served_with(study, variant, params)
-    if study.models[variant.model].is_dummy:
+    if variant.model and study.models[variant.model].is_dummy:
         server = {"load_format": "dummy", **server}
-    environment = {**study.environment, **variant.environment}
+    environment = {} if variant.endpoint else {**study.environment, **variant.environment}
     speculative = variant.speculative.model_dump() if variant.speculative else None
     draft_name = speculative.pop("model") if speculative else None
     if speculative and draft_name and study.models[draft_name].is_dummy:
         speculative = {"draft_load_config": {"load_format": "dummy"}, **speculative}
-    model = models[variant.model].id
+    model = models[variant.model].id if variant.model else None
     draft = models[draft_name].id if draft_name else None
     session = Session(
         id=name,
@@ -77,7 +77,7 @@ def plan_session(
         variant=name,
         repeat=repeat,
         hardware=study.hardware,
-        engine=declared.engines[name],
+        engine=declared.engines.get(name),
         model=model,
         draft=draft,
         adapters={key: models[each].id for key, each in variant.adapters.items()},
@@ -86,6 +86,7 @@ def plan_session(
         environment=environment,
         environment_from=passed_to(study, variant),
         neighbours=variant.neighbours,
+        endpoint=variant.endpoint,
         startup_timeout_s=study.startup_timeout_s,
         load_timeout_s=study.load_timeout_s,
         stall_timeout_s=study.stall_timeout_s,
@@ -114,7 +115,12 @@ def models_of(declared: Declared, variants: Iterable[Variant]) -> set[str]:
 
 
 def served_with(study: Study, variant: Variant, params: Params) -> ServerArguments:
-    """Return the arguments of a variant's server: the study's, its own, and params.yaml's."""
+    """Return the arguments of a variant's server: the study's, its own, and params.yaml's.
+
+    Those of an endpoint are its operator's.
+    """
+    if variant.endpoint:
+        return {}
     server = {**study.server, **variant.server, **params.overrides}
     return {key: value for key, value in server.items() if value is not None}
 
@@ -132,10 +138,11 @@ def serving_of(session: Session) -> Serving:
     )
     return Serving(
         **kept,
-        engine=digest_of(session.engine),
-        model=digest_of(session.model),
+        engine=digest_of(session.engine) if session.engine else None,
+        model=digest_of(session.model) if session.model else None,
         draft=digest_of(session.draft) if session.draft else None,
         adapters={name: digest_of(id) for name, id in session.adapters.items()},
+        endpoint=session.endpoint.identity if session.endpoint else None,
     )
 
 
@@ -168,11 +175,15 @@ def _plan_loads(
     """Plan the load points and the searches of one launch of a variant."""
     measurements: list[Measurement] = []
     searches: list[PlannedSearch] = []
-    launch, chosen = f"r{serving.repeat}", declared.study.variants[name].workloads
+    launch, variant = f"r{serving.repeat}", declared.study.variants[name]
+    chosen = variant.workloads
     for key, workload in declared.study.workloads.items():
         if chosen is not None and key not in chosen:
             continue
         traffic = _plan_traffic(declared, workload)
+        if variant.endpoint:
+            # Its cache is not emptied, so no prompt may be in it.
+            traffic = traffic.model_copy(update={"prompt_salt": True})
         identity = loads_of(serving, traffic, tools_of(workload.generator, declared.root)[0])
         limits_ms = workload.slo.limits_ms if workload.slo else {}
         for point in workload.load_points:

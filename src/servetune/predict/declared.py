@@ -69,7 +69,7 @@ def declared_other(
             " expected as many"
         )
     models = architectures(declared, (own, launch), root)
-    for model in {session.model, session.draft or session.model} - {own.model, own.draft}:
+    for model in {*session.checkpoints} - {*own.checkpoints}:
         if model not in models:
             raise UserError(
                 f"{place}: the size of its model {model} is not known before it is made:"

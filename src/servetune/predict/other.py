@@ -101,8 +101,10 @@ def other_of(
     Raises:
         UncountedError: a model is not known, or how its server loads or splits it.
     """
-    if missing := {session.model, session.draft or session.model} - models.keys():
-        raise UncountedError(f"{', '.join(sorted(missing))}: this model is not known")
+    missing = sorted({*session.checkpoints} - models.keys())
+    if session.model is None or missing:
+        name = ", ".join(missing) or "an endpoint"
+        raise UncountedError(f"{name}: this model is not known")
     split(session.server)
     if (copies := parallel_size(session.server, "data")) > 1:
         raise UncountedError(f"data_parallel_size {copies}: several engines are not simulated")

@@ -231,7 +231,8 @@ class Launch(Record):
 class SessionRecord(Record):
     """One variant and repeat: `results/<study>/sessions/<session>.json`.
 
-    `measurements` are all that it owed, probes and searches for the capacity included.
+    An endpoint has no engine. `measurements` are all that it owed, probes and searches for the
+    capacity included.
     `launches` has several entries when the session was interrupted and went on. `order` is the
     place that the plan gave it, from 0; `started_at` of a launch tells the real one.
     """
@@ -242,7 +243,7 @@ class SessionRecord(Record):
     variant: Id
     repeat: Number
     hardware: Line
-    engine: Id
+    engine: Id | None
     order: Number | None = None
     measurements: list[Id]
     model: dict[Literal["model", "draft"], Id | None] = {}

@@ -10,33 +10,28 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
 from servetune.engines.counters import Counters
-from servetune.engines.dialect import Dialect
+from servetune.engines.dialect import Dialect, Tiers
 from servetune.engines.source import environment_with_source
 from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ServerFacts
 from servetune.serving.listener import is_free, listens, reserve_port
+from servetune.serving.target import HEALTH_TIMEOUT_S, SCRAPE_TIMEOUT_S, ServerError
 from servetune.study.secrets import redacted, secrets_of
 
 STOP_GRACE_S = 5.0
-HEALTH_TIMEOUT_S = 10.0
 HUNG_AFTER_FAILURES = 3
 RESET_TIMEOUT_S = 30.0
-SCRAPE_TIMEOUT_S = 5.0
 EXPLAINED_LINES = 5000
 """Where the cause of an end is looked for: the last lines of a log."""
-
-
-class ServerError(Exception):
-    """A server that cannot start, died or hangs; the message says why, in plain words."""
 
 
 @dataclass(eq=False)
@@ -58,6 +53,9 @@ class Server:
     name: str
     log: Path
     folder: Path
+    kind: ClassVar[str] = "server"
+    has_counters: ClassVar[bool] = True
+    is_here: ClassVar[bool] = True
     devices: dict[str, str] = field(default_factory=dict)
     passed: dict[str, str] = field(default_factory=dict, repr=False)
     api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
@@ -80,6 +78,11 @@ class Server:
         """The launch as one would type it; the key is not in it."""
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         return ["env", *variables, *self.dialect.command, *self._words]
+
+    @property
+    def opening(self) -> str:
+        """What its start is, for messages."""
+        return f"starting {' '.join(self.dialect.command)}"
 
     @property
     def url(self) -> str:
@@ -117,6 +120,12 @@ class Server:
         Raises:
             ServerError: it ended, did not get ready in time, or another one answers.
         """
+        try:
+            self._wait_ready(timeout_s, progress)
+        except ServerError as error:
+            raise ServerError(f"did not start: {error}") from None
+
+    def _wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
         told_s = 10.0
         while (elapsed := time.monotonic() - self._started) < timeout_s:
             if not self.is_running():
@@ -196,8 +205,12 @@ class Server:
         with self.client(SCRAPE_TIMEOUT_S) as client:
             for _ in range(tries):
                 with contextlib.suppress(httpx.HTTPError):
-                    return self.dialect.counters(client)
+                    return self.scrape(client)
         return {}
+
+    def scrape(self, client: httpx.Client) -> Counters:
+        """Read its metrics by a client; raises httpx.HTTPError."""
+        return self.dialect.counters(client)
 
     def reset_prefix_cache(self, *, has_tiers: bool = False) -> bool:
         """Empty the prefix cache, and its tiers; tells whether the server says that it did."""
@@ -229,6 +242,18 @@ class Server:
         """Return the fields of a launch that its log tells: late choices, ignored settings."""
         log = redacted(self.log.read_text(errors="replace"), self.secrets)
         return self.dialect.choices(log, self.python)
+
+    def tiers(self, info: Mapping[str, Any], arguments: Mapping[str, Any]) -> Tiers:
+        """Return the tiers of its KV cache, by its configuration and its arguments."""
+        return self.dialect.tiers(info, arguments)
+
+    def log_size(self) -> int:
+        """Return the size of its log in bytes."""
+        return self.log.stat().st_size
+
+    def load_log(self, began: int, ended: int) -> dict[str, Any]:
+        """Return the fields of a card that its log tells between two sizes."""
+        return self.dialect.load_log(self.log, began, ended, self.secrets)
 
     def log_tail(self, lines: int) -> list[str]:
         """Return the last lines of its output, without secrets."""

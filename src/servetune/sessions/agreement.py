@@ -175,12 +175,18 @@ def _went_back(before: Counters, after: Counters, samples: pd.DataFrame) -> bool
 
 
 def from_chunks(
-    requests: pd.DataFrame, metrics: Metrics, stream_interval: int | None, wordless: int = 0
+    requests: pd.DataFrame,
+    metrics: Metrics,
+    stream_interval: int | None,
+    wordless: int = 0,
+    *,
+    has_counters: bool = True,
 ) -> dict[str, Any]:
     """Return the fields of a card that the chunks of the answers tell.
 
     A step of the engine gives a token, or with speculation one and those that it accepts. The first
-    `wordless` chunks of an answer hold none.
+    `wordless` chunks of an answer hold none. Whether a target without counters speculates is not
+    known.
     """
     ok = requests[requests["is_ok"]]
     itl_ms = ok["itl_ms"].map(lambda gaps: gaps[wordless:])
@@ -189,7 +195,9 @@ def from_chunks(
     per_step = max(metrics.tokens_per_step or 1.0, 1.0)
     return {
         "tokens_per_chunk": float(ok["output_tokens"].sum() / chunks) if chunks else None,
-        "tokens_per_step": _collected(ok["output_tokens"], per_step, stream_interval or 1),
+        "tokens_per_step": _collected(ok["output_tokens"], per_step, stream_interval or 1)
+        if has_counters
+        else None,
         "instant_chunks_ratio": float((gaps_ms < max(INSTANT_MS, INSTANT * gaps_ms.mean())).mean())
         if len(gaps_ms)
         else None,

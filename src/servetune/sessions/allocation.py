@@ -65,7 +65,7 @@ def allocate(session: Session, sessions: Sequence[Session], root: Path) -> Itera
     Raises:
         UserError: the hardware that the session declares is not here.
     """
-    if session.hardware == "cpu":
+    if not session.gpus:
         with hold(["cpu"], 1):
             yield GpuAllocation(_slot([], machine_cores()))
         return

@@ -1,4 +1,4 @@
-"""One launch of a session's server: start it, send what is owed, record each, stop it."""
+"""One launch of a session's target: start it, send what is owed, record each, stop it."""
 
 import time
 from contextlib import ExitStack
@@ -21,17 +21,17 @@ from servetune.records.measurements import MeasurementRecord
 from servetune.records.sessions import Architecture, Launch, ServerFacts
 from servetune.records.validity import COMPILED
 from servetune.running import tell
-from servetune.serving.server import SCRAPE_TIMEOUT_S, Server, ServerError
+from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError, Target
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.ceilings import measured_ceilings
 from servetune.sessions.expected import left_s
 from servetune.sessions.hardware import describe_host
 from servetune.sessions.measure import Bench, measure
-from servetune.sessions.processes import checkpoint_path, server_of, start_client
+from servetune.sessions.processes import checkpoint_path, start_client, target_of
 from servetune.sessions.provenance import git_state, now
 from servetune.sessions.quality.measure import measure_quality
 from servetune.sessions.recorder import Recorder
-from servetune.telemetry.gpus import Gpus, servers_processes
+from servetune.telemetry.gpus import NO_GPU, Gpus, servers_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
 from servetune.workloads.prepare import Prepared, prepare
@@ -39,7 +39,7 @@ from servetune.workloads.salt import salt_of
 
 
 class ServerLaunch:
-    """A server of a session, from its start until it is gone."""
+    """A target of a session, from its start until it is gone."""
 
     def __init__(self, pending: Pending, allocation: GpuAllocation) -> None:
         """Prepare the next launch of a session that owes something."""
@@ -47,28 +47,28 @@ class ServerLaunch:
         self._allocation = allocation
         self._root = root = pending.root
         self._number = next_launch(session, root)
-        self._server = server_of(session, self._number, root, allocation)
-        launch = _described(session, self._number, root, allocation, self._server)
-        self._recorder = Recorder(pending, self._server, launch)
+        self._target = target_of(session, self._number, root, allocation)
+        launch = _described(session, self._number, root, allocation, self._target)
+        self._recorder = Recorder(pending, self._target, launch)
 
     def run(self, until_s: float) -> Pending:
         """Measure until nothing is owed, the time is up, or the server is gone.
 
         Returns what is owed then.
         """
-        session, server, root = self._session, self._server, self._root
+        session, target, root = self._session, self._target, self._root
         load_points = self._recorder.pending.load_points
         with ExitStack() as stack:
             stack.callback(lambda: self._recorder.note(stopped_at=now()))
-            stack.callback(server.stop)
-            clients = Clients(lambda name: start_client(name, session, self._number, root, server))
+            stack.callback(target.stop)
+            clients = Clients(lambda name: start_client(name, session, self._number, root, target))
             stack.callback(clients.stop)
             tell("starting")
-            self._say(f"starting vllm serve; {self._extent()} to go")
-            devices = Gpus(self._allocation.visible)
+            self._say(f"{target.opening}; {self._extent()} to go")
+            devices = Gpus(self._allocation.visible if target.is_here else NO_GPU)
             stack.callback(devices.close)
             before = devices.processes()
-            server.start()
+            target.start()
             for generator in session.generators:
                 clients.start(generator)
             loads = _Loads(session, self._number, root)
@@ -77,21 +77,21 @@ class ServerLaunch:
             facts = self._wait_ready()
             if facts is None:
                 return self._recorder.pending
-            tiers = server.dialect.tiers(self._recorder.launch.server_info, session.server)
+            tiers = target.tiers(self._recorder.launch.server_info, session.server)
             self._allocation.wait_for_neighbours()
             own = [child.pid for child in psutil.Process().children(recursive=True)]
             servers = servers_processes(before, devices.processes(), own)
-            client = server.client(SCRAPE_TIMEOUT_S)
-            sampler = Sampler(client, server.dialect.counters, devices, servers)
+            client = target.client(SCRAPE_TIMEOUT_S)
+            sampler = Sampler(client, target.scrape, devices, servers)
             stack.enter_context(self._recorder.sampling(sampler))
             bench = Bench(
                 session=session,
                 root=root,
                 launch=self._number,
-                server=server,
+                target=target,
                 facts=facts,
                 clients=clients,
-                tokenizer=checkpoint_path(session.model, root),
+                tokenizer=checkpoint_path(session.model, root) if session.model else None,
                 sampler=sampler,
                 allocation=self._allocation,
                 tiers=tiers,
@@ -101,21 +101,21 @@ class ServerLaunch:
         return self._recorder.pending
 
     def _wait_ready(self) -> ServerFacts | None:
-        """Wait for the server; one that does not start leaves records that say so."""
-        session, server = self._session, self._server
+        """Wait for the target; one that does not start leaves records that say so."""
+        session, target = self._session, self._target
         try:
-            server.wait_ready(
+            target.wait_ready(
                 session.startup_timeout_s, lambda s: self._say(f"starting for {s:.0f} s")
             )
         except ServerError as error:
-            reason = f"the server did not start: {error}"
+            reason = f"the {target.kind} {error}"
             self._say(reason)
             self._recorder.give_up(reason)
             return None
-        info = server.info()
-        facts = server.facts(self._recorder.launch.versions.get("vllm"), info)
-        self._recorder.note(status="ok", server=facts, server_info=info, **server.choices())
-        self._say(f"ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens")
+        info = target.info()
+        facts = target.facts(self._recorder.launch.versions.get("vllm"), info)
+        self._recorder.note(status="ok", server=facts, server_info=info, **target.choices())
+        self._say(_ready(facts))
         return facts
 
     def _send(self, bench: Bench, loads: "_Loads", load_points: int, until_s: float) -> bool:
@@ -137,8 +137,9 @@ class ServerLaunch:
                     record = measure(bench, measurement, loads.prepare(measurement))
             except ServerError as error:
                 # The load points after this one get a server of their own.
-                self._say(f"the server {error}")
-                self._recorder.fail([measurement], f"the server {error}")
+                reason = f"the {self._target.kind} {error}"
+                self._say(reason)
+                self._recorder.fail([measurement], reason)
                 return False
             self._recorder.keep(record)
             took_s = time.monotonic() - began
@@ -160,8 +161,9 @@ class ServerLaunch:
         try:
             record = measure_quality(bench, quality)
         except ServerError as error:
-            self._recorder.note(status="failed", reason=f"the server {error}")
-            self._recorder.fail_quality(f"the server {error}")
+            reason = f"the {self._target.kind} {error}"
+            self._recorder.note(status="failed", reason=reason)
+            self._recorder.fail_quality(reason)
             return
         finally:
             bench.sampler.measurement = ""
@@ -185,27 +187,29 @@ class ServerLaunch:
 
 
 def _described(
-    session: Session, number: int, root: Path, allocation: GpuAllocation, server: Server
+    session: Session, number: int, root: Path, allocation: GpuAllocation, target: Target
 ) -> Launch:
     """Return what is known of a launch before it starts: failed, unless it gets further."""
-    engine = read_engine(session.engine)
-    host = describe_host(allocation.visible)
+    engine = read_engine(session.engine) if session.engine else None
+    host = describe_host(allocation.visible) if target.is_here else {}
     model, draft, uncounted = _counted(session, root)
     return Launch(
         launch=number,
         status="failed",
-        command=server.command,
-        environment=server.environment,
+        command=target.command,
+        environment=target.environment,
         environment_from=session.environment_from,
         started_at=now(),
-        versions=engine.versions,
+        versions=engine.versions if engine else {},
         git=git_state(root),
         host=host,
         slot=allocation.slot,
         model=model,
         draft=draft,
         uncounted=uncounted,
-        ceilings=measured_ceilings(engine, host, {**session.environment, **allocation.environment}),
+        ceilings=measured_ceilings(engine, host, {**session.environment, **allocation.environment})
+        if engine
+        else None,
     )
 
 
@@ -215,12 +219,13 @@ def _counted(
     """Count model and draft; what is not understood is None, and the text says why."""
     counted: dict[str, Architecture] = {}
     reasons = []
-    for id in filter(None, (session.model, session.draft)):
+    for id in session.checkpoints:
         try:
             counted[id] = count_checkpoint(checkpoint(id, root))
         except UncountedError as error:
             reasons.append(f"{id.rpartition('-')[0]}: {error}")
-    return counted.get(session.model), counted.get(session.draft or ""), "; ".join(reasons) or None
+    model, draft = (counted.get(id or "") for id in (session.model, session.draft))
+    return model, draft, "; ".join(reasons) or None
 
 
 class _Loads:
@@ -228,7 +233,7 @@ class _Loads:
 
     def __init__(self, session: Session, launch: int, root: Path) -> None:
         self._launch = launch
-        self._model = checkpoint(session.model, root)
+        self._model = checkpoint(session.model, root) if session.model else None
         self._read = cache(lambda id: read_requests(root / "data" / "workloads" / f"{id}.jsonl"))
         self._ready: dict[str, Prepared | UserError] = {}
 
@@ -242,6 +247,12 @@ class _Loads:
             except UserError as error:
                 self._ready[measurement.id] = error
         return self._ready[measurement.id]
+
+
+def _ready(facts: ServerFacts) -> str:
+    if facts.startup_s is None:
+        return "ready"
+    return f"ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens"
 
 
 def _place(measurement: Measurement, count: int, load_points: int) -> str:

@@ -13,7 +13,7 @@ from servetune.engines.dialect import Tiers
 from servetune.errors import UserError
 from servetune.load.by_class import by_class
 from servetune.load.client.judge import ended_by
-from servetune.load.generator import Job, Reply, Target
+from servetune.load.generator import Destination, Job, Reply
 from servetune.load.process import Clients, LoadError
 from servetune.load.registry import driver_of
 from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
@@ -24,7 +24,7 @@ from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import check_measurement, limits_of
-from servetune.serving.server import Server
+from servetune.serving.target import Target
 from servetune.sessions.agreement import (
     counter_of_tokens,
     from_answers,
@@ -42,6 +42,7 @@ from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
 from servetune.sessions.watch import LoadWatch
 from servetune.study.generators import GENERATORS
+from servetune.study.secrets import redacted
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
 from servetune.telemetry.sampler import Sampler, wait_idle
@@ -71,10 +72,10 @@ class Bench:
     session: Session
     root: Path
     launch: int
-    server: Server
+    target: Target
     facts: ServerFacts
     clients: Clients
-    tokenizer: Path
+    tokenizer: Path | None
     sampler: Sampler
     allocation: GpuAllocation
     tiers: Tiers = field(default_factory=Tiers)
@@ -88,23 +89,23 @@ def measure(
     One that could not be prepared, but has an error, is recorded as failed.
 
     Raises:
-        ServerError: the server died or hangs.
+        ServerError: the target died or hangs.
     """
-    record = blank_record(bench.session, measurement, bench.launch, bench.server.command)
+    record = blank_record(bench.session, measurement, bench.launch, bench.target.command)
     if isinstance(prepared, UserError):
         return failed(record, str(prepared), [])
     load, planned = measurement.load, measurement.probe
     generator, driver = GENERATORS[load.generator], driver_of(load.generator)
     raw = Path("results", "raw", bench.session.study, measurement.id)
     scratch = raw.with_name(f".{raw.name}")
-    target = Target(
-        url=bench.server.url,
-        served_name=bench.server.name,
+    destination = Destination(
+        url=bench.target.url,
+        served_name=bench.target.name,
         tokenizer=bench.tokenizer,
         schedule=scratch / SCHEDULE,
         raw=scratch,
     )
-    arguments = driver.arguments(load, target)
+    arguments = driver.arguments(load, destination)
     command = [*generator.command, *arguments]
     record = record.model_copy(
         update={
@@ -125,22 +126,23 @@ def measure(
         driver.write_data(prepared.schedule, folder / SCHEDULE)
         rule = planned.rule if planned else None
         argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
-        job = Job(argv=argv, schedule=target.schedule, load=load, probe=rule)
+        job = Job(argv=argv, schedule=destination.schedule, load=load, probe=rule)
         before, after, around, usage = _load(bench, measurement, job, prepared)
         replies = driver.read(folder)
         requests = request_table(replies, prepared.schedule, load)
         span_s = _span_s(replies) if generator.startup_s else (0.0, math.inf)
         bench.sampler.keep(measurement.id, *span_s)
         # One that has just died seems to run until its guard has ended.
-        if not bench.server.is_healthy():
-            bench.server.confirm()
+        if not bench.target.is_healthy():
+            bench.target.confirm()
     except BaseException as error:
         bench.clients.drop(generator.name)
         shutil.rmtree(folder)
         if not isinstance(error, UNUSABLE):
             raise
-        bench.server.confirm()
-        return failed(record, f"{generator.name}: {error}", bench.server.log_tail(LOG_TAIL_LINES))
+        bench.target.confirm()
+        reason = redacted(f"{generator.name}: {error}", bench.target.secrets)
+        return failed(record, reason, bench.target.log_tail(LOG_TAIL_LINES))
     probe = found_by(planned, load, requests, ended_by(folder)) if planned else None
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
@@ -150,20 +152,24 @@ def measure(
         grown.pop("engine_steps", None)
     metrics = aggregate(requests, grown, load)
     wordless, interval = int(load.is_chat and generator.counts_role), bench.facts.stream_interval
-    chunks = from_chunks(requests, metrics, interval, wordless) if generator.has_itl else {}
+    is_counted = bench.target.has_counters
+    chunks = {}
+    if generator.has_itl:
+        chunks = from_chunks(requests, metrics, interval, wordless, has_counters=is_counted)
     launch = bench.sampler.samples()
     samples, resting = launch[launch["measurement"] == measurement.id], rested(launch)
     ratio, reasons = throttling(samples)
     block_tokens = bench.facts.kv_cache_block_tokens
     is_dummy = bench.session.server.get("load_format") == "dummy"
     # What dummy weights say is no text: its tokens may be encoded otherwise.
-    count = None if is_dummy else counter_of_tokens(bench.root / bench.tokenizer)
+    tokenizer = None if is_dummy or bench.tokenizer is None else bench.root / bench.tokenizer
+    count = counter_of_tokens(tokenizer) if tokenizer else None
     card = usage.read(*span_s).model_copy(
         update={
             **around,
             **from_requests(requests, prepared.schedule, load, block_tokens),
             **gpu_neighbours(samples, resting),
-            **from_answers(replies, prepared.schedule, load, bench.server.name, count),
+            **from_answers(replies, prepared.schedule, load, bench.target.name, count),
             **from_counters(requests, metrics, before, after, samples),
             **from_drafts(grown, bench.session.speculative, not requests["is_ok"].all()),
             **chunks,
@@ -207,26 +213,26 @@ def _span_s(replies: list[Reply]) -> tuple[float, float]:
 def _load(
     bench: Bench, measurement: Measurement, job: Job, prepared: Prepared
 ) -> tuple[Counters, Counters, dict[str, Any], UsageWatch]:
-    """Load the server.
+    """Load the target.
 
     Returns its counters before and after, fields of its card, and who used the processors.
     """
-    load, server = job.load, bench.server
+    load, target = job.load, bench.target
     startup_s = START_UP_TIMEOUT_S if GENERATORS[load.generator].startup_s else 0.0
     client = bench.clients.start(load.generator)
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
-    wait_idle(server.counters)
-    with server.client(WARM_UP_TIMEOUT_S) as http:
-        warm_up(http, server.name, prepared.warmup, load)
+    wait_idle(target.counters)
+    with target.client(WARM_UP_TIMEOUT_S) as http:
+        warm_up(http, target.name, prepared.warmup, load)
     was_reset = None
     if load.reset_prefix_cache:
-        was_reset = server.reset_prefix_cache(has_tiers=bool(bench.tiers.connectors))
-    before = server.counters(tries=3)
+        was_reset = target.reset_prefix_cache(has_tiers=bool(bench.tiers.connectors))
+    before = target.counters(tries=3)
     others = bench.allocation.count_others()
     usage = UsageWatch(client.pid)
     usage.start()
     watch = LoadWatch(
-        server=server,
+        target=target,
         usage=usage,
         before=before,
         requests=len(prepared.schedule),
@@ -238,7 +244,7 @@ def _load(
         other_cpu_ratio=bench.session.validity.other_cpu_ratio,
         expected_s=expected_s(bench.session, measurement, bench.root),
     )
-    log_began = server.log.stat().st_size
+    log_began = target.log_size()
     bench.sampler.usage = usage.so_far
     bench.sampler.measurement = measurement.id
     try:
@@ -247,18 +253,18 @@ def _load(
         bench.sampler.measurement = ""
         bench.sampler.usage = None
         usage.stop()
-    log_ended = server.log.stat().st_size
-    after = server.counters(tries=3)
+    log_ended = target.log_size()
+    after = target.counters(tries=3)
     # The more of both, as a load is short beside the session that another one is.
     others = None if others is None else max(others, bench.allocation.count_others() or 0)
     around = {
         "other_gpus_in_use": others,
         "prefix_cache_was_reset": was_reset,
         "kept_tiers": list(bench.tiers.kept),
-        "counters_were_read": bool(before and after),
+        "counters_were_read": bool(before and after) if target.has_counters else None,
         "rejected_requests": prepared.rejected or None,
         "truncated_requests": prepared.truncated or None,
-        **server.dialect.load_log(server.log, log_began, log_ended, server.secrets),
+        **target.load_log(log_began, log_ended),
     }
     return before, after, around, usage
 

@@ -7,9 +7,12 @@ from servetune.errors import UserError
 from servetune.plan.planned import Session
 from servetune.study.secrets import SHORTEST
 
+KEYS = "endpoint.key_env"
+"""The key of a study that names the variable of an endpoint's key."""
 
-def from_caller(names: Iterable[str]) -> dict[str, str]:
-    """Return variables of this process by name.
+
+def from_caller(names: Iterable[str], key: str = "environment_from") -> dict[str, str]:
+    """Return variables of this process by name; `key` is where the study names them.
 
     Raises:
         UserError: one is not set, or is too short to be a secret.
@@ -17,18 +20,20 @@ def from_caller(names: Iterable[str]) -> dict[str, str]:
     values = {name: os.environ.get(name, "") for name in names}
     if missing := [name for name, value in values.items() if not value]:
         raise UserError(
-            f"environment_from: {', '.join(missing)}: not set; export"
+            f"{key}: {', '.join(missing)}: not set; export"
             f" {'it' if len(missing) == 1 else 'them'} in the shell that runs this"
         )
     for name, value in values.items():
         if len(value) < SHORTEST:
             raise UserError(
-                f"environment_from: {name}: its value has fewer than {SHORTEST} characters, so it"
+                f"{key}: {name}: its value has fewer than {SHORTEST} characters, so it"
                 " cannot be kept out of logs; if it is no secret, write it under environment"
             )
     return values
 
 
 def check_passed(sessions: Iterable[Session]) -> None:
-    """Raise UserError, as `from_caller` does, where a session's server would lack a variable."""
-    from_caller(sorted({name for session in sessions for name in session.environment_from}))
+    """Raise UserError, as `from_caller` does, where a session's target would lack a variable."""
+    for session in sessions:
+        from_caller(session.environment_from)
+        from_caller(session.keys_from, KEYS)

@@ -1,4 +1,4 @@
-"""The processes of a launch as its session declares them: the server, and the load clients."""
+"""The processes of a launch as its session declares them: the target, and the load clients."""
 
 import json
 import os
@@ -12,21 +12,36 @@ from servetune.load.registry import driver_of
 from servetune.models.make import checkpoint
 from servetune.plan.planned import Session
 from servetune.records.paths import raw_folder
+from servetune.serving.endpoint import Endpoint
 from servetune.serving.server import Server
+from servetune.serving.target import Target
 from servetune.sessions.allocation import GpuAllocation
-from servetune.sessions.passed import from_caller
+from servetune.sessions.passed import KEYS, from_caller
 from servetune.study.generators import GENERATORS
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
 
 
-def server_of(session: Session, number: int, root: Path, allocation: GpuAllocation) -> Server:
-    """Return the server of a session's launch, not started; launches count from 1.
+def target_of(session: Session, number: int, root: Path, allocation: GpuAllocation) -> Target:
+    """Return the target of a session's launch, not started; launches count from 1.
 
     Raises:
-        UserError: the caller lacks a variable that the server is to get.
+        UserError: the caller lacks a variable that the server is to get, or that holds a key.
     """
+    if (endpoint := session.endpoint) is None:
+        return _server_of(session, number, root, allocation)
+    keys = from_caller(session.keys_from, KEYS)
+    return Endpoint(
+        address=endpoint.url,
+        name=endpoint.model,
+        api_key="".join(keys.values()),
+        metrics=endpoint.metrics,
+    )
+
+
+def _server_of(session: Session, number: int, root: Path, allocation: GpuAllocation) -> Server:
+    assert session.engine and session.model, "a session without an endpoint has both"
     engine = read_engine(session.engine)
     own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
     arguments = as_argv({**own, **session.server}, engine.arguments)
@@ -54,13 +69,13 @@ def server_of(session: Session, number: int, root: Path, allocation: GpuAllocati
 
 
 def start_client(
-    generator: str, session: Session, number: int, root: Path, server: Server
+    generator: str, session: Session, number: int, root: Path, target: Target
 ) -> LoadClient:
-    """Start the client of a load generator, by its name, that is to load the server of a launch."""
+    """Start the client of a load generator, by its name, that is to load the target of a launch."""
     driver = driver_of(generator)
     return LoadClient(
         module=driver.client,
-        environment={**driver.settings, driver.key_variable: server.api_key, "HF_HUB_OFFLINE": "1"},
+        environment={**driver.settings, driver.key_variable: target.api_key, "HF_HUB_OFFLINE": "1"},
         log=raw_folder(session.study, session.id, root) / f"{generator}-{number}.log",
         folder=root,
     )
@@ -73,6 +88,7 @@ def program_of(generator: str, session: Session, root: Path) -> list[str]:
         return []
     environment = GENERATORS[generator].environment
     engine = engine_id(environment, root) if environment else session.engine
+    assert engine, "an endpoint is loaded by our own client alone"
     return [str(read_engine(engine).python), *program]
 
 

@@ -22,7 +22,7 @@ from servetune.records.paths import (
 )
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
-from servetune.serving.server import Server
+from servetune.serving.target import Target
 from servetune.sessions.measure import LOG_TAIL_LINES, failed
 from servetune.study.secrets import redacted
 from servetune.telemetry.sampler import Sampler
@@ -43,11 +43,11 @@ class Recorder:
     `pending` is what the session still owes.
     """
 
-    def __init__(self, pending: Pending, server: Server, launch: Launch) -> None:
+    def __init__(self, pending: Pending, target: Target, launch: Launch) -> None:
         """Take what is known of a launch before it starts; nothing is written yet."""
         self._session = session = pending.session
         self._root = root = pending.root
-        self._server = server
+        self._target = target
         self.launch = launch
         self.pending = pending
         self._raw = raw_folder(session.study, session.id, root)
@@ -86,7 +86,7 @@ class Recorder:
 
     def fail(self, measurements: list[Measurement], reason: str) -> None:
         """Record a launch that failed, and what it could not measure because of that."""
-        tail = self._server.log_tail(LOG_TAIL_LINES)
+        tail = self._target.log_tail(LOG_TAIL_LINES)
         self.note(status="failed", reason=reason, log_tail=tail)
         of = (self.launch.launch, self.launch.command)
         for measurement in measurements:
@@ -94,7 +94,7 @@ class Recorder:
             self.keep(failed(blank, reason, tail))
 
     def give_up(self, reason: str) -> None:
-        """Record that there is no server: all that the session owes failed for this reason."""
+        """Record that nothing could be loaded: all that the session owes failed for this reason."""
         self.fail([*self.pending.load_points, *self.pending.closed_loops], reason)
         self.pending = write_ended(self.pending.given_up(reason))
         self.fail_quality(reason)
@@ -104,11 +104,11 @@ class Recorder:
         if quality := self.pending.quality:
             of = (self.launch.launch, self.launch.command)
             blank = blank_quality(self._session, quality, *of)
-            self.keep(failed(blank, reason, self._server.log_tail(LOG_TAIL_LINES)))
+            self.keep(failed(blank, reason, self._target.log_tail(LOG_TAIL_LINES)))
 
     def _write(self, path: Path, record: Record) -> None:
         """Write a record without secrets, wherever it has them from."""
-        write_json(path, redacted(record.model_dump(mode="json"), self._server.secrets))
+        write_json(path, redacted(record.model_dump(mode="json"), self._target.secrets))
 
     def _write_samples(self, samples: pd.DataFrame) -> None:
         write_table(self._raw / f"telemetry-{self.launch.launch}.parquet", samples)

@@ -7,7 +7,7 @@ from servetune.engines.counters import Counters, difference
 from servetune.load.process import LoadError
 from servetune.progress import about, say
 from servetune.running import update
-from servetune.serving.server import Server
+from servetune.serving.target import Target
 from servetune.telemetry.processors import WINDOW_S, UsageWatch
 
 TELL_EVERY_S = 60.0
@@ -24,9 +24,9 @@ class LoadWatch:
     """Called again and again while a load runs.
 
     Attributes:
-        server: what is loaded.
+        target: what is loaded.
         usage: the watch over the processors.
-        before: the server's counters before the load.
+        before: its counters before the load.
         requests: how many are sent.
         output_tokens: of all their answers, if none ends early.
         stall_timeout_s: ends a load without a token for so long.
@@ -36,7 +36,7 @@ class LoadWatch:
         expected_s: what the load should take; None where nothing tells, as of a probe.
     """
 
-    server: Server
+    target: Target
     usage: UsageWatch
     before: Counters
     requests: int
@@ -55,8 +55,12 @@ class LoadWatch:
 
     def __call__(self) -> None:
         """Check once; raises ServerError or LoadError."""
-        self.server.check()
-        counters = self.server.counters()
+        self.target.check()
+        if not self.target.has_counters:
+            # What it does is not known until the load ends.
+            self._warn("neighbours", crowded(self.usage.other_now(), self.other_cpu_ratio))
+            return
+        counters = self.target.counters()
         grown = difference(self.before, counters)
         tokens = grown.get("generation_tokens", 0) + grown.get("prompt_tokens", 0)
         now_s = time.monotonic()

@@ -77,7 +77,9 @@ _Text = Annotated[
 ]
 Environment = dict[_Variable, _Text]
 """Variables of a server's environment; a whole number is its digits."""
-EnvironmentFrom = list[Annotated[_Variable, AfterValidator(check_named)]]
+PassedVariable = Annotated[_Variable, AfterValidator(check_named)]
+"""The name of a variable of whoever runs it; its value is secret."""
+EnvironmentFrom = list[PassedVariable]
 """Variables that a server gets from the environment of whoever runs it; their values are secret."""
 
 

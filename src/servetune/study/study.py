@@ -28,6 +28,7 @@ from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
 from servetune.study.reading import validate
 from servetune.study.secrets import refuse_secrets
+from servetune.study.targets import DeclaredEndpoint
 from servetune.study.tune import Tune
 from servetune.study.validity import Limits
 from servetune.study.workloads import Workload
@@ -52,9 +53,12 @@ Proportion = Annotated[
 
 
 class Variant(Declared):
-    """One way to serve: a model, and what differs from the study's settings."""
+    """One way to serve: a model, and what differs from the study's settings; or an endpoint."""
 
-    model: Name = Field(description="a model of the study")
+    model: Name | None = Field(None, description="a model of the study")
+    endpoint: DeclaredEndpoint | None = Field(
+        None, description="in place of a model: a server that servetune does not start"
+    )
     server: ServerArguments = Field(
         {}, description="arguments that differ from the study's; null drops the study's value"
     )
@@ -98,16 +102,19 @@ class Study(Declared):
         max_length=1000, description="the question in one sentence; heads the report"
     )
     hardware: Hardware = Field(
-        description="`cpu`, or the accelerator, such as `nvidia-h200`; other hardware is refused"
+        description="`cpu`, or the accelerator, such as `nvidia-h200`; other hardware is refused,"
+        " but for endpoints, of which it is what their operator says"
     )
-    engine: Engine = Field(
-        description="a pinned vLLM, a Python on this host, or the version the host has"
+    engine: Engine | None = Field(
+        None,
+        description="a pinned vLLM, a Python on this host, or the version the host has; needed"
+        " unless all variants are endpoints",
     )
     baseline: Name = Field(description="the variant to compare the others with")
     published: Name | None = Field(
         None, description="show the numbers of `data/published/<name>.csv` beside the measured"
     )
-    models: dict[Name, ModelSource] = Field(min_length=1, description="checkpoints by name")
+    models: dict[Name, ModelSource] = Field({}, description="checkpoints by name")
     server: ServerArguments = Field(
         {}, description="`vllm serve` arguments of every variant; null leaves the default"
     )
@@ -196,6 +203,7 @@ def read_study(name: str, root: Path) -> Study:
     content = read_yaml(path, file)
     refuse_secrets(content, file)
     study = validate(Study, content, file)
+    _check_targets(study, file)
     _check_environment(study, file)
     _check_references(study, file)
     return study
@@ -203,7 +211,34 @@ def read_study(name: str, root: Path) -> Study:
 
 def passed_to(study: Study, variant: Variant) -> list[str]:
     """Return the variables that a variant's server gets from its caller, by name."""
-    return sorted({*study.environment_from, *variant.environment_from})
+    return [] if variant.endpoint else sorted({*study.environment_from, *variant.environment_from})
+
+
+OPERATORS = (
+    *("server", "speculative", "adapters", "environment", "environment_from", "engine"),
+    "neighbours",
+)
+"""What of a variant is its operator's, where that is an endpoint."""
+
+
+def _check_targets(study: Study, file: Path) -> None:
+    """Check that each variant is either served by an engine or an endpoint."""
+    for name, variant in study.variants.items():
+        where = f"{file}: variants.{name}"
+        if variant.endpoint is None:
+            if variant.model is None:
+                raise UserError(f"{where}.model: missing; expected a model, or an endpoint")
+            if not study.models:
+                raise UserError(f"{file}: models: missing; expected {variant.model} among them")
+            if study.engine is None and variant.engine is None:
+                raise UserError(f"{file}: engine: missing; this key is required")
+        elif variant.model is not None:
+            raise UserError(f"{where}: has a model and an endpoint; leave one of both out")
+        elif given := [key for key in OPERATORS if key in variant.model_fields_set]:
+            raise UserError(
+                f"{where}.{given[0]}: is its operator's, as this variant is an endpoint; leave it"
+                " out"
+            )
 
 
 def _check_environment(study: Study, file: Path) -> None:

@@ -56,11 +56,13 @@ def design_of(plan: Plan) -> Design:
 
 def _served(session: Session) -> dict[str, Any]:
     speculative = session.speculative
+    endpoint = session.endpoint.identity if session.endpoint else {}
     return {
         "model": session.model,
         "engine": session.engine,
         "speculative": speculative and json.dumps([session.draft, speculative]),
         **{f"server.{name}": value for name, value in session.server.items()},
         **{f"environment.{name}": value for name, value in session.environment.items()},
+        **{f"endpoint.{name}": value for name, value in endpoint.items()},
         **{f"environment_from.{name}": True for name in session.environment_from},
     }

@@ -56,7 +56,7 @@ def missing(plan: Plan, root: Path) -> list[str]:
 def _causes(session: Session, root: Path) -> list[str]:
     """List the logs of the steps that a session lacks; its own if it lacks none."""
     tools = [engine_id(name, root) for name in session.tools]
-    engines = [id for id in (session.engine, *tools) if not description_file(id).is_file()]
+    engines = [id for id in (*session.engines, *tools) if not description_file(id).is_file()]
     models = [id for id in session.models if not (model_folder(id, root) / MANIFEST).is_file()]
     workloads = root / "data" / "workloads"
     datasets = [id for id in session.datasets if not (workloads / f"{id}.jsonl").is_file()]

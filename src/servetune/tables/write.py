@@ -44,6 +44,7 @@ def _row(
 ) -> dict[str, Any]:
     empty = dict.fromkeys(Metrics.model_fields)
     status, rule, reason = status_of(record, plan.validity)
+    devices = session.devices if session.engine else None
     limits, load = limits_of(plan.validity, record.probe), record.load
     applied = checks(record.metrics, record.card, limits) if record.metrics else []
     return {
@@ -66,11 +67,11 @@ def _row(
         **conversations(record.conversations),
         # The tables of studies whose records have none stay as they are.
         **({"protocol": record.protocol} if record.protocol else {}),
-        **figures(record, limits_ms, session.devices, plan.price_usd_per_hour),
+        **figures(record, limits_ms, devices, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),
         "num_speculative_tokens": (session.speculative or {}).get("num_speculative_tokens"),
-        "is_dummy": plan.models[session.model].source.is_dummy,
+        "is_dummy": any(plan.models[id].source.is_dummy for id in session.checkpoints[:1]),
         "server_command": json.dumps(record.server_command),
         "load_command": json.dumps(record.load_command),
         "log_tail": "\n".join(record.log_tail),

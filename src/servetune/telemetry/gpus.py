@@ -26,6 +26,8 @@ REASONS = {
 
 EVERY = "all"
 """In place of CUDA_VISIBLE_DEVICES: the GPUs of the whole host."""
+NO_GPU = ""
+"""The same: none of them."""
 
 
 @dataclass(frozen=True)

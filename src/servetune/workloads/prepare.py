@@ -40,7 +40,7 @@ class Prepared:
     truncated: int
 
 
-def prepare(load: Load, rows: list[Row], checkpoint: Path, salt: str = "") -> Prepared:
+def prepare(load: Load, rows: list[Row], checkpoint: Path | None, salt: str = "") -> Prepared:
     """Prepare a load point; its schedule refers to the prompts of the dataset's rows.
 
     With `prompt_salt` they begin with `salt`, and those of the warm-up with another one.
@@ -92,10 +92,15 @@ def needs_tokenizer(rows: list[Row], load: Load) -> bool:
     return has_answers or (load.max_input_tokens is not None and is_text)
 
 
-def open_tokenizer(checkpoint: Path) -> Encode:
+def open_tokenizer(checkpoint: Path | None) -> Encode:
     """Open a checkpoint's `tokenizer.json`; raises UserError where it has none."""
     from tokenizers import Tokenizer
 
+    if checkpoint is None:
+        raise UserError(
+            "the lengths of text need a tokenizer, which an endpoint does not have; use a dataset"
+            " of kind random, or one with output_tokens and no max_input_tokens"
+        )
     path = checkpoint / "tokenizer.json"
     if not path.is_file():
         raise UserError(

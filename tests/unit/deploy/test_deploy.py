@@ -118,7 +118,7 @@ def test_a_server_gets_as_many_gpus_as_it_splits_its_model_over(project: Project
 def bundled(study: str, **more: Any) -> Manifest:
     plan = make_plan({"study": study, "variants": "all", "seed": 0}, ROOT)
     engines = {plan.sessions[0].engine: BundledEngine(vllm="0.26.0")}
-    elsewhere = {"big-0123456789ab": plan.models[plan.sessions[0].model].source}
+    elsewhere = {"big-0123456789ab": plan.models[plan.sessions[0].models[0]].source}
     of = {"sessions": plan.sessions, "engines": engines, "elsewhere": elsewhere}
     return Manifest(study=plan.study, **{**of, **more})
 

@@ -114,7 +114,7 @@ def launched(project: Project, variant: str) -> Got:
     """Return what a session of the project is launched with, but for what is for measuring."""
     plan = make_plan(project.params, project.root)
     session = next(each for each in plan.sessions if each.variant == variant)
-    parser = known_parser(plan.engines[session.engine], project.root)
+    parser = known_parser(plan.engines[session.engines[0]], project.root)
     assert parser is not None
     own = {name: True for name in OWN_ARGUMENTS if name in parser}
     of = served_with(tuple(as_argv({**own, **session.server}, parser)), session.environment, Path())

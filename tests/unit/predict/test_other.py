@@ -20,6 +20,7 @@ def session(**server: Any) -> Session:
 
 def test_weights_that_would_be_quantized_at_load_are_predicted_so() -> None:
     asked = session(quantization="fp8")
+    assert asked.model
     model = other_of(asked, {asked.model: LLAMA_8B}, {}).model
     assert model.compute == "fp8"
     assert model.linear_bytes < 1.01 * LLAMA_8B.linear_parameters
@@ -31,6 +32,7 @@ def test_weights_that_would_be_quantized_at_load_are_predicted_so() -> None:
 )
 def test_of_a_server_that_is_not_simulated_nothing_is_predicted(server: dict[str, Any]) -> None:
     asked = session(**server)
+    assert asked.model
     with pytest.raises(UncountedError):
         other_of(asked, {asked.model: LLAMA_8B}, {})
 

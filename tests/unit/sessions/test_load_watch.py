@@ -8,7 +8,7 @@ import pytest
 
 from servetune.load.process import LoadError
 from servetune.running import running
-from servetune.serving.server import Server
+from servetune.serving.target import Target
 from servetune.sessions.watch import LoadWatch
 from servetune.telemetry.processors import UsageWatch
 
@@ -17,6 +17,7 @@ class Answering:
     """A server that has generated so many tokens."""
 
     tokens = 0.0
+    has_counters = True
 
     def check(self) -> None:
         """It is well."""
@@ -33,7 +34,7 @@ class Load:
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         self.server = Answering()
         self.watch = LoadWatch(
-            server=cast(Server, self.server),
+            target=cast(Target, self.server),
             usage=UsageWatch(None),
             before=self.server.counters(),
             requests=4,
@@ -83,3 +84,11 @@ def test_a_generator_that_never_sends_is_ended_too(
     load = Load(monkeypatch, 300)
     with pytest.raises(LoadError, match="not a token"):
         load.passes(302)
+
+
+def test_a_load_whose_target_counts_nothing_is_not_taken_to_stand_still(
+    monkeypatch: pytest.MonkeyPatch, told: Any
+) -> None:
+    load = Load(monkeypatch, 0)
+    load.server.has_counters = False
+    load.passes(31)

@@ -11,7 +11,8 @@ from servetune.errors import UserError
 from servetune.plan.estimate import estimate
 from servetune.plan.make import make_plan
 from servetune.plan.times import Times
-from servetune.serving.server import Server, ServerError
+from servetune.serving.server import Server
+from servetune.serving.target import ServerError
 from servetune.sessions.passed import from_caller
 from servetune.sessions.session import run_session
 from servetune.study.secrets import redacted, secrets_of

@@ -12,7 +12,7 @@ from servetune.engines.vllm.choices import known_variables, read_choices, read_i
 from servetune.engines.vllm.facts import read_facts
 from servetune.engines.vllm.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKey
 from servetune.engines.vllm.load_log import read_load_log
-from servetune.engines.vllm.metrics import FIGURES, scrape
+from servetune.engines.vllm.metrics import FIGURES, read_metrics, scrape
 from servetune.engines.vllm.tiers import read_tiers
 
 RESET_TRIES = 5
@@ -84,6 +84,7 @@ VLLM = Dialect(
     # vLLM would ask for it beside the key of the launch.
     unset=("VLLM_API_KEY",),
     counters=scrape,
+    page=read_metrics,
     figures=frozenset(FIGURES),
     reset=reset,
     info=info,

@@ -4,18 +4,18 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from servetune.load.generator import Driver, Reply, Target
+from servetune.load.generator import Destination, Driver, Reply
 from servetune.records.loads import Load
 from servetune.study.generators import PATHS
 
 RESULT = "replies.jsonl"
 
 
-def arguments(load: Load, target: Target) -> list[str]:
+def arguments(load: Load, destination: Destination) -> list[str]:
     """Write a load point as the words of the client."""
     return [
-        *("--url", target.url + PATHS[load.endpoint], "--model", target.served_name),
-        *("--schedule", str(target.schedule), "--result", str(target.raw / RESULT)),
+        *("--url", destination.url + PATHS[load.endpoint], "--model", destination.served_name),
+        *("--schedule", str(destination.schedule), "--result", str(destination.raw / RESULT)),
         *("--load", load.model_dump_json(exclude_defaults=True)),
     ]
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from servetune.load.generator import CUT, NOT_SENT, Driver, Reply, Target
+from servetune.load.generator import CUT, NOT_SENT, Destination, Driver, Reply
 from servetune.load.schedule import SCHEDULE, ScheduledRequest, read_schedule
 from servetune.records.loads import Load
 from servetune.sentences import sentence
@@ -35,19 +35,23 @@ SETTINGS = {
 """What a user of GuideLLM sets in its environment."""
 
 
-def arguments(load: Load, target: Target) -> list[str]:
+def arguments(load: Load, destination: Destination) -> list[str]:
     """Write a load point as the words after `guidellm run`."""
-    data = target.schedule.with_name(DATA)
+    data = destination.schedule.with_name(DATA)
     words = [
-        *("--backend", _words(_backend(load, target))),
+        *("--backend", _words(_backend(load, destination))),
         *("--profile", _words(_profile(load))),
-        *("--tokenizer", _words({"kind": "hf_auto", "model": target.tokenizer})),
+        *("--tokenizer", _words({"kind": "hf_auto", "model": destination.tokenizer})),
         # Streamed, or a copy of every load point would stay in the cache of `datasets`.
         *("--data", _words({"kind": "json_file", "path": data, "load_kwargs.streaming": True})),
         *("--seed", _words({"kind": "static", "value": load.seed})),
         # Prompts are in the schedule already, and would be the most of the report.
         *("--metrics", _words({"kind": "generative", "sample_size": 0})),
-        *("--output", _words({"kind": "json", "path": target.raw / REPORT}), "--disable-console"),
+        *(
+            "--output",
+            _words({"kind": "json", "path": destination.raw / REPORT}),
+            "--disable-console",
+        ),
     ]
     if load.requests is not None:
         # Without it GuideLLM notices that the data ended only when it asks for more, and waits
@@ -59,14 +63,14 @@ def arguments(load: Load, target: Target) -> list[str]:
     return words
 
 
-def _backend(load: Load, target: Target) -> dict[str, Any]:
+def _backend(load: Load, destination: Destination) -> dict[str, Any]:
     body = load.sampling.model_dump(exclude_none=True)
     if not load.ignore_eos:
         body["ignore_eos"] = False
     return {
         "kind": "openai_http",
-        "target": target.url,
-        "model": target.served_name,
+        "target": destination.url,
+        "model": destination.served_name,
         "request_format": PATHS[load.endpoint],
         # The server was found healthy before the load; each worker process would ask it again.
         "validate_backend": False,

@@ -8,7 +8,7 @@ the prefix cache.
 import json
 from pathlib import Path
 
-from servetune.load.generator import Driver, Reply, Target
+from servetune.load.generator import Destination, Driver, Reply
 from servetune.records.loads import Load
 from servetune.sentences import sentence
 from servetune.study.generators import PATHS
@@ -16,20 +16,20 @@ from servetune.study.generators import PATHS
 RESULT = "vllm-bench.json"
 
 
-def arguments(load: Load, target: Target) -> list[str]:
+def arguments(load: Load, destination: Destination) -> list[str]:
     """Write a load point as the words after `vllm bench serve`."""
     assert load.requests is not None
     requests = load.requests + load.settle_requests + load.cooldown_requests
     words = [
         *("--backend", "openai-chat" if load.is_chat else "openai"),
-        *("--endpoint", PATHS[load.endpoint], "--base-url", target.url),
-        *("--model", str(target.tokenizer), "--served-model-name", target.served_name),
-        *("--dataset-name", "custom", "--dataset-path", str(target.schedule)),
+        *("--endpoint", PATHS[load.endpoint], "--base-url", destination.url),
+        *("--model", str(destination.tokenizer), "--served-model-name", destination.served_name),
+        *("--dataset-name", "custom", "--dataset-path", str(destination.schedule)),
         *("--num-prompts", str(requests), "--custom-output-len", "-1"),
         *("--skip-chat-template", "--disable-shuffle", "--seed", str(load.seed)),
         *("--num-warmups", "0", "--ready-check-timeout-sec", "0"),
         *("--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,95,99"),
-        *("--save-result", "--save-detailed", "--result-dir", str(target.raw)),
+        *("--save-result", "--save-detailed", "--result-dir", str(destination.raw)),
         *("--result-filename", RESULT, "--disable-tqdm"),
     ]
     if load.ignore_eos:

@@ -89,7 +89,7 @@ def _markdown(servers: list[Row]) -> str:
         ]
         passed = f", with {text(server['passed'])} of the caller" if server["passed"] else ""
         parts.append(f"**{text(server['variant'])}**{passed}")
-        parts.append(fence("\n".join([server["command"], *loads]), "sh"))
+        parts.append(fence("\n".join(filter(None, [server["command"], *loads])), "sh"))
     if any(server["repeat"] != first for server in servers):
         parts.append(f"These are of repeat {first}; summary.html holds the others.")
     return details("Server and load commands", "\n\n".join(parts))

@@ -57,7 +57,9 @@ def section(measured: Measured) -> Section | None:
 def _conditions(measured: Measured, published: Published) -> Table:
     """Make the table of what differs."""
     plan, source = measured.plan, published.source
-    is_dummy = all(plan.models[session.model].source.is_dummy for session in plan.sessions)
+    is_dummy = all(
+        session.model and plan.models[session.model].source.is_dummy for session in plan.sessions
+    )
     versions = provenance.versions(plan, measured.table, measured.sessions)
     rows = (
         ("Hardware", source.hardware, plan.hardware),

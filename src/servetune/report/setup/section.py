@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from servetune.analysis.wording import plural
-from servetune.plan.planned import Measurement
+from servetune.plan.planned import Measurement, Session
 from servetune.records.loads import Load
 from servetune.report import choices
 from servetune.report.measured import Measured
@@ -45,6 +45,7 @@ def setup(measured: Measured) -> dict[str, list[str]]:
             *distinct(uuid for each in launches for uuid in uuids_of(each)),
         ],
         "Engine": [*plan.engines, *distinct(map(versions_of, launches))],
+        "Endpoints": distinct(filter(None, map(_endpoint, plan.sessions))),
         "Chosen at start": choices.chosen(measured.sessions),
         "Ignored by the server": choices.ignored(measured.sessions),
         "Models": [_model(id, model.source) for id, model in plan.models.items()],
@@ -56,6 +57,14 @@ def setup(measured: Measured) -> dict[str, list[str]]:
         "Measured": _when(measured.table),
     }
     return {term: values for term, values in items.items() if values}
+
+
+def _endpoint(session: Session) -> str | None:
+    """Say what a session's endpoint is; None of a server."""
+    if (endpoint := session.endpoint) is None:
+        return None
+    block = f", block {endpoint.block}" if endpoint.block else ""
+    return f"{session.variant}: {endpoint.model} at {endpoint.url}{block}"
 
 
 def _model(id: str, source: ModelSource) -> str:

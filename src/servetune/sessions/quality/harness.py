@@ -19,7 +19,7 @@ from servetune.errors import UserError
 from servetune.lifetime.guard import Guarded
 from servetune.plan.planned import LM_EVAL, Session
 from servetune.records.quality import TaskMetric
-from servetune.serving.server import Server
+from servetune.serving.target import Target
 from servetune.study.quality import LmEval
 from servetune.study.secrets import redacted
 
@@ -32,7 +32,7 @@ class HarnessError(Exception):
 
 
 def run_tasks(
-    session: Session, asked: LmEval, raw: Path, server: Server, model: Path, root: Path
+    session: Session, asked: LmEval, raw: Path, target: Target, model: Path, root: Path
 ) -> list[TaskMetric]:
     """Run the declared tasks; their output goes to the folder `raw`.
 
@@ -47,8 +47,8 @@ def run_tasks(
         python = read_engine(engine_id(LM_EVAL, root)).python
     except UserError as error:
         raise HarnessError(str(error)) from None
-    words = [str(python), "-m", "lm_eval", *arguments(asked, server, model, raw)]
-    environment = {**environment_with_source(), "OPENAI_API_KEY": server.api_key}
+    words = [str(python), "-m", "lm_eval", *arguments(asked, target, model, raw)]
+    environment = {**environment_with_source(), "OPENAI_API_KEY": target.api_key}
     with (
         output.open("w") as log,
         Guarded(
@@ -60,30 +60,30 @@ def run_tasks(
             stderr=subprocess.STDOUT,
         ) as process,
     ):
-        _wait(process, server, session.load_timeout_s)
+        _wait(process, target, session.load_timeout_s)
     if process.returncode:
         lines = output.read_text(errors="replace").strip().splitlines()
-        raise HarnessError(redacted((lines or ["no output"])[-1], server.secrets))
+        raise HarnessError(redacted((lines or ["no output"])[-1], target.secrets))
     written = sorted(raw.rglob("results*.json"))
     if not written:
         raise HarnessError("it wrote no result")
     return read_results(json.loads(written[-1].read_bytes()))
 
 
-def _wait(process: Guarded, server: Server, timeout_s: float) -> None:
+def _wait(process: Guarded, target: Target, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while process.poll() is None:
         if time.monotonic() > deadline:
             raise HarnessError(f"it took longer than {timeout_s:.0f} s")
-        server.check()
+        target.check()
         time.sleep(CHECK_EVERY_S)
 
 
-def arguments(asked: LmEval, server: Server, model: Path, out: Path) -> list[str]:
+def arguments(asked: LmEval, target: Target, model: Path, out: Path) -> list[str]:
     """Return the words of lm-eval's command line."""
     endpoint = {
-        "model": server.name,
-        "base_url": f"{server.url}/v1/completions",
+        "model": target.name,
+        "base_url": f"{target.url}/v1/completions",
         "tokenizer": str(model),
         "tokenizer_backend": "huggingface",
         "num_concurrent": 1,

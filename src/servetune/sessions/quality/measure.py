@@ -22,7 +22,7 @@ from servetune.records.paths import raw_folder
 from servetune.records.quality import Document, QualityRecord
 from servetune.running import update
 from servetune.sentences import refusal
-from servetune.serving.server import ServerError
+from servetune.serving.target import ServerError
 from servetune.sessions.measure import LOG_TAIL_LINES, Bench, failed
 from servetune.sessions.provenance import now
 from servetune.sessions.quality.harness import HarnessError, run_tasks
@@ -49,19 +49,20 @@ def measure_quality(bench: Bench, quality: PlannedQuality) -> QualityRecord:
     Raises:
         ServerError: the server died or hangs while it was asked for documents.
     """
-    session, server, root = bench.session, bench.server, bench.root
-    record = blank_quality(session, quality, bench.launch, server.command)
+    session, target, root = bench.session, bench.target, bench.root
+    record = blank_quality(session, quality, bench.launch, target.command)
     record = record.model_copy(update={"started_at": now()})
     try:
         documents = _ask_all(bench, quality)
     except UNUSABLE as error:
-        server.confirm()
-        return failed(record, str(error), server.log_tail(LOG_TAIL_LINES))
+        target.confirm()
+        return failed(record, str(error), target.log_tail(LOG_TAIL_LINES))
     measured: dict[str, Any] = {"status": "ok", "documents": documents}
     if quality.lm_eval:
         try:
             raw = raw_folder(session.study, quality.id, root)
-            tasks = run_tasks(session, quality.lm_eval, raw, server, bench.tokenizer, root)
+            assert bench.tokenizer, "no quality is asked of an endpoint"
+            tasks = run_tasks(session, quality.lm_eval, raw, target, bench.tokenizer, root)
             measured["tasks"] = tasks
         except HarnessError as error:
             measured["tasks_failed"] = f"lm-eval: {error}"
@@ -71,19 +72,19 @@ def measure_quality(bench: Bench, quality: PlannedQuality) -> QualityRecord:
 
 
 def _ask_all(bench: Bench, quality: PlannedQuality) -> list[Document]:
-    session, server = bench.session, bench.server
+    session, target = bench.session, bench.target
     rows = read_requests(bench.root / "data" / "workloads" / f"{quality.corpus}.jsonl")
     wanted = quality.documents or len(rows)
     if wanted > len(rows):
         raise UserError(
             f"{quality.corpus}: has {len(rows)} documents, but quality.documents is {wanted}"
         )
-    wait_idle(server.counters)
+    wait_idle(target.counters)
     documents: list[Document] = []
     last_s = time.monotonic()
-    with server.client(session.stall_timeout_s) as client:
+    with target.client(session.stall_timeout_s) as client:
         for row in rows[:wanted]:
-            documents.append(ask(client, server.name, row))
+            documents.append(ask(client, target.name, row))
             update(requests_done=len(documents), requests=wanted)
             if time.monotonic() - last_s > TELL_EVERY_S:
                 last_s = time.monotonic()

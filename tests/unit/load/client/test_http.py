@@ -18,7 +18,7 @@ from servetune.engines.source import environment_with_source
 from servetune.load.client import shares
 from servetune.load.client.driver import DRIVER, RESULT, read
 from servetune.load.client.http import send_job
-from servetune.load.generator import CUT, NOT_SENT, Job, Reply, Target
+from servetune.load.generator import CUT, NOT_SENT, Destination, Job, Reply
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.sessions.agreement import from_answers
@@ -390,7 +390,7 @@ def test_a_probe_ends_once_it_is_decided_and_cuts_what_is_in_flight(
 def test_the_words_of_a_record_send_the_same_load_by_hand(server: Server, tmp_path: Path) -> None:
     declared = own(requests=4, sampling={"top_p": 0.5})
     write_schedule(make_schedule(rows(4), declared), tmp_path / "schedule.jsonl")
-    target = Target(
+    target = Destination(
         url=at(server),
         served_name="it",
         tokenizer=tmp_path,

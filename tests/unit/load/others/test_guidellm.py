@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from servetune.load.generator import Target
+from servetune.load.generator import Destination
 from servetune.load.others.guidellm import DATA, DRIVER, REPORT, write_data
 from servetune.load.schedule import SCHEDULE, make_schedule, write_schedule
 from tests.loads import load
 
-TARGET = Target("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))
+TARGET = Destination("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))
 TALK: Any = {"turns": [{"prompt": f"say {turn}", "output_tokens": 4 + turn} for turn in range(3)]}
 
 

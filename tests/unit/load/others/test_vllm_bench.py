@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from servetune.load.generator import Reply, Target
+from servetune.load.generator import Destination, Reply
 from servetune.load.others.vllm_bench import DRIVER
 from tests.loads import load
 
-TARGET = Target("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))
+TARGET = Destination("http://it", "it", Path("model"), Path("raw/schedule.jsonl"), Path("raw"))
 
 
 def test_a_load_point_reads_as_vllms_own_command() -> None:

@@ -1,0 +1,162 @@
+"""An endpoint in a study: what is refused before anything is sent, and what identifies it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servetune.bundle.export import export_bundle
+from servetune.deploy.served import served
+from servetune.errors import UserError
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan
+from tests.project import Project
+
+PROD = {"url": "http://127.0.0.1:8000/v1", "model": "granite", "key_env": "LLM_KEY"}
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def with_endpoint(project: Project, *edits: Edit, **more: Any) -> Project:
+    """The quickstart with a variant that is an endpoint, which takes the load of ours alone."""
+    study = project.study()
+    study.pop("quality", None)
+    study["workloads"].pop("guidellm", None)
+    study["variants"]["prod"] = {"endpoint": {**PROD, **more}, "workloads": ["text"]}
+    for edit in edits:
+        edit(study)
+    project.write_study(study)
+    return project
+
+
+def planned(project: Project, *edits: Edit, **more: Any) -> Plan:
+    made = with_endpoint(project, *edits, **more)
+    return make_plan(made.params, made.root)
+
+
+def of(plan: Plan, variant: str) -> list[str]:
+    return [m.id for s in plan.sessions if s.variant == variant for m in s.measurements]
+
+
+CAPACITY = {"slo": {"fast": {"tpot_p90_ms": 10}}, "lowest": 1, "highest": 2, "probe_requests": 100}
+
+TUNE = {
+    "base": "bf16",
+    "space": {"max_num_seqs": [4, 8]},
+    "maximize": "output_throughput_tok_s",
+    "workload": "text",
+    "at": "c8",
+    "budget": {"server_minutes": 20, "launches": 12},
+    "confirm": {"best": 1, "repeats": 3},
+}
+
+
+def on(variant: str, **values: Any) -> Edit:
+    return lambda study: study["variants"][variant].update(values)
+
+
+REFUSED: list[tuple[Edit, str]] = [
+    (on("prod", model="tiny"), r"variants\.prod: has a model and an endpoint; leave one"),
+    (on("prod", server={"max_num_seqs": 1}), r"variants\.prod\.server: is its operator's"),
+    (on("prod", engine="vllm-cpu"), r"variants\.prod\.engine: is its operator's"),
+    (on("prod", environment={"A": "b"}), r"variants\.prod\.environment: is its operator's"),
+    (
+        lambda s: s["variants"].update(none={}),
+        r"variants\.none\.model: missing; expected a model, or an endpoint",
+    ),
+    (lambda s: s.pop("engine"), r"yaml: engine: missing"),
+    (
+        lambda s: s.update(quality={"corpus": "prose"}),
+        r"yaml: quality: prod is an endpoint",
+    ),
+    (
+        lambda s: s["workloads"]["text"].update(generator="vllm-bench"),
+        r"workloads\.text\.generator: vllm-bench needs the checkpoint, which .* prod",
+    ),
+    (
+        lambda s: s["workloads"].update(text={"dataset": "text", "capacity": CAPACITY}),
+        r"workloads\.text\.capacity: .* prod is an endpoint; declare load_points",
+    ),
+    (
+        lambda s: s.update(tune=TUNE),
+        r"tune: prod is an endpoint, whose settings are its operator's",
+    ),
+]
+
+
+@pytest.mark.parametrize(("edit", "expected"), REFUSED, ids=[each for _, each in REFUSED])
+def test_what_an_endpoint_cannot_be_asked_is_one_line(
+    project: Project, edit: Edit, expected: str
+) -> None:
+    with pytest.raises(UserError, match=expected) as caught:
+        planned(project, edit)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("url", "127.0.0.1:8000/v1", "expected an address that begins with http:// or https://"),
+        ("url", "http://127.0.0.1:8000", "expected the address of the API, which ends in /v1"),
+        ("url", "http://me@127.0.0.1/v1", "name the variable that holds a key in key_env"),
+        ("url", "http://127.0.0.1/v1?key=abc", "expected an address alone"),
+        ("metrics", ["ftp://127.0.0.1/metrics"], "expected an address that begins with http"),
+        ("key_env", "SERVETUNE_API_KEY", "cannot be passed"),
+        ("modle", "x", "unknown key; did you mean model"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_asked_is_refused_with_its_key(
+    project: Project, key: str, value: object, expected: str
+) -> None:
+    with pytest.raises(UserError, match=rf"variants\.prod\.endpoint\.{key}.*: .*{expected}"):
+        planned(project, **{key: value})
+
+
+def test_a_bundle_takes_no_endpoint(project: Project, tmp_path: Path) -> None:
+    plan = planned(project)
+    with pytest.raises(UserError, match=r"variants\.prod\.endpoint: an endpoint may not be"):
+        export_bundle(plan, tmp_path / "bundle.pyz", project.root)
+
+
+def test_an_endpoint_is_not_deployed(project: Project) -> None:
+    with pytest.raises(UserError, match="prod: is an endpoint, which runs already"):
+        served(planned(project), "prod", project.root)
+
+
+def test_address_model_and_block_of_an_endpoint_identify_it_and_nothing_else(
+    project: Project,
+) -> None:
+    first = of(planned(project), "prod")
+    metrics = ["http://127.0.0.1:8000/metrics"]
+    assert of(planned(project, key_env="OTHER", metrics=metrics), "prod") == first
+    assert of(planned(project, lambda s: s["server"].update(max_num_seqs=2)), "prod") == first
+    for key, value in (("block", "2"), ("model", "other"), ("url", "http://127.0.0.1:8001/v1")):
+        assert not set(of(planned(project, **{key: value}), "prod")) & set(first)
+
+
+def test_an_endpoint_changes_no_identity_of_the_variants_beside_it(project: Project) -> None:
+    study = project.study()
+    del study["quality"]
+    project.write_study(study)
+    alone = of(make_plan(project.params, project.root), "bf16")
+    assert of(planned(project), "bf16") == [id for id in alone if "guidellm" not in id]
+
+
+def test_a_study_of_endpoints_alone_needs_neither_engine_nor_models(project: Project) -> None:
+    def alone(study: dict[str, Any]) -> None:
+        for key in ("engine", "models", "server", "environment"):
+            study.pop(key)
+        study["variants"] = {"prod": study["variants"]["prod"]}
+        study.update(baseline="prod", hardware="nvidia-h200")
+
+    plan = planned(project, alone)
+    assert plan.engines == {} and plan.models == {}
+    (session,) = plan.sessions
+    assert (session.engine, session.model, session.gpus) == (None, None, 0)
+
+
+def test_prompts_carry_a_salt_to_an_endpoint_and_to_no_server_beside_it(project: Project) -> None:
+    plan = planned(project)
+    salted = {s.variant: {m.load.prompt_salt for m in s.measurements} for s in plan.sessions}
+    assert salted["prod"] == {True} and salted["bf16"] == {False}
