@@ -33,6 +33,7 @@ class Dialect:
 
     Attributes:
         name: of its folder.
+        title: what is started, as a sentence names it.
         package: the distribution that an environment with the engine has.
         command: the words before a checkpoint, as one types them.
         program: the same after the engine's Python.
@@ -40,6 +41,7 @@ class Dialect:
             its launch.
         key_variable: by which its process gets that key.
         health: the one path that asks for no key.
+        unlocked: why it may answer without the key.
         environment: variables that servetune sets.
         unset: variables of the caller that it must not have.
         counters: reads its metrics; raises httpx.HTTPError.
@@ -57,6 +59,7 @@ class Dialect:
     """
 
     name: str
+    title: str
     package: str
     command: tuple[str, ...]
     program: tuple[str, ...]
@@ -66,6 +69,7 @@ class Dialect:
     explain: Callable[[list[str], int | None], str | None]
     key_variable: str
     health: str = "/health"
+    unlocked: str = "this version of the engine does not ask for one"
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     reset: Callable[[httpx.Client, bool], bool] = lambda *_: False

@@ -3,9 +3,10 @@
 from collections.abc import Container
 
 from servetune.engines.dialect import Dialect
+from servetune.engines.llama_cpp.dialect import LLAMA_CPP
 from servetune.engines.vllm.dialect import VLLM
 
-DIALECTS = {each.name: each for each in (VLLM,)}
+DIALECTS = {each.name: each for each in (VLLM, LLAMA_CPP)}
 
 FIGURES = frozenset[str]().union(*(each.figures for each in DIALECTS.values()))
 """The names of all that any engine counts."""

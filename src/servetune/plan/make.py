@@ -12,6 +12,7 @@ from servetune.errors import UserError, nearest
 from servetune.plan.checks import (
     check_extent,
     check_quality,
+    check_served,
     check_server_arguments,
     check_tuned,
     check_workloads,
@@ -55,6 +56,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     served = [engine_of(study, study.variants[name]) for name in names]
     engines = {engine_id(engine, root): engine for engine in served}
     check_extent(chosen, study, names)
+    check_served(chosen.study, study, names)
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
     check_lengths(chosen, study, names, root)

@@ -254,7 +254,7 @@ class Server:
         with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, 2.0) as client:
             if (status := client.get("/v1/models").status_code) != 401:
                 raise ServerError(
-                    f"answers {status} to a request without its key: it does not take --middleware"
+                    f"answers {status} to a request without its key: {self.dialect.unlocked}"
                 )
             self._is_known = True
         return self._is_known

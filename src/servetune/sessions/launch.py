@@ -64,7 +64,7 @@ class ServerLaunch:
             clients = Clients(lambda name: start_client(name, session, self._number, root, server))
             stack.callback(clients.stop)
             tell("starting")
-            self._say(f"starting vllm serve; {self._extent()} to go")
+            self._say(f"starting {server.dialect.title}; {self._extent()} to go")
             devices = Gpus(self._allocation.visible)
             stack.callback(devices.close)
             before = devices.processes()
@@ -113,9 +113,10 @@ class ServerLaunch:
             self._recorder.give_up(reason)
             return None
         info = server.info()
-        facts = server.facts(self._recorder.launch.versions.get("vllm"), info)
+        facts = server.facts(self._recorder.launch.versions.get(server.dialect.package), info)
         self._recorder.note(status="ok", server=facts, server_info=info, **server.choices())
-        self._say(f"ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens")
+        tokens = "unknown" if facts.kv_cache_tokens is None else facts.kv_cache_tokens
+        self._say(f"ready after {facts.startup_s:.0f} s, {tokens} KV-cache tokens")
         return facts
 
     def _send(self, bench: Bench, loads: "_Loads", load_points: int, until_s: float) -> bool:
