@@ -42,6 +42,7 @@ class Dialect:
         key_variable: by which its process gets that key.
         health: the one path that asks for no key.
         unlocked: why it may answer without the key.
+        keeps_connections: False where it closes one after a stream and does not say so.
         environment: variables that servetune sets.
         unset: variables of the caller that it must not have.
         counters: reads its metrics; raises httpx.HTTPError.
@@ -70,6 +71,7 @@ class Dialect:
     key_variable: str
     health: str = "/health"
     unlocked: str = "this version of the engine does not ask for one"
+    keeps_connections: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     reset: Callable[[httpx.Client, bool], bool] = lambda *_: False

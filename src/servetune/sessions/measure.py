@@ -103,6 +103,7 @@ def measure(
         tokenizer=bench.tokenizer,
         schedule=scratch / SCHEDULE,
         raw=scratch,
+        keeps_connections=bench.server.dialect.keeps_connections,
     )
     arguments = driver.arguments(load, target)
     command = [*generator.command, *arguments]

@@ -49,6 +49,7 @@ LLAMA_CPP = Dialect(
     program=PROGRAM,
     placed=placed,
     key_variable=KEY_VARIABLE,
+    keeps_connections=False,
     counters=scrape,
     figures=frozenset(FIGURES),
     reset=reset,
