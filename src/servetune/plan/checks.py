@@ -38,7 +38,9 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
     file = f"studies/{params.study}.yaml"
     engines = {name: engine_of(study, study.variants[name]) for name in names}
     parsers = {name: known_parser(engine, root) for name, engine in engines.items()}
-    _check_params(params, list(parsers.values()))
+    # The project's params.yaml names arguments of vLLM, left empty, whatever serves a study.
+    vllm = [known_parser("vllm-cpu", root)] if LLAMA_CPP in engines.values() else []
+    _check_params(params, [*parsers.values(), *vllm])
     for name, parser in parsers.items():
         variant, program = study.variants[name], program_of(engines[name])
         check_arguments(params.overrides, parser, "params.yaml: ", program)

@@ -67,8 +67,20 @@ def test_what_the_engine_of_a_variant_does_not_take_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_parameter_that_one_engine_takes_may_be_named_and_left_empty(tmp_path: Path) -> None:
-    assert planned(tmp_path, {"model": "gguf"}, max_num_seqs=None).variants == ["bf16", "other"]
+@pytest.mark.parametrize("variants", [["bf16", "other"], ["other"]])
+def test_a_parameter_of_vllm_may_be_named_and_left_empty(
+    tmp_path: Path, variants: list[str]
+) -> None:
+    plan = planned(tmp_path, {"model": "gguf"}, variants=variants, max_num_seqs=None)
+    assert plan.variants == variants
+
+
+def test_a_value_overrides_every_variant_and_so_is_one_that_each_engine_takes(
+    tmp_path: Path,
+) -> None:
+    refusal = "params.yaml: max_num_seqs: llama.cpp's server has no such argument"
+    with pytest.raises(UserError, match=refusal):
+        planned(tmp_path, {"model": "gguf"}, max_num_seqs=4)
 
 
 def test_a_parameter_that_no_engine_takes_is_refused(tmp_path: Path) -> None:
