@@ -12,6 +12,11 @@ FIGURES = frozenset[str]().union(*(each.figures for each in DIALECTS.values()))
 """The names of all that any engine counts."""
 
 
+def package_of(packages: Container[str]) -> str:
+    """Return the package of the engine that an environment has; vLLM's where it names none."""
+    return next((each.package for each in DIALECTS.values() if each.package in packages), "vllm")
+
+
 def dialect_of(packages: Container[str]) -> Dialect:
     """Return the dialect of the engine that an environment has, by its packages.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from servetune.analysis.wording import plural
+from servetune.engines.registry import package_of
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
 from servetune.tables.frames import PENDING
@@ -167,8 +168,9 @@ def uuids_of(launch: Launch) -> list[str]:
 def versions_of(launch: Launch) -> str:
     """List the versions of what ran, the engine first."""
     # First and the same for all, also of a server that did not start and so told nothing.
-    vllm = launch.versions.get("vllm") or launch.server.vllm_version
-    named = {"vllm": vllm, **launch.versions} if vllm else launch.versions
+    engine = package_of(launch.versions)
+    version = launch.versions.get(engine) or launch.server.vllm_version
+    named = {engine: version, **launch.versions} if version else launch.versions
     return ", ".join(f"{name} {version}" for name, version in named.items())
 
 
