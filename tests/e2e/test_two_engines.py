@@ -65,6 +65,14 @@ def test_greedy_answers_of_both_are_mostly_the_same_to_the_last_token(measured: 
     assert sum(vllm[index] == other[index] for index in vllm) >= len(vllm) / 2
 
 
+def test_the_recorded_arguments_are_those_of_the_pinned_llama_cpp(measured: Clone) -> None:
+    assert (measured.root / "results" / STUDY).is_dir()
+    built = read_engine(engine_id("llama-cpp", ROOT))
+    recorded = f"xllamacpp-{built.versions['xllamacpp']}.arguments.json"
+    told = json.loads((ROOT / "workflow/envs" / recorded).read_text())
+    assert {name: each.model_dump() for name, each in built.arguments.items()} == told
+
+
 def test_the_report_names_both_engines_and_their_versions(measured: Clone) -> None:
     report = (measured.root / "reports/summary.md").read_text()
     for name, package in (("vllm-cpu", "vllm"), ("llama-cpp", "xllamacpp")):

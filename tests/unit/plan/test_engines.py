@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from servetune.bundle.export import export_bundle
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
@@ -86,3 +87,9 @@ def test_a_value_overrides_every_variant_and_so_is_one_that_each_engine_takes(
 def test_a_parameter_that_no_engine_takes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="max_num_seq: neither a parameter of servetune"):
         planned(tmp_path, {"model": "gguf"}, max_num_seq=None)
+
+
+def test_a_bundle_for_a_hosts_vllm_refuses_a_variant_of_another_engine(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {"model": "gguf"}, variants=["other"])
+    with pytest.raises(UserError, match=r"variants.other.engine: .* includes no llama-cpp"):
+        export_bundle(plan, tmp_path / "out.zip", tmp_path)

@@ -110,8 +110,13 @@ def _add_tokenizer(writer: gguf.GGUFWriter, base: Path, size: int) -> None:
     """Write a byte-level BPE; ends the program of another kind."""
     tokenizer = json.loads((base / "tokenizer.json").read_text())
     model, before = tokenizer["model"], tokenizer.get("pre_tokenizer") or {}
-    if model["type"] != "BPE" or before.get("type") != "ByteLevel":
-        refuse(f"--base {base}: its tokenizer is none that splits as GPT-2's, in bytes")
+    is_gpt2 = before.get("type") == "ByteLevel" and before.get("use_regex", True)
+    after = tokenizer.get("post_processor") or {}
+    changes = tokenizer.get("normalizer") or before.get("add_prefix_space")
+    if model["type"] != "BPE" or not is_gpt2 or changes or after.get("special_tokens"):
+        refuse(
+            f"--base {base}: its tokenizer is none that splits bytes as GPT-2's, and adds no token"
+        )
     special = {token["id"]: token for token in tokenizer["added_tokens"]}
     texts = {id: text for text, id in model["vocab"].items()}
     texts |= {id: token["content"] for id, token in special.items()}
