@@ -65,8 +65,8 @@ def test_greedy_answers_of_both_are_mostly_the_same_to_the_last_token(measured: 
     assert sum(vllm[index] == other[index] for index in vllm) >= len(vllm) / 2
 
 
-def test_the_recorded_arguments_are_those_of_the_pinned_llama_cpp(measured: Clone) -> None:
-    assert (measured.root / "results" / STUDY).is_dir()
+@pytest.mark.usefixtures("measured")
+def test_the_recorded_arguments_are_those_of_the_pinned_llama_cpp() -> None:
     built = read_engine(engine_id("llama-cpp", ROOT))
     recorded = f"xllamacpp-{built.versions['xllamacpp']}.arguments.json"
     told = json.loads((ROOT / "workflow/envs" / recorded).read_text())
