@@ -29,6 +29,8 @@ def read_facts(
         startup_s=startup_s,
         kv_cache_dtype=dtype,
         kv_cache_tokens=context * (1 if is_shared else slots),
+        # A slot keeps as much of a prompt as is the same, to the token.
+        kv_cache_block_tokens=1,
         max_num_seqs=slots,
         max_model_len=context,
     )

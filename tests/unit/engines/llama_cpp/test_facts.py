@@ -17,6 +17,7 @@ def test_each_slot_has_its_own_part_of_the_kv_cache() -> None:
     assert read_facts(LOG, "", {}, 1.5) == ServerFacts(
         startup_s=1.5,
         kv_cache_tokens=2048,
+        kv_cache_block_tokens=1,
         kv_cache_dtype="float16",
         max_num_seqs=4,
         max_model_len=512,
