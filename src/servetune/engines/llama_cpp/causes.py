@@ -3,12 +3,13 @@
 import re
 import signal
 
-from servetune.engines.endings import ARGPARSE_REFUSED, ended, in_one_line, killed, signal_of
+from servetune.engines.endings import ended, in_one_line, killed, signal_of
 
 LOADED = "model loaded"
 """From here on errors are of requests."""
 
 _REFUSED = re.compile(r"^llama\.cpp: error: (.+)")
+"""How `inside_serve` refuses an argument, or a folder."""
 _ERROR = re.compile(r"^[\d.]+ E (.*\S)")
 _ABORTED = re.compile(r"(GGML_ASSERT\(.+\) failed|what\(\): +.+|(?:malloc|free)\(\): .+)")
 _RAISED = re.compile(r"^((?:\w+\.)*\w*Error: .+)")
@@ -21,7 +22,7 @@ def explain(log: list[str], exit_code: int | None = None) -> str | None:
         return killed(by)  # The process had no time to say anything.
     is_loaded = any(LOADED in line for line in log)
     patterns = (
-        *([_REFUSED] if exit_code == ARGPARSE_REFUSED else []),
+        _REFUSED,
         _ABORTED,
         *([] if is_loaded else [_ERROR]),
         _RAISED,

@@ -37,6 +37,7 @@ ASSERTED = UNDER_LOAD + "/src/ggml/src/ggml.c:3202: GGML_ASSERT(a->ne[0] == b->n
             "srv start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 1",
         ),
         (REFUSED, 2, "unrecognized arguments: --n-ctxx 3"),
+        ("llama.cpp: error: models/m holds no .gguf file", 1, "models/m holds no .gguf file"),
         (
             UNDER_LOAD,
             137,
