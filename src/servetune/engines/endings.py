@@ -7,9 +7,6 @@ from servetune.errors import printable
 LONGEST = 500
 """Characters of a cause: some engines print a whole request, or a graph."""
 
-ARGPARSE_REFUSED = 2
-"""The exit code of a command whose arguments were refused."""
-
 _MEANS = {
     signal.SIGKILL: "probably this host, or its container, ran out of memory",
     signal.SIGILL: "this build of the engine uses instructions that the processor does not have",

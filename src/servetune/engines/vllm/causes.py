@@ -3,7 +3,10 @@
 import re
 import signal
 
-from servetune.engines.endings import ARGPARSE_REFUSED, ended, in_one_line, killed, signal_of
+from servetune.engines.endings import ended, in_one_line, killed, signal_of
+
+ARGPARSE_REFUSED = 2
+"""The exit code of a command whose arguments were refused."""
 
 _NO_ERROR = re.compile(r"\b(?:INFO|WARNING) \d\d-\d\d ")
 _CONSEQUENCE = re.compile(
