@@ -10,16 +10,19 @@ from servetune.analysis.wording import plural
 from servetune.engines.registry import package_of
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
-from servetune.tables.frames import PENDING
+from servetune.tables.frames import PENDING, grouped
 
 
 def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
     """Warn where rows come from different places, or without the record of their session."""
     launches = launches_of(table, sessions)
+    # Engines are compared on purpose; of each there should be one version.
+    engines = grouped(launches, lambda launch: package_of(launch.versions)).values()
+    versions = (distinct(map(versions_of, of_engine)) for of_engine in engines)
     kinds = {
         "hosts": hosts_of(launches),
         "GPUs": distinct(map(devices_of, launches)),
-        "versions": distinct(map(versions_of, launches)),
+        "versions": max(versions, key=len, default=[]),
         "git commits": distinct(map(commit_of, launches)),
     }
     if table["repeat"].max() > 1 and all(launch.slot for launch in launches):
