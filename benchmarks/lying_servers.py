@@ -734,7 +734,7 @@ class Stage:
             measurements=[measurement],
         )
         info = server.info()
-        facts = server.facts(None, info)
+        facts = server.facts({}, info)
         facts = facts.model_copy(update={"stream_interval": lie.stream_interval})
         bench = Bench(
             session=session,

@@ -64,7 +64,8 @@ def study_schema() -> Node:
     schema["$defs"]["ServerArguments"] = {
         "type": "object",
         "description": "`vllm serve` arguments by their long name with underscores:"
-        " `--max-num-seqs` is `max_num_seqs`. A flag takes `true` or `false`; `null` leaves the"
+        " `--max-num-seqs` is `max_num_seqs`; of `llama-cpp` the parameters of `xllamacpp`."
+        " A flag takes `true` or `false`; `null` leaves the"
         " server's default. They are checked against the engine's own parser; that of a Python on"
         f" this host is known from the second run on. servetune sets {', '.join(sorted(OWNED))}"
         " itself and refuses them.",

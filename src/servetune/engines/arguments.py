@@ -1,4 +1,4 @@
-"""`vllm serve` arguments: checked against an engine's own parser, and written as an argv.
+"""A server's arguments: checked against an engine's own parser, and written as an argv.
 
 `servetune engine` dumps the parser of each engine that it builds; the dumps of the pinned
 engines are also in `workflow/envs`, so that a mistake is found before anything is installed.
@@ -80,7 +80,7 @@ _READABLE = re.compile(r"auto|-1|[0-9]+(\.[0-9]+)?[kKmMgGtT]?")
 
 
 class Argument(Frozen):
-    """One argument of `vllm serve`: `kind` is int, float, str, flag or other (not checked)."""
+    """One argument of a server: `kind` is int, float, str, flag or other (not checked)."""
 
     option: str
     kind: str
@@ -92,10 +92,13 @@ Parser = dict[str, Argument]
 """The arguments that an engine knows, by long name with underscores."""
 
 
-def check_arguments(arguments: ServerArguments, parser: Parser | None, where: str) -> None:
+def check_arguments(
+    arguments: ServerArguments, parser: Parser | None, where: str, program: str = "vllm serve"
+) -> None:
     """Check arguments against what the engine's own parser accepts; None: it is not known yet.
 
-    `where` is the file and the key path up to their names, for the error.
+    `where` is the file and the key path up to their names, and `program` what takes them, for the
+    error.
 
     Raises:
         UserError: an argument that does not exist, that servetune sets, or whose value is wrong.
@@ -107,7 +110,7 @@ def check_arguments(arguments: ServerArguments, parser: Parser | None, where: st
         is_long = re.fullmatch("[a-z][a-z0-9_]*", name) and meant_by(name, None)[0] == name
         if known is None and (parser is not None or not is_long):
             hint = other_spelling(name, value, parser)
-            raise UserError(f"{where}{name}: vllm serve has no such argument{hint}")
+            raise UserError(f"{where}{name}: {program} has no such argument{hint}")
         known = known or Argument(option="", kind="other")
         if value is None:
             continue
@@ -175,7 +178,7 @@ def _dict_mismatch(known: Argument, value: dict[str, Any]) -> str | None:
 
 
 def as_argv(arguments: ServerArguments, parser: Parser) -> list[str]:
-    """Write arguments as the list of words that `vllm serve` takes, in the order given.
+    """Write arguments as the list of words that a server takes, in the order given.
 
     Raises:
         UserError: an argument that the engine does not know.

@@ -33,6 +33,7 @@ class Dialect:
 
     Attributes:
         name: of its folder.
+        title: what is started, as a sentence names it.
         package: the distribution that an environment with the engine has.
         command: the words before a checkpoint, as one types them.
         program: the same after the engine's Python.
@@ -40,6 +41,8 @@ class Dialect:
             its launch.
         key_variable: by which its process gets that key.
         health: the one path that asks for no key.
+        unlocked: why it may answer without the key.
+        keeps_connections: False where it closes one after a stream and does not say so.
         environment: variables that servetune sets.
         unset: variables of the caller that it must not have.
         counters: reads its metrics; raises httpx.HTTPError.
@@ -58,6 +61,7 @@ class Dialect:
     """
 
     name: str
+    title: str
     package: str
     command: tuple[str, ...]
     program: tuple[str, ...]
@@ -68,6 +72,8 @@ class Dialect:
     key_variable: str
     page: Callable[[str], Counters] = lambda _: {}
     health: str = "/health"
+    unlocked: str = "this version of the engine does not ask for one"
+    keeps_connections: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     reset: Callable[[httpx.Client, bool], bool] = lambda *_: False

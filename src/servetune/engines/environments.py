@@ -32,8 +32,21 @@ TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYTHON_VERSION = "3.11"
 
 
+_LLAMA_CPP_PROBE = "servetune.engines.llama_cpp.inside_probe"
+_VLLM_PROBE = "servetune.engines.vllm.inside_probe"
+
+PROBES = {
+    **dict.fromkeys(("vllm-cpu", "vllm-cuda", "host"), (_VLLM_PROBE, "--serve")),
+    "llama-cpp": (_LLAMA_CPP_PROBE,),
+}
+"""What asks an environment for its versions and its server's arguments; others have no server."""
+
+PACKAGES = {"xllamacpp": r"xllamacpp", "vllm": r"vllm(?:-cpu)?"}
+"""The package of an engine, and how a lock may name it."""
+
+
 class BuiltEngine(Frozen):
-    """An environment that is ready: its Python, its versions, and vLLM's arguments."""
+    """An environment that is ready: its Python, its versions, and its server's arguments."""
 
     name: str
     python: Path
@@ -103,15 +116,15 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
         return read_model(path, BuiltEngine).arguments
     if isinstance(engine, EnginePython):
         return None
-    version = vllm_version(engine, root)
-    recorded = root / "workflow" / "envs" / f"vllm-{version}.arguments.json"
+    package, version = _package_of(engine, root)
+    recorded = root / "workflow" / "envs" / f"{package}-{version}.arguments.json"
     if not recorded.is_file():
         return None
     try:
         return TypeAdapter(Parser).validate_json(recorded.read_bytes())
     except ValidationError:
         raise UserError(
-            f"{recorded}: no arguments of vllm serve; write it again with"
+            f"{recorded}: no arguments of a server; write it again with"
             " workflow/envs/record_arguments.py"
         ) from None
 
@@ -180,7 +193,20 @@ def vllm_version(engine: Engine, root: Path) -> str | None:
         return engine.vllm
     if isinstance(engine, EnginePython):
         return _host_vllm((root / engine.python).absolute())
-    pinned = re.search(r"^vllm(?:-cpu)?==([^\s\\]+)", lock_file(engine, root).read_text(), re.M)
+    return _pinned("vllm", engine, root)
+
+
+def _package_of(engine: str | EngineVersion, root: Path) -> tuple[str, str | None]:
+    """Return the package of an engine with its version, as declared; of a lock without one None."""
+    if isinstance(engine, EngineVersion):
+        return "vllm", engine.vllm
+    pinned = {name: _pinned(name, engine, root) for name in PACKAGES}
+    return next(((name, version) for name, version in pinned.items() if version), ("vllm", None))
+
+
+def _pinned(package: str, name: str, root: Path) -> str | None:
+    lock = lock_file(name, root).read_text()
+    pinned = re.search(rf"^{PACKAGES[package]}==([^\s\\]+)", lock, re.M)
     return pinned.group(1) if pinned else None
 
 
@@ -250,10 +276,9 @@ def _asked(python: Path) -> BuiltEngine:
 
 
 def _describe(name: str, python: Path) -> BuiltEngine:
-    # The other environments make checkpoints or load.
-    arguments = ["--serve"] if name in ("vllm-cpu", "vllm-cuda", "host") else []
     answer = run_guarded(
-        [str(python), "-m", "servetune.engines.vllm.inside_probe", *arguments],
+        # The other environments make checkpoints or load.
+        [str(python), "-m", *PROBES.get(name, (_VLLM_PROBE,))],
         environment_with_source(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

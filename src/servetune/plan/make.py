@@ -12,6 +12,7 @@ from servetune.errors import UserError, nearest
 from servetune.plan.checks import (
     check_extent,
     check_quality,
+    check_served,
     check_server_arguments,
     check_tuned,
     check_workloads,
@@ -57,6 +58,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     engines = {engine_id(engine, root): engine for engine in served if engine}
     check_endpoints(chosen.study, study, names)
     check_extent(chosen, study, names)
+    check_served(chosen.study, study, names)
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
     check_lengths(chosen, study, names, root)

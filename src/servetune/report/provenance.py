@@ -7,18 +7,22 @@ from collections.abc import Iterable
 import pandas as pd
 
 from servetune.analysis.wording import plural
+from servetune.engines.registry import package_of
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
-from servetune.tables.frames import PENDING
+from servetune.tables.frames import PENDING, grouped
 
 
 def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
     """Warn where rows come from different places, or without the record of their session."""
     launches = launches_of(table, sessions)
+    # Engines are compared on purpose; of each there should be one version.
+    engines = grouped(launches, lambda launch: package_of(launch.versions)).values()
+    versions = (distinct(map(versions_of, of_engine)) for of_engine in engines)
     kinds = {
         "hosts": hosts_of(launches),
         "GPUs": distinct(map(devices_of, launches)),
-        "versions": distinct(map(versions_of, launches)),
+        "versions": max(versions, key=len, default=[]),
         "git commits": distinct(map(commit_of, launches)),
     }
     if table["repeat"].max() > 1 and all(launch.slot for launch in launches):
@@ -167,8 +171,9 @@ def uuids_of(launch: Launch) -> list[str]:
 def versions_of(launch: Launch) -> str:
     """List the versions of what ran, the engine first."""
     # First and the same for all, also of a server that did not start and so told nothing.
-    vllm = launch.versions.get("vllm") or launch.server.vllm_version
-    named = {"vllm": vllm, **launch.versions} if vllm else launch.versions
+    engine = package_of(launch.versions)
+    version = launch.versions.get(engine) or launch.server.vllm_version
+    named = {engine: version, **launch.versions} if version else launch.versions
     return ", ".join(f"{name} {version}" for name, version in named.items())
 
 

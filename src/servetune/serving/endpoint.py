@@ -37,6 +37,7 @@ class Endpoint:
     metrics: list[str] = field(default_factory=list)
     kind: ClassVar[str] = "endpoint"
     is_here: ClassVar[bool] = False
+    keeps_connections: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.url = self.address.removesuffix(API)
@@ -130,7 +131,7 @@ class Endpoint:
         """Return nothing: it does not tell."""
         return {}
 
-    def facts(self, version: str | None, info: dict[str, Any]) -> ServerFacts:
+    def facts(self, versions: Mapping[str, str], info: dict[str, Any]) -> ServerFacts:
         """Return what is known of it: nothing."""
         return ServerFacts()
 

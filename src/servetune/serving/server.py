@@ -82,7 +82,12 @@ class Server:
     @property
     def opening(self) -> str:
         """What its start is, for messages."""
-        return f"starting {' '.join(self.dialect.command)}"
+        return f"starting {self.dialect.title}"
+
+    @property
+    def keeps_connections(self) -> bool:
+        """Whether it keeps a connection after a stream, or says that it closes it."""
+        return self.dialect.keeps_connections
 
     @property
     def url(self) -> str:
@@ -230,12 +235,13 @@ class Server:
             return self.dialect.info(client)
         return {}
 
-    def facts(self, version: str | None, info: dict[str, Any]) -> ServerFacts:
+    def facts(self, versions: Mapping[str, str], info: dict[str, Any]) -> ServerFacts:
         """Return what it tells of its start and its capacity; `info` is what `info()` returned."""
         page = ""
         with contextlib.suppress(httpx.HTTPError):
             page = self.get("/metrics").text
         log = self.log.read_text(errors="replace")
+        version = versions.get(self.dialect.package)
         return self.dialect.facts(log, page, info, self._startup_s, version)
 
     def choices(self) -> dict[str, Any]:
@@ -279,7 +285,7 @@ class Server:
         with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, 2.0) as client:
             if (status := client.get("/v1/models").status_code) != 401:
                 raise ServerError(
-                    f"answers {status} to a request without its key: it does not take --middleware"
+                    f"answers {status} to a request without its key: {self.dialect.unlocked}"
                 )
             self._is_known = True
         return self._is_known

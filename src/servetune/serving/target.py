@@ -74,6 +74,11 @@ class Target(Protocol):
         """Whether it is known to count; asked of one that is ready."""
         ...
 
+    @property
+    def keeps_connections(self) -> bool:
+        """Whether it keeps a connection after a stream, or says that it closes it."""
+        ...
+
     def start(self) -> None:
         """Begin to start it."""
         ...
@@ -122,7 +127,7 @@ class Target(Protocol):
         """Return its configuration as it resolved it; empty where it does not tell."""
         ...
 
-    def facts(self, version: str | None, info: dict[str, Any]) -> ServerFacts:
+    def facts(self, versions: Mapping[str, str], info: dict[str, Any]) -> ServerFacts:
         """Return what it tells of its start and its capacity; `info` is what `info()` returned."""
         ...
 

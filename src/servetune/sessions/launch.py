@@ -113,7 +113,7 @@ class ServerLaunch:
             self._recorder.give_up(reason)
             return None
         info = target.info()
-        facts = target.facts(self._recorder.launch.versions.get("vllm"), info)
+        facts = target.facts(self._recorder.launch.versions, info)
         self._recorder.note(status="ok", server=facts, server_info=info, **target.choices())
         self._say(_ready(facts))
         return facts
@@ -252,7 +252,8 @@ class _Loads:
 def _ready(facts: ServerFacts) -> str:
     if facts.startup_s is None:
         return "ready"
-    return f"ready after {facts.startup_s:.0f} s, {facts.kv_cache_tokens} KV-cache tokens"
+    tokens = "unknown" if facts.kv_cache_tokens is None else facts.kv_cache_tokens
+    return f"ready after {facts.startup_s:.0f} s, {tokens} KV-cache tokens"
 
 
 def _place(measurement: Measurement, count: int, load_points: int) -> str:

@@ -104,6 +104,7 @@ def measure(
         tokenizer=bench.tokenizer,
         schedule=scratch / SCHEDULE,
         raw=scratch,
+        keeps_connections=bench.target.keeps_connections,
     )
     arguments = driver.arguments(load, destination)
     command = [*generator.command, *arguments]

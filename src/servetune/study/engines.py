@@ -48,12 +48,20 @@ def _engine_kind(value: Any) -> str:
 Engine = TypeAliasType(
     "Engine",
     Annotated[
-        Annotated[Literal["vllm-cpu", "vllm-cuda"], Tag("pinned")]
+        Annotated[Literal["vllm-cpu", "vllm-cuda", "llama-cpp"], Tag("pinned")]
         | Annotated[EnginePython, Tag("host")]
         | Annotated[EngineVersion, Tag("version")],
         Discriminator(_engine_kind),
     ],
 )
+
+
+LLAMA_CPP = "llama-cpp"
+
+
+def program_of(engine: Engine) -> str:
+    """Return what takes the arguments of an engine's server, in words."""
+    return "llama.cpp's server" if engine == LLAMA_CPP else "vllm serve"
 
 
 def word_of(engine: Engine) -> str:
@@ -95,7 +103,7 @@ def _list_of_scalars(value: Any) -> Any:
 Scalar = bool | int | Annotated[float, Field(allow_inf_nan=True)] | str
 _Value = Annotated[Scalar | list[Scalar] | dict[str, Any] | None, BeforeValidator(_list_of_scalars)]
 ServerArguments = TypeAliasType("ServerArguments", dict[str, _Value])
-"""`vllm serve` arguments by long name with underscores; null leaves the server's default."""
+"""A server's arguments by long name with underscores; null leaves the server's default."""
 
 
 def parallel_size(server: Mapping[str, Any], *kinds: str) -> int:

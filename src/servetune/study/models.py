@@ -84,6 +84,15 @@ class Lora(Made):
     seed: Seed = Field(0, description="of its weights")
 
 
+class Gguf(Made):
+    """A Llama as GGUF, with the weights of another model: llama.cpp serves no other kind."""
+
+    made_by = "llama-cpp"
+
+    source: Literal["gguf"]
+    base: Name = Field(description="the model with those weights, by name")
+
+
 class HuggingFace(_Source):
     """A repository of the Hugging Face hub at a commit, in the hub's own cache."""
 
@@ -135,6 +144,6 @@ class Shape(_Source):
 
 
 ModelSource = Annotated[
-    Tiny | Eagle3 | Quantized | Lora | HuggingFace | LocalPath | Words | Shape,
+    Tiny | Eagle3 | Quantized | Lora | Gguf | HuggingFace | LocalPath | Words | Shape,
     Field(discriminator="source"),
 ]

@@ -116,7 +116,7 @@ class Study(Declared):
     )
     models: dict[Name, ModelSource] = Field({}, description="checkpoints by name")
     server: ServerArguments = Field(
-        {}, description="`vllm serve` arguments of every variant; null leaves the default"
+        {}, description="arguments of every variant's server; null leaves the default"
     )
     environment: Environment = Field(
         {}, description="environment of every server; recorded, so a secret is refused"

@@ -62,6 +62,18 @@ def test_a_variant_with_adapters_is_refused_as_they_would_not_be_served(project:
         of_variant(project, "bf16")
 
 
+def test_a_variant_of_another_engine_is_refused_as_vllm_would_serve_it(project: Project) -> None:
+    study = project.study()
+    study["models"]["gguf"] = {"source": "gguf", "base": "tiny"}
+    study["variants"]["other"] = {"model": "gguf", "engine": "llama-cpp"}
+    for variant in study["variants"].values():
+        variant["server"] = {} if "engine" in variant else study["server"]
+    study["server"] = {}
+    project.write_study(study)
+    with pytest.raises(UserError, match="other: is served by llama-cpp, and deploy writes"):
+        of_variant(project, "other")
+
+
 def test_a_command_serves_the_variant_as_it_was_declared(project: Project) -> None:
     line = FORMS["command"](of_variant(project, "eagle3")).splitlines()[-1]
     words = shlex.split(line)

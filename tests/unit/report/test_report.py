@@ -697,6 +697,28 @@ def test_a_server_that_did_not_start_is_no_other_version() -> None:
 
 
 @pytest.mark.parametrize(
+    ("versions", "told"),
+    [({"vllm": "0.31.0"}, True), ({"python": "3.11.7", "xllamacpp": "2026.10.11549"}, False)],
+)
+def test_another_version_is_warned_of_and_another_engine_is_named(
+    versions: dict[str, str], told: bool
+) -> None:
+    data = make_data()
+    sessions = dict(data.sessions)
+    for id, session in sessions.items():
+        (launch,) = session.launches
+        server = launch.server.model_copy(update={"vllm_version": None})
+        own = versions if session.variant == "w8a8" else {"vllm": "0.32.0"}
+        launches = [launch.model_copy(update={"server": server, "versions": own})]
+        sessions[id] = session.model_copy(update={"launches": launches})
+    notes = provenance.cautions(data.plan, data.table, sessions)
+    assert any("versions" in note for note in notes) == told
+    line = provenance.versions(data.plan, data.table, sessions)
+    first, other = versions.popitem()
+    assert f"; {first} {other}" in line or line.startswith(f"{first} {other}")
+
+
+@pytest.mark.parametrize(
     ("study", "told"), [("h200-tensor-parallel", True), ("h100-together", False)]
 )
 def test_sessions_beside_each_other_are_told_but_where_that_is_the_question(

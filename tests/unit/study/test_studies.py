@@ -26,7 +26,9 @@ def test_a_misspelt_server_argument_of_a_study_is_found_before_anything_starts(
 ) -> None:
     planned(project, study)
     declared = project.study(study)
-    declared["server"]["max_num_seqz"] = 1
+    # A study of several engines declares the arguments of each under its variants.
+    of_vllm = declared if "server" in declared else declared["variants"][declared["baseline"]]
+    of_vllm["server"]["max_num_seqz"] = 1
     project.write_study(declared, study)
     with pytest.raises(UserError, match="did you mean max_num_seqs"):
         planned(project, study)

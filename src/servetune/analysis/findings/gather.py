@@ -7,8 +7,9 @@ looks at one load point and returns a finding or None.
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -16,6 +17,8 @@ import pandas as pd
 
 from servetune.analysis.findings import rules
 from servetune.analysis.roofline.attained import Attained, Engine, Row, attain
+from servetune.engines.registry import package_of
+from servetune.engines.vllm.dialect import VLLM
 from servetune.errors import reason_of
 from servetune.models.loaded import served
 from servetune.models.shape import UncountedError
@@ -27,6 +30,9 @@ from servetune.tables.frames import PENDING, grouped, known, records_of
 _OF_ONE_ENGINE = (
     *("max_num_seqs", "max_num_batched_tokens", "kv_cache_tokens", "kv_cache_max_concurrency"),
 )
+
+_ARGUMENT = re.compile(r"\w_\w")
+"""An argument or a variable of a server, in what to try."""
 
 
 @dataclass(frozen=True)
@@ -239,9 +245,17 @@ def all_rules() -> dict[str, Rule]:
 def find(case: Case) -> dict[str, Finding]:
     """Return the findings of one load point by the rule that found them.
 
-    A rule that raises gives a finding of its error.
+    A rule that raises gives a finding of its error. The arguments that rules name are vLLM's: to a
+    server of another engine they are not told.
     """
-    return {name: found for name, rule in all_rules().items() if (found := _apply(rule, case))}
+    found = {name: told for name, rule in all_rules().items() if (told := _apply(rule, case))}
+    if case.launch is None or package_of(case.launch.versions) == VLLM.package:
+        return found
+    return {name: replace(told, attempts=_in_words(told.attempts)) for name, told in found.items()}
+
+
+def _in_words(attempts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(attempt for attempt in attempts if not _ARGUMENT.search(attempt))
 
 
 def _apply(rule: Rule, case: Case) -> Finding | None:

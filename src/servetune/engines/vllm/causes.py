@@ -3,10 +3,7 @@
 import re
 import signal
 
-from servetune.errors import printable
-
-LONGEST = 500
-"""Characters of a cause: some engines print a whole request, or a graph."""
+from servetune.engines.endings import ended, in_one_line, killed, signal_of
 
 ARGPARSE_REFUSED = 2
 """The exit code of a command whose arguments were refused."""
@@ -44,11 +41,6 @@ _PART_KILLED = re.compile(
     r" |Worker proc (\S+) died unexpectedly \(exit code: )-9\b"
 )
 
-_MEANS = {
-    signal.SIGKILL: "probably this host, or its container, ran out of memory",
-    signal.SIGILL: "this build of the engine uses instructions that the processor does not have",
-}
-
 
 def explain(log: list[str], exit_code: int | None = None) -> str | None:
     """Return why a server ended: the root cause if its log tells one, else how its process ended.
@@ -57,17 +49,17 @@ def explain(log: list[str], exit_code: int | None = None) -> str | None:
     """
     lines = [line for line in log if not _NO_ERROR.search(line)]
     text = "\n".join(lines)
-    killed_by = _signal(exit_code)
+    killed_by = signal_of(exit_code)
     if killed_by == signal.SIGKILL:
-        return _killed(signal.SIGKILL)  # The process had no time to say anything.
+        return killed(signal.SIGKILL)  # The process had no time to say anything.
     if part := _PART_KILLED.search(text):
-        return f"{next(filter(None, part.groups()))} was {_killed(signal.SIGKILL)}"
+        return f"{next(filter(None, part.groups()))} was {killed(signal.SIGKILL)}"
     refusal = _refusal(text) if exit_code == ARGPARSE_REFUSED else None
     cause = refusal or _error(lines) or _abort(text) or _last_words(lines)
     if cause is None:
-        return _killed(killed_by) if killed_by else _ended(exit_code)
-    cause = _in_one_line(cause)
-    return f"{cause}; {_killed(killed_by)}" if killed_by else cause
+        return killed(killed_by) if killed_by else ended(exit_code)
+    cause = in_one_line(cause)
+    return f"{cause}; {killed(killed_by)}" if killed_by else cause
 
 
 def _error(lines: list[str]) -> str | None:
@@ -101,24 +93,3 @@ def _last_words(lines: list[str]) -> str | None:
         if told:
             return told[-1]
     return None
-
-
-def _signal(exit_code: int | None) -> signal.Signals | None:
-    try:
-        return signal.Signals(exit_code - 128) if exit_code else None
-    except ValueError:
-        return None
-
-
-def _killed(by: signal.Signals) -> str:
-    meaning = f": {_MEANS[by]}" if by in _MEANS else ""
-    return f"killed by signal {by.value} ({by.name}){meaning}"
-
-
-def _ended(exit_code: int | None) -> str | None:
-    return None if exit_code is None else f"ended with exit code {exit_code}"
-
-
-def _in_one_line(text: str) -> str:
-    line = printable(": ".join(part.strip(" :") for part in text.splitlines()))
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."

@@ -66,12 +66,14 @@ def choices(log: str, python: Path) -> dict[str, Any]:
 
 VLLM = Dialect(
     name="vllm",
+    title="vllm serve",
     package="vllm",
     command=("vllm", "serve"),
     program=("-m", "vllm.entrypoints.cli.main", "serve"),
     placed=placed,
     key_variable=KEY_VARIABLE,
     health=OPEN_PATH,
+    unlocked="it does not take --middleware",
     environment={
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",

@@ -10,6 +10,9 @@ from servetune.study.generators import PATHS
 
 RESULT = "replies.jsonl"
 
+FRESH = "fresh"
+"""One connection a request: one that is kept may be closed just as the next is sent on it."""
+
 
 def arguments(load: Load, destination: Destination) -> list[str]:
     """Write a load point as the words of the client."""
@@ -17,6 +20,7 @@ def arguments(load: Load, destination: Destination) -> list[str]:
         *("--url", destination.url + PATHS[load.endpoint], "--model", destination.served_name),
         *("--schedule", str(destination.schedule), "--result", str(destination.raw / RESULT)),
         *("--load", load.model_dump_json(exclude_defaults=True)),
+        *(() if destination.keeps_connections else ("--connections", FRESH)),
     ]
 
 

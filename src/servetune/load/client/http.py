@@ -21,7 +21,7 @@ import aiohttp
 from servetune.capacity.sequential import Finished
 from servetune.load.classes import body_of
 from servetune.load.client.answer import Answer, Message
-from servetune.load.client.driver import DRIVER, write
+from servetune.load.client.driver import DRIVER, FRESH, write
 from servetune.load.client.judge import Judge
 from servetune.load.client.loop import serve_jobs
 from servetune.load.client.pacing import Pacing
@@ -56,6 +56,7 @@ class Sending:
     ) -> None:
         """Take a schedule, its load, the words of the command, and what ends a probe."""
         self._load, self._url = load, words["--url"]
+        self._is_fresh = words.get("--connections") == FRESH
         self._pacing = Pacing(schedule, load)
         names = {request.class_name for request in schedule}
         self._with_grammar = {name for name, kind in load.classes.items() if kind.has_grammar}
@@ -71,7 +72,10 @@ class Sending:
 
     async def run(self) -> None:
         """Send each request when it is due, and wait for the answers."""
-        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=None, keepalive_timeout=60)
+        kept: dict[str, Any] = (
+            {"force_close": True} if self._is_fresh else {"keepalive_timeout": 60}
+        )
+        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=None, **kept)
         http = aiohttp.ClientSession(
             connector=connector, timeout=_UNTIMED, headers=self._headers, read_bufsize=LONGEST_LINE
         )

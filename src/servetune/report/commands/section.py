@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from servetune.analysis.wording import comment, listed, plural, shell, where_of
+from servetune.engines.registry import DIALECTS
 from servetune.report.gfm import details, fence, text
 from servetune.report.measured import Measured
 from servetune.report.section import Section
@@ -14,9 +15,6 @@ from servetune.study.generators import GENERATORS
 from servetune.tables.frames import PENDING, grouped, records_of
 
 Row = dict[str, Any]
-
-SERVER = ("vllm", "serve")
-"""What begins the command of a server, behind its variables."""
 
 
 def section(measured: Measured) -> Section:
@@ -66,7 +64,8 @@ def _is_ours(command: Any) -> bool:
     words = [*command]
     if words[0] == "env":
         words = [*dropwhile(re.compile(r"[A-Za-z_][A-Za-z0-9_]*=").match, words[1:])]
-    programs = (SERVER, *(generator.command for generator in GENERATORS.values()))
+    servers = (dialect.command for dialect in DIALECTS.values())
+    programs = (*servers, *(generator.command for generator in GENERATORS.values()))
     return any(tuple(words[: len(program)]) == program for program in programs)
 
 

@@ -40,7 +40,7 @@ def _markdown(told: list[GroupedFinding]) -> str:
         also = f" Also of {text(others)}." if others else ""
         lines.append(
             f"**{text(each.finding.title)}** {text(each.seen_at)}: {text(seen)}."
-            f" Try: {text(tries)}.{also}"
+            f"{f' Try: {text(tries)}.' if tries else ''}{also}"
         )
     left = len(told) - len(lines)
     more = f"\n\n_{plural(left, 'finding')} more in summary.html._" if left else ""

@@ -45,6 +45,7 @@ RECORDED = {
     "compiled-start": {"startup-dominated-by-compilation", "kv-under-used"},
 }
 HEAVIEST = {"eight-at-a-time", "compiled-start"}
+OTHER = launch().model_copy(update={"versions": {"xllamacpp": "2026.10.11549"}})
 LIGHTER = "one-request-at-a-time"
 """The same load, one request at a time."""
 
@@ -332,3 +333,14 @@ def test_a_start_is_told_of_its_variant_and_not_of_each_load_point() -> None:
 def test_a_rule_is_found_by_being_there() -> None:
     assert len(all_rules()) == 17
     assert all(name == name.lower() and "_" not in name for name in all_rules())
+
+
+def test_no_argument_of_vllm_is_told_to_a_server_of_another_engine() -> None:
+    throttled = recorded("throttled-by-max-num-seqs")
+    ours = find(throttled)
+    others = find(replace(throttled, launch=OTHER))
+    assert others.keys() == ours.keys()
+    assert ours["throttled-by-max-num-seqs"].attempts[0].startswith("raise max_num_seqs to")
+    assert others["throttled-by-max-num-seqs"].attempts == ()
+    told = [attempt for found in others.values() for attempt in found.attempts]
+    assert told and not any("_" in attempt for attempt in told)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from servetune.engines.vllm.causes import LONGEST, explain
+from servetune.engines.endings import LONGEST
+from servetune.engines.vllm.causes import explain
 from servetune.engines.vllm.dialect import VLLM
 from servetune.serving.server import Server
 from servetune.serving.target import ServerError

@@ -387,17 +387,47 @@ def test_a_probe_ends_once_it_is_decided_and_cuts_what_is_in_flight(
     assert all(reply.is_cut == (reply.error == CUT) for reply in replies)
 
 
+@pytest.mark.parametrize(("keeps", "connections"), [(True, 1), (False, 3)])
+def test_a_server_that_closes_connections_unsaid_gets_one_for_each_request(
+    tmp_path: Path, keeps: bool, connections: int
+) -> None:
+    declared, peers = own(concurrency=1, requests=3), set[Any]()
+    schedule = tmp_path / "schedule.jsonl"
+    write_schedule(make_schedule(rows(1), declared), schedule)
+
+    async def complete(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        peers.add(request.transport.get_extra_info("peername"))
+        return web.Response(body=stream_of([FIRST, FIRST, *END]))
+
+    async def both() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/completions", complete)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        destination = Destination(url, "it", tmp_path, schedule, tmp_path, keeps_connections=keeps)
+        argv = DRIVER.arguments(declared, destination)
+        await asyncio.to_thread(send_job, Job(argv=argv, schedule=schedule, load=declared))
+        await runner.cleanup()
+
+    asyncio.run(both())
+    assert [reply.error for reply in read(tmp_path)] == [None] * 3
+    assert len(peers) == connections
+
+
 def test_the_words_of_a_record_send_the_same_load_by_hand(server: Server, tmp_path: Path) -> None:
     declared = own(requests=4, sampling={"top_p": 0.5})
     write_schedule(make_schedule(rows(4), declared), tmp_path / "schedule.jsonl")
-    target = Destination(
+    destination = Destination(
         url=at(server),
         served_name="it",
         tokenizer=tmp_path,
         schedule=tmp_path / "schedule.jsonl",
         raw=tmp_path,
     )
-    words = [sys.executable, "-m", DRIVER.client, *DRIVER.arguments(declared, target)]
+    words = [sys.executable, "-m", DRIVER.client, *DRIVER.arguments(declared, destination)]
     environment = {**environment_with_source(), DRIVER.key_variable: KEY}
     subprocess.run(words, check=True, env=environment)
     assert [reply.error for reply in read(tmp_path)] == [None] * 4

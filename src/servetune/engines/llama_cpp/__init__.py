@@ -1,0 +1,1 @@
+"""llama.cpp, served by the binding xllamacpp; `inside_*` runs in its environment, `llama-cpp`."""
