@@ -14,7 +14,7 @@ import pandas as pd
 from servetune.analysis.comparison import compare
 from servetune.analysis.findings.gather import cases
 from servetune.analysis.judgement import judge_study
-from servetune.analysis.wording import NONE, number, percent
+from servetune.numbers import NONE, known, number, percent
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
@@ -23,7 +23,7 @@ from servetune.report.capacity.view import Found
 from servetune.report.reading import read_measured
 from servetune.report.verdicts import interval
 from servetune.tables.design import design_of
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))

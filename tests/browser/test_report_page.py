@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from servetune.report.validity import rules
+from servetune.records.rules import RULES
 from tests.browser.pages import (
     CROWDED_TEXT,
     FAINT_TEXT,
@@ -186,7 +186,7 @@ def test_the_marks_of_a_card_stand_under_the_names_of_their_rules(
         unfold(page)
         heads = page.locator("#validity .heads").first.locator("span:not(:first-child)").all()
         marks = page.locator("#validity details.card").first.locator("summary > i").all()
-        assert len(heads) == len(marks) == len(rules.SHOWN)
+        assert len(heads) == len(marks) == len(RULES)
         for head, mark in zip(heads, marks, strict=True):
             above, below = box_of(head), box_of(mark)
             middles = [box["x"] + box["width"] / 2 for box in (above, below)]
@@ -199,7 +199,7 @@ def test_a_screen_reader_is_told_the_verdicts_without_the_marks(
     with opened(browser, all_kinds) as page:
         page.locator("#validity summary").first.click()
         told = page.locator("#validity details.card").first.aria_snapshot()
-        assert f"1 broken, 10 pass, {len(rules.SHOWN) - 11} not judged" in told
+        assert f"1 broken, 10 pass, {len(RULES) - 11} not judged" in told
         assert "\N{CHECK MARK}" not in told
 
 

@@ -58,12 +58,13 @@ def test_the_section_stands_on_the_page_and_in_the_markdown(data: ReportData) ->
     assert "Start, s" in page and "Start, s" in markdown
 
 
-def test_the_rule_judges_once_a_study_sets_its_limit(data: ReportData) -> None:
+def test_the_rule_judges_and_stands_on_the_card(data: ReportData) -> None:
     metrics = next(record.metrics for record in data.records.values() if record.metrics)
-    card, limits = Card(rejected_requests=3), Limits.model_validate({"rejected_requests": 2})
-    assert check_measurement(metrics, card, limits)[:2] == ("invalid", "rejected-requests")
-    assert check_measurement(metrics, card, Limits())[0] == "ok"
-    assert "Rejected requests" in render_html(data)
+    status, rule, reason = check_measurement(metrics, Card(rejected_requests=3), Limits())
+    assert (status, rule) == ("invalid", "rejected-requests")
+    assert reason == "3 requests were longer than the workload allows"
+    assert check_measurement(metrics, Card(rejected_requests=0), Limits())[0] == "ok"
+    assert "Requests that were too long" in render_html(data)
 
 
 def test_the_finding_is_found() -> None:

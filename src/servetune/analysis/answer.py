@@ -28,8 +28,9 @@ from servetune.analysis.wording import (
     where_of,
 )
 from servetune.metrics import METRICS, Metric
+from servetune.numbers import known
 from servetune.tables.design import Design
-from servetune.tables.frames import grouped, known, records_of
+from servetune.tables.frames import grouped, records_of
 
 NOT_SHOWN = "not shown"
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.tables.frames import known, records_of
+from servetune.numbers import known
+from servetune.tables.frames import records_of
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import pandas as pd
 
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.verdicts import compare
+from servetune.numbers import known
 from servetune.records.loads import Load
 from servetune.study.generators import GENERATORS
 from servetune.tables.design import Design
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 WITHIN = {"output_throughput_tok_s": 0.03, "ttft_p50_ms": 0.05, "tpot_p50_ms": 0.05}
 """Generators agree on a load where the ratios of these are proven to be no farther from 1: the bars

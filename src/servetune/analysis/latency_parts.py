@@ -9,7 +9,7 @@ network, and the client's own delay.
 from dataclasses import dataclass
 from typing import Any
 
-from servetune.tables.frames import known
+from servetune.numbers import known
 
 SAME = 0.1
 """The server's means and those of the counted requests are comparable up to this difference in

@@ -6,8 +6,9 @@ from itertools import takewhile
 import pandas as pd
 
 from servetune.analysis.verdicts import compare
+from servetune.numbers import known
 from servetune.tables.design import Design, Place
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 METRIC = "tpot_p50_ms"
 

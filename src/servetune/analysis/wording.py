@@ -10,25 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.tables.frames import PENDING, grouped, known
+from servetune.numbers import NBSP, NONE, known, number, percent
+from servetune.tables.frames import PENDING, grouped
 
-NONE = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
-NBSP = "\N{NO-BREAK SPACE}"
-
-
-def number(value: Any) -> str:
-    """Write a number shortly, whole from 100 on: 0.0035, 0.040, 7.91, 41.2, 1,346."""
-    value = known(value)
-    if value is None:
-        return NONE
-    if abs(value) < 0.095:
-        return f"{value:#.2g}" if value else "0"
-    for digits, below in ((2, 9.995), (1, 99.95)):
-        if abs(value) < below:
-            return f"{value:.{digits}f}"
-    return f"{value:,.0f}"
 
 
 def ratio(value: Any, digits: int = 2) -> str:
@@ -53,20 +39,6 @@ def change(value: Any) -> str:
     return text.replace("+0.0", "0").replace(f"{MINUS}0.0", "0")
 
 
-def percent(value: Any) -> str:
-    """Write a proportion as a percentage: 47 %."""
-    value = known(value)
-    return NONE if value is None else f"{value * 100:.0f}{NBSP}%"
-
-
-def share(value: Any) -> str:
-    """Write a proportion as a percentage, a small one with a decimal: 0.4 %."""
-    value = known(value)
-    if value is None or value == 0 or abs(value) >= 0.0995:
-        return percent(value)
-    return f"{value * 100:.1f}{NBSP}%".replace(".0", "")
-
-
 def proportion(value: float | None) -> str:
     """Write a proportion as a percentage, a small one with two digits: 71 %, 0.024 %."""
     if value is None or value == 0 or value >= 0.0995:
@@ -89,12 +61,6 @@ def ms(value: float | None) -> str:
 def seconds(value: float) -> str:
     """Write seconds: 78.7 s, 1,310 s."""
     return f"{value:,.0f} s" if value >= 1000 else f"{short(value)} s"
-
-
-def whole(value: Any) -> str:
-    """Write a count: 524,288."""
-    value = known(value)
-    return NONE if value is None else f"{value:,.0f}"
 
 
 def span(values: list[float], write: Any = ratio) -> str:

@@ -63,9 +63,10 @@ def predict(
     ] = None,
 ) -> None:
     """Predict loads, settings, the capacity and GPUs for users, from two recorded loads."""
-    from servetune.analysis.wording import number, plural
+    from servetune.analysis.wording import plural
     from servetune.models.loaded import served as served_by
     from servetune.models.shape import UncountedError
+    from servetune.numbers import number
     from servetune.predict.declared import DeclaredOther, declared_other, errors_at, with_candidates
     from servetune.predict.judged import score_fit
     from servetune.predict.other import Launched, Other, served_as
@@ -215,7 +216,8 @@ def _table(predicting: "Predicting", clients: list[int], rates: list[float]) -> 
 
 
 def _gpus(predicting: "Predicting", slo: "Slo", users: int, every: float | None) -> str:
-    from servetune.analysis.wording import number, plural
+    from servetune.analysis.wording import plural
+    from servetune.numbers import number
 
     devices = predicting.pattern.devices
     if every:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 
+from servetune import numbers
 from servetune.analysis import wording
 from servetune.analysis.capacities import gain
 from servetune.analysis.lockstep import LOCKSTEP
@@ -11,6 +12,7 @@ from servetune.compare.changes import Change, declared_changes, installed_change
 from servetune.compare.comparison import Comparison, Row
 from servetune.compare.sides import Side
 from servetune.metrics import JUDGED, METRIC
+from servetune.numbers import known
 from servetune.report import lockstep
 from servetune.report.capacity.view import Found
 from servetune.report.gfm import bullets, details, escaped, pipe_table, text
@@ -18,7 +20,7 @@ from servetune.report.quality import view as quality
 from servetune.report.table import Table
 from servetune.report.throughput import with_ends
 from servetune.report.verdicts import POWERED, power_table, unseen, verdict_cell
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 MOST_RESOLVED = 25
 MOST_ROWS = 150
@@ -61,7 +63,7 @@ def _answer(comparison: Comparison) -> str:
     if without := comparison.count("none", LOCKSTEP):
         counts.append(f"{without} without a verdict")
     total = wording.plural(len(comparison.verdicts), "comparison")
-    margin = wording.share(comparison.equivalence)
+    margin = numbers.share(comparison.equivalence)
     return f"Of {total}: {wording.listed(counts)} (smallest difference of interest {margin})."
 
 
@@ -166,9 +168,9 @@ def _values(row: Row, metric: str) -> str:
     if before is None and after is None:
         return ""
     if row.is_shared:
-        return f"{wording.number(after)} {METRIC[metric].unit}"
+        return f"{numbers.number(after)} {METRIC[metric].unit}"
     arrow = "\N{RIGHTWARDS ARROW}"
-    return f"{wording.number(before)} {arrow} {wording.number(after)} {METRIC[metric].unit}"
+    return f"{numbers.number(before)} {arrow} {numbers.number(after)} {METRIC[metric].unit}"
 
 
 def capacity_table(base: Side, here: Side) -> str | None:
@@ -181,8 +183,8 @@ def capacity_table(base: Side, here: Side) -> str | None:
         place = f"{row['workload']} · {row['tier']}"
         both = gain(after, before) if after and before else None
         sides = [Found(side, both, place, "") if side else None for side in (before, after)]
-        cells = [f"{s.capacity} ({s.interval}) {s.unit}" if s else wording.NONE for s in sides]
-        ratio = sides[1].gained if sides[1] and both else wording.NONE
+        cells = [f"{s.capacity} ({s.interval}) {s.unit}" if s else numbers.NONE for s in sides]
+        ratio = sides[1].gained if sides[1] and both else numbers.NONE
         repeat = f", repeat {row['repeat']}" if row["repeat"] > 1 else ""
         rows.append([text(row["variant"] + repeat), text(place), *cells, text(ratio)])
     heads = ["Variant", "SLO", "Base", "Here", "Here over base"]
@@ -193,7 +195,7 @@ def quality_table(base: Side, here: Side) -> str | None:
     """Write the quality of both sides, each against its own baseline; None where neither has it."""
     rows = []
     for before, after in _pairs(base.quality, here.quality, ["variant"]):
-        cells = [_answers(row) if row else wording.NONE for row in (before, after)]
+        cells = [_answers(row) if row else numbers.NONE for row in (before, after)]
         rows.append([text((after or before)["variant"]), *map(text, cells)])
     heads = ["Variant", "Base", "Here"]
     return pipe_table(heads, rows, numeric_from=len(heads)) if rows else None
@@ -202,7 +204,7 @@ def quality_table(base: Side, here: Side) -> str | None:
 def _answers(row: dict[str, Any]) -> str:
     if why := quality.absent(row):
         return why
-    answers = f"perplexity {wording.number(row['perplexity'])}"
+    answers = f"perplexity {numbers.number(row['perplexity'])}"
     if isinstance(row["verdict"], str):
         answers += f", {quality.estimate(row, 'perplexity_ratio')} of the baseline's"
         answers += f", top-1 agreement {quality.estimate(row, 'top1_agreement')}: {row['verdict']}"

@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from servetune.analysis.wording import number, where_of
+from servetune.analysis.wording import where_of
 from servetune.engines.arguments import as_argv
 from servetune.engines.environments import description_file, known_parser, read_engine, vllm_version
 from servetune.errors import DamagedError, UserError, nearest
 from servetune.models.make import checkpoint
+from servetune.numbers import known, number
 from servetune.plan.planned import Plan, Session
 from servetune.report.measured import Measured
 from servetune.report.provenance import checkouts, launches_of
 from servetune.report.reading import read_so_far
 from servetune.study.engines import LLAMA_CPP, VERSION, Engine
 from servetune.study.models import HuggingFace
-from servetune.tables.frames import declared, known, records_of
+from servetune.tables.frames import declared, records_of
 
 MEASURING = ("VLLM_SERVER_DEV_MODE",)
 """Variables that no deployed server has, also where a study sets them."""

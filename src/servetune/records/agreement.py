@@ -1,7 +1,7 @@
-"""The rules that hold the client's counts, the answers and the server's counters together."""
+"""What the client counted, what answers state and what the server counted, held together."""
 
+from servetune.numbers import share
 from servetune.records.measurements import Card, Metrics
-from servetune.records.rule import Rule
 
 COUNTED = {
     "server_requests_ratio": "of the requests",
@@ -11,12 +11,14 @@ COUNTED = {
 """What the server's counters and the answers both tell, in words."""
 
 
-def _counter_error(metrics: Metrics, card: Card) -> float | None:
+def counter_error(metrics: Metrics, card: Card) -> float | None:
+    """Return the largest relative error of a counter against the answers."""
     ratios = (getattr(card, name) for name in COUNTED)
     return max((abs(ratio - 1) for ratio in ratios if ratio is not None), default=None)
 
 
-def _counter_reason(metrics: Metrics, card: Card) -> str:
+def counter_reason(metrics: Metrics, card: Card) -> str:
+    """Say how the counters grew against what the answers state."""
     told = {words: getattr(card, name) for name, words in COUNTED.items()}
     counted = ", ".join(
         f"{ratio:.0%} {words}" for words, ratio in told.items() if ratio is not None
@@ -24,7 +26,8 @@ def _counter_reason(metrics: Metrics, card: Card) -> str:
     return f"the server's counters grew by {counted} that its answers state"
 
 
-def _text_error(metrics: Metrics, card: Card) -> float | None:
+def text_error(metrics: Metrics, card: Card) -> float | None:
+    """Return the larger relative error of the tokens of texts, of prompts and of answers."""
     errors = (card.text_input_error_ratio, card.text_output_error_ratio)
     return max((error for error in errors if error is not None), default=None)
 
@@ -37,27 +40,34 @@ def _tokens(metrics: Metrics, card: Card) -> tuple[float, float, float] | None:
     return (answer, card.tokens_per_chunk, card.tokens_per_step) if answer else None
 
 
-def _surplus_chunks(metrics: Metrics, card: Card) -> float | None:
-    """A last chunk may be short, or tell the end alone."""
+def surplus_chunks(metrics: Metrics, card: Card) -> float | None:
+    """Return the chunks above those that the tokens make, a relative error.
+
+    A last chunk may be short, or tell the end alone.
+    """
     if (tokens := _tokens(metrics, card)) is None:
         return None
     answer, chunk, step = tokens
     return max(0.0, answer / chunk / (answer / step + 1) - 1)
 
 
-def _chunk_share(metrics: Metrics, card: Card) -> float | None:
-    """That of TPOT's error: the tokens of the first chunk were not waited for."""
+def chunk_share(metrics: Metrics, card: Card) -> float | None:
+    """Return the share of an answer that one chunk holds beyond a step: the error of TPOT.
+
+    The tokens of the first chunk were not waited for.
+    """
     if (tokens := _tokens(metrics, card)) is None:
         return None
     answer, chunk, step = tokens
     return max(0.0, chunk - step) / (answer - 1) if answer > 1 else None
 
 
-def _below(ratio: float | None) -> float | None:
+def below(ratio: float | None) -> float | None:
+    """Return by which share a ratio is below 1."""
     return None if ratio is None else max(0.0, 1 - ratio)
 
 
-def _unserved(metrics: Metrics, card: Card) -> float | None:
+def unserved(metrics: Metrics, card: Card) -> float | None:
     """Return the share of the requests in flight that neither engine nor API server knew of.
 
     By the engine's gauges, or by Little's law on E2E latencies: an API server that is behind holds
@@ -69,16 +79,17 @@ def _unserved(metrics: Metrics, card: Card) -> float | None:
     known = server / client
     if metrics.answered_e2e_mean_ms and metrics.server_e2e_mean_ms is not None:
         known = max(known, metrics.server_e2e_mean_ms / metrics.answered_e2e_mean_ms)
-    return _below(known)
+    return below(known)
 
 
-def _below_server(metrics: Metrics, card: Card) -> float | None:
+def below_server(metrics: Metrics, card: Card) -> float | None:
     """Return by which share a mean latency of the client is below what the server took for it."""
     ratios = [client / server for _, client, server in _bounded(metrics)]
-    return _below(min(ratios, default=None))
+    return below(min(ratios, default=None))
 
 
-def _below_server_reason(metrics: Metrics, card: Card) -> str:
+def below_server_reason(metrics: Metrics, card: Card) -> str:
+    """Say which latency is below what the server took of it."""
     latency, client, server = min(_bounded(metrics), key=lambda of: of[1] / of[2])
     return f"{latency} at the client is {client:.3g} ms, of which the server took {server:.3g} ms"
 
@@ -117,78 +128,32 @@ def token_sources(card: Card) -> list[str]:
 ONE_A_CHUNK = 0.1
 """Chunks confirm tokens where each holds those of one step, within this share."""
 
-AGREEMENT = (
-    Rule("server-counters", "counter_error_ratio", _counter_error, _counter_reason),
-    Rule(
-        "answer-texts",
-        "text_error_ratio",
-        _text_error,
-        lambda m, c: (
-            f"the tokens of the texts are {_text_error(m, c):.0%} off those that the answers state"
-        ),
-    ),
-    Rule(
-        "same-answers",
-        "same_answers_ratio",
-        lambda m, c: c.same_answers_ratio,
-        lambda m, c: f"{c.same_answers_ratio:.0%} of the answers are those of another prompt",
-    ),
-    Rule(
-        "surplus-chunks",
-        "surplus_chunks_ratio",
-        _surplus_chunks,
-        lambda m, c: f"{_surplus_chunks(m, c):.0%} more chunks than the tokens of the answers make",
-    ),
-    Rule(
-        "coarse-chunks",
-        "chunk_share_ratio",
-        _chunk_share,
-        lambda m, c: (
-            f"{c.tokens_per_chunk:.3g} tokens a chunk, where a step gives {c.tokens_per_step:.3g}:"
-            " the answers were not streamed as they were made"
-        ),
-    ),
-    Rule(
-        "coalesced-chunks",
-        "instant_chunks_ratio",
-        lambda m, c: c.instant_chunks_ratio,
-        lambda m, c: f"{c.instant_chunks_ratio:.0%} of the chunks came with the one before",
-    ),
-    Rule(
-        "faster-than-server",
-        "tpot_below_server_ratio",
-        lambda m, c: _below(c.server_tpot_ratio),
-        lambda m, c: f"TPOT at the client is {c.server_tpot_ratio:.0%} of that of the server",
-    ),
-    Rule(
-        "latency-below-server",
-        "latency_below_server_ratio",
-        _below_server,
-        _below_server_reason,
-    ),
-    Rule(
-        "draft-counters",
-        "draft_error_ratio",
-        lambda m, c: c.draft_error_ratio,
-        lambda m, c: (
-            f"the counters of drafts are {c.draft_error_ratio:.0%} off each other, or off the"
-            " outputs of the server"
-        ),
-    ),
-    Rule(
-        "missing-load",
-        "missing_in_flight_ratio",
-        lambda m, c: _below(c.slots_used_ratio),
-        lambda m, c: f"{c.slots_used_ratio:.0%} of the concurrency was in flight at the client",
-    ),
-    Rule(
-        "unserved-load",
-        "unserved_in_flight_ratio",
-        _unserved,
-        lambda m, c: (
-            f"{c.in_flight_mean:.3g} requests were in flight at the client,"
-            f" {c.server_in_flight_mean:.3g} running or waiting at the server"
-        ),
-    ),
-)
-"""The rules, in the order in which they are told."""
+
+def counts(metrics: Metrics, card: Card) -> str | None:
+    """Return what was observed of the counters against the answers."""
+    ratios = ((getattr(card, name), words) for name, words in COUNTED.items())
+    parts = [f"{ratio:.1%} {words}" for ratio, words in ratios if ratio is not None]
+    return ", ".join(parts) or None
+
+
+def texts(metrics: Metrics, card: Card) -> str | None:
+    """Return what was observed of the tokens of texts."""
+    errors = (("input", card.text_input_error_ratio), ("output", card.text_output_error_ratio))
+    parts = [f"{name} {share(ratio)} off" for name, ratio in errors if ratio is not None]
+    return ", ".join(parts) or None
+
+
+def chunks(metrics: Metrics, card: Card) -> str | None:
+    """Return what was observed of the tokens of a chunk and of a step."""
+    per_chunk, per_step = card.tokens_per_chunk, card.tokens_per_step
+    if per_chunk is None or per_step is None:
+        return None
+    return f"{per_chunk:.3g} tokens a chunk, {per_step:.3g} a step"
+
+
+def in_flight(metrics: Metrics, card: Card) -> str | None:
+    """Return what was observed in flight on both sides."""
+    client, server = card.in_flight_mean, card.server_in_flight_mean
+    if client is None or server is None:
+        return None
+    return f"{client:.3g} at the client, {server:.3g} at the server"

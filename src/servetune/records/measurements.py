@@ -283,7 +283,10 @@ class Signals(Record):
 
 
 class Check(Record):
-    """One rule applied to one card: `limits` names the limit of a study's `validity`."""
+    """One rule applied to one card: `limits` names the limit of a study's `validity`.
+
+    `observed` says what was observed, where that is more than the value.
+    """
 
     rule: str
     limits: str | None = None
@@ -291,6 +294,7 @@ class Check(Record):
     limit: float | None = None
     is_broken: bool
     reason: str | None = None
+    observed: str | None = None
 
 
 Stopped = Literal["decided", "requests", "seconds", "failed"]

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from servetune.analysis.wording import NONE, plural
+from servetune.analysis.wording import plural
+from servetune.numbers import NONE
 from servetune.report.marks import marked
 from servetune.report.measured import Measured
 from servetune.report.table import Cell, Name, Styled, Table

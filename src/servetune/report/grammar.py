@@ -14,7 +14,8 @@ import altair as alt
 import pandas as pd
 
 from servetune.analysis.wording import listed, where_of
-from servetune.tables.frames import known, records_of
+from servetune.numbers import known
+from servetune.tables.frames import records_of
 
 Spec = dict[str, Any]
 

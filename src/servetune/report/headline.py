@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from servetune.errors import reason_of
+from servetune.numbers import known
 from servetune.report.lacks import lack
 from servetune.report.measured import Measured
-from servetune.tables.frames import grouped, known
+from servetune.tables.frames import grouped
 
 Headline = dict[str, dict[str, float]]
 

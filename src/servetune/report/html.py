@@ -17,6 +17,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from servetune import numbers
 from servetune.analysis import wording
 from servetune.engines.environments import cache_root
 from servetune.errors import UserError, reason_of
@@ -99,12 +100,12 @@ def _environment() -> Environment:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "sort_keys": True}
     environment.filters |= {
-        "number": wording.number,
+        "number": numbers.number,
         "ratio": wording.ratio,
         "unbroken": unbroken,
-        "percent": wording.percent,
-        "share": wording.share,
-        "whole": wording.whole,
+        "percent": numbers.percent,
+        "share": numbers.share,
+        "whole": numbers.whole,
         "estimate": estimate,
         "text": wording.text_of,
         "where": wording.where_of,

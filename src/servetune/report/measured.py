@@ -19,6 +19,7 @@ from servetune.analysis.payoff import Payoff, Speedup, payoffs, speedups
 from servetune.analysis.tuning.answer import Answer, answer
 from servetune.analysis.wording import place_of, variants_by_place
 from servetune.metrics import COMPARED, COSTS, PER_GPU, WHOLE_LOAD, Metric
+from servetune.numbers import known
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
 from servetune.records.trials import TrialResult
@@ -27,7 +28,7 @@ from servetune.report.marks import dummies
 from servetune.report.quality.view import failing
 from servetune.report.turns.view import by_turn
 from servetune.tables.design import Design, Place, design_of
-from servetune.tables.frames import PENDING, declared, grouped, known, numbers, records_of
+from servetune.tables.frames import PENDING, declared, grouped, numbers, records_of
 from servetune.tables.history import Measuring
 from servetune.tables.published import Published
 from servetune.tables.reviewed import no_changes

@@ -10,8 +10,9 @@ import pandas as pd
 from servetune.analysis.answer import Decision, Outcome
 from servetune.analysis.capacities import Gain
 from servetune.analysis.judgement import Judgement
-from servetune.analysis.wording import TIMES, inside, number, ratio, where_of
+from servetune.analysis.wording import TIMES, inside, ratio, where_of
 from servetune.metrics import METRIC
+from servetune.numbers import known, number
 from servetune.report import lockstep
 from servetune.report.capacity.view import Found
 from servetune.report.grammar import (
@@ -29,7 +30,7 @@ from servetune.report.grammar import (
 )
 from servetune.report.lacks import drawing
 from servetune.report.verdicts import interval, interval_of
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 
 @drawing

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from servetune.analysis.comparison import compare
-from servetune.analysis.wording import TIMES, inside, number, ratio, where_of
+from servetune.analysis.wording import TIMES, inside, ratio, where_of
 from servetune.errors import reason_of
 from servetune.metrics import METRICS
+from servetune.numbers import number
 from servetune.plan.planned import Plan
 from servetune.report.answer import view as answers
 from servetune.report.capacity import view as slo

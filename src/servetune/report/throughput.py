@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.wording import is_closed_loop, place_of, places, text_of
-from servetune.tables.frames import known, records_of
+from servetune.numbers import known
+from servetune.tables.frames import records_of
 
 
 def window_of(row: dict[str, Any]) -> str:

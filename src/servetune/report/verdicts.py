@@ -10,27 +10,16 @@ from servetune.analysis.judgement import Judgement
 from servetune.analysis.launches import devices_in
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unseen_share
-from servetune.analysis.wording import (
-    NBSP,
-    NONE,
-    TIMES,
-    change,
-    inside,
-    listed,
-    percent,
-    plural,
-    ratio,
-    share,
-    where_of,
-)
+from servetune.analysis.wording import TIMES, change, inside, listed, plural, ratio, where_of
 from servetune.metrics import JUDGED, METRIC, Metric
+from servetune.numbers import NBSP, NONE, known, percent, share
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SEVERAL
 from servetune.report.gfm import escaped
 from servetune.report.lockstep import MARK
 from servetune.report.table import Table
 from servetune.study.base import DECIDING
-from servetune.tables.frames import grouped, known, records_of
+from servetune.tables.frames import grouped, records_of
 
 HEADS = {name: METRIC[name].title for name in JUDGED}
 

@@ -18,8 +18,8 @@ from servetune.plan.pending import Pending
 from servetune.plan.planned import Measurement, Session
 from servetune.progress import about, counted, say
 from servetune.records.measurements import MeasurementRecord
+from servetune.records.rules import COMPILED
 from servetune.records.sessions import Architecture, Launch, ServerFacts
-from servetune.records.validity import COMPILED
 from servetune.running import tell
 from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError, Target
 from servetune.sessions.allocation import GpuAllocation

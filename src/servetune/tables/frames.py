@@ -33,11 +33,6 @@ def numbers(values: "pd.Series[Any]") -> "pd.Series[float]":
     return pd.to_numeric(values, errors="coerce").astype(float)
 
 
-def known(value: Any) -> float | None:
-    """Return a number as a float, and None where there is none."""
-    return None if value is None or pd.isna(value) else float(value)
-
-
 def with_numbers(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that have numbers: neither failed nor pending."""
     return table[~table["status"].isin(["failed", PENDING])]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from servetune.analysis.context_growth import break_even, fieller, fit_line, growths, slope_ratio
-from servetune.analysis.wording import NONE
+from servetune.numbers import NONE
 from servetune.report.context.section import cells
 from servetune.report.gfm import text
 from servetune.report.markdown import render_markdown

@@ -6,7 +6,8 @@ import pytest
 
 from servetune.records.agreement import token_sources
 from servetune.records.measurements import Card, Metrics
-from servetune.records.validity import COMPILED, RULES, check_measurement, checks
+from servetune.records.rules import COMPILED, RULES
+from servetune.records.validity import check_measurement, checks
 from servetune.study.validity import Limits
 
 METRICS: dict[str, Any] = {
@@ -163,7 +164,7 @@ CASES: dict[str, tuple[float, tuple[dict[str, Any], ...], tuple[dict[str, Any], 
         ({}, {"compiled_kernels": ["a", "b"]}),
     ),
 }
-LIMIT_OF = {rule.name: rule.limit for rule in RULES}
+LIMIT_OF = {rule.name: rule.limit for rule in RULES if rule.limit}
 WITHOUT_A_NUMBER: dict[str, dict[str, Any]] = {
     "no-prefix-cache-reset": {"prefix_cache_was_reset": False},
     "counters-missing": {"counters_were_read": False},
@@ -175,12 +176,16 @@ WITHOUT_A_NUMBER: dict[str, dict[str, Any]] = {
     "engine-restarted": {"engine_restarts": 1},
     "no-drafts": {"drafted_nothing": True},
 }
+CONFIRMED = "tokens-confirmed"
+"""Which breaks nothing: it says what confirms the tokens."""
+
 NO_LIMITS = Limits(**dict.fromkeys(Limits.model_fields))
 
 
 def test_every_rule_has_a_case() -> None:
     assert set(CASES) == set(LIMIT_OF)
     assert set(LIMIT_OF.values()) == set(Limits.model_fields)
+    assert {*CASES, *WITHOUT_A_NUMBER, CONFIRMED} == {rule.name for rule in RULES}
 
 
 def test_nothing_known_breaks_nothing() -> None:

@@ -10,9 +10,9 @@ import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 
-from servetune.analysis.wording import NONE
 from servetune.cli import app
 from servetune.errors import UserError
+from servetune.numbers import NONE
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.report.answer.section import NOTHING, NOTHING_DECIDES

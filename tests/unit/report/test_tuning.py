@@ -11,7 +11,7 @@ from rich.console import Console
 
 from servetune.analysis.tuning.answer import Answer, answer
 from servetune.analysis.tuning.effects import Effect
-from servetune.analysis.wording import NONE, number
+from servetune.numbers import NONE, number
 from servetune.plan.planned import Tuning
 from servetune.records.trials import Elimination, Round, Trial, TrialResult
 from servetune.report.table import Name

@@ -2,7 +2,8 @@
 
 from servetune.analysis.findings.gather import Case
 from servetune.analysis.latency_parts import Parts, latency_parts
-from servetune.analysis.wording import proportion, whole
+from servetune.analysis.wording import proportion
+from servetune.numbers import whole
 
 WORTH = 1.2
 AT_ONCE = 2.0

@@ -23,9 +23,10 @@ from servetune.errors import reason_of
 from servetune.models.loaded import served
 from servetune.models.shape import UncountedError
 from servetune.models.work import kv_cache_bytes
+from servetune.numbers import known
 from servetune.records.sessions import Ceilings, Launch, SessionRecord
 from servetune.study.engines import WITHOUT_MODEL
-from servetune.tables.frames import PENDING, grouped, known, records_of
+from servetune.tables.frames import PENDING, grouped, records_of
 
 _OF_ONE_ENGINE = (
     *("max_num_seqs", "max_num_batched_tokens", "kv_cache_tokens", "kv_cache_max_concurrency"),

@@ -16,9 +16,10 @@ from servetune.models.work import (
     speculative_step,
     utilization,
 )
+from servetune.numbers import known
 from servetune.records.measurements import draft_share
 from servetune.records.sessions import Architecture, Ceilings
-from servetune.tables.frames import PENDING, known
+from servetune.tables.frames import PENDING
 
 Row = dict[str, Any]
 

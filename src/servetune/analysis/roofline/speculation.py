@@ -18,7 +18,7 @@ from servetune.analysis.roofline.attained import (
     emitted_of,
     least_step_s,
 )
-from servetune.tables.frames import known
+from servetune.numbers import known
 
 LARGEST_BATCH = 4096
 

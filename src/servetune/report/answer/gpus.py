@@ -1,7 +1,8 @@
 """GPUs of variants that have other numbers of them, and what one gains."""
 
 from servetune.analysis.answer import Decision
-from servetune.analysis.wording import NBSP, plural
+from servetune.analysis.wording import plural
+from servetune.numbers import NBSP
 from servetune.report.measured import Measured
 from servetune.report.verdicts import interval_of
 

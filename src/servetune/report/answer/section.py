@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from servetune.analysis.wording import NONE, state
+from servetune.analysis.wording import state
+from servetune.numbers import NONE
 from servetune.report.answer.view import Cell, Grid, grid, reasons, sentences
 from servetune.report.capacity.view import sentences as capacities
 from servetune.report.gfm import bullets, escaped, pipe_table, text

@@ -8,16 +8,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from servetune.analysis.answer import NOT_SHOWN, Decision, Outcome
-from servetune.analysis.wording import (
-    change,
-    inside,
-    listed,
-    number,
-    place_of,
-    span,
-    text_of,
-)
+from servetune.analysis.wording import change, inside, listed, place_of, span, text_of
 from servetune.metrics import COSTS, PER_GPU
+from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.capacity.view import Found
 from servetune.report.marks import at_front_end

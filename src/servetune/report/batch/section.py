@@ -3,11 +3,11 @@
 from typing import Any
 
 from servetune.analysis.wording import is_batch, place_of, valued, where_of
+from servetune.numbers import known
 from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
-from servetune.tables.frames import known
 
 METRICS = {
     "duration_s": "Time to finish, s",

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.wording import number, share
+from servetune.numbers import known, number, share
 from servetune.report.capacity.view import UNITS, Found, Searched, objective
 from servetune.report.grammar import (
     Spec,
@@ -23,7 +23,7 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.lacks import drawing
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 SELECTED = "datum.objective === objective && indexof(hidden, datum.variant) < 0"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.wording import NONE
+from servetune.numbers import NONE, known
 from servetune.report.capacity.view import STOPPED, UNITS, Searched, objective
-from servetune.tables.frames import grouped, known, records_of
+from servetune.tables.frames import grouped, records_of
 
 
 @dataclass(frozen=True)

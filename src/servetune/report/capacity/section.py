@@ -1,6 +1,6 @@
 """The capacity within the SLO: a row a variant in each tier, and the probes behind it."""
 
-from servetune.analysis.wording import number, percent, share, whole
+from servetune.numbers import number, percent, share, whole
 from servetune.plan.planned import Plan
 from servetune.report.capacity.charts import drawn, observations
 from servetune.report.capacity.probes import sent

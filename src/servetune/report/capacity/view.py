@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.capacities import Gain, gains
-from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
+from servetune.analysis.wording import listed, plural, ratio, span
+from servetune.numbers import NONE, known, number
 from servetune.plan.planned import Plan
 from servetune.study.capacity import OVERLOAD, Objective, Slo
-from servetune.tables.frames import PENDING, grouped, known, records_of
+from servetune.tables.frames import PENDING, grouped, records_of
 
 UNITS = {"rate": "requests/s", "concurrency": "requests in flight"}
 

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from servetune.analysis.wording import number, share, where_of, whole
+from servetune.analysis.wording import where_of
+from servetune.numbers import number, share, whole
 from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section

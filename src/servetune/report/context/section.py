@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 
 from servetune.analysis.context_growth import Growth, Interval, growths
-from servetune.analysis.wording import NONE, number, ratio, whole
+from servetune.analysis.wording import ratio
+from servetune.numbers import NONE, number, whole
 from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section

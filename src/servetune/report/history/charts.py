@@ -6,6 +6,7 @@ import altair as alt
 
 from servetune.analysis.wording import listed, where_of
 from servetune.metrics import Metric
+from servetune.numbers import known
 from servetune.report.grammar import (
     Spec,
     at_place,
@@ -18,7 +19,7 @@ from servetune.report.grammar import (
     spec,
 )
 from servetune.report.history.view import change_of, has_moved, value_of
-from servetune.tables.frames import grouped, known
+from servetune.tables.frames import grouped
 
 
 def over_commits(

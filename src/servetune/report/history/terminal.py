@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from servetune.analysis.history import follow
-from servetune.analysis.wording import NONE, plural, where_of
+from servetune.analysis.wording import plural, where_of
 from servetune.errors import RUN, UserError, nearest
 from servetune.metrics import JUDGED, METRIC
+from servetune.numbers import NONE
 from servetune.report.history.view import (
     METHOD,
     NOT_COMMITTED,

@@ -5,9 +5,10 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.history import KEY, MOVED
-from servetune.analysis.wording import NONE, number, ratio
+from servetune.analysis.wording import ratio
+from servetune.numbers import NONE, known, number
 from servetune.report.verdicts import interval, word_of
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 from servetune.tables.reviewed import KEY as BY
 
 NOT_COMMITTED = "uncommitted"

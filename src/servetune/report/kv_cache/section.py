@@ -5,14 +5,15 @@ from typing import Any
 import altair as alt
 
 from servetune.analysis.comparison import compare_kv_cache
-from servetune.analysis.wording import TIMES, number, ratio, whole
+from servetune.analysis.wording import TIMES, ratio
+from servetune.numbers import known, number, whole
 from servetune.report.gfm import table_of
 from servetune.report.grammar import Spec, data, distinct, layered, look, says, shown, spec, tooltip
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 
 def section(measured: Measured) -> Section | None:

@@ -7,7 +7,8 @@ import altair as alt
 import pandas as pd
 
 from servetune.analysis.lockstep import is_of_wave
-from servetune.analysis.wording import number, where_of
+from servetune.analysis.wording import where_of
+from servetune.numbers import number
 from servetune.report.grammar import (
     Spec,
     at_place,

@@ -10,7 +10,8 @@ import numpy as np
 from servetune.analysis.findings.gather import Case
 from servetune.analysis.latency_parts import Parts, latency_parts
 from servetune.analysis.lockstep import is_of_wave
-from servetune.analysis.wording import ms, number, percent, where_of
+from servetune.analysis.wording import ms, where_of
+from servetune.numbers import number, percent
 from servetune.report.grammar import (
     Spec,
     at_place,

@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.launches import INTERVALS, percentile_intervals
-from servetune.analysis.wording import NONE, number, where_of, whole
+from servetune.analysis.wording import where_of
 from servetune.metrics import METRIC
+from servetune.numbers import NONE, known, number, whole
 from servetune.report import lockstep
 from servetune.report.gfm import details, table_of
 from servetune.report.grammar import heaviest, places_of
@@ -17,7 +18,7 @@ from servetune.report.latency.parts import parts_table, placed, stack
 from servetune.report.measured import Measured
 from servetune.report.section import Fit, Section
 from servetune.report.table import Cell, Name, Table
-from servetune.tables.frames import grouped, known, records_of
+from servetune.tables.frames import grouped, records_of
 
 
 def section(measured: Measured) -> Section | None:

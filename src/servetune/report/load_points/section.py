@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from servetune.analysis.wording import NONE, load_of, number, place_of, valued, where_of
+from servetune.analysis.wording import load_of, place_of, valued, where_of
 from servetune.metrics import DRAWN, METRIC, WHOLE_LOAD, Metric
+from servetune.numbers import NONE, known, number
 from servetune.report import lockstep, verdicts
 from servetune.report.gfm import bullets, left, pipe_table, table_of, text
 from servetune.report.grammar import Spec
@@ -12,7 +13,7 @@ from servetune.report.measured import Measured
 from servetune.report.ratios import forest, ratios
 from servetune.report.section import Fit, Section
 from servetune.report.table import Table
-from servetune.tables.frames import grouped, known
+from servetune.tables.frames import grouped
 
 TITLE = "Every load point"
 

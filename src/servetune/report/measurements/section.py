@@ -1,7 +1,8 @@
 """All measurements, a row each, whatever became of them."""
 
-from servetune.analysis.wording import number, percent, plural, whole
+from servetune.analysis.wording import plural
 from servetune.metrics import METRIC, WHOLE_LOAD
+from servetune.numbers import number, percent, whole
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Name, Styled, Table

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from servetune.analysis.wording import number, ratio
+from servetune.analysis.wording import ratio
+from servetune.numbers import known, number
 from servetune.plan.planned import Plan
 from servetune.report import provenance
 from servetune.report.context.section import published_metrics
@@ -10,7 +11,7 @@ from servetune.report.gfm import bullets, details, table_of, text
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Name, Table
-from servetune.tables.frames import known, numbers, records_of
+from servetune.tables.frames import numbers, records_of
 from servetune.tables.published import Published
 
 EXPLAINED = (

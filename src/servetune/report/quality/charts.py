@@ -6,11 +6,12 @@ import altair as alt
 import pandas as pd
 
 from servetune.analysis.wording import TIMES
+from servetune.numbers import known
 from servetune.plan.planned import Plan
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
 from servetune.report.lacks import drawing
 from servetune.report.quality.view import bounds, estimate
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 DRAWN = {
     "perplexity_ratio": ("Perplexity", f"{TIMES} baseline, \N{LEFTWARDS ARROW} better", ".3~f"),

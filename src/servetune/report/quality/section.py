@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from servetune.analysis.wording import NONE, TIMES, number, percent, text_of, whole
+from servetune.analysis.wording import TIMES, text_of
+from servetune.numbers import NONE, number, percent, whole
 from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.quality.charts import intervals

@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.wording import NBSP, NONE, TIMES, first_sentence, listed, ratio
+from servetune.analysis.wording import TIMES, first_sentence, listed, ratio
+from servetune.numbers import NBSP, NONE, known
 from servetune.plan.planned import Plan
 from servetune.report.marks import POOR
-from servetune.tables.frames import PENDING, known, records_of
+from servetune.tables.frames import PENDING, records_of
 
 FAILS = {
     "perplexity_ratio": ("perplexity_verdict", "its perplexity is {} that of {baseline}"),

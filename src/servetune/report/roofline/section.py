@@ -6,7 +6,8 @@ import altair as alt
 
 from servetune.analysis.findings.bounds import FAR, NEAR, load_bound, step_bound
 from servetune.analysis.findings.gather import Case
-from servetune.analysis.wording import NONE, number, percent, plural, share, span, where_of
+from servetune.analysis.wording import plural, span, where_of
+from servetune.numbers import NONE, number, percent, share
 from servetune.records.sessions import Ceilings
 from servetune.report.grammar import Spec, data, layered, points, says, short, shown, spec
 from servetune.report.lacks import drawing

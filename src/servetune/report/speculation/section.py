@@ -8,7 +8,8 @@ import pandas as pd
 
 from servetune.analysis.roofline.attained import emitted_of
 from servetune.analysis.roofline.speculation import speculate
-from servetune.analysis.wording import NONE, number, percent, ratio, where_of
+from servetune.analysis.wording import ratio, where_of
+from servetune.numbers import NONE, known, number, percent
 from servetune.report.gfm import table_of, text
 from servetune.report.grammar import (
     Spec,
@@ -26,7 +27,7 @@ from servetune.report.section import Section
 from servetune.report.speculation.view import interval, payoff_table, synthetic, unsure
 from servetune.report.table import Cell, Name, Table
 from servetune.tables.design import Place
-from servetune.tables.frames import grouped, known, records_of
+from servetune.tables.frames import grouped, records_of
 
 HEADS = (
     *("Variant", "Load point", "Length", "Ratio", "By position"),

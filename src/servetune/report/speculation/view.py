@@ -1,7 +1,8 @@
 """Speculation in words: up to which load it pays."""
 
 from servetune.analysis.payoff import Payoff, Speedup
-from servetune.analysis.wording import NONE, listed, ratio
+from servetune.analysis.wording import listed, ratio
+from servetune.numbers import NONE
 from servetune.plan.planned import Plan
 from servetune.report.table import Cell, Name, Table
 

@@ -5,14 +5,14 @@ from typing import Any
 import altair as alt
 
 from servetune.analysis.findings.gather import Case
-from servetune.analysis.wording import number, plural, seconds, span, whole
+from servetune.analysis.wording import plural, seconds, span
 from servetune.models.work import kv_cache_bytes
+from servetune.numbers import known, number, whole
 from servetune.report.grammar import Spec, data, distinct, layered, points, says, shown, spec
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Cell, Name, Table
-from servetune.tables.frames import known
 
 GIB = 2**30
 

@@ -10,7 +10,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.wording import number, share, where_of
+from servetune.analysis.wording import where_of
+from servetune.numbers import known, number, share
 from servetune.report.grammar import (
     Spec,
     data,
@@ -23,7 +24,7 @@ from servetune.report.grammar import (
     spec,
 )
 from servetune.report.lacks import drawing
-from servetune.tables.frames import grouped, known, records_of
+from servetune.tables.frames import grouped, records_of
 
 MOST_ROWS = 10_000
 """So many rows are drawn; a run of five load points has about 300."""

@@ -5,15 +5,16 @@ from typing import Any
 
 import altair as alt
 
-from servetune.analysis.wording import is_batch, number
+from servetune.analysis.wording import is_batch
 from servetune.metrics import PERCENTILES
+from servetune.numbers import known, number
 from servetune.report import lockstep
 from servetune.report.grammar import Spec, data, distinct, layered, look, points, says, spec
 from servetune.report.lacks import drawing
 from servetune.report.latency.charts import LATENCIES
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 SELECTED = (
     "datum.workload === workload && datum.percentile === percentile"

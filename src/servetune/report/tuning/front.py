@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from servetune.analysis.wording import NONE, number
 from servetune.metrics import METRIC
+from servetune.numbers import NONE, known, number
 from servetune.plan.planned import CHOOSING, Tuning
 from servetune.records.trials import TrialResult, failures
 from servetune.report.table import Cell, Name, Table
 from servetune.report.tuning.standings import Standing
 from servetune.report.tuning.view import objective, value_of
-from servetune.tables.frames import known, records_of
+from servetune.tables.frames import records_of
 
 BESIDE = ("ttft_p50_ms", "cost_usd_per_million_output_tokens")
 """What is weighed against the objective; of both less is better."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import altair as alt
 
 from servetune.analysis.tuning.answer import Answer
-from servetune.analysis.wording import listed, number
+from servetune.analysis.wording import listed
+from servetune.numbers import number
 from servetune.progress import counted
 from servetune.report.commands.section import command_of
 from servetune.report.gfm import details, fence, table_of, text

@@ -5,8 +5,9 @@ from statistics import median
 
 from servetune.analysis.tuning.answer import Answer
 from servetune.analysis.tuning.effects import Effect
-from servetune.analysis.wording import NONE, listed, number, plural, ratio, span
+from servetune.analysis.wording import listed, plural, ratio, span
 from servetune.metrics import METRIC
+from servetune.numbers import NONE, number
 from servetune.plan.planned import Tuning
 from servetune.records.trials import TrialResult
 from servetune.report.table import Cell, Name, Styled, Table

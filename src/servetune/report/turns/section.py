@@ -6,7 +6,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from servetune.analysis.wording import number, share, where_of, whole
+from servetune.analysis.wording import where_of
+from servetune.numbers import number, share, whole
 from servetune.report.gfm import table_of
 from servetune.report.grammar import Spec, at_place, curves, heaviest, places_of, says, short, spec
 from servetune.report.lacks import drawing

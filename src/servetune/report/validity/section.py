@@ -26,7 +26,7 @@ def section(measured: Measured) -> Section | None:
     counted = tallies(shown)
     rows: list[list[Cell]] = [
         [
-            *(tally.shown.title, tally.limit, tally.highest),
+            *(tally.rule.title, tally.limit, tally.highest),
             Styled(f"{tally.counts['broken']:,}", "broken" if tally.counts["broken"] else ""),
             *(f"{tally.counts['pass']:,}", f"{tally.counts['not judged']:,}"),
         ]

@@ -4,24 +4,29 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
-from servetune.analysis.wording import NONE, number, plural, ratio, share, whole
+from servetune.analysis.wording import plural, ratio
+from servetune.numbers import NONE, number, share, whole
 from servetune.records.measurements import Card, Check
-from servetune.report.validity.rules import SHOWN, Row, Shown
+from servetune.records.rule import Rule
+from servetune.records.rules import RULES
 from servetune.tables.frames import records_of, with_numbers
 
+Row = dict[str, Any]
 Verdict = Literal["pass", "broken", "not judged"]
+
+NO_LIMIT = "no limit"
 
 
 @dataclass(frozen=True)
 class Line:
     """One rule on the card of one measurement."""
 
-    shown: Shown
-    seen: str
+    rule: Rule
+    observed: str
     limit: str
     verdict: Verdict
     value: float | None
@@ -50,7 +55,7 @@ class CardOf:
 class Tally:
     """One rule over all measurements, with the highest value seen."""
 
-    shown: Shown
+    rule: Rule
     limit: str
     highest: str
     counts: Counter[Verdict]
@@ -58,14 +63,7 @@ class Tally:
 
 def cards(table: pd.DataFrame) -> list[CardOf]:
     """Make the card of every row of the table that has numbers to judge, in its order."""
-    rows = records_of(with_numbers(table))
-    checks = [{made["rule"]: Check(**made) for made in json.loads(row["checks"])} for row in rows]
-    described = {shown.rule for shown in SHOWN}
-    # A rule that is not described here is shown by its own name.
-    others = dict.fromkeys(rule for of_row in checks for rule in of_row if rule not in described)
-    titles = {rule: rule.replace("-", " ").capitalize() for rule in others}
-    rules = [*SHOWN, *(Shown(rule, title, title, number) for rule, title in titles.items())]
-    return [_card_of(row, of_row, rules) for row, of_row in zip(rows, checks, strict=True)]
+    return [_card_of(row) for row in records_of(with_numbers(table))]
 
 
 def warnings(table: pd.DataFrame) -> list[str]:
@@ -84,7 +82,8 @@ def tallies(shown: list[CardOf]) -> list[Tally]:
     return [_tally(lines) for lines in zip(*(card.lines for card in shown), strict=True)]
 
 
-def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
+def _card_of(row: Row) -> CardOf:
+    checks = {made["rule"]: Check(**made) for made in json.loads(row["checks"])}
     card = Card.model_validate_json(row["card"])
     unjudged: tuple[tuple[str, float | None, Callable[[float], str]], ...] = (
         ("Client memory", card.client_memory_bytes, lambda value: f"{number(value / 2**20)} MiB"),
@@ -99,7 +98,7 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
     cores = ", ".join(map(share, card.client_process_cpu_ratios or ()))
     return CardOf(
         row,
-        lines=[_line(rule, row, card, checks.get(rule.rule)) for rule in rules],
+        lines=[_line(rule, checks[rule.name]) for rule in RULES],
         told=[
             *((name, write(value)) for name, value, write in unjudged if value is not None),
             *([("First errors", card.first_error)] if card.first_error else []),
@@ -110,41 +109,38 @@ def _card_of(row: Row, checks: dict[str, Check], rules: list[Shown]) -> CardOf:
     )
 
 
-def _line(shown: Shown, row: Row, card: Card, check: Check | None) -> Line:
-    value = check.value if check else None
-    seen = shown.seen(row, card)
-    if seen is None and shown.limit and value is not None:
-        seen = shown.limit(value)
+def _line(rule: Rule, check: Check) -> Line:
+    observed = check.observed
+    if observed is None and rule.limit and check.value is not None:
+        observed = rule.write(check.value)
     return Line(
-        shown=shown,
-        seen=seen or "not known",
-        limit=_at_most(shown, check) if shown.limit else shown.asks,
-        verdict=_verdict(shown, seen, check),
-        value=value,
-        reason=(check.reason or "") if check else "",
+        rule=rule,
+        observed=observed or "not known",
+        limit=_at_most(rule, check) if rule.limit else rule.asks,
+        verdict=_verdict(rule, check),
+        value=check.value,
+        reason=check.reason or "",
     )
 
 
-def _at_most(shown: Shown, check: Check | None) -> str:
-    if check is None or shown.limit is None:
-        return NONE
-    return "no limit" if check.limit is None else f"at most {shown.limit(check.limit)}"
+def _at_most(rule: Rule, check: Check) -> str:
+    return NO_LIMIT if check.limit is None else f"at most {rule.write(check.limit)}"
 
 
-def _verdict(shown: Shown, seen: str | None, check: Check | None) -> Verdict:
-    if check and check.is_broken:
+def _verdict(rule: Rule, check: Check) -> Verdict:
+    if check.is_broken:
         return "broken"
-    if shown.asks:  # such a rule is among the checks only where it is broken
-        return "pass" if seen else "not judged"
-    return "not judged" if check is None or None in (check.value, check.limit) else "pass"
+    if rule.asks:
+        return "pass" if check.observed else "not judged"
+    return "not judged" if None in (check.value, check.limit) else "pass"
 
 
 def _tally(lines: tuple[Line, ...]) -> Tally:
-    shown = lines[0].shown
+    rule = lines[0].rule
     values = [line.value for line in lines if line.value is not None]
     return Tally(
-        shown=shown,
-        limit=next((line.limit for line in lines if line.limit != NONE), NONE),
-        highest=shown.limit(max(values)) if values and shown.limit else NONE,
+        rule=rule,
+        limit=next((line.limit for line in lines if line.limit != NO_LIMIT), NO_LIMIT),
+        highest=rule.write(max(values)) if values and rule.limit else NONE,
         counts=Counter(line.verdict for line in lines),
     )

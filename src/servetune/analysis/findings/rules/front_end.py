@@ -10,7 +10,8 @@ from servetune.analysis.findings.bounds import Bound, load_bound
 from servetune.analysis.findings.busy import front_end_limit, in_flight
 from servetune.analysis.findings.gather import Case, Finding, facts, rule
 from servetune.analysis.lockstep import is_in_lockstep
-from servetune.analysis.wording import TIMES, ms, proportion, short, whole
+from servetune.analysis.wording import TIMES, ms, proportion, short
+from servetune.numbers import whole
 
 _API_SERVERS = re.compile(r"--api-server-count[= ](\d+)")
 

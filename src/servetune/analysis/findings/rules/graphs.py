@@ -7,7 +7,8 @@ from servetune.analysis.findings.busy import DISTURBING
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.lockstep import is_in_lockstep
 from servetune.analysis.roofline.attained import mean_prompt
-from servetune.analysis.wording import ms, short, whole
+from servetune.analysis.wording import ms, short
+from servetune.numbers import whole
 
 FULL = 2
 """vLLM's `CUDAGraphMode.FULL`: a step is one graph, attention included."""

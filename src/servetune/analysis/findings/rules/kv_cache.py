@@ -8,8 +8,8 @@ from servetune.analysis.findings.busy import waits
 from servetune.analysis.findings.gather import Case, Finding, facts, rule
 from servetune.analysis.findings.rules.queue import queue_evidence
 from servetune.analysis.roofline.attained import least_step_s
-from servetune.analysis.wording import proportion, whole
-from servetune.tables.frames import known
+from servetune.analysis.wording import proportion
+from servetune.numbers import known, whole
 
 SHORT = 0.9
 MOSTLY_EMPTY = 0.5

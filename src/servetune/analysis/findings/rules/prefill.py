@@ -3,7 +3,8 @@
 from servetune.analysis.findings.bounds import engine_sets_pace
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.lockstep import is_in_lockstep
-from servetune.analysis.wording import ms, proportion, whole
+from servetune.analysis.wording import ms, proportion
+from servetune.numbers import whole
 
 MOST_OF_TTFT = 0.5
 MUCH_OF_E2E = 0.3

@@ -9,7 +9,8 @@ from servetune.analysis.findings.busy import (
 )
 from servetune.analysis.findings.gather import Case, Evidence, Finding, facts, rule
 from servetune.analysis.lockstep import is_in_lockstep
-from servetune.analysis.wording import ms, proportion, seconds, short, whole
+from servetune.analysis.wording import ms, proportion, seconds, short
+from servetune.numbers import whole
 
 MOST_OF_TTFT = 0.5
 
