@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import psutil
 
 from servetune.engines.environments import engine_id, read_engine
-from servetune.engines.vllm.dialect import VLLM
+from servetune.engines.vllm.dialect import DIALECT as VLLM
 from servetune.loopback import local_client
 from servetune.serving.server import Server
 

@@ -24,7 +24,7 @@ from aiohttp import ClientError, ClientSession, web
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from servetune.engines.vllm.dialect import VLLM  # noqa: E402
+from servetune.engines.vllm.dialect import DIALECT as VLLM  # noqa: E402
 from servetune.engines.vllm.tiers import read_tiers  # noqa: E402
 from servetune.load.client.driver import DRIVER  # noqa: E402
 from servetune.load.process import Clients, LoadClient  # noqa: E402

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from servetune.engines.environments import build_engine, engine_id, read_engine
-from servetune.engines.vllm.dialect import VLLM
+from servetune.engines.vllm.dialect import DIALECT as VLLM
 from servetune.serving.server import Server
 from servetune.serving.target import ServerError
 from tests.paths import ROOT

@@ -4,6 +4,7 @@
 """
 
 import json
+import sys
 import tarfile
 from pathlib import Path
 
@@ -12,21 +13,29 @@ from rich.console import Console
 
 import servetune
 from servetune.analysis.findings.gather import Case, find
+from servetune.engines.environments import BuiltEngine, description_file, lock_file
 from servetune.engines.vllm.metrics import read_metrics
 from servetune.errors import UserError
+from servetune.files import read_model, write_json
 from servetune.metrics import JUDGED
 from servetune.models.make import checkpoint, make_model
 from servetune.plan.make import make_plan, plan_to_measure
-from servetune.records.measurements import Card
+from servetune.records.measurements import Card, MeasurementRecord
 from servetune.records.validity import check_measurement
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
+from servetune.sessions.session import run_session
 from servetune.study.validity import Limits
 from servetune.tables.write import reviewed_metrics
+from servetune.workloads.datasets import write_dataset
 from tests.paths import ROOT
 from tests.project import Project
 from tests.report_data import ReportData, make_data, make_quickstart_plan
+from tests.standin.serving import write_model, write_tokenizer
+
+LOAD = {"concurrency": 2, "requests": 4}
+LENGTHS = {"input_tokens": 8, "output_tokens": 6}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -106,3 +115,42 @@ def test_the_generator_is_planned_and_refuses_what_it_cannot_send(tmp_path: Path
     refused = r"workloads\.text\.generator: steady cannot send token ids"
     with pytest.raises(UserError, match=refused):
         plan_to_measure({"study": "quickstart"}, tmp_path)
+
+
+def test_the_engine_serves_a_study_and_tells_what_it_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path / "cache"))
+    project = Project(tmp_path / "project")
+    write_tokenizer(write_model(tmp_path))
+    lock_file("echo", project.root).write_text("echo==1.0\n")
+    project.write_study(
+        {
+            "question": "Does it answer?",
+            "hardware": "cpu",
+            "engine": "echo",
+            "baseline": "plain",
+            "models": {"any": {"source": "path", "path": str(tmp_path)}},
+            "variants": {"plain": {"model": "any"}},
+            "datasets": {"ids": {"kind": "random", "requests": 4, **LENGTHS}},
+            "workloads": {
+                "ids": {"dataset": "ids", "load_points": [{"concurrency": 2, "requests": 4}]}
+            },
+        }
+    )
+    plan = make_plan({"study": "quickstart"}, project.root)
+    (session,) = plan.sessions
+    assert session.engine is not None
+    built = BuiltEngine(name="echo", python=Path(sys.executable), versions={"echo": "1.0"})
+    write_json(description_file(session.engine), built)
+    make_model(plan.models[str(session.model)], project.root)
+    for dataset in session.datasets:
+        path = project.root / "data" / "workloads" / f"{dataset}.jsonl"
+        write_dataset(plan.datasets[dataset], path, project.root)
+    run_session(session, project.root)
+    (file,) = (project.root / "results/quickstart/records").iterdir()
+    record = read_model(file, MeasurementRecord)
+    assert record.metrics is not None
+    assert (record.metrics.completed_requests, record.metrics.output_tokens) == (4, 4 * 6)
+    assert record.card.server_output_ratio == 1.0
+    assert record.card.prefix_cache_was_reset is False

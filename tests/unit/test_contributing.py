@@ -54,6 +54,7 @@ def contributed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of src/ with all examples applied."""
     root = tmp_path_factory.mktemp("contributed")
     shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "tests/echo", root / "src/servetune/engines/echo")
     for example in EXAMPLE.finditer((ROOT / "CONTRIBUTING.md").read_text()):
         apply(example, root)
     return root
@@ -69,7 +70,7 @@ def test_the_examples_do_what_they_say(contributed: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "7 passed" in done.stdout
+    assert "8 passed" in done.stdout
 
 
 def test_a_breach_of_any_contract_is_refused(contributed: Path, tmp_path: Path) -> None:

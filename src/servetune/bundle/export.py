@@ -27,7 +27,8 @@ from servetune.plan.rounds import launch_each, until
 from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.provenance import EXPORTED, git_state
-from servetune.study.engines import LLAMA_CPP
+from servetune.study.engines import family_of
+from servetune.study.families import VLLM
 from servetune.study.generators import GENERATORS
 from servetune.study.study import read_study
 from servetune.tables.freshness import round_due
@@ -181,10 +182,11 @@ def _refuse_beyond(plan: Plan, sessions: list[Session]) -> None:
                 f"{where}.endpoint: an endpoint may not be reached from another host; measure it"
                 " from here"
             )
-        if session.engine and plan.engines[session.engine] == LLAMA_CPP:
+        family = family_of(plan.engines[session.engine]) if session.engine else VLLM
+        if family != VLLM:
             raise UserError(
                 f"{where}.engine: a bundle is measured by a host's vLLM, and includes no"
-                f" {LLAMA_CPP}; leave it out of variants in params.yaml for this host"
+                f" {family.name}; leave it out of variants in params.yaml for this host"
             )
         if session.quality and session.quality.lm_eval:
             raise UserError(

@@ -18,7 +18,8 @@ from servetune.plan.planned import Plan, Session
 from servetune.report.measured import Measured
 from servetune.report.provenance import checkouts, launches_of
 from servetune.report.reading import read_so_far
-from servetune.study.engines import LLAMA_CPP, VERSION, Engine
+from servetune.study.engines import VERSION, Engine, family_of
+from servetune.study.families import VLLM
 from servetune.study.models import HuggingFace
 from servetune.tables.frames import declared, records_of
 
@@ -119,10 +120,10 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
     if session.engine is None or session.model is None:
         raise UserError(f"{variant}: is an endpoint, which runs already; name another variant")
     engine = plan.engines[session.engine]
-    if engine == LLAMA_CPP:
+    if (family := family_of(engine)) != VLLM:
         raise UserError(
-            f"{variant}: is served by {LLAMA_CPP}, and deploy writes commands of vllm serve alone;"
-            " deploy another variant"
+            f"{variant}: is served by {family.name}, and deploy writes commands of vllm serve"
+            " alone; deploy another variant"
         )
     parser = known_parser(engine, root)
     if parser is None:

@@ -1,6 +1,6 @@
 """What is particular to an engine: its words, what it tells of itself, how its cache is emptied.
 
-Each engine has a folder beside this file, and a row in `servetune.engines.registry`. What an engine
+Each engine has a folder beside this file, and a row in `servetune.study.families`. What an engine
 does not tell is None or empty, and a card says that it is not known.
 """
 
@@ -13,6 +13,7 @@ import httpx
 
 from servetune.engines.counters import Counters
 from servetune.records.sessions import ServerFacts
+from servetune.study.families import EngineFamily
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,7 @@ class Dialect:
     """One engine, by functions of what its server answers and prints.
 
     Attributes:
-        name: of its folder.
-        title: what is started, as a sentence names it.
-        package: the distribution that an environment with the engine has.
+        family: the engine's row.
         command: the words before a checkpoint, as one types them.
         program: the same after the engine's Python.
         placed: the last words, by host, port and served name: where it listens, behind the key of
@@ -60,9 +59,7 @@ class Dialect:
         is_noise: tells a line of its log that says nothing.
     """
 
-    name: str
-    title: str
-    package: str
+    family: EngineFamily
     command: tuple[str, ...]
     program: tuple[str, ...]
     placed: Callable[[str, int, str], list[str]]

@@ -27,22 +27,16 @@ from servetune.locks import locked
 from servetune.progress import say
 from servetune.study.base import Frozen
 from servetune.study.engines import Engine, EnginePython, EngineVersion
+from servetune.study.families import FAMILIES, VLLM, EngineFamily
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYTHON_VERSION = "3.11"
 
 
-_LLAMA_CPP_PROBE = "servetune.engines.llama_cpp.inside_probe"
-_VLLM_PROBE = "servetune.engines.vllm.inside_probe"
-
-PROBES = {
-    **dict.fromkeys(("vllm-cpu", "vllm-cuda", "host"), (_VLLM_PROBE, "--serve")),
-    "llama-cpp": (_LLAMA_CPP_PROBE,),
+PROBES = {"host": VLLM.probe} | {
+    name: family.probe for family in FAMILIES for name in family.environments
 }
 """What asks an environment for its versions and its server's arguments; others have no server."""
-
-PACKAGES = {"xllamacpp": r"xllamacpp", "vllm": r"vllm(?:-cpu)?"}
-"""The package of an engine, and how a lock may name it."""
 
 
 class BuiltEngine(Frozen):
@@ -193,20 +187,21 @@ def vllm_version(engine: Engine, root: Path) -> str | None:
         return engine.vllm
     if isinstance(engine, EnginePython):
         return _host_vllm((root / engine.python).absolute())
-    return _pinned("vllm", engine, root)
+    return _pinned(VLLM, engine, root)
 
 
 def _package_of(engine: str | EngineVersion, root: Path) -> tuple[str, str | None]:
     """Return the package of an engine with its version, as declared; of a lock without one None."""
     if isinstance(engine, EngineVersion):
         return "vllm", engine.vllm
-    pinned = {name: _pinned(name, engine, root) for name in PACKAGES}
+    pinned = {family.package: _pinned(family, engine, root) for family in FAMILIES}
     return next(((name, version) for name, version in pinned.items() if version), ("vllm", None))
 
 
-def _pinned(package: str, name: str, root: Path) -> str | None:
+def _pinned(family: EngineFamily, name: str, root: Path) -> str | None:
     lock = lock_file(name, root).read_text()
-    pinned = re.search(rf"^{PACKAGES[package]}==([^\s\\]+)", lock, re.M)
+    names = "|".join(map(re.escape, (family.package, *family.builds)))
+    pinned = re.search(rf"^(?:{names})==([^\s\\]+)", lock, re.M)
     return pinned.group(1) if pinned else None
 
 
@@ -278,7 +273,7 @@ def _asked(python: Path) -> BuiltEngine:
 def _describe(name: str, python: Path) -> BuiltEngine:
     answer = run_guarded(
         # The other environments make checkpoints or load.
-        [str(python), "-m", *PROBES.get(name, (_VLLM_PROBE,))],
+        [str(python), "-m", *PROBES.get(name, VLLM.probe[:1])],
         environment_with_source(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

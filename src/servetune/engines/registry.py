@@ -1,18 +1,18 @@
-"""The engines that can serve, a row each."""
+"""The dialects of all engines."""
 
 from collections.abc import Container
+from importlib import import_module
 
 from servetune.engines.dialect import Dialect
-from servetune.engines.llama_cpp.dialect import LLAMA_CPP
-from servetune.engines.vllm.dialect import VLLM
 from servetune.records.sessions import ServerFacts
+from servetune.study.families import FAMILIES, VLLM, EngineFamily
 
-DIALECTS = {each.name: each for each in (VLLM, LLAMA_CPP)}
+DIALECTS: dict[str, Dialect] = {
+    family.name: import_module(f"{family.folder}.dialect").DIALECT for family in FAMILIES
+}
 
 EMPTY = Dialect(
-    name="",
-    title="",
-    package="",
+    family=EngineFamily(name="", title="", folder="", package=""),
     command=(),
     program=(),
     placed=lambda *_: [],
@@ -23,13 +23,18 @@ EMPTY = Dialect(
 )
 """An engine of which nothing is known but that it speaks the API."""
 
-FIGURES = frozenset[str]().union(*(each.figures for each in DIALECTS.values()))
+FIGURES = frozenset[str]().union(*(dialect.figures for dialect in DIALECTS.values()))
 """The names of all that any engine counts."""
+
+
+def family_in(packages: Container[str]) -> EngineFamily | None:
+    """Return the family of the engine that an environment has, by its packages; None: none."""
+    return next((family for family in FAMILIES if family.package in packages), None)
 
 
 def package_of(packages: Container[str]) -> str:
     """Return the package of the engine that an environment has; vLLM's where it names none."""
-    return next((each.package for each in DIALECTS.values() if each.package in packages), "vllm")
+    return (family_in(packages) or VLLM).package
 
 
 def dialect_of(packages: Container[str]) -> Dialect:
@@ -38,12 +43,11 @@ def dialect_of(packages: Container[str]) -> Dialect:
     Raises:
         LookupError: it has none.
     """
-    for each in DIALECTS.values():
-        if each.package in packages:
-            return each
+    if family := family_in(packages):
+        return DIALECTS[family.name]
     raise LookupError(f"none of {', '.join(DIALECTS)}")
 
 
 def dialect_of_page(page: str) -> Dialect:
     """Return the dialect whose names a page of metrics has; the empty one where none has."""
-    return next((each for each in DIALECTS.values() if each.page(page)), EMPTY)
+    return next((dialect for dialect in DIALECTS.values() if dialect.page(page)), EMPTY)

@@ -12,9 +12,10 @@ from servetune.plan.sessions import served_with
 from servetune.study.classes import CHAT_ALONE
 from servetune.study.contradictions import contradiction, told
 from servetune.study.datasets import AgentsDataset, Dataset, FileDataset, ShareGptDataset
-from servetune.study.engines import LLAMA_CPP, Engine, program_of
+from servetune.study.engines import Engine, family_of
+from servetune.study.families import VLLM, EngineFamily
 from servetune.study.grammars import check_of
-from servetune.study.models import Gguf, LocalPath
+from servetune.study.models import Gguf, ModelSource
 from servetune.study.rows import unanswered
 from servetune.study.study import Params, Study, Variant
 from servetune.study.workloads import LoadPoint, Workload
@@ -43,11 +44,11 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
     }
     parsers = {name: known_parser(engine, root) for name, engine in engines.items()}
     # The project's params.yaml names arguments of vLLM, left empty, whatever serves a study.
-    has_others = not engines or LLAMA_CPP in engines.values()
+    has_others = not engines or any(family_of(engine) != VLLM for engine in engines.values())
     vllm = [known_parser("vllm-cpu", root)] if has_others else []
     _check_params(params, [*parsers.values(), *vllm])
     for name, parser in parsers.items():
-        variant, program = study.variants[name], program_of(engines[name])
+        variant, program = study.variants[name], family_of(engines[name]).title
         check_arguments(params.overrides, parser, "params.yaml: ", program)
         check_arguments(study.server, parser, f"{file}: server.", program)
         check_arguments(variant.server, parser, f"{file}: variants.{name}.server.", program)
@@ -78,24 +79,28 @@ def check_served(name: str, study: Study, variants: list[str]) -> None:
     """
     for key in variants:
         variant, where = study.variants[key], f"studies/{name}.yaml: variants.{key}"
-        if variant.model is None:
+        engine = engine_of(study, variant)
+        if engine is None or variant.model is None:
             continue
-        source = study.models[variant.model]
-        if engine_of(study, variant) != LLAMA_CPP:
-            if isinstance(source, Gguf):
-                raise UserError(
-                    f"{where}.model: {variant.model} is a GGUF; add engine: {LLAMA_CPP}, or use"
-                    f" its base, {source.base}"
-                )
-            continue
-        if not isinstance(source, Gguf | LocalPath):
+        source, family = study.models[variant.model], family_of(engine)
+        if source.layout not in (None, family.layout):
             raise UserError(
-                f"{where}.model: {variant.model} is no GGUF, and {LLAMA_CPP} serves nothing else;"
-                f" add a model such as {{source: gguf, base: {variant.model}}}"
+                f"{where}.model: {variant.model} is source: {source.source}, which {family.title}"
+                f" does not serve; {_served_instead(source, variant.model, family)}"
             )
-        for own in ("speculative", "adapters"):
-            if getattr(variant, own):
-                raise UserError(f"{where}.{own}: {LLAMA_CPP} takes none from a study; leave it out")
+        for extra in ("speculative", "adapters"):
+            if getattr(variant, extra) and extra not in family.extras:
+                raise UserError(
+                    f"{where}.{extra}: {family.title} takes none from a study; leave it out"
+                )
+
+
+def _served_instead(source: ModelSource, model: str, family: EngineFamily) -> str:
+    if isinstance(source, Gguf):
+        return f"add engine: llama-cpp, or use its base, {source.base}"
+    if family.layout == Gguf.layout:
+        return f"add a model such as {{source: gguf, base: {model}}}"
+    return f"expected a checkpoint of layout {family.layout}"
 
 
 def check_tuned(params: Params, study: Study, root: Path) -> None:
@@ -113,7 +118,7 @@ def check_tuned(params: Params, study: Study, root: Path) -> None:
         )
     if (engine := engine_of(study, study.variants[tune.base])) is None:
         return
-    parser, program = known_parser(engine, root), program_of(engine)
+    parser, program = known_parser(engine, root), family_of(engine).title
     for name in tune.space:
         if name in params.overrides:
             raise UserError(

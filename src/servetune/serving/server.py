@@ -82,7 +82,7 @@ class Server:
     @property
     def opening(self) -> str:
         """What its start is, for messages."""
-        return f"starting {self.dialect.title}"
+        return f"starting {self.dialect.family.title}"
 
     @property
     def keeps_connections(self) -> bool:
@@ -241,7 +241,7 @@ class Server:
         with contextlib.suppress(httpx.HTTPError):
             page = self.get("/metrics").text
         log = self.log.read_text(errors="replace")
-        version = versions.get(self.dialect.package)
+        version = versions.get(self.dialect.family.package)
         return self.dialect.facts(log, page, info, self._startup_s, version)
 
     def choices(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -14,12 +14,15 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     Tag,
+    WithJsonSchema,
     model_serializer,
     model_validator,
 )
 from typing_extensions import TypeAliasType
 
+from servetune.errors import nearest
 from servetune.study.base import Declared, Name
+from servetune.study.families import FAMILIES, PINNED, VLLM, EngineFamily
 from servetune.study.secrets import check_named
 
 
@@ -38,6 +41,12 @@ class EngineVersion(Declared):
     vllm: str = Field(pattern=VERSION, max_length=40, description="the version, such as 0.26.0")
 
 
+def _known(name: str) -> str:
+    if name not in PINNED:
+        raise ValueError(f"expected one of {', '.join(PINNED)}{nearest(name, PINNED)}")
+    return name
+
+
 def _engine_kind(value: Any) -> str:
     if isinstance(value, str):
         return "pinned"
@@ -48,7 +57,12 @@ def _engine_kind(value: Any) -> str:
 Engine = TypeAliasType(
     "Engine",
     Annotated[
-        Annotated[Literal["vllm-cpu", "vllm-cuda", "llama-cpp"], Tag("pinned")]
+        Annotated[
+            str,
+            AfterValidator(_known),
+            WithJsonSchema({"enum": list(PINNED), "type": "string"}),
+            Tag("pinned"),
+        ]
         | Annotated[EnginePython, Tag("host")]
         | Annotated[EngineVersion, Tag("version")],
         Discriminator(_engine_kind),
@@ -56,12 +70,9 @@ Engine = TypeAliasType(
 )
 
 
-LLAMA_CPP = "llama-cpp"
-
-
-def program_of(engine: Engine) -> str:
-    """Return what takes the arguments of an engine's server, in words."""
-    return "llama.cpp's server" if engine == LLAMA_CPP else "vllm serve"
+def family_of(engine: Engine) -> EngineFamily:
+    """Return the family of an engine: vLLM's, where it is a Python on this host or a version."""
+    return next((family for family in FAMILIES if engine in family.environments), VLLM)
 
 
 def word_of(engine: Engine) -> str:

@@ -23,6 +23,8 @@ class _Source(Declared):
 
     made_by: ClassVar[str | None] = None
     is_dummy: ClassVar[bool] = False
+    layout: ClassVar[str | None] = "hf"
+    """Of its checkpoint, as engines serve it (`servetune.study.families`); None: any."""
 
     @property
     def parents(self) -> dict[str, str]:
@@ -88,6 +90,7 @@ class Gguf(Made):
     """A Llama as GGUF, with the weights of another model: llama.cpp serves no other kind."""
 
     made_by = "llama-cpp"
+    layout = "gguf"
 
     source: Literal["gguf"]
     base: Name = Field(description="the model with those weights, by name")
@@ -113,6 +116,8 @@ class HuggingFace(_Source):
 
 class LocalPath(_Source):
     """A checkpoint on this host, used where it is."""
+
+    layout = None
 
     source: Literal["path"]
     path: Path = Field(description="the checkpoint's folder")

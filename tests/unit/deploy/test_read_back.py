@@ -15,7 +15,7 @@ from servetune.deploy.formats import FORMS
 from servetune.deploy.served import Checkpoint, Served, served
 from servetune.engines.arguments import Parser, as_argv
 from servetune.engines.environments import known_parser
-from servetune.engines.vllm.dialect import VLLM
+from servetune.engines.vllm.dialect import DIALECT as VLLM
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.serving.server import Server

@@ -49,14 +49,17 @@ def test_a_variant_of_llama_cpp_is_planned_beside_one_of_vllm(tmp_path: Path) ->
             'other.server.cache_type_k: "q8": expected one of bf16, f16',
         ),
         ({"model": "gguf", "server": {"port": 1}}, "other.server.port: cannot be set"),
-        ({"model": "tiny"}, "other.model: tiny is no GGUF, and llama-cpp serves nothing else"),
+        (
+            {"model": "tiny"},
+            "tiny is source: tiny, which llama.cpp's server does not serve; add a model such as",
+        ),
         (
             {"model": "gguf", "engine": "vllm-cpu"},
-            "other.model: gguf is a GGUF; add engine: llama-cpp, or use its base, tiny",
+            "which vllm serve does not serve; add engine: llama-cpp, or use its base, tiny",
         ),
         (
             {"model": "gguf", "speculative": {"method": "ngram", "num_speculative_tokens": 2}},
-            "other.speculative: llama-cpp takes none from a study; leave it out",
+            "other.speculative: llama.cpp's server takes none from a study; leave it out",
         ),
     ],
 )

@@ -219,8 +219,8 @@ def test_a_broken_rule_is_shown_with_what_was_seen_its_limit_and_its_reason() ->
     data = make_data(make_all_kinds(), cards={"w8a8-chat-c8": WARM})
     text = _page(data).text.replace("\N{NO-BREAK SPACE}", " ")
     assert (
-        "Prefix-cache hit rate: 61 % by the counters, 20 % implied by the workload; limit at most 5 points"
-        " above implied \N{EN DASH} 61% of the prompt tokens came from the prefix cache"
+        "Prefix-cache hit rate: 61 % by the counters, 20 % implied by the workload; limit at most 5"
+        " points above implied \N{EN DASH} 61% of the prompt tokens came from the prefix cache"
     ) in text
     assert "Rule Seen Limit Verdict" in text
     assert "GPU clocks throttled 40 % of the time at most 5 % of the time broken" in text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from servetune.engines.vllm.dialect import VLLM
+from servetune.engines.vllm.dialect import DIALECT as VLLM
 from servetune.errors import UserError
 from servetune.plan.estimate import estimate
 from servetune.plan.make import make_plan

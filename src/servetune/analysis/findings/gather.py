@@ -18,7 +18,6 @@ import pandas as pd
 from servetune.analysis.findings import rules
 from servetune.analysis.roofline.attained import Attained, Engine, Row, attain
 from servetune.engines.registry import package_of
-from servetune.engines.vllm.dialect import VLLM
 from servetune.errors import reason_of
 from servetune.models.loaded import served
 from servetune.models.shape import UncountedError
@@ -26,6 +25,7 @@ from servetune.models.work import kv_cache_bytes
 from servetune.numbers import known
 from servetune.records.sessions import Ceilings, Launch, SessionRecord
 from servetune.study.engines import WITHOUT_MODEL
+from servetune.study.families import VLLM
 from servetune.tables.frames import PENDING, grouped, records_of
 
 _OF_ONE_ENGINE = (

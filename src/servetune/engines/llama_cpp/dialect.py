@@ -10,6 +10,7 @@ from servetune.engines.llama_cpp.causes import explain
 from servetune.engines.llama_cpp.facts import read_facts
 from servetune.engines.llama_cpp.inside_serve import KEY_VARIABLE
 from servetune.engines.llama_cpp.metrics import FIGURES, read_metrics, scrape
+from servetune.study.families import FAMILIES
 
 PROGRAM = ("-m", "servetune.engines.llama_cpp.inside_serve")
 
@@ -41,10 +42,8 @@ def tiers(info: Mapping[str, Any], server: Mapping[str, Any]) -> Tiers:
     return Tiers(kept, kept)
 
 
-LLAMA_CPP = Dialect(
-    name="llama-cpp",
-    title="llama.cpp's server",
-    package="xllamacpp",
+DIALECT = Dialect(
+    family=next(family for family in FAMILIES if family.name == "llama-cpp"),
     command=("python", *PROGRAM),
     program=PROGRAM,
     placed=placed,

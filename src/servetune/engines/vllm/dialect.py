@@ -14,6 +14,7 @@ from servetune.engines.vllm.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKe
 from servetune.engines.vllm.load_log import read_load_log
 from servetune.engines.vllm.metrics import FIGURES, read_metrics, scrape
 from servetune.engines.vllm.tiers import read_tiers
+from servetune.study.families import VLLM
 
 RESET_TRIES = 5
 """A block that is still held is freed within a second."""
@@ -64,10 +65,8 @@ def choices(log: str, python: Path) -> dict[str, Any]:
     return {"choices": read_choices(log), "ignored": read_ignored(log, known_variables(python))}
 
 
-VLLM = Dialect(
-    name="vllm",
-    title="vllm serve",
-    package="vllm",
+DIALECT = Dialect(
+    family=VLLM,
     command=("vllm", "serve"),
     program=("-m", "vllm.entrypoints.cli.main", "serve"),
     placed=placed,

@@ -5,7 +5,7 @@ import enum
 import pytest
 
 from servetune.engines.dialect import Tiers
-from servetune.engines.llama_cpp.dialect import LLAMA_CPP
+from servetune.engines.llama_cpp.dialect import DIALECT as LLAMA_CPP
 from servetune.engines.llama_cpp.inside_serve import words_of
 from servetune.engines.registry import dialect_of
 
@@ -18,7 +18,7 @@ class Kind(enum.IntEnum):
 
 def test_an_environment_with_the_binding_speaks_the_dialect_of_llama_cpp() -> None:
     assert dialect_of({"python": "3.11", "xllamacpp": "2026.10.11549"}) is LLAMA_CPP
-    assert dialect_of({"vllm": "0.32.0"}).name == "vllm"
+    assert dialect_of({"vllm": "0.32.0"}).family.name == "vllm"
 
 
 def test_a_type_is_named_by_what_is_its_own_of_its_name() -> None:

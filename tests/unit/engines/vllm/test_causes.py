@@ -7,7 +7,7 @@ import pytest
 
 from servetune.engines.endings import LONGEST
 from servetune.engines.vllm.causes import explain
-from servetune.engines.vllm.dialect import VLLM
+from servetune.engines.vllm.dialect import DIALECT as VLLM
 from servetune.serving.server import Server
 from servetune.serving.target import ServerError
 from tests.standin.serving import PATIENCE_S, PYTHON, write_model
