@@ -32,7 +32,8 @@ from servetune.numbers import known
 from servetune.tables.design import Design
 from servetune.tables.frames import grouped, records_of
 
-NOT_SHOWN = "not shown"
+UNDECIDED = "undecided"
+"""Nothing is proven, for too few launches or for too small a difference."""
 
 Row = dict[str, Any]
 Place = tuple[str, str]
@@ -43,7 +44,7 @@ Place = tuple[str, str]
 class Outcome:
     """A variant at a load that decides, beside the baseline.
 
-    `verdict` is `faster`, `slower`, `indistinguishable` or NOT_SHOWN; None of the baseline itself,
+    `verdict` is `faster`, `slower`, `indistinguishable` or UNDECIDED; None of the baseline itself,
     and where either has no ok measurement. `launches` are the fewer of the two, and
     `further_launches` of each would show a difference; infinite where no reasonable number does.
     """
@@ -182,7 +183,7 @@ def _outcome(value: float | None, row: Row | None) -> Outcome:
     ratio, low, high = (known(row[name]) for name in ("ratio", "ratio_low", "ratio_high"))
     return Outcome(
         value,
-        verdict=NOT_SHOWN if row["verdict"] in ("none", "undecided") else row["verdict"],
+        verdict=UNDECIDED if row["verdict"] in ("none", "undecided") else row["verdict"],
         ratio=ratio,
         low=low,
         high=high,
@@ -201,7 +202,7 @@ def _fastest(
     to the level over the number of variants (Hsu, Multiple Comparisons, 1996, ch. 4).
     """
     others = {name: each for name, each in outcomes.items() if name != design.baseline}
-    if not others or any(each.verdict in (None, NOT_SHOWN) for each in others.values()):
+    if not others or any(each.verdict in (None, UNDECIDED) for each in others.values()):
         return None
     faster = {name: each for name, each in others.items() if each.verdict == "faster"}
     if not faster:

@@ -8,11 +8,11 @@ from servetune.records.sessions import ServerFacts
 from servetune.study.families import FAMILIES, VLLM, EngineFamily
 
 DIALECTS: dict[str, Dialect] = {
-    family.name: import_module(f"{family.folder}.dialect").DIALECT for family in FAMILIES
+    family.name: import_module(family.dialect).DIALECT for family in FAMILIES
 }
 
 EMPTY = Dialect(
-    family=EngineFamily(name="", title="", folder="", package=""),
+    family=EngineFamily(name="", title="", dialect="", package=""),
     command=(),
     program=(),
     placed=lambda *_: [],

@@ -42,7 +42,7 @@ _OF_A_SHARE = {"faster": "better", "slower": "worse", "fastest": "best"}
 def worded(verdict: str, metric: Metric) -> str:
     """Write a verdict on a metric: a share is better or worse, but not fast."""
     word = _OF_A_SHARE.get(verdict, verdict) if metric.needs_slo else verdict
-    return "no verdict" if word == "none" else word
+    return "undecided" if word == "none" else word
 
 
 def word_of(row: dict[str, Any]) -> str:
@@ -80,7 +80,7 @@ def method(plan: Plan, judgement: Judgement) -> str:
     """Say what a verdict here can carry, in a few sentences."""
     if plan.repeats == 1:
         return (
-            "One launch gives no verdict: it does not show how much launches vary, and a difference"
+            "One launch decides nothing: it does not show how much launches vary, and a difference"
             " of a few percent may be noise. Set repeats to 3 or more."
         )
     count = int(judgement.verdicts["p_value"].count())
@@ -96,7 +96,7 @@ def method(plan: Plan, judgement: Judgement) -> str:
         f" {plural(count, 'verdict')} hold together at the 95{NBSP}% level. Each ratio is of"
         f" geometric means over launches, with its own 95{NBSP}% interval. How much launches vary"
         f" is estimated from all variants, but for one that varies more.{few} At a rate or in a"
-        " trace, throughput is the pace and has no verdict."
+        " trace, throughput is the pace and is not judged."
         f"{_blocks(judgement)}"
     )
 
@@ -216,7 +216,7 @@ def _smallest(difference: float) -> str:
 
 
 def without(judgement: Judgement) -> list[str]:
-    """Say why comparisons have no verdict, each reason once with the variants and load points."""
+    """Say why comparisons are undecided for want of launches, each reason once with its places."""
     rows = records_of(judgement.verdicts)
     every = {where_of(row) for row in rows}
 
@@ -231,7 +231,7 @@ def without(judgement: Judgement) -> list[str]:
         lambda row: row["reason"].replace(f" of {row['metric']}", ""),
     )
     return [
-        f"No verdict on {few(variant for variant, _ in of)} at {at}: {why}."
+        f"Undecided: {few(variant for variant, _ in of)} at {at}, as {why}."
         for why, absent in reasons.items()
         for at, of in grouped(
             grouped(absent, lambda row: row["variant"]).items(), lambda pair: places(pair[1])

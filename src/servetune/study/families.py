@@ -10,7 +10,7 @@ class EngineFamily:
     Attributes:
         name: of the family.
         title: of its server, as a sentence names it.
-        folder: the package with its `dialect` (`servetune.engines.dialect`).
+        dialect: the module with its `DIALECT` (`servetune.engines.dialect`).
         package: the distribution that an environment with the engine has.
         probe: what asks an environment for versions and arguments: a module, and its words.
         environments: those of `workflow/envs` that hold it, by which a study names it.
@@ -21,7 +21,7 @@ class EngineFamily:
 
     name: str
     title: str
-    folder: str
+    dialect: str
     package: str
     probe: tuple[str, ...] = ()
     environments: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class EngineFamily:
 VLLM = EngineFamily(
     name="vllm",
     title="vllm serve",
-    folder="servetune.engines.vllm",
+    dialect="servetune.engines.vllm.dialect",
     package="vllm",
     probe=("servetune.engines.vllm.inside_probe", "--serve"),
     environments=("vllm-cpu", "vllm-cuda"),
@@ -47,7 +47,7 @@ FAMILIES = (
     EngineFamily(
         name="llama-cpp",
         title="llama.cpp's server",
-        folder="servetune.engines.llama_cpp",
+        dialect="servetune.engines.llama_cpp.dialect",
         package="xllamacpp",
         probe=("servetune.engines.llama_cpp.inside_probe",),
         environments=("llama-cpp",),

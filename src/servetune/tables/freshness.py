@@ -30,6 +30,8 @@ STAMP = "tables.sha256"
 
 _PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^\s*(?:from|import) (servetune[\w.]*)(?: import (\([^)]*\)|.*))?", re.M)
+_BY_NAME = re.compile(r'dialect="(servetune[\w.]+)"')
+"""How a row of `study.families` names the module that is imported for it."""
 
 
 def tables_digest(plan: Plan, root: Path) -> str:
@@ -180,6 +182,7 @@ def _module(file: Path) -> str:
 def _imported(name: str, source: str) -> list[str]:
     """List what a module may import: the packages above it, modules, and names in modules."""
     imported = [name.rpartition(".")[0]]
+    imported += _BY_NAME.findall(source)
     for module, names in _IMPORT.findall(source):
         imported += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))]
     return imported

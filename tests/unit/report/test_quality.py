@@ -99,7 +99,7 @@ def test_the_section_has_a_row_a_variant(made: Any) -> None:
 def test_a_variant_without_answers_is_told_with_its_reason(made: Any) -> None:
     _, plan, table = made
     assert (
-        "eagle3 has no verdict on its quality: the server refused a document: no prompt_logprobs."
+        "The quality of eagle3 is undecided: the server refused a document: no prompt_logprobs."
         in quality.warnings(plan, table)
     )
 

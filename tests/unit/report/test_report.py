@@ -105,7 +105,7 @@ def test_the_page_answers_first_and_holds_every_part(page: Page) -> None:
         "All 20 measurements are ok.",
         "1,048,576",
         "uv run dvc exp run -S max_num_seqs=16",
-        "gives no verdict",
+        "decides nothing",
     ):
         assert text in page.text
 

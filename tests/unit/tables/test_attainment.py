@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servetune.analysis.answer import NOT_SHOWN
+from servetune.analysis.answer import UNDECIDED
 from servetune.load.request_table import attained, request_table
 from servetune.load.schedule import make_schedule
 from servetune.metrics import QUANTILE_PROBABILITIES
@@ -102,7 +102,7 @@ def test_at_a_rate_the_requests_within_the_slo_decide_beside_latency() -> None:
     }
     assert MARKED in render_html(data) and "worse" in render_markdown(data)
     (one, *_) = (d for d in at_a_rate(shares, repeats=1).decisions if "SLO" in d.metric.title)
-    assert set(one.having(NOT_SHOWN)) == {"w8a8", "fp8-kv", "eagle3"}
+    assert set(one.having(UNDECIDED)) == {"w8a8", "fp8-kv", "eagle3"}
 
 
 def test_without_an_slo_no_report_has_a_column_for_it() -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from servetune.analysis.answer import NOT_SHOWN, Decision, Outcome
+from servetune.analysis.answer import UNDECIDED, Decision, Outcome
 from servetune.analysis.wording import change, inside, listed, place_of, span, text_of
 from servetune.metrics import COSTS, PER_GPU
 from servetune.numbers import number
@@ -37,7 +37,7 @@ class Cell:
     @property
     def is_open(self) -> bool:
         """Whether nothing is proven."""
-        return self.verdict.endswith((NOT_SHOWN, "undecided", "no ok measurement"))
+        return self.verdict.endswith((UNDECIDED, "no ok measurement"))
 
 
 Column = tuple[str, dict[str, Cell]]
@@ -87,7 +87,7 @@ def _said(measured: Measured, decision: Decision) -> str:
         return f"{decision.baseline} alone was measured, so nothing is compared."
     if base is None or base.value is None:
         return f"The baseline {decision.baseline} has no ok measurement, so nothing is compared."
-    once = [each for each in decision.having(NOT_SHOWN).values() if _is_few(each)]
+    once = [each for each in decision.having(UNDECIDED).values() if _is_few(each)]
     if len(once) == others:
         return (
             "No winner is shown: one launch of each does not show how much launches vary. A verdict"
@@ -112,7 +112,7 @@ def _proven(decision: Decision, gpus: dict[str, int]) -> Iterator[str]:
         yield f"{first} is the {best}, against {against}."
     if faster:
         too = " too" if fastest else ""
-        which = f"; which of them is the {best} is not shown" if len(faster) > 1 and not too else ""
+        which = f"; which of them is the {best} is undecided" if len(faster) > 1 and not too else ""
         yield f"{_changed(faster, gpus)} {_are(faster)} {better} than {baseline}{too}{which}."
     if slower:
         yield f"{_changed(slower, gpus)} {_are(slower)} {worse} than {baseline}."
@@ -127,18 +127,18 @@ def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
 
 
 def _open(decision: Decision) -> Iterator[str]:
-    outcomes = decision.having(NOT_SHOWN)
+    outcomes = decision.having(UNDECIDED)
     once = [variant for variant, outcome in outcomes.items() if _is_few(outcome)]
     more = {variant: each for variant, each in outcomes.items() if variant not in once}
     if once:
         yield (
-            f"Launched once, so not shown: {_counted(once)}. A verdict takes {DECIDING} or"
+            f"Launched once, so undecided: {_counted(once)}. A verdict takes {DECIDING} or"
             " more launches."
         )
     if more:
         nearest = wanting(min(more.values(), key=lambda outcome: outcome.further_launches))
         which = f" ({nearest})" if len(more) == 1 else f"; the nearest to a verdict takes {nearest}"
-        yield f"Not shown yet: {_counted(more)}{which}."
+        yield f"Undecided: {_counted(more)}{which}."
     if lacking := decision.having(None):
         yield f"There is no ok measurement of {few(lacking)}."
 
@@ -169,7 +169,7 @@ def _is_few(outcome: Outcome) -> bool:
 
 
 def wanting(outcome: Outcome) -> str:
-    """Say how many launches would show what is not shown; the headline tells of the fewest."""
+    """Say how many launches would decide what is undecided; the headline tells of the fewest."""
     more = outcome.further_launches
     if not _is_few(outcome) or math.isinf(more):
         return further(more)
@@ -219,10 +219,10 @@ def _outcome(decision: Decision, variant: str, outcome: Outcome) -> Cell:
     if outcome.verdict is None:
         return Cell(figure=value, remark=f"no ok measurement of {decision.baseline}")
     shown = interval_of(outcome.ratio, outcome.low, outcome.high)
-    if outcome.verdict != NOT_SHOWN:
+    if outcome.verdict != UNDECIDED:
         return Cell(worded(outcome.verdict, decision.metric), shown)
     launch = "one launch: " if _is_few(outcome) else ""
-    return Cell(f"{launch}{NOT_SHOWN}", shown, wanting(outcome))
+    return Cell(f"{launch}{UNDECIDED}", shown, wanting(outcome))
 
 
 def _capacities(measured: Measured) -> Iterator[Column]:

@@ -65,4 +65,4 @@ def _sentence(load: SameLoad) -> str:
         if load.launches < DECIDING
         else "their launches differ by too much"
     )
-    return f"Not shown: whether {first} agrees with {who}, as {why}."
+    return f"Undecided: whether {first} agrees with {who}, as {why}."

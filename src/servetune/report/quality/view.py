@@ -65,7 +65,7 @@ def warnings(plan: Plan, table: pd.DataFrame | None) -> list[str]:
             for variant, why in failing(plan, table).items()
         ),
         *(
-            f"{row['variant']} has no verdict on its quality: {first_sentence(why)}."
+            f"The quality of {row['variant']} is undecided: {first_sentence(why)}."
             for row in records_of(table)
             if (why := absent(row)) and row["status"] != PENDING
         ),
@@ -84,7 +84,7 @@ def method(plan: Plan) -> str:
         f"Bounds, against {plan.baseline}: {listed(asked)}. A bound is kept or failed if the whole"
         f" 95{NBSP}% interval is on that side of it; otherwise it is undecided."
         if asked
-        else "The study declares no bound, so there is no verdict."
+        else "The study declares no bound, so quality is not judged."
     )
     return (
         "Each variant scored the same documents token by token, and continued each greedily."
