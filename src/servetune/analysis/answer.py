@@ -27,7 +27,7 @@ from servetune.analysis.wording import (
     place_of,
     where_of,
 )
-from servetune.metrics import METRICS, Metric
+from servetune.metrics import JUDGED, METRIC, METRICS, Metric
 from servetune.numbers import known
 from servetune.tables.design import Design
 from servetune.tables.frames import grouped, records_of
@@ -59,19 +59,17 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """What is shown at a load that decides a workload, by one metric.
+class Shown:
+    """What is shown at a load, by one metric.
 
     `row` is of the comparison at that load. `outcomes` are of the variants that were to be measured
-    there, the baseline first. `fastest` is the variant that is proven to be, if one is.
+    there, the baseline first.
     """
 
     row: Row
     metric: Metric
     baseline: str
-    reason: str
     outcomes: dict[str, Outcome]
-    fastest: str | None
 
     @property
     def place(self) -> str:
@@ -85,6 +83,24 @@ class Decision:
             for variant, outcome in self.outcomes.items()
             if outcome.verdict == verdict and variant != self.baseline
         }
+
+
+@dataclass(frozen=True)
+class Decision(Shown):
+    """What is shown at a load that decides a workload, by one metric, and why that load does.
+
+    `fastest` is the variant that is proven to be, if one is. `beside` is what is shown by the other
+    judged metrics there, and by all of them at the lightest load of its kind.
+    """
+
+    reason: str
+    fastest: str | None
+    beside: tuple[Shown, ...]
+
+    @property
+    def is_by_throughput(self) -> bool:
+        """Whether clients or a batch set the pace, and not a rate or a trace."""
+        return self.metric.better == "higher" and not self.metric.needs_slo
 
 
 def decisions(
@@ -108,10 +124,12 @@ def decisions(
         (row["variant"], *place_of(row), row["metric"]): row
         for row in records_of(judgement.verdicts)
     }
-    variants = sorted(design.variants, key=lambda variant: variant != design.baseline)
     made = []
     for (_, kind), rows in kinds.items():
-        here, reason = _deciding(rows, design.baseline, limits)
+        lightest, here, reason = _deciding(rows, design.baseline, limits)
+        # One load of a kind is both.
+        loads = (here, lightest) if lightest != here else (here,)
+        beside = tuple(shown for load in loads for shown in _shown(design, load, judged))
         metrics = [
             metric
             for metric in METRICS
@@ -122,19 +140,37 @@ def decisions(
         titles = (inside(m.title) if m.better == "higher" else "latency" for m in metrics)
         deciding = listed(dict.fromkeys(titles)) if metrics else ""
         for metric in metrics:
-            measured = {row["variant"]: row for row in here}
-            outcomes = {
-                variant: _outcome(
-                    known(measured[variant][metric.name]),
-                    judged.get((variant, *place_of(here[0]), metric.name)),
-                )
-                for variant in variants
-                if variant in measured
-            }
+            outcomes = _outcomes(design, here, metric, judged)
             fastest = _fastest(design, judgement.launches, here[0], metric, outcomes)
             why = f"{_WHY[kind].format(metric=deciding)}{reason}"
-            made.append(Decision(here[0], metric, design.baseline, why, outcomes, fastest))
+            made.append(Decision(here[0], metric, design.baseline, outcomes, why, fastest, beside))
     return made
+
+
+Verdicts = Mapping[tuple[Any, ...], Row]
+
+
+def _shown(design: Design, here: list[Row], judged: Verdicts) -> list[Shown]:
+    """Return what is shown at a load by each metric that is judged there, throughput first."""
+    return [
+        Shown(here[0], METRIC[name], design.baseline, _outcomes(design, here, METRIC[name], judged))
+        for name in JUDGED
+        if any((row["variant"], *place_of(row), name) in judged for row in here)
+    ]
+
+
+def _outcomes(
+    design: Design, here: list[Row], metric: Metric, judged: Verdicts
+) -> dict[str, Outcome]:
+    measured = {row["variant"]: row for row in here}
+    return {
+        variant: _outcome(
+            known(measured[variant][metric.name]),
+            judged.get((variant, *place_of(here[0]), metric.name)),
+        )
+        for variant in sorted(design.variants, key=lambda variant: variant != design.baseline)
+        if variant in measured
+    }
 
 
 _WHY = {
@@ -157,8 +193,10 @@ def _pace(row: Row) -> float:
     return 1 / float(scale[1]) if scale else known(row["concurrency"]) or 0.0
 
 
-def _deciding(rows: list[Row], baseline: str, limits: Mapping[Place, str]) -> tuple[list[Row], str]:
-    """Return the rows of the load that decides, and why a heavier one does not."""
+def _deciding(
+    rows: list[Row], baseline: str, limits: Mapping[Place, str]
+) -> tuple[list[Row], list[Row], str]:
+    """Return the rows of the lightest load and of the one that decides, and why no heavier does."""
     loads = sorted(grouped(rows, place_of).values(), key=lambda here: _pace(here[0]))
     measured = [here for here in loads if any(row["ok"] for row in here)]
     compared = [
@@ -167,14 +205,14 @@ def _deciding(rows: list[Row], baseline: str, limits: Mapping[Place, str]) -> tu
     candidates = compared or measured
     free = [here for here in candidates if place_of(here[0]) not in limits]
     if not candidates:
-        return [], ""
+        return [], [], ""
     chosen = (free or candidates)[-1]
     passed = candidates[candidates.index(chosen) + 1 :]
     if not passed:
-        return chosen, ""
+        return candidates[0], chosen, ""
     bounds = listed(dict.fromkeys(limits[place_of(here[0])] for here in passed))
     where = listed(where_of(here[0]) for here in passed)
-    return chosen, f" that the engine limits (at {where} it is {bounds})"
+    return candidates[0], chosen, f" that the engine limits (at {where} it is {bounds})"
 
 
 def _outcome(value: float | None, row: Row | None) -> Outcome:

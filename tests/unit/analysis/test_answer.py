@@ -93,3 +93,25 @@ def test_a_load_that_the_front_end_bounds_does_not_decide_and_the_answer_says_wh
     assert decision.fastest is None, "w8a8 and fp8 are alike"
     assert decision.metric is METRIC["output_throughput_tok_s"]
     assert decision.outcomes["fp8-kv"].launches == 1
+
+
+def test_a_proven_harm_and_a_gain_elsewhere_are_named_beside_the_throughput() -> None:
+    name = "h200-llama8b-graphs"
+    measured = read_measured(plan_of(name), results_of(name).parents[1])
+    ((_, said),) = sentences(measured)
+    said = said.replace("\N{MULTIPLICATION SIGN}", "x")
+    assert "But slower at concurrency 128: eagle3-2.5 in TTFT p50 (1.74x) and eagle3-3 in" in said
+    assert "Yet faster at concurrency 1: eagle3-2.5 in output throughput (1.84x)" in said
+    assert "w8a8 in" not in said, "what is faster in all that is proven is named once"
+
+
+def test_the_answers_table_has_output_ttft_and_tpot_at_the_heaviest_and_the_lightest_load() -> None:
+    name = "h200-llama8b-graphs"
+    table = grid(read_measured(plan_of(name), results_of(name).parents[1]))
+    assert table is not None
+    heads = [(head.group, head.title.partition(",")[0]) for head in table.heads[:6]]
+    loads = ("closed, concurrency 128", "closed, concurrency 1")
+    assert heads == [(load, of) for load in loads for of in ("output", "TTFT p50", "TPOT p50")]
+    verdicts = [cell.verdict for cell in table.rows["eagle3-3"][:6]]
+    assert verdicts == ["faster", "slower", "faster", "faster", "undecided", "faster"]
+    assert [cell.figure for cell in table.rows["bf16"][:2]] == ["6,279", "109"]

@@ -86,7 +86,8 @@ def _table(measured: Measured, of: Grid) -> str:
         ]
         for variant, cells in of.rows.items()
     ]
-    heads = ["Variant", *map(escaped, of.heads)]
+    named = (f"{head.group}: {head.title}" if head.group else head.title for head in of.heads)
+    heads = ["Variant", *map(escaped, named)]
     return pipe_table(heads, rows, numeric_from=len(heads))
 
 

@@ -6,9 +6,20 @@ A variant is called faster, slower or the fastest only where that is proven.
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
-from servetune.analysis.answer import UNDECIDED, Decision, Outcome
-from servetune.analysis.wording import change, inside, listed, place_of, span, text_of
+from servetune.analysis.answer import UNDECIDED, Decision, Outcome, Shown
+from servetune.analysis.lockstep import LOCKSTEP
+from servetune.analysis.wording import (
+    change,
+    inside,
+    listed,
+    load_of,
+    place_of,
+    ratio,
+    span,
+    text_of,
+)
 from servetune.metrics import COSTS, PER_GPU
 from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
@@ -28,11 +39,12 @@ ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of the answer: a verdict or none, a number with its interval, and a remark."""
+    """A cell of the answer: a verdict or none, a number, a remark, and what a pointer tells."""
 
     verdict: str = ""
     figure: str = ""
     remark: str = ""
+    hint: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -43,13 +55,29 @@ class Cell:
 Column = tuple[str, dict[str, Cell]]
 """A head, and a cell a variant."""
 
+MOST_COLUMNS = 6
+"""Verdicts of a row, as a page of 1,400 pixels holds; with more the lightest loads are left out."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a column, within a group of them: a load; none of a group has the empty one."""
+
+    title: str
+    group: str = ""
+
 
 @dataclass(frozen=True)
 class Grid:
     """The answer as a table: heads, and the cells of each variant, the baseline first."""
 
-    heads: list[str]
+    heads: list[Head]
     rows: dict[str, list[Cell]]
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """The groups in their order, with how many columns each has."""
+        return [(group, len(list(same))) for group, same in groupby(h.group for h in self.heads)]
 
 
 def sentences(measured: Measured) -> list[tuple[str, str]]:
@@ -77,7 +105,7 @@ def reasons(measured: Measured) -> str:
     return f"{decided} Each capacity and its interval are of one search.".lstrip()
 
 
-def _place(measured: Measured, decision: Decision) -> str:
+def _place(measured: Measured, decision: Shown) -> str:
     return f"{decision.place}{at_front_end(decision.row, measured.behind_front_end)}"
 
 
@@ -94,7 +122,12 @@ def _said(measured: Measured, decision: Decision) -> str:
             f" takes {DECIDING} or more (repeats: {DECIDING})."
         )
     return " ".join(
-        [*_proven(decision, measured.gpus), *_poor(measured, decision), *_open(decision)]
+        [
+            *_proven(decision, measured.gpus),
+            *_poor(measured, decision),
+            *_against(decision),
+            *_open(decision),
+        ]
     )
 
 
@@ -124,6 +157,26 @@ def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
     for variant in decision.having("faster"):
         if variant in measured.failing:
             yield f"But {variant} fails the bounds of quality."
+
+
+def _against(decision: Decision) -> Iterator[str]:
+    """Name what is proven by another metric, or at the lightest load, against what was said."""
+    for word, but in (("slower", "But"), ("faster", "Yet")):
+        found = [
+            (load_of(shown.row), variant, shown.metric, outcome)
+            for shown in decision.beside
+            # Each latency decides by itself where a rate sets the pace.
+            if shown.metric == decision.metric or decision.is_by_throughput
+            for variant, outcome in shown.outcomes.items()
+            if outcome.verdict == word and decision.outcomes[variant].verdict not in (word, None)
+        ]
+        for load, here in grouped(found, lambda each: each[0]).items():
+            names = [
+                f"{variant} in "
+                + listed(f"{inside(metric.title)} ({ratio(out.ratio)})" for *_, metric, out in same)
+                for variant, same in grouped(here, lambda each: each[1]).items()
+            ]
+            yield f"{but} {word} at {load}: {few(names, MOST_NAMED)}."
 
 
 def _open(decision: Decision) -> Iterator[str]:
@@ -178,21 +231,61 @@ def wanting(outcome: Outcome) -> str:
 
 
 def grid(measured: Measured) -> Grid | None:
-    """Make the answer's table: what decides, capacities, quality and cost; None without any."""
+    """Make the answer's table: verdicts at the loads that decide and the lightest ones, capacities,
+    quality and cost; None without any.
+    """
     columns = [
-        *decided(measured),
-        *_capacities(measured),
-        *_quality(measured),
-        *_cost(measured),
+        *_matrix(measured),
+        *((Head(head), cells) for head, cells in _capacities(measured)),
+        *((Head(head), cells) for head, cells in _quality(measured)),
+        *((Head(head), cells) for head, cells in _cost(measured)),
     ]
     if not columns:
         return None
     told = {variant for _, of in columns for variant in of}
     if each := measured.gpus:
-        columns.insert(0, ("GPUs", {v: Cell(figure=str(count)) for v, count in each.items()}))
+        columns.insert(0, (Head("GPUs"), {v: Cell(figure=str(n)) for v, n in each.items()}))
     heads = [head for head, _ in columns]
     shown = [v for v in measured.variants if v in told or not measured.plan.tuning]
     return Grid(heads, {v: [of.get(v, Cell()) for _, of in columns] for v in shown})
+
+
+def _matrix(measured: Measured) -> list[tuple[Head, dict[str, Cell]]]:
+    """Make a column for each metric at each load that decides, and at the lightest of its kind."""
+    groups = {id(decision.beside): decision.beside for decision in measured.decisions}
+    shown = [each for group in groups.values() for each in group]
+    if len(shown) > MOST_COLUMNS:
+        decide = {place_of(decision.row) for decision in measured.decisions}
+        shown = [each for each in shown if place_of(each.row) in decide]
+    return [
+        (
+            Head(
+                f"{inside(each.metric.head or each.metric.title)}, {each.metric.unit}"
+                f" {ARROWS[each.metric.better or '']}",
+                _place(measured, each),
+            ),
+            {variant: _verdict(each, variant, out) for variant, out in each.outcomes.items()},
+        )
+        for each in shown
+    ]
+
+
+def _verdict(shown: Shown, variant: str, outcome: Outcome) -> Cell:
+    """Write a cell of the matrix: a number of the baseline, and a verdict with its ratio of others.
+
+    The interval stands below it; what would decide is told to a pointer.
+    """
+    cell = _outcome(shown, variant, outcome)
+    if outcome.ratio is None or not cell.verdict:
+        return Cell(cell.verdict, number(outcome.value) if cell.figure else "", cell.remark)
+    if outcome.verdict == LOCKSTEP:
+        return Cell(LOCKSTEP, hint="all clients send together: it tells nothing of a variant")
+    return Cell(
+        cell.verdict,
+        ratio(outcome.ratio),
+        cell.figure.removeprefix(ratio(outcome.ratio)).strip(),
+        f"{number(outcome.value)} {shown.metric.unit}; {cell.remark}".removesuffix("; "),
+    )
 
 
 def decided(measured: Measured) -> list[Column]:
@@ -210,7 +303,7 @@ def decided(measured: Measured) -> list[Column]:
     ]
 
 
-def _outcome(decision: Decision, variant: str, outcome: Outcome) -> Cell:
+def _outcome(decision: Shown, variant: str, outcome: Outcome) -> Cell:
     value = f"{number(outcome.value)} {decision.metric.unit}"
     if outcome.value is None:
         return Cell("no ok measurement")
