@@ -26,10 +26,13 @@ WORDS = ("slower", "indistinguishable", "faster")
 _AT_BASE = " at the base"
 
 
-def compare(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataFrame:
+def compare(
+    values: pd.DataFrame, baseline: str, equivalence: float, *, has_rounds: bool = True
+) -> pd.DataFrame:
     """Give the verdict of each variant against the baseline at the same place.
 
     Takes `launch_values` and the smallest relative difference of interest, such as 0.03.
+    `has_rounds` is False if launches of the same repeat were not measured side by side.
 
     Returns:
         A row a (variant, workload, load_point, metric), in the order of the values, with the
@@ -41,7 +44,7 @@ def compare(values: pd.DataFrame, baseline: str, equivalence: float) -> pd.DataF
         infinite if no reasonable number does, and NaN where a side has no launch. `is_blocked`
         tells where launches were compared within their rounds, as the machine drifted.
     """
-    groups = pool_launches(values)
+    groups = pool_launches(values, has_rounds=has_rounds)
     pairs = groups[groups["variant"] != baseline].merge(
         groups[groups["variant"] == baseline].drop(columns="variant"),
         on=PLACE,

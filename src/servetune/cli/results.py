@@ -92,19 +92,45 @@ def status(plan: PlanFile = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def compare(
-    revision: Annotated[str, typer.Argument(help="A Git branch, tag or commit.")],
+    sides: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="REVISION | FILE FILE...",
+            help="A Git branch, tag or commit; or result files of any tool, the baseline first."
+            " NAME=FILE, a name again for a launch more.",
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
     fail_on: Annotated[
         str | None, typer.Option(help="slower: exit with 1 if a regression is proven.")
     ] = None,
+    goodput: Annotated[
+        list[str] | None, typer.Option(help="Of files: a limit in ms, as ttft:200; any number.")
+    ] = None,
 ) -> None:
-    """Compare the results of params.yaml with those of a Git revision, as Markdown."""
+    """Compare params.yaml's results with a Git revision's, or result files, as Markdown."""
+    if fail_on not in (None, "slower"):
+        raise UserError(f"--fail-on: {fail_on}: expected slower")
+    if len(sides) == 1 and "=" not in sides[0] and not Path(sides[0]).is_file():
+        if goodput:
+            raise UserError("--goodput: is of result files; a study declares an slo")
+        markdown, slower = _against_revision(sides[0])
+    else:
+        markdown, slower = _of_files(sides, goodput or [])
+    if out is None:
+        echo(markdown.rstrip("\n"))
+    else:
+        write_text(out, markdown)
+    if fail_on and slower:
+        raise SystemExit(1)
+
+
+def _against_revision(revision: str) -> tuple[str, int]:
+    """Return the comparison with a revision as Markdown, and how many proven regressions it has."""
     from servetune.compare.comparison import compare_sides
     from servetune.compare.markdown import render_comparison
     from servetune.compare.sides import revision_side, workspace_side
 
-    if fail_on not in (None, "slower"):
-        raise UserError(f"--fail-on: {fail_on}: expected slower")
     plan = make_plan(read_params(ROOT), ROOT)
     base, here = revision_side(revision, ROOT), workspace_side(ROOT)
     if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:
@@ -112,13 +138,17 @@ def compare(
             f"results/{plan.study}: the tables do not belong to params.yaml; run: {RUN}"
         )
     found = compare_sides(base, here, plan.equivalence)
-    markdown = render_comparison(found)
-    if out is None:
-        echo(markdown.rstrip("\n"))
-    else:
-        write_text(out, markdown)
-    if fail_on and found.count("slower"):
-        raise SystemExit(1)
+    return render_comparison(found), found.count("slower")
+
+
+def _of_files(words: list[str], goodput: list[str]) -> tuple[str, int]:
+    from servetune.compare.files import compare_runs, files_of, parse_limits, read_sides
+    from servetune.compare.files_markdown import render_files
+    from servetune.study.study import EQUIVALENCE
+
+    limits_ms = parse_limits(goodput)
+    found = compare_runs(read_sides(files_of(words)), limits_ms, EQUIVALENCE)
+    return render_files(found), found.count("slower")
 
 
 @app.command(rich_help_panel=MORE)

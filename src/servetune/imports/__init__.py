@@ -1,0 +1,1 @@
+"""Result files of other tools, as rows with the metrics and units of our own tables."""
