@@ -12,4 +12,5 @@ lock llmcompressor --override overrides.txt
 lock guidellm --override overrides.txt
 lock lm-eval --override overrides.txt
 lock llama-cpp
+lock vllm-router
 UV_FIND_LINKS="" lock vllm-cuda

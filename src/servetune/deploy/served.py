@@ -117,6 +117,11 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
             f"{variant}: serves LoRA adapters, which deploy does not write; deploy a variant"
             " without adapters"
         )
+    if session.gateway:
+        raise UserError(
+            f"{variant}: has a gateway before its replicas, which deploy does not write; deploy a"
+            " variant without one"
+        )
     if session.engine is None or session.model is None:
         raise UserError(f"{variant}: is an endpoint, which runs already; name another variant")
     engine = plan.engines[session.engine]

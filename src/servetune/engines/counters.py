@@ -1,5 +1,6 @@
 """What a server counts, by our names, whatever its engine calls it."""
 
+import re
 from collections.abc import Sequence
 
 Counters = dict[str, float]
@@ -28,3 +29,31 @@ def combined(servers: Sequence[Counters]) -> Counters:
 def difference(before: Counters, after: Counters) -> Counters:
     """Return what counters grew by, for those seen at both ends."""
     return {name: after[name] - value for name, value in before.items() if name in after}
+
+
+_OF_REPLICA = re.compile(r"replica(\d+)_(\w+)")
+
+
+def of_fleet(replicas: Sequence[Counters]) -> Counters:
+    """Return what replicas count together, and what each does, as `replica1_` and so on."""
+    own = {
+        f"replica{number}_{name}": value
+        for number, counters in enumerate(replicas, 1)
+        for name, value in counters.items()
+    }
+    return {**combined(replicas), **own}
+
+
+def of_replicas(counters: Counters) -> dict[int, Counters]:
+    """Return what each replica counts, by its number from 1; empty of a single server."""
+    found: dict[int, Counters] = {}
+    for name, value in counters.items():
+        if match := _OF_REPLICA.fullmatch(name):
+            found.setdefault(int(match[1]), {})[match[2]] = value
+    return found
+
+
+def figure_of(name: str) -> str:
+    """Return the figure that a name is of, whichever replica counts it."""
+    match = _OF_REPLICA.fullmatch(name)
+    return match[2] if match else name

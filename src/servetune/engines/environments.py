@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -190,6 +191,13 @@ def vllm_version(engine: Engine, root: Path) -> str | None:
     return _pinned(VLLM, engine, root)
 
 
+def pinned_version(packages: Iterable[str], name: str, root: Path) -> str | None:
+    """Return the version that the lock of an environment has of the first of some packages."""
+    names = "|".join(map(re.escape, packages))
+    pinned = re.search(rf"^(?:{names})==([^\s\\]+)", lock_file(name, root).read_text(), re.M)
+    return pinned.group(1) if pinned else None
+
+
 def _package_of(engine: str | EngineVersion, root: Path) -> tuple[str, str | None]:
     """Return the package of an engine with its version, as declared; of a lock without one None."""
     if isinstance(engine, EngineVersion):
@@ -199,10 +207,7 @@ def _package_of(engine: str | EngineVersion, root: Path) -> tuple[str, str | Non
 
 
 def _pinned(family: EngineFamily, name: str, root: Path) -> str | None:
-    lock = lock_file(name, root).read_text()
-    names = "|".join(map(re.escape, (family.package, *family.builds)))
-    pinned = re.search(rf"^(?:{names})==([^\s\\]+)", lock, re.M)
-    return pinned.group(1) if pinned else None
+    return pinned_version((family.package, *family.builds), name, root)
 
 
 def adopt_engine(id: str, python: Path, vllm: str | None) -> Path:

@@ -22,7 +22,7 @@ from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""
 
-LATER = ("environment_from", "neighbours", "adapters", "endpoint")
+LATER = ("environment_from", "neighbours", "adapters", "endpoint", "replicas", "gateway")
 """Keys that studies have had since others were measured."""
 
 QUALITY_PROTOCOL = 1
@@ -49,7 +49,7 @@ def digest_of(id: str) -> str:
 class Serving(Frozen):
     """All that decides how a variant is served; engine and models by their digests.
 
-    An endpoint stands in place of both.
+    An endpoint stands in place of both. `replicas` is None of one server.
     """
 
     server: ServerArguments
@@ -64,6 +64,8 @@ class Serving(Frozen):
     hardware: str
     neighbours: Neighbours | None = None
     endpoint: dict[str, str] | None = None
+    replicas: int | None = None
+    gateway: dict[str, Any] | None = None
 
     @model_serializer(mode="wrap")
     def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from servetune.plan.checks import (
 )
 from servetune.plan.contents import content_of
 from servetune.plan.endpoints import check_endpoints
+from servetune.plan.fleets import check_fleets
 from servetune.plan.identity import dataset_content, digest, digest_of, model_content
 from servetune.plan.order import measuring_order
 from servetune.plan.planned import Plan, PlannedDataset, PlannedModel
@@ -57,6 +58,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     served = [engine_of(study, study.variants[name]) for name in names]
     engines = {engine_id(engine, root): engine for engine in served if engine}
     check_endpoints(chosen.study, study, names)
+    check_fleets(chosen.study, study, names)
     check_extent(chosen, study, names)
     check_served(chosen.study, study, names)
     check_server_arguments(chosen, study, names, root)

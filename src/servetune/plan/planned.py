@@ -12,6 +12,7 @@ from servetune.study.base import Frozen, Id, Name, Neighbours
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine, ServerArguments, parallel_size
+from servetune.study.gateways import Policy
 from servetune.study.generators import GENERATORS
 from servetune.study.models import ModelSource
 from servetune.study.quality import LmEval, Quality
@@ -111,12 +112,27 @@ class PlannedQuality(_Planned):
     lm_eval: LmEval | None = None
 
 
+class PlannedGateway(Frozen):
+    """A gateway of a version, and the id of the environment that it is started from."""
+
+    kind: str
+    version: str
+    policy: Policy
+    arguments: dict[str, Any] = {}
+    environment: Id
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All of it that decides what is measured."""
+        return self.model_dump(exclude={"environment"})
+
+
 class Session(_Planned):
     """One server launch and the measurements that it owes, in the order of measuring.
 
     `order` is its place among the sessions of the plan, from 0. `trial` is what it is to a tuning.
     `environment_from` names the variables that its server gets from whoever runs it. An `endpoint`
-    has neither engine nor model.
+    has neither engine nor model. Behind a `gateway` there are several `replicas` of the server.
     """
 
     order: int
@@ -134,6 +150,8 @@ class Session(_Planned):
     environment_from: list[str] = []
     neighbours: Neighbours | None = None
     endpoint: DeclaredEndpoint | None = None
+    replicas: int = 1
+    gateway: PlannedGateway | None = None
     startup_timeout_s: float
     load_timeout_s: float
     stall_timeout_s: float
@@ -153,8 +171,8 @@ class Session(_Planned):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs of its host the server runs on; 0 on a CPU, and of an endpoint."""
-        return 0 if self.endpoint else gpus_of(self.hardware, self.server)
+        """How many GPUs of its host all its servers run on; 0 on a CPU, and of an endpoint."""
+        return 0 if self.endpoint else self.replicas * gpus_of(self.hardware, self.server)
 
     @property
     def devices(self) -> int:
@@ -202,6 +220,7 @@ class Session(_Planned):
         """The environments that it needs beside its engine, each once."""
         names = {GENERATORS[name].environment for name in self.generators}
         names |= {LM_EVAL} if self.quality and self.quality.lm_eval else set()
+        names |= {self.gateway.kind} if self.gateway else set()
         return sorted(filter(None, names))
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servetune.engines.environments import engine_id
+from servetune.engines.environments import engine_id, pinned_version
 from servetune.plan.identity import (
     PROTOCOL,
     QUALITY_PROTOCOL,
@@ -20,6 +20,7 @@ from servetune.plan.planned import (
     LM_EVAL,
     Measurement,
     PlannedDataset,
+    PlannedGateway,
     PlannedModel,
     PlannedQuality,
     PlannedSearch,
@@ -29,6 +30,7 @@ from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Id
 from servetune.study.capacity import Search
 from servetune.study.engines import ServerArguments
+from servetune.study.gateways import DeclaredGateway
 from servetune.study.generators import GENERATORS
 from servetune.study.study import Params, Study, Variant, passed_to
 from servetune.study.workloads import Traffic, Workload
@@ -87,6 +89,8 @@ def plan_session(
         environment_from=passed_to(study, variant),
         neighbours=variant.neighbours,
         endpoint=variant.endpoint,
+        replicas=variant.replicas,
+        gateway=_plan_gateway(variant.gateway, declared.root) if variant.gateway else None,
         startup_timeout_s=study.startup_timeout_s,
         load_timeout_s=study.load_timeout_s,
         stall_timeout_s=study.stall_timeout_s,
@@ -103,6 +107,16 @@ def plan_session(
         }
     )
     return owing.model_copy(update={"id": f"{name}-r{repeat}-{digest(owing.owed)}"})
+
+
+def _plan_gateway(gateway: DeclaredGateway, root: Path) -> PlannedGateway:
+    return PlannedGateway(
+        kind=gateway.kind,
+        version=pinned_version([gateway.kind], gateway.kind, root) or "",
+        policy=gateway.policy,
+        arguments=gateway.arguments.given,
+        environment=engine_id(gateway.kind, root),
+    )
 
 
 def models_of(declared: Declared, variants: Iterable[Variant]) -> set[str]:
@@ -143,6 +157,8 @@ def serving_of(session: Session) -> Serving:
         draft=digest_of(session.draft) if session.draft else None,
         adapters={name: digest_of(id) for name, id in session.adapters.items()},
         endpoint=session.endpoint.identity if session.endpoint else None,
+        replicas=session.replicas if session.replicas > 1 else None,
+        gateway=session.gateway.identity if session.gateway else None,
     )
 
 

@@ -115,6 +115,16 @@ SEVERAL = "+"
 _SOME = Field(max_length=10_000)
 
 
+class ReplicaLaunch(Record):
+    """One of several servers of a launch: its command, its part of the host, its log's name."""
+
+    command: Argv
+    devices: Line | None = None
+    cores: Annotated[list[Number], _SOME] = []
+    log: Line
+    server: ServerFacts = ServerFacts()
+
+
 class Slot(Record):
     """The part of a host that a launch had for itself. None: not known.
 
@@ -179,7 +189,9 @@ class Launch(Record):
     one device of the host; None where the engine cannot measure them. `model` and `draft` are the
     checkpoints as their files have them; None where `uncounted` says why. `choices` are what the
     server decided only as it started, such as its attention backend, by name; `ignored` are the
-    settings that it ignored or changed, in its own words; None where they are not known.
+    settings that it ignored or changed, in its own words; None where they are not known. Of several
+    `replicas` behind a gateway, `command`, `server_info` and `choices` are those of the first, and
+    `server` is of all together.
     """
 
     free: ClassVar[frozenset[str]] = frozenset({"server_info"})
@@ -204,6 +216,8 @@ class Launch(Record):
     draft: Architecture | None = None
     uncounted: str | None = None
     ceilings: Ceilings | None = None
+    replicas: Annotated[list[ReplicaLaunch], _SOME] | None = None
+    gateway_command: Argv | None = None
     measured: list[Id] = []
 
     def config(self, section: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import httpx
 from servetune.engines.counters import Counters, combined
 from servetune.engines.dialect import Dialect, Tiers
 from servetune.engines.registry import EMPTY, dialect_of_page
-from servetune.records.sessions import ServerFacts
+from servetune.records.sessions import ReplicaLaunch, ServerFacts
 from servetune.sentences import refusal, sentence
 from servetune.serving.target import HEALTH_TIMEOUT_S, SCRAPE_TIMEOUT_S, ServerError
 from servetune.study.secrets import redacted, secrets_of
@@ -38,6 +38,7 @@ class Endpoint:
     kind: ClassVar[str] = "endpoint"
     is_here: ClassVar[bool] = False
     keeps_connections: ClassVar[bool] = True
+    gateway_command: ClassVar[list[str]] = []
 
     def __post_init__(self) -> None:
         self.url = self.address.removesuffix(API)
@@ -124,6 +125,14 @@ class Endpoint:
                     continue
         return {}
 
+    def gateway_counters(self) -> dict[str, float]:
+        """Return nothing: what stands before it is not known."""
+        return {}
+
+    def replicas(self, versions: Mapping[str, str], info: dict[str, Any]) -> list[ReplicaLaunch]:
+        """Return nothing: how many servers it has is not known."""
+        return []
+
     def reset_prefix_cache(self, *, has_tiers: bool = False) -> None:
         """Do nothing: whether it keeps what it is sent is not known."""
 
@@ -143,11 +152,11 @@ class Endpoint:
         """Return none: they are not known."""
         return Tiers()
 
-    def log_size(self) -> int:
-        """Return 0: it has no log here."""
-        return 0
+    def log_size(self) -> tuple[int, ...]:
+        """Return nothing: it has no log here."""
+        return ()
 
-    def load_log(self, began: int, ended: int) -> dict[str, Any]:
+    def load_log(self, began: tuple[int, ...], ended: tuple[int, ...]) -> dict[str, Any]:
         """Return nothing: it has no log here."""
         return {}
 

@@ -7,6 +7,8 @@ import psutil
 
 from servetune.loopback import HOST
 
+GREETING_S = 2.0
+
 
 def reserve_port() -> socket.socket:
     """Return a socket that keeps a free port of this host from whoever is given any free port.
@@ -18,6 +20,24 @@ def reserve_port() -> socket.socket:
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     reserved.bind((HOST, 0))
     return reserved
+
+
+def ports_of(pid: int, *but: int) -> list[int]:
+    """Return the ports of this host's loopback on which a process or a descendant listens."""
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+        found = {port for each in family for host, port in _listening(each) if host == HOST}
+        return sorted(found.difference(but))
+    return []
+
+
+def publishes(port: int) -> bool:
+    """Tell whether a socket of ZeroMQ listens on a port: it greets first (RFC 23, ZMTP)."""
+    with contextlib.suppress(OSError), socket.create_connection((HOST, port), GREETING_S) as s:
+        greeting = s.recv(10, socket.MSG_WAITALL)
+        return greeting[:1] == b"\xff" and greeting[9:] == b"\x7f"
+    return False
 
 
 def is_free(port: int) -> bool:

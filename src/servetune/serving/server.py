@@ -20,10 +20,11 @@ import httpx
 from servetune.engines.counters import Counters
 from servetune.engines.dialect import Dialect, Tiers
 from servetune.engines.source import environment_with_source
+from servetune.lifetime.affinity import on_cores
 from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
-from servetune.records.sessions import ServerFacts
-from servetune.serving.listener import is_free, listens, reserve_port
+from servetune.records.sessions import ReplicaLaunch, ServerFacts
+from servetune.serving.listener import is_free, listens, ports_of, reserve_port
 from servetune.serving.target import HEALTH_TIMEOUT_S, SCRAPE_TIMEOUT_S, ServerError
 from servetune.study.secrets import redacted, secrets_of
 
@@ -41,7 +42,8 @@ class Server:
     It serves the checkpoint `model`, a path from its working `folder`, under `name`, which is
     unique to this launch. `dialect` is its engine's, and `python` runs that; `arguments` are
     further words of the command, and `environment` variables that the study sets; `passed` are
-    those of the caller, which stand nowhere; `devices` say where on this host it runs. `log` takes
+    those of the caller, which stand nowhere; `devices` and `cores` say where on this host it runs.
+    `log` takes
     the output.
     """
 
@@ -55,8 +57,10 @@ class Server:
     folder: Path
     kind: ClassVar[str] = "server"
     has_counters: ClassVar[bool] = True
+    gateway_command: ClassVar[list[str]] = []
     is_here: ClassVar[bool] = True
     devices: dict[str, str] = field(default_factory=dict)
+    cores: frozenset[int] = frozenset()
     passed: dict[str, str] = field(default_factory=dict, repr=False)
     api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
@@ -107,7 +111,7 @@ class Server:
         # Processes that name themselves by setproctitle else overwrite what marks them as ours.
         environment["SPT_NOENV"] = "1"
         self._started = time.monotonic()
-        with self.log.open("wb") as log:
+        with self.log.open("wb") as log, on_cores(self.cores):
             self._process = Guarded(
                 [str(self.python), *self.dialect.program, *self._words],
                 environment,
@@ -217,6 +221,18 @@ class Server:
         """Read its metrics by a client; raises httpx.HTTPError."""
         return self.dialect.counters(client)
 
+    def gateway_counters(self) -> dict[str, float]:
+        """Return nothing: there is no gateway."""
+        return {}
+
+    def replicas(self, versions: Mapping[str, str], info: dict[str, Any]) -> list[ReplicaLaunch]:
+        """Return nothing: it is one server."""
+        return []
+
+    def ports(self) -> list[int]:
+        """Return the ports of this host on which its processes listen, but for its own."""
+        return ports_of(self._process.pid, self.port) if self._process else []
+
     def reset_prefix_cache(self, *, has_tiers: bool = False) -> bool:
         """Empty the prefix cache, and its tiers; tells whether the server says that it did."""
         with (
@@ -253,13 +269,13 @@ class Server:
         """Return the tiers of its KV cache, by its configuration and its arguments."""
         return self.dialect.tiers(info, arguments)
 
-    def log_size(self) -> int:
+    def log_size(self) -> tuple[int, ...]:
         """Return the size of its log in bytes."""
-        return self.log.stat().st_size
+        return (self.log.stat().st_size,)
 
-    def load_log(self, began: int, ended: int) -> dict[str, Any]:
+    def load_log(self, began: tuple[int, ...], ended: tuple[int, ...]) -> dict[str, Any]:
         """Return the fields of a card that its log tells between two sizes."""
-        return self.dialect.load_log(self.log, began, ended, self.secrets)
+        return self.dialect.load_log(self.log, began[0], ended[0], self.secrets)
 
     def log_tail(self, lines: int) -> list[str]:
         """Return the last lines of its output, without secrets."""

@@ -11,7 +11,7 @@ import httpx
 
 from servetune.engines.counters import Counters
 from servetune.engines.dialect import Tiers
-from servetune.records.sessions import ServerFacts
+from servetune.records.sessions import ReplicaLaunch, ServerFacts
 
 HEALTH_TIMEOUT_S = 10.0
 SCRAPE_TIMEOUT_S = 5.0
@@ -119,6 +119,19 @@ class Target(Protocol):
         """Return its metrics now; empty where it does not answer after so many tries."""
         ...
 
+    def gateway_counters(self) -> dict[str, float]:
+        """Return what the gateway before it counted so far; empty without one."""
+        ...
+
+    @property
+    def gateway_command(self) -> list[str]:
+        """The start of the gateway before it as one would type it; empty without one."""
+        ...
+
+    def replicas(self, versions: Mapping[str, str], info: dict[str, Any]) -> list[ReplicaLaunch]:
+        """Return how each of several servers was started; empty of one that is not several."""
+        ...
+
     def reset_prefix_cache(self, *, has_tiers: bool = False) -> bool | None:
         """Empty the prefix cache, and its tiers; tells whether it did, None if that is unknown."""
         ...
@@ -139,12 +152,12 @@ class Target(Protocol):
         """Return the tiers of its KV cache, by its configuration and its arguments."""
         ...
 
-    def log_size(self) -> int:
-        """Return the size of its log in bytes; 0 where there is none."""
+    def log_size(self) -> tuple[int, ...]:
+        """Return the sizes of its logs in bytes; empty where there is none."""
         ...
 
-    def load_log(self, began: int, ended: int) -> dict[str, Any]:
-        """Return the fields of a card that its log tells between two sizes."""
+    def load_log(self, began: tuple[int, ...], ended: tuple[int, ...]) -> dict[str, Any]:
+        """Return the fields of a card that its logs tell between two sizes."""
         ...
 
     def log_tail(self, lines: int) -> list[str]:

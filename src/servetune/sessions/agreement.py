@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from servetune.engines.counters import GAUGES, Counters
+from servetune.engines.counters import GAUGES, Counters, figure_of
 from servetune.load.generator import CUT, Reply
 from servetune.load.request_table import hit_ratio
 from servetune.load.schedule import ScheduledRequest
@@ -168,7 +168,7 @@ def _went_back(before: Counters, after: Counters, samples: pd.DataFrame) -> bool
     """Tell whether a counter fell: a restart, or a reset, in the middle of the load."""
     if not before or not after:
         return None
-    counted = [name for name in before if name not in GAUGES]
+    counted = [name for name in before if figure_of(name) not in GAUGES]
     fell = any(after[name] < before[name] for name in counted if name in after)
     sampled = (samples[name].dropna() for name in counted if name in samples)
     return fell or any((values.diff() < 0).any() for values in sampled)

@@ -4,8 +4,8 @@ import contextlib
 import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from servetune.plan.planned import Session
 from servetune.records.sessions import Slot, Together
 from servetune.sessions.cores import (
     allowed,
+    by_core,
     format_cores,
     machine_cores,
     numa_nodes,
@@ -29,7 +30,7 @@ from servetune.telemetry.gpus import EVERY, Gpu
 
 @dataclass(frozen=True)
 class GpuAllocation:
-    """A slot of this host, and who is beside it.
+    """A slot of this host, and who is beside it. `shares` are the cores of each of its GPUs.
 
     `count_others` tells how many of the host's other GPUs are in use now, and
     `wait_for_neighbours` ends when those that the study declares load their GPUs.
@@ -38,6 +39,7 @@ class GpuAllocation:
     slot: Slot
     count_others: Callable[[], int | None] = lambda: None
     wait_for_neighbours: Callable[[], None] = lambda: None
+    shares: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     @property
     def visible(self) -> str | None:
@@ -46,14 +48,40 @@ class GpuAllocation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which a server runs on these GPUs.
+        """The variables by which a server runs on these GPUs."""
+        return _visible(self.slot.indices)
 
-        Indices, as vLLM takes no UUID for a number (its issue 13815), in NVML's order.
+    def parts(self, count: int) -> list["Part"]:
+        """Split it among so many replicas: each has its GPUs with their cores, or its cores.
+
+        Hyperthreads of one core are of one replica where there are cores enough.
         """
-        if not self.slot.gpus:
-            return {}
-        visible = ",".join(map(str, self.slot.indices))
-        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
+        slot, cores = self.slot, by_core(parse_cores(self.slot.cores or ""))
+        size = len(slot.gpus) // count
+        parts = []
+        for i in range(count):
+            gpus = slice(i * size, (i + 1) * size)
+            near = [self.shares.get(gpu, frozenset()) for gpu in slot.gpus[gpus]]
+            own = frozenset[int]().union(*near) & frozenset(cores)
+            part = cores[i * len(cores) // count : (i + 1) * len(cores) // count] or cores
+            parts.append(Part(_visible(slot.indices[gpus]), own or frozenset(part)))
+        return parts
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one of several servers has of a slot: variables that name its GPUs, and its cores."""
+
+    environment: dict[str, str]
+    cores: frozenset[int]
+
+
+def _visible(indices: Sequence[int]) -> dict[str, str]:
+    """Indices, as vLLM takes no UUID for a number (its issue 13815), in NVML's order."""
+    if not indices:
+        return {}
+    visible = ",".join(map(str, indices))
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
 
 
 @contextlib.contextmanager
@@ -85,7 +113,7 @@ def allocate(session: Session, sessions: Sequence[Session], root: Path) -> Itera
             owner = f"{root.resolve()} {session.study}"
             dealt = stack.enter_context(hold(uuids, session.gpus, dealt, owner))
             count_others = partial(count_held, set(host).difference(dealt))
-            allocation = GpuAllocation(slot_on(dealt), count_others)
+            allocation = GpuAllocation(slot_on(dealt), count_others, shares=shares)
         else:
             stack.enter_context(hold(host, len(host)))
             beside: list[Sequence[str]] = []
@@ -94,7 +122,7 @@ def allocate(session: Session, sessions: Sequence[Session], root: Path) -> Itera
                 first, *others = groups_of(uuids, session.gpus)
                 dealt, beside = list(first), others if session.neighbours == "all" else []
             neighbours = stack.enter_context(started(session, [*map(slot_on, beside)], root))
-            allocation = GpuAllocation(slot_on(dealt), neighbours.count, neighbours.wait)
+            allocation = GpuAllocation(slot_on(dealt), neighbours.count, neighbours.wait, shares)
         stack.enter_context(pinned(parse_cores(allocation.slot.cores or "")))
         yield allocation
 

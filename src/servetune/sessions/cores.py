@@ -18,16 +18,21 @@ def share_cores(gpus: list[Gpu], cores: Iterable[int]) -> dict[str, frozenset[in
     than cores, or NVML tells no node, they share what there is.
     """
     every = frozenset(cores)
-    by_core = sorted(every, key=lambda core: (_first_sibling(core), core))
+    ordered = by_core(every)
     shares = {}
     for gpu in gpus:
         near = gpu.cores & every or every
         beside = [other for other in gpus if (other.cores & every or every) == near]
-        own = [core for core in by_core if core in near]
+        own = [core for core in ordered if core in near]
         at, count = beside.index(gpu), len(beside)
         part = own[at * len(own) // count : (at + 1) * len(own) // count]
         shares[gpu.uuid] = frozenset(part if len(own) >= count else own)
     return shares
+
+
+def by_core(cores: Iterable[int]) -> list[int]:
+    """Return cores in an order in which hyperthreads of one stand together."""
+    return sorted(cores, key=lambda core: (_first_sibling(core), core))
 
 
 def machine_cores() -> frozenset[int]:

@@ -114,7 +114,15 @@ class ServerLaunch:
             return None
         info = target.info()
         facts = target.facts(self._recorder.launch.versions, info)
-        self._recorder.note(status="ok", server=facts, server_info=info, **target.choices())
+        replicas = target.replicas(self._recorder.launch.versions, info)
+        fleet = {"replicas": replicas, "gateway_command": target.gateway_command}
+        self._recorder.note(
+            status="ok",
+            server=facts,
+            server_info=info,
+            **target.choices(),
+            **(fleet if replicas else {}),
+        )
         self._say(_ready(facts))
         return facts
 
@@ -200,7 +208,7 @@ def _described(
         environment=target.environment,
         environment_from=session.environment_from,
         started_at=now(),
-        versions=engine.versions if engine else {},
+        versions={**(engine.versions if engine else {}), **_gateway_version(session)},
         git=git_state(root),
         host=host,
         slot=allocation.slot,
@@ -211,6 +219,10 @@ def _described(
         if engine
         else None,
     )
+
+
+def _gateway_version(session: Session) -> dict[str, str]:
+    return {session.gateway.kind: session.gateway.version} if session.gateway else {}
 
 
 def _counted(

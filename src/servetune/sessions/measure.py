@@ -40,6 +40,7 @@ from servetune.sessions.expected import expected_s
 from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
+from servetune.sessions.replicas import by_replica
 from servetune.sessions.watch import LoadWatch
 from servetune.study.generators import GENERATORS
 from servetune.study.secrets import redacted
@@ -61,6 +62,9 @@ own: their sum is not the number of forward passes."""
 
 UNUSABLE = (LoadError, httpx.HTTPError, OSError, KeyError, ValueError)
 """What a load raises that cannot be used."""
+
+GatewayCounts = tuple[dict[str, float], dict[str, float]]
+"""What a gateway counted before a load and after it."""
 
 Made = TypeVar("Made", MeasurementRecord, QualityRecord)
 
@@ -128,7 +132,7 @@ def measure(
         rule = planned.rule if planned else None
         argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
         job = Job(argv=argv, schedule=destination.schedule, load=load, probe=rule)
-        before, after, around, usage = _load(bench, measurement, job, prepared)
+        before, after, around, usage, gateway = _load(bench, measurement, job, prepared)
         replies = driver.read(folder)
         requests = request_table(replies, prepared.schedule, load)
         span_s = _span_s(replies) if generator.startup_s else (0.0, math.inf)
@@ -149,7 +153,8 @@ def measure(
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
     grown = difference(before, after)
-    if any((bench.session.server.get(name) or 1) != 1 for name in STEPS_COUNTED_BY):
+    is_several = bench.session.replicas != 1
+    if is_several or any((bench.session.server.get(n) or 1) != 1 for n in STEPS_COUNTED_BY):
         grown.pop("engine_steps", None)
     metrics = aggregate(requests, grown, load)
     wordless, interval = int(load.is_chat and generator.counts_role), bench.facts.stream_interval
@@ -165,6 +170,7 @@ def measure(
     # What dummy weights say is no text: its tokens may be encoded otherwise.
     tokenizer = None if is_dummy or bench.tokenizer is None else bench.root / bench.tokenizer
     count = counter_of_tokens(tokenizer) if tokenizer else None
+    fleet = by_replica(grown, samples, *gateway)
     card = usage.read(*span_s).model_copy(
         update={
             **around,
@@ -199,6 +205,7 @@ def measure(
             "quantiles": quantiles(requests),
             "attained": attained(requests, measurement.limits_ms),
             "turns": by_turn(requests),
+            "fleet": fleet,
             "conversations": by_conversation(requests, prepared.schedule),
             "classes": by_class(requests, load),
         }
@@ -213,10 +220,11 @@ def _span_s(replies: list[Reply]) -> tuple[float, float]:
 
 def _load(
     bench: Bench, measurement: Measurement, job: Job, prepared: Prepared
-) -> tuple[Counters, Counters, dict[str, Any], UsageWatch]:
+) -> tuple[Counters, Counters, dict[str, Any], UsageWatch, GatewayCounts]:
     """Load the target.
 
-    Returns its counters before and after, fields of its card, and who used the processors.
+    Returns its counters before and after, fields of its card, who used the processors, and what
+    its gateway counted before and after.
     """
     load, target = job.load, bench.target
     startup_s = START_UP_TIMEOUT_S if GENERATORS[load.generator].startup_s else 0.0
@@ -229,6 +237,7 @@ def _load(
     if load.reset_prefix_cache:
         was_reset = target.reset_prefix_cache(has_tiers=bool(bench.tiers.connectors))
     before = target.counters(tries=3)
+    gateway_before = target.gateway_counters()
     others = bench.allocation.count_others()
     usage = UsageWatch(client.pid)
     usage.start()
@@ -267,7 +276,7 @@ def _load(
         "truncated_requests": prepared.truncated or None,
         **target.load_log(log_began, log_ended),
     }
-    return before, after, around, usage
+    return before, after, around, usage, (gateway_before, target.gateway_counters())
 
 
 def _tier_hit_ratio(tiers: Tiers, grown: Counters) -> float | None:

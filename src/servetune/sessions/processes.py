@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from servetune.engines.arguments import as_argv
@@ -9,15 +10,33 @@ from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.registry import dialect_of
 from servetune.load.process import LoadClient
 from servetune.load.registry import driver_of
+from servetune.loopback import HOST
 from servetune.models.make import checkpoint
-from servetune.plan.planned import Session
+from servetune.plan.planned import PlannedGateway, Session
 from servetune.records.paths import raw_folder
 from servetune.serving.endpoint import Endpoint
+from servetune.serving.fleet import Fleet
+from servetune.serving.gateway import Gateway
 from servetune.serving.server import Server
 from servetune.serving.target import Target
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.passed import KEYS, from_caller
+from servetune.study.gateways import KV_AWARE
 from servetune.study.generators import GENERATORS
+
+KV_EVENTS = (
+    "--kv-events-config",
+    # On loopback, as they ask for no key. vLLM binds what has a star, and connects to all else.
+    json.dumps(
+        {
+            "enable_kv_cache_events": True,
+            "publisher": "zmq",
+            "endpoint": f"tcp://{HOST}:*",
+            "topic": "kv",
+        }
+    ),
+)
+"""By which a server publishes the blocks that it caches, on a port of its choice."""
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
@@ -29,6 +48,8 @@ def target_of(session: Session, number: int, root: Path, allocation: GpuAllocati
     Raises:
         UserError: the caller lacks a variable that the server is to get, or that holds a key.
     """
+    if session.gateway:
+        return _fleet_of(session, session.gateway, number, root, allocation)
     if (endpoint := session.endpoint) is None:
         return _server_of(session, number, root, allocation)
     keys = from_caller(session.keys_from, KEYS)
@@ -37,6 +58,37 @@ def target_of(session: Session, number: int, root: Path, allocation: GpuAllocati
         name=endpoint.model,
         api_key="".join(keys.values()),
         metrics=endpoint.metrics,
+    )
+
+
+def _fleet_of(
+    session: Session, gateway: PlannedGateway, number: int, root: Path, allocation: GpuAllocation
+) -> Fleet:
+    """Return replicas that share a name and a key, each on its part of the host."""
+    server = _server_of(session, number, root, allocation)
+    has_kv_events = gateway.policy == KV_AWARE
+    if has_kv_events:
+        server = replace(server, arguments=[*server.arguments, *KV_EVENTS])
+    logs = raw_folder(session.study, session.id, root)
+    servers = [
+        replace(
+            server,
+            devices=part.environment,
+            cores=part.cores,
+            log=logs / f"server-{number}-{replica}.log",
+        )
+        for replica, part in enumerate(allocation.parts(session.replicas), 1)
+    ]
+    return Fleet(
+        servers=servers,
+        gateway=Gateway(
+            python=read_engine(gateway.environment).python,
+            policy=gateway.policy,
+            arguments=gateway.arguments,
+            log=logs / f"gateway-{number}.log",
+            folder=root,
+        ),
+        has_kv_events=has_kv_events,
     )
 
 

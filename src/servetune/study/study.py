@@ -23,6 +23,7 @@ from servetune.study.engines import (
     ServerArguments,
     Speculative,
 )
+from servetune.study.gateways import DeclaredGateway
 from servetune.study.hardware import Hardware
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
@@ -72,6 +73,10 @@ class Variant(Declared):
         [], description="added to the study's `environment_from`"
     )
     engine: Engine | None = Field(None, description="instead of the study's engine")
+    replicas: int = Field(1, ge=1, le=64, description="servers of it, alike, behind its gateway")
+    gateway: DeclaredGateway | None = Field(
+        None, description="what sends each request to one of the replicas"
+    )
     workloads: list[Name] | None = Field(
         None, min_length=1, description="the workloads it is sent; by default all"
     )
@@ -216,7 +221,7 @@ def passed_to(study: Study, variant: Variant) -> list[str]:
 
 OPERATORS = (
     *("server", "speculative", "adapters", "environment", "environment_from", "engine"),
-    "neighbours",
+    *("neighbours", "replicas", "gateway"),
 )
 """What of a variant is its operator's, where that is an endpoint."""
 

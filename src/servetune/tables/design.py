@@ -57,6 +57,8 @@ def design_of(plan: Plan) -> Design:
 def _served(session: Session) -> dict[str, Any]:
     speculative = session.speculative
     endpoint = session.endpoint.identity if session.endpoint else {}
+    gateway = session.gateway.identity if session.gateway else {}
+    gateway |= gateway.pop("arguments", {})
     return {
         "model": session.model,
         "engine": session.engine,
@@ -64,5 +66,7 @@ def _served(session: Session) -> dict[str, Any]:
         **{f"server.{name}": value for name, value in session.server.items()},
         **{f"environment.{name}": value for name, value in session.environment.items()},
         **{f"endpoint.{name}": value for name, value in endpoint.items()},
+        **({"replicas": session.replicas} if session.replicas > 1 else {}),
+        **{f"gateway.{name}": value for name, value in gateway.items()},
         **{f"environment_from.{name}": True for name in session.environment_from},
     }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from servetune.engines.counters import figure_of
 from servetune.engines.registry import FIGURES
 from servetune.parquet import Kind, read_table
 
@@ -27,4 +28,5 @@ def read_samples(path: Path) -> pd.DataFrame:
 def _kind_of(column: str) -> Kind | None:
     if _TEXTS.fullmatch(column):
         return "text"
-    return "number" if column in FIGURES or _NUMBERS.fullmatch(column) else None
+    is_number = figure_of(column) in FIGURES or _NUMBERS.fullmatch(column)
+    return "number" if is_number else None

@@ -1,0 +1,48 @@
+"""What cannot be served by replicas behind a gateway: refused before anything starts."""
+
+from servetune.errors import UserError
+from servetune.plan.checks import engine_of
+from servetune.study.engines import family_of
+from servetune.study.families import VLLM
+from servetune.study.gateways import KV_AWARE
+from servetune.study.study import Study
+
+KV_EVENTS = "kv_events_config"
+
+
+def check_fleets(name: str, study: Study, names: list[str]) -> None:
+    """Check the variants among some that have replicas or a gateway.
+
+    Raises:
+        UserError: the first that cannot be served so.
+    """
+    if study.tune and study.variants[study.tune.base].gateway:
+        raise UserError(
+            f"studies/{name}.yaml: tune.base: {study.tune.base} has a gateway, and a tuning"
+            " compares single servers; name another variant"
+        )
+    for key in names:
+        variant, where = study.variants[key], f"studies/{name}.yaml: variants.{key}"
+        if variant.gateway is None:
+            if variant.replicas > 1:
+                raise UserError(
+                    f"{where}.replicas: {variant.replicas} servers need a gateway; add gateway:"
+                    " {kind: vllm-router, policy: round_robin}"
+                )
+            continue
+        engine = engine_of(study, variant)
+        if engine is not None and (family := family_of(engine)) != VLLM:
+            raise UserError(
+                f"{where}.gateway: is known to work before vllm serve, not before {family.title};"
+                " leave it out"
+            )
+        if variant.neighbours is not None:
+            raise UserError(
+                f"{where}.neighbours: replicas share the host among themselves; leave it out"
+            )
+        events = {**study.server, **variant.server}.get(KV_EVENTS)
+        if variant.gateway.policy == KV_AWARE and events is not None:
+            raise UserError(
+                f"{where}.server.{KV_EVENTS}: is set for {KV_AWARE}, so that its gateway finds"
+                " them; leave it out"
+            )

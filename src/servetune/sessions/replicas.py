@@ -1,0 +1,73 @@
+"""What each replica of a fleet did under a load, and what its gateway counted."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from servetune.engines.counters import Counters, of_replicas
+from servetune.records.fleets import FleetMetrics, ReplicaMetrics
+
+GROWING = ("_total", "_sum", "_count")
+"""How the names of what only grows end, by Prometheus' convention."""
+
+
+def by_replica(
+    grown: Counters,
+    samples: pd.DataFrame,
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+) -> FleetMetrics | None:
+    """Return what each replica did; None of a single server.
+
+    `grown` is by how much the replicas' counters grew, `samples` are those of the load, and
+    `before` and `after` is what the gateway counted.
+    """
+    replicas = [
+        _replica(number, counters, samples) for number, counters in of_replicas(grown).items()
+    ]
+    if not replicas:
+        return None
+    return FleetMetrics(
+        replicas=sorted(replicas, key=lambda replica: replica.replica),
+        gateway=_growth(before, after),
+    )
+
+
+def _replica(number: int, grown: Counters, samples: pd.DataFrame) -> ReplicaMetrics:
+    def gauge(name: str) -> "pd.Series[float]":
+        column = f"replica{number}_{name}"
+        return samples[column].dropna() if column in samples else pd.Series(dtype=float)
+
+    running, usage = gauge("requests_running"), gauge("kv_cache_usage_ratio")
+    waiting = gauge("requests_waiting")
+    return ReplicaMetrics(
+        replica=number,
+        requests=_whole(grown.get("requests_finished")),
+        prompt_tokens=_whole(grown.get("prompt_tokens")),
+        output_tokens=_whole(grown.get("generation_tokens")),
+        prefix_cache_queries=_whole(grown.get("prefix_cache_queries")),
+        prefix_cache_hits=_whole(grown.get("prefix_cache_hits")),
+        preemptions=_whole(grown.get("preemptions")),
+        running_mean=float(running.mean()) if len(running) else None,
+        running_max=float(running.max()) if len(running) else None,
+        waiting_mean=float(waiting.mean()) if len(waiting) else None,
+        kv_cache_usage_mean_ratio=float(usage.mean()) if len(usage) else None,
+        kv_cache_usage_max_ratio=float(usage.max()) if len(usage) else None,
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else max(0, round(value))
+
+
+def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Return by how much each counter grew, and what each gauge is at the end; without zeros."""
+    grown = {
+        name: value - before.get(name, 0.0) if _grows(name) else value
+        for name, value in after.items()
+    }
+    return {name: value for name, value in sorted(grown.items()) if value > 0}
+
+
+def _grows(name: str) -> bool:
+    return name.partition("{")[0].endswith(GROWING)

@@ -1,0 +1,135 @@
+"""Replicas and a gateway in a study: what is refused before anything starts, what identifies it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from servetune.errors import UserError
+from servetune.plan.make import make_plan
+from servetune.plan.planned import Plan, Session
+from tests.project import Project
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def on(variant: str, **values: Any) -> Edit:
+    return lambda study: study["variants"].setdefault(variant, {"model": "tiny"}).update(values)
+
+
+def gateway(policy: str = "round_robin", **arguments: Any) -> dict[str, Any]:
+    return {"kind": "vllm-router", "policy": policy, "arguments": arguments}
+
+
+def planned(project: Project, *edits: Edit) -> Plan:
+    study = project.study()
+    study.pop("quality", None)
+    study["workloads"].pop("guidellm", None)
+    for edit in edits:
+        edit(study)
+    project.write_study(study)
+    return make_plan(project.params, project.root)
+
+
+def session(plan: Plan, variant: str) -> Session:
+    return next(each for each in plan.sessions if each.variant == variant)
+
+
+def ids(plan: Plan, variant: str) -> list[str]:
+    return session(plan, variant).owed
+
+
+def test_a_variant_without_a_gateway_keeps_its_ids(project: Project) -> None:
+    before = ids(planned(project), "bf16")
+    assert ids(planned(project, on("bf16", replicas=1)), "bf16") == before
+
+
+def test_replicas_policy_and_arguments_of_the_gateway_decide_the_ids(project: Project) -> None:
+    plan = planned(
+        project,
+        on("a", replicas=2, gateway=gateway()),
+        on("b", replicas=3, gateway=gateway()),
+        on("c", replicas=2, gateway=gateway("cache_aware")),
+        on("d", replicas=2, gateway=gateway("cache_aware", cache_threshold=0.5)),
+    )
+    digests = {ids(plan, name)[0].rsplit("-", 1)[1] for name in ("a", "b", "c", "d", "bf16")}
+    assert len(digests) == 5
+
+
+def test_a_fleet_takes_the_gpus_of_all_its_replicas(project: Project) -> None:
+    plan = planned(
+        project,
+        lambda study: study.update(hardware="nvidia-h200"),
+        on("two", replicas=2, gateway=gateway(), server={"tensor_parallel_size": 2}),
+    )
+    assert session(plan, "two").gpus == 4 and session(plan, "bf16").gpus == 1
+    assert plan.devices["two"] == 4
+
+
+def test_a_fleet_needs_the_environment_of_its_gateway(project: Project) -> None:
+    plan = planned(project, on("two", replicas=2, gateway=gateway()))
+    assert session(plan, "two").tools == ["vllm-router"]
+    assert session(plan, "bf16").tools == []
+
+
+TUNE = {
+    "base": "two",
+    "space": {"max_num_seqs": [4, 8]},
+    "maximize": "output_throughput_tok_s",
+    "workload": "text",
+    "at": "c8",
+    "budget": {"server_minutes": 20, "launches": 12},
+    "confirm": {"best": 1, "repeats": 3},
+}
+
+TWO = on("two", replicas=2, gateway=gateway())
+
+
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        ([on("two", replicas=2)], r"variants\.two\.replicas: 2 servers need a gateway; add"),
+        (
+            [on("two", replicas=2, gateway=gateway("round_robbin"))],
+            r"variants\.two\.gateway\.policy: .*round_robin",
+        ),
+        (
+            [on("two", replicas=2, gateway=gateway(cache_treshold=0.5))],
+            r"gateway\.arguments\.cache_treshold: .*cache_threshold",
+        ),
+        ([TWO, on("two", neighbours="all")], r"variants\.two\.neighbours: replicas share"),
+        (
+            [
+                on("two", replicas=2, gateway=gateway("kv_aware")),
+                on("two", server={"kv_events_config": "{}"}),
+            ],
+            r"variants\.two\.server\.kv_events_config: is set for kv_aware",
+        ),
+        ([TWO, lambda study: study.update(tune=TUNE)], r"tune\.base: two has a gateway"),
+        (
+            [
+                lambda study: study["models"].update(gguf={"source": "gguf", "base": "tiny"}),
+                on("two", model="gguf", engine="llama-cpp", replicas=2, gateway=gateway()),
+            ],
+            r"variants\.two\.gateway: is known to work before vllm serve, not before llama",
+        ),
+        (
+            [
+                lambda study: study["variants"].update(
+                    two={
+                        "endpoint": {"url": "http://h/v1", "model": "m"},
+                        "replicas": 2,
+                        "workloads": ["text"],
+                    }
+                )
+            ],
+            r"variants\.two\.replicas: is its operator's",
+        ),
+    ],
+)
+def test_what_a_fleet_cannot_be_is_one_line(
+    project: Project, edits: list[Edit], expected: str
+) -> None:
+    with pytest.raises(UserError, match=expected) as caught:
+        planned(project, *edits)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,128 @@
+"""Replicas behind a real gateway: how they are started, loaded, counted and told."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servetune.engines.environments import build_engine, engine_id
+from tests.paths import ROOT
+from tests.standin.serving import write_tokenizer
+from tests.workspace import Workspace, make_workspace
+
+ROUTER = "vllm-router"
+
+
+def with_router(cache: Path) -> Path:
+    """Return a cache that has the environment of the real gateway."""
+    description = build_engine(ROUTER, ROOT)
+    there = cache / "engines" / engine_id(ROUTER, ROOT) / description.name
+    there.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(description, there)
+    return cache
+
+
+def gateway(policy: str, **arguments: Any) -> dict[str, Any]:
+    return {"kind": ROUTER, "policy": policy, "arguments": arguments}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Workspace:
+    made = make_workspace(tmp_path_factory.mktemp("fleet") / "w", with_router(engine_cache))
+    study = made.study
+    study["variants"] = {
+        "plain": {"model": "standin"},
+        "one": {"model": "standin", "gateway": gateway("round_robin")},
+        "two": {"model": "standin", "replicas": 2, "gateway": gateway("round_robin")},
+        "sticky": {"model": "standin", "replicas": 2, "gateway": gateway("consistent_hash")},
+        "by-prefix": {"model": "standin", "replicas": 2, "gateway": gateway("cache_aware")},
+    }
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
+    made.write_study(study)
+    write_tokenizer(made.root / "model")
+    made.first_output = made.measure()
+    return made
+
+
+def record(measured: Workspace, variant: str) -> dict[str, Any]:
+    (found,) = [each for each in measured.records().values() if each["variant"] == variant]
+    return found
+
+
+def launch(measured: Workspace, variant: str) -> dict[str, Any]:
+    (found,) = [each for each in measured.sessions() if each["variant"] == variant]
+    last: dict[str, Any] = found["launches"][-1]
+    return last
+
+
+def test_replicas_are_measured_as_one_target(measured: Workspace) -> None:
+    for variant in ("plain", "one", "two", "sticky"):
+        one = record(measured, variant)
+        assert one["status"] == "ok", one["reason"]
+        assert one["metrics"]["completed_requests"] == 16
+        assert one["card"]["server_requests_ratio"] == 1.0
+        assert one["card"]["server_output_ratio"] == 1.0
+    assert "Nothing to be done" in measured.dry_run()
+
+
+def test_each_replica_has_its_own_command_log_cores_and_counters(measured: Workspace) -> None:
+    replicas = launch(measured, "two")["replicas"]
+    assert len(replicas) == 2
+    ports = [each["command"][each["command"].index("--port") + 1] for each in replicas]
+    assert len(set(ports)) == 2
+    (session,) = [each for each in measured.sessions() if each["variant"] == "two"]
+    raw = measured.root / "results/raw/standin" / session["session"]
+    for replica in replicas:
+        assert (raw / replica["log"]).stat().st_size
+        assert replica["cores"] and replica["server"]["kv_cache_tokens"]
+    fleet = record(measured, "two")["fleet"]
+    assert [each["requests"] for each in fleet["replicas"]] == [8, 8]
+    assert sum(each["output_tokens"] for each in fleet["replicas"]) == 16 * 8
+
+
+def test_a_fleet_has_the_kv_cache_of_all_its_replicas(measured: Workspace) -> None:
+    one, two = (launch(measured, name)["server"]["kv_cache_tokens"] for name in ("one", "two"))
+    assert two == 2 * one
+
+
+def test_what_the_gateway_counted_is_recorded_by_replica(measured: Workspace) -> None:
+    counted = record(measured, "two")["fleet"]["gateway"]
+    assert counted["active_workers"] == 2
+    assert counted["requests_total{route=/v1/completions}"] == 16
+    for number in (1, 2):
+        key = f"policy_decisions_total{{policy=round_robin,replica={number}}}"
+        assert counted[key] == 8
+
+
+def test_a_single_server_has_no_fleet(measured: Workspace) -> None:
+    assert record(measured, "plain")["fleet"] is None
+    assert launch(measured, "plain")["replicas"] is None
+
+
+def test_a_gateway_before_one_server_is_measured_for_its_own_cost(measured: Workspace) -> None:
+    assert len(record(measured, "one")["fleet"]["replicas"]) == 1
+
+
+def test_no_command_holds_the_key_and_all_ports_are_on_loopback(measured: Workspace) -> None:
+    words = launch(measured, "two")["gateway_command"]
+    assert "--api-key" not in words
+    hosts = [words[words.index(name) + 1] for name in ("--host", "--prometheus-host")]
+    assert hosts == ["127.0.0.1"] * 2
+    for replica in launch(measured, "two")["replicas"]:
+        assert "127.0.0.1" in replica["command"] and "--api-key" not in replica["command"]
+
+
+def test_telemetry_has_the_gauges_of_each_replica(measured: Workspace) -> None:
+    import pandas as pd
+
+    (session,) = [each for each in measured.sessions() if each["variant"] == "two"]
+    raw = measured.root / "results/raw/standin" / session["session"]
+    columns = set(pd.read_parquet(raw / "telemetry-1.parquet").columns)
+    assert {"replica1_requests_running", "replica2_kv_cache_usage_ratio"} <= columns
+
+
+def test_the_version_of_the_gateway_is_recorded(measured: Workspace) -> None:
+    assert launch(measured, "two")["versions"][ROUTER] == "0.1.17"
+    assert json.dumps(launch(measured, "plain")["versions"]).count(ROUTER) == 0
