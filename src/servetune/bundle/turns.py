@@ -7,17 +7,17 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 
 from servetune.bundle.manifest import Manifest, read_manifest
-from servetune.bundle.results import launches_of
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.lifetime.guard import Guarded
 from servetune.lifetime.owners import end_with_owners
+from servetune.plan.pending import pending_of
 from servetune.plan.planned import Session
 from servetune.records.paths import session_path
+from servetune.sessions.expected import least_s
 from servetune.sessions.needs import most_gpus
 from servetune.sessions.session import run_session
 from servetune.terminal import echo
@@ -31,8 +31,8 @@ def one_at_a_time(
 ) -> None:
     """Measure all sessions in their order, and call `keep` after each."""
     for session in without_record(manifest, project):
-        if not _is_time(manifest, project, until_s):
-            break
+        if not _is_time(session, project, until_s):
+            continue
         run_session(session, project, until_s, manifest.sessions)
         keep()
 
@@ -47,9 +47,11 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
     most = max([1, *map(most_gpus, {session.hardware for session in waiting})])
     with contextlib.ExitStack() as stack:
         try:
-            while running or (waiting and _is_time(manifest, project, until_s)):
+            while running or waiting:
                 while waiting and len(running) < most:
                     session = waiting.pop(0)
+                    if not _is_time(session, project, until_s):
+                        continue
                     running[session.id] = stack.enter_context(_start(session, project, until_s))
                 ended = [id for id, process in running.items() if process.poll() is not None]
                 for id in ended:
@@ -74,11 +76,10 @@ def _start(session: Session, project: Path, until_s: float) -> Guarded:
     return Guarded([sys.executable, *words], environment_with_source(), grace_s=GRACE_S)
 
 
-def _is_time(manifest: Manifest, project: Path, until_s: float) -> bool:
-    """Tell whether another server would be ready in time: one that is not would be for nothing."""
-    launches = (launches_of(session, project).values() for session in manifest.sessions)
-    starts_s = [launch.server.startup_s or 0.0 for launch in chain(*launches)]
-    return time.monotonic() + max(starts_s, default=0.0) < until_s
+def _is_time(session: Session, project: Path, until_s: float) -> bool:
+    """Tell whether a launch would end a load point in time, by what was seen on this host."""
+    load_points = pending_of(session, project).load_points
+    return time.monotonic() + least_s(session, load_points, project) < until_s
 
 
 def main(project: Path, id: str, until_s: float) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from servetune.plan.estimate import load_seconds
 from servetune.plan.planned import Measurement, Session
-from servetune.plan.times import recorded_times
+from servetune.plan.times import recorded_times, typical
 
 
 def expected_s(session: Session, point: Measurement, root: Path) -> float | None:
@@ -20,6 +20,17 @@ def expected_s(session: Session, point: Measurement, root: Path) -> float | None
 def left_s(session: Session, load_points: Sequence[Measurement], root: Path) -> float | None:
     """Return the seconds of the load points that are left; None where nothing tells one."""
     return _sum(session, load_points, root)
+
+
+def least_s(session: Session, load_points: Sequence[Measurement], root: Path) -> float:
+    """Return the seconds from a launch until its shortest load point ended, as far as is known.
+
+    A launch in which none would end is for nothing.
+    """
+    times = recorded_times(session.study, session.hardware, root)
+    timed = [load_seconds(point, session.variant, times) for point in load_points]
+    shortest_s = min((took_s for took_s, is_assumed in timed if not is_assumed), default=0.0)
+    return (typical(times.launches, session.variant) or 0.0) + shortest_s
 
 
 def _sum(session: Session, points: Sequence[Measurement], root: Path) -> float | None:

@@ -1,6 +1,7 @@
 """What a load is expected to take: the measure of a load that crawls."""
 
-from servetune.sessions.expected import expected_s
+from servetune.plan.times import recorded_times, typical
+from servetune.sessions.expected import expected_s, least_s
 from tests.paths import ROOT
 from tests.recorded import plan_of
 
@@ -17,3 +18,14 @@ def test_the_requests_of_a_load_that_ends_by_its_time_tell_no_pace() -> None:
     load = point.load.model_copy(update={"duration_s": 10.0})
     timed = point.model_copy(update={"load": load})
     assert expected_s(session, timed, ROOT) is None
+
+
+def test_a_launch_is_expected_to_take_its_start_and_its_shortest_load_point() -> None:
+    session = plan_of("h200-llama8b").sessions[0]
+    times = recorded_times(session.study, session.hardware, ROOT)
+    start_s = typical(times.launches, session.variant)
+    assert start_s is not None and start_s > 20
+    each_s = [expected_s(session, point, ROOT) for point in session.measurements]
+    known_s = [seconds for seconds in each_s if seconds is not None]
+    assert least_s(session, session.measurements, ROOT) == start_s + min(known_s)
+    assert least_s(session, session.measurements, ROOT / "nothing here") == 0.0
