@@ -94,4 +94,5 @@ def _table(measured: Measured, of: Grid) -> str:
 def _cell(cell: Cell) -> str:
     verdict = cell.verdict if cell.is_open or not cell.verdict else f"**{cell.verdict}**"
     said = " ".join(filter(None, (verdict, escaped(cell.figure))))
-    return "; ".join(filter(None, (said, escaped(cell.remark)))) or NONE
+    before = " " if cell.remark.startswith("[") else "; "
+    return before.join(filter(None, (said, escaped(cell.remark)))) or NONE

@@ -337,7 +337,11 @@ def _capacity(repeats: list[Found]) -> Cell:
         return Cell(figure=f"{first.capacity}{ends}", remark=gained)
     values = [float(each.row["capacity"]) for each in answered]
     least = "at least " if any(each.is_lower_bound for each in answered) else ""
-    return Cell(figure=f"{least}{span(values, number)}", remark=f"{len(answered)} searches")
+    return Cell(figure=f"{least}{span(values, number)}", remark=_searches(len(answered)))
+
+
+def _searches(count: int) -> str:
+    return f"{count} search{'' if count == 1 else 'es'}"
 
 
 def _quality(measured: Measured) -> Iterator[Column]:
