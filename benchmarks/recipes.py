@@ -1,17 +1,17 @@
-"""How many of the argument lists that vLLM's users are given does a study take as they stand?
+"""How many of the commands that vLLM's users are given become a study that plans, unedited?
 
     git clone https://github.com/vllm-project/recipes && \\
         uv run python benchmarks/recipes.py recipes [VERSION]
 
-Reads each `vllm serve` command of its pages, and each list of arguments of its YAML, and writes
-them as a study's `server` and `speculative` would: the long name with underscores, a flag as true
-or false. Where a server listens, under which name and key, is servetune's to set and left out.
-Printed are how many lists the check of a plan takes, and for the others why not.
+Reads each `vllm serve` command of its pages, and each list of arguments of its YAML, gives it to
+`servetune from` with a model in front, and plans what that wrote. Printed are how many lists are
+taken, and for the others why not. By default the version is that of `vllm-cuda`.
 """
 
 import re
 import shlex
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,19 +22,22 @@ import yaml
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from servetune.engines.arguments import OWNED, Parser, check_arguments  # noqa: E402
-from servetune.engines.environments import known_parser  # noqa: E402
+from servetune.commands.files import source_of  # noqa: E402
+from servetune.commands.study import study_from  # noqa: E402
 from servetune.errors import UserError  # noqa: E402
-from servetune.study.engines import EngineVersion  # noqa: E402
+from servetune.plan.make import make_plan  # noqa: E402
+from tests.project import Project  # noqa: E402
 
 COMMAND = re.compile(r"vllm serve((?:\\\r?\n|[^\n`])*)")
 ENDS = re.compile(r"\s(?:&|\||;|#|>|2>).*", re.DOTALL)
 
+MODEL = "owner/model"
+
 KINDS = {
-    "are refused with the words to write instead": r"; write ",
-    "set what belongs under speculative": r"set the variant's speculative",
+    "have a variable or a placeholder of the page's": r"what is \$|<[A-Z_a-z -]+>|\.\.\.",
     "name an argument that this version does not have": r"has no such argument",
-    "have a placeholder or a value of another type": r"",
+    "have arguments that vLLM refuses together": r" and | with ",
+    "have a value of another type": r"",
 }
 """Why a list is refused, by its error."""
 
@@ -60,50 +63,34 @@ def lists(content: Any) -> Iterator[list[str]]:
     elif isinstance(content, list):
         if content and all(isinstance(each, str) for each in content):
             if content[0].startswith("--"):
-                yield [word for each in content for word in each.split(" ", 1)]
+                # An option may hold its value in the same text.
+                yield [
+                    word
+                    for each in content
+                    for word in (each.split(" ", 1) if each.startswith("-") else [each])
+                ]
             return
         for value in content:
             yield from lists(value)
 
 
-def as_declared(words: list[str], parser: Parser) -> dict[str, Any]:
-    """Write words as a study's `server` does."""
-    declared: dict[str, Any] = {}
-    name = ""
-    for word in words:
-        if re.match(r"-+[A-Za-z]", word):
-            option, _, value = word.partition("=")
-            name = option.lstrip("-").replace("-", "_")
-            if name not in parser and name.startswith("no_") and name[3:] in parser:
-                declared[name[3:]] = False
-            elif value:
-                declared[name] = read(value)
-            else:
-                declared[name] = True
-        elif name:
-            before = declared.get(name)
-            if before is True:
-                declared[name] = read(word)
-            else:
-                declared[name] = [*(before if isinstance(before, list) else [before]), read(word)]
-    return {name: value for name, value in declared.items() if name not in OWNED}
-
-
-def read(word: str) -> Any:
-    """Read a value as YAML does."""
+def refusal(words: list[str], version: str | None, project: Project) -> str | None:
+    """Say why a list becomes no study that plans; None where it does."""
     try:
-        return yaml.safe_load(word)
-    except yaml.YAMLError:
-        return word
+        command = shlex.join(["vllm", "serve", MODEL, *words])
+        written = study_from(source_of(command), "recipe", "nvidia-h200", version, project.root)
+        (project.root / "studies" / "recipe.yaml").write_text(written.text)
+        make_plan({**project.params, "study": "recipe"}, project.root)
+    except UserError as error:
+        return str(error)
+    return None
 
 
 def main() -> None:
     """Check every list, and print what came of them."""
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    version = sys.argv[2] if len(sys.argv) > 2 else "0.33.0"
-    parser = known_parser(EngineVersion(vllm=version), ROOT)
-    assert parser is not None, f"workflow/envs/vllm-{version}.arguments.json: no such file"
+    version = sys.argv[2] if len(sys.argv) > 2 else None
     found: set[tuple[str, ...]] = set()
     for path in sorted(Path(sys.argv[1]).rglob("*")):
         if path.suffix not in (".md", ".yaml"):
@@ -112,14 +99,12 @@ def main() -> None:
         found.update(map(tuple, commands(text)))
         if path.suffix == ".yaml":
             found.update(map(tuple, lists(yaml.safe_load(text))))
-    taken, reasons = 0, Counter[str]()
-    for words in sorted(found):
-        try:
-            check_arguments(as_declared(list(words), parser), parser, "")
-            taken += 1
-        except UserError as error:
-            reasons[str(error)] += 1
-    print(f"{taken} of {len(found)} lists are taken by the arguments of vLLM {version}")
+    with tempfile.TemporaryDirectory() as folder:
+        project = Project(Path(folder))
+        refusals = [refusal(list(words), version, project) for words in sorted(found)]
+    reasons = Counter(reason for reason in refusals if reason is not None)
+    taken = refusals.count(None)
+    print(f"{taken} of {len(found)} lists become a study that plans, unedited")
     kinds = Counter[str]()
     for reason, count in reasons.items():
         kinds[next(kind for kind, pattern in KINDS.items() if re.search(pattern, reason))] += count

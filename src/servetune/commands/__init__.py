@@ -1,0 +1,1 @@
+"""Commands and manifests that people have, written as studies."""
