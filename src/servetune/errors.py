@@ -12,6 +12,7 @@ UNDONE_PARTS = 3
 """The exit code of a command whose report stands, but for parts that could not be made."""
 
 _LONGEST_LINE = 2000
+"""Characters of a message: a screen full. What a user gave may be longer, and stand in it."""
 
 
 class UserError(Exception):

@@ -25,6 +25,7 @@ MOMENT_S = 2.0
 """After which who waits for a lock is told who holds it."""
 
 _LONGEST_COMMAND = 100
+"""Characters: enough to tell one command from another."""
 
 _PLACES = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))
 

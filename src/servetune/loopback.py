@@ -11,6 +11,7 @@ from servetune.errors import UserError
 HOST = "127.0.0.1"
 
 _REACHED_WITHIN_S = 10.0
+"""A longer wait than a connection within any host that answers, however busy it is."""
 
 # It trusts nobody, and nobody is asked. Reading a host's certificates takes each client 30 ms of
 # the processors that a server is measured on.

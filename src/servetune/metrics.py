@@ -11,6 +11,7 @@ LATENCIES = ("ttft", "tpot", "itl", "e2e")
 """TTFT, TPOT, ITL and E2E latency; `docs/methodology.md` holds their definitions."""
 
 PERCENTILES = (50, 90, 95, 99)
+"""Those in which service levels are written, by convention; a record has more (below)."""
 
 QUANTILE_PROBABILITIES = tuple(i / 100 for i in range(101))
 """Where a record keeps the quantiles of each latency, so that a report can draw distributions."""

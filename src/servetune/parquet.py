@@ -22,6 +22,7 @@ Kind = Literal["text", "number", "bool", "list"]
 MOST_FOOTER_BYTES = 1024**2
 """Each byte may become some 300 in memory; the largest table of ours has a footer of 70 kB."""
 
+# The most and what is free are judgements: what a host's memory can spare, and what does no harm.
 FREE_BYTES = 128 * 1024**2
 MOST_RATIO = 32
 MOST_BYTES = 8 * 1024**3
@@ -39,8 +40,12 @@ _ENCODINGS = {0, 2, 3, 8}
 """PLAIN, PLAIN_DICTIONARY, RLE and RLE_DICTIONARY: a page of another may repeat what it holds."""
 
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+
 _HEADER_BYTES = 64 * 1024
+"""Of a page: some 30 bytes, and two values of its statistics, which long texts make longer."""
+
 _DEEPEST = 4
+"""Structs within structs: more than the three levels of the format."""
 
 
 def read_table(

@@ -20,6 +20,8 @@ from servetune.analysis.differences import Floats, t_quantile
 from servetune.tables.frames import numbers
 
 FEWEST_LENGTHS = 3
+"""Input lengths of a line: two fit any, a third can contradict it."""
+
 WIDEST_OVER_SHORTEST = 4.0
 """Input lengths closer together than that say little about a slope."""
 

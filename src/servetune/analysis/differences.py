@@ -19,6 +19,7 @@ from scipy import special
 Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
+"""Of each interval, and of tests after Holm's correction: the usual convention (Fisher 1925)."""
 
 
 def t_quantile(degrees: Floats | int) -> Floats:

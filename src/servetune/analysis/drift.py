@@ -7,6 +7,8 @@ from servetune.analysis.differences import CONFIDENCE, Floats, holm
 from servetune.analysis.launches import PLACE
 
 PERMUTATIONS = 4999
+"""Orders beside the measured one: a p-value of 0.05 is then known to 0.003, its standard error."""
+
 FEWEST = 4
 """Sessions beyond one a variant, below which no order can be told from chance."""
 

@@ -12,6 +12,7 @@ from servetune.analysis.differences import CONFIDENCE, combination, holm
 from servetune.analysis.launches import PLACE, as_group, pool_launches
 
 MOST_FACTORS = 5
+"""A factorial of five is 32 variants, each launched several times: more than a study has."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from servetune.tables.frames import numbers, records_of
 PLACE = ["workload", "load_point", "metric"]
 
 INTERVALS = tuple(f"{latency}_p{p}_ms" for latency in ("ttft", "tpot", "e2e") for p in (50, 99))
+"""The percentiles that get an interval: middle and tail."""
 
 SHARES = [metric.name for metric in METRICS if metric.needs_slo]
 

@@ -13,6 +13,8 @@ from servetune.analysis.spread import can_decide
 from servetune.study.base import DECIDING
 
 POWER = 0.9
+"""Chance that the repeats told decide: above the usual 0.8 (Cohen 1988), a judgement."""
+
 MOST = 200
 """Repeats beyond which a comparison is not worth deciding."""
 
@@ -20,6 +22,7 @@ DIFFERENCE = 0.10
 """The difference for which a study's resolution gives the repeats, up to MOST_TOLD."""
 
 MOST_TOLD = 10_000
+"""Repeats: more than anyone launches, so that beyond them none is computed."""
 
 SPREAD_CAUTION = 0.85
 """The confidence with which the resolution of a study does not underestimate the spread."""

@@ -50,6 +50,7 @@ OF_TWO = 3.0
 that they do."""
 
 _SMALLEST = 1e-7**2
+"""Variance of log values, at least: nothing is divided by 0, and launches differ by far more."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ from servetune.errors import UserError
 from servetune.files import open_given, size
 
 MOST_FILES = 200_000
+"""A judgement: more than any study has, and each takes a place on the disk, however small."""
+
+# The most and what is free are judgements: what a host's disk can spare, and what does no harm.
 MOST_BYTES = 32 * 1024**3
 FREE_BYTES = 256 * 1024**2
 MOST_RATIO = 50
@@ -28,8 +31,12 @@ MOST_HEADER_BYTES = 16 * 1024
 """Of all headers of a file in an archive; a long name and its times take three of 512 bytes."""
 
 MOST_FOLDERS = 6
+"""Parts of a name, with its file: as in results/raw/<study>/<session>/<folder>/<file>."""
+
 _NAME = re.compile(r"\.?[A-Za-z0-9][A-Za-z0-9._+-]{0,250}")
+
 _CHUNK_BYTES = 64 * 1024
+"""Read at once: small beside any memory, and large beside what a call costs."""
 
 
 class _TooMuchError(Exception):

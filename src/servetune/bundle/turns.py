@@ -23,7 +23,10 @@ from servetune.sessions.session import run_session
 from servetune.terminal import echo
 
 GRACE_S = 10.0
+"""Until a session is killed: longer than its server, which it ends first, gets to end."""
+
 LOOK_EVERY_S = 0.5
+"""How often it is asked whether a session ended: a session takes minutes."""
 
 
 def one_at_a_time(

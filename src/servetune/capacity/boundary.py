@@ -20,12 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 STEEP = 16.0
+"""The prior's median slope: in a queue, a tenth more load is some 5 times the violations."""
+
 STEEP_SIGMA = 0.8
 """Of the slope's logarithm: two thirds of slopes lie between 7 and 36."""
 
 SLOPES = np.geomspace(5, 100, 12)
+"""The prior's slopes, even in their logarithm: beyond them is less than a tenth of its weight."""
+
 GRID = 3000
+"""Points of the range in which the capacity is sought: far closer than any interval is wide."""
+
 LARGEST_SHARE = 0.95
+"""Where all requests violate, some are taken to hold: the logarithm of none is infinite."""
+
 OVERLOAD_WIDTH = 0.03
 """By so much, in the logarithm of the load, overload may be seen below the boundary."""
 

@@ -15,15 +15,34 @@ FIRST = 32
 """Requests whose mean E2E latency, that of an almost empty server, is the unit of settling."""
 
 SETTLE_LATENCIES = 3.0
+"""So many mean latencies of the first requests pass until requests count."""
+
 EXCEEDANCES = 400
+"""Enough to show clusters: a longer run counts exceedances of a higher level."""
+
 FEWEST_BATCHES = 8
+"""Batches, at least: of 8 the upper limit of a variance is already three times the estimate."""
+
 BATCH_CLUSTERS = 4.0
+"""Clusters that a batch is long, at least, so that batches hardly depend on each other."""
+
 LOAD_SHARE = 0.5
+"""Share of the number in flight's design effect that a pass is discounted by, at least."""
+
 BLOCKS = 8
+"""Parts of a run, of equally many requests, to tell what happens throughout from one cluster."""
+
 SPREAD_BLOCKS = 5
+"""Blocks in which a violated load has violations, at least: more than half."""
+
 OVERLOAD_T = 6.0
+"""Standard errors: of a growth that is 0, chance gives as many in 3 of 10,000 (Student's t)."""
+
 OVERLOAD_GROWTH = 0.02
+"""Share of the arrivals by which the number in flight grows: a load 2 % above what is served."""
+
 OVERLOAD_REQUESTS = 192
+"""Requests of a run that may be overloaded, at least: 24 a block."""
 
 
 def settled_at(arrival_s: Floats, finish_s: Floats) -> float:

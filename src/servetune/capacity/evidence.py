@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 CLEAN = 0.4
 """Weight of the point mass at no violations: a clean run is the common case, and pays most."""
 
+# Apart by factors of 1.5 to 2.4: whatever the true share is, an alternative is near.
 BELOW = (0.05, 0.12, 0.25, 0.4, 0.6)
 ABOVE = (1.6, 2.5, 4.0, 8.0, 16.0, 32.0)
 """Alternative shares, as multiples of the allowed one, each with the same weight."""
 
 HIGHEST_SHARE = 0.95
+"""Below 1: an alternative in which all violate is refuted for good by one request that holds."""
 
 
 def log_evidence_below(violations: float, requests: float, allowed: float) -> float:

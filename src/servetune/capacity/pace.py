@@ -17,6 +17,8 @@ FEWEST = 16
 """Requests of a slice, at least."""
 
 MOST_SLICES = 24
+"""Of a probe: a judgement, as more tell shorter changes but of fewer requests each."""
+
 NORMAL_QUARTILES = 1.349
 """Distance of the quartiles of a normal distribution over its standard deviation."""
 

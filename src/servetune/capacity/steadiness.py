@@ -37,6 +37,8 @@ ERRORS = 4.0
 """A change of pace is told if it is beyond the least by so many standard errors."""
 
 FEWEST_SLICES = 8
+"""Twice the parts of the fit: of fewer slices little remains to be scanned."""
+
 FEWEST_REQUESTS = 0.01
 """Changes that touch a smaller share of the requests are left out: they move no capacity."""
 
@@ -44,8 +46,14 @@ SHIFTS = (-0.35, -0.2, -0.1, 0.1, 0.2, 0.35)
 """Logarithms of the changes of capacity that the probes are asked for."""
 
 GRID = 300
+"""Points of the capacity: fewer than for an interval, as only two averages are compared."""
+
 HUBER = 1.345
+"""Standard deviations within which a residual counts in full: 95 % as efficient as least squares
+where errors are normal (Holland and Welsch 1977)."""
+
 ROUNDS = 20
+"""So often is the fit weighted anew: a judgement, as none asks whether the weights stand still."""
 
 
 @dataclass(frozen=True)

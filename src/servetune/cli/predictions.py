@@ -27,6 +27,7 @@ _MOST = {"--concurrency": MOST_CLIENTS.limit, "--rate": 10_000}
 """As many clients as a study may have; a higher rate than any server takes."""
 
 _MOST_NAMED = 12
+"""Variants in a message: more than one reads in a line."""
 
 _COLUMNS = ("output_throughput_tok_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms")
 

@@ -23,8 +23,13 @@ from servetune.report.verdicts import POWERED, power_table, unseen, verdict_cell
 from servetune.tables.frames import records_of
 
 MOST_RESOLVED = 25
+"""Rows in sight, a judgement: the others are folded."""
+
 MOST_ROWS = 150
+"""More rows than a reviewer reads; it says how many are left out."""
+
 MOST_PROBLEMS = 12
+"""Reasons that are listed: more than a reviewer reads, and mostly the same."""
 
 
 def render_comparison(comparison: Comparison) -> str:

@@ -13,6 +13,8 @@ from servetune.deploy.served import Checkpoint, Served
 from servetune.errors import UserError
 
 PORT = 8000
+"""Where vLLM listens by default."""
+
 CLAIM = "models"
 SECRET = "vllm"
 """The Secret that holds what a server gets and no manifest says."""

@@ -48,6 +48,7 @@ OWNED = {
 _ADAPTERS = ("default_mm_loras", "enable_lora", "lora_modules")
 _BY_VARIANT = "servetune sets it where the variant has adapters; name them there"
 
+# Least and most, beyond any model and machine: what is outside is a slip.
 _ANY_COUNT = (0, 10**15)
 _DEVICES = (1, 65_536)
 _TOKENS = (1, 10**9)

@@ -14,6 +14,7 @@ from pathlib import Path
 from servetune.errors import UserError
 from servetune.files import read_given
 
+# Bytes, more than any package writes: a larger file is none of them, and is not read.
 _LARGEST_METADATA = 4_000_000
 _LARGEST_PATHS = 100_000
 

@@ -19,6 +19,7 @@ from servetune.lifetime.guard import Guarded
 from servetune.load.generator import Job
 
 STOP_GRACE_S = 2.0
+"""Until a client is killed: what it measured is written before it is asked to end."""
 
 
 class LoadError(Exception):

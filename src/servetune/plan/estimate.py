@@ -26,6 +26,8 @@ from servetune.study.base import Frozen
 from servetune.study.delays import mean_delay_s
 from servetune.study.generators import GENERATORS
 
+# Judgements where nothing was recorded yet, of the order of a small model's times; each is told as
+# assumed.
 ASSUMED_LAUNCH_S = 60.0
 ASSUMED_LOAD_S = 30.0
 ASSUMED_QUALITY_S = 30.0

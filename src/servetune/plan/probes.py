@@ -19,6 +19,7 @@ from servetune.records.values import seconds_between
 from servetune.study.capacity import Slo
 from servetune.study.workloads import LoadPoint
 
+# A judgement: four rounds of few requests tell a mean latency, and no more is asked of them.
 PILOT_CONCURRENCY = 16
 PILOT_REQUESTS = 64
 

@@ -64,6 +64,7 @@ RADIUS, LAST_RADIUS = 0.5, 0.02
 """COBYQA's first and last trust region, in standard deviations of the prior."""
 
 EVALUATIONS = 200
+"""Of a fit, at most: each plays all its loads, so this bounds the time of a prediction."""
 
 AROUND, WIDTH, STARTS = 64, 1.5, 4
 """Points that are looked at within so many standard deviations of the prior (Sobol 1967), and how

@@ -113,6 +113,7 @@ SEVERAL = "+"
 
 
 _SOME = Field(max_length=10_000)
+"""More than any host or launch has of what such a list holds."""
 
 
 class ReplicaLaunch(Record):

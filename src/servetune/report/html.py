@@ -31,7 +31,10 @@ from servetune.report.section import Section, sections, unmade
 from servetune.tables.frames import grouped
 
 HERE = Path(__file__).parent
+
 LONGEST_UNBROKEN = 24
+"""Characters: a longer word, kept whole, would widen a table. A judgement."""
+
 CHARTS_VEGA_LITE = "6.4"
 CHARTS_SHA256 = "373b1f84072b31010f15ceb787be6b415c53936411aae267c8c2b2b6ccde46e7"
 """Of the program that vl-convert 1.9.0.post1 bundles."""

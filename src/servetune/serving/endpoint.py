@@ -20,7 +20,9 @@ from servetune.study.secrets import redacted, secrets_of
 from servetune.study.targets import API
 
 MODELS = f"{API}/models"
+
 SHOWN_MODELS = 5
+"""Names in a message: more than one reads in a line."""
 
 
 @dataclass(eq=False)

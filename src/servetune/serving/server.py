@@ -29,8 +29,14 @@ from servetune.serving.target import HEALTH_TIMEOUT_S, SCRAPE_TIMEOUT_S, ServerE
 from servetune.study.secrets import redacted, secrets_of
 
 STOP_GRACE_S = 5.0
+"""Until a server is killed, a judgement: nothing of it has to be saved."""
+
 HUNG_AFTER_FAILURES = 3
+"""Checks in a row without an answer: half a minute of them. One may fall into a long step."""
+
 RESET_TIMEOUT_S = 30.0
+"""A longer wait than any reset takes of a server that still answers."""
+
 EXPLAINED_LINES = 5000
 """Where the cause of an end is looked for: the last lines of a log."""
 

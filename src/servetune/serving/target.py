@@ -14,7 +14,10 @@ from servetune.engines.dialect import Tiers
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
 
 HEALTH_TIMEOUT_S = 10.0
+"""A longer wait than any check of health by a server that still answers."""
+
 SCRAPE_TIMEOUT_S = 5.0
+"""A longer wait than for any page of metrics; a sample that is missing costs little."""
 
 
 class ServerError(Exception):

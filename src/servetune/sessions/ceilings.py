@@ -13,6 +13,8 @@ from servetune.progress import say
 from servetune.records.sessions import Ceilings
 
 TIMEOUT_S = 300
+"""A longer wait than for torch's import and seconds of work on any host that is not stuck."""
+
 VERSION = 2
 """Raised by hand when `inside_device` measures something differently: it is measured again then."""
 _RESERVED_CORES = "VLLM_CPU_NUM_OF_RESERVED_CPU"

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+# Judgements: a copy larger than caches, matrices that fill a device, and as many times as take
+# seconds.
 COPY_BYTES = {"cuda": 2**31, "cpu": 2**28}
 MATRIX = {"cuda": 8192, "cpu": 1536}
 REPEATS = {"cuda": 20, "cpu": 5}

@@ -49,12 +49,14 @@ from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, thr
 from servetune.telemetry.sampler import Sampler, wait_idle
 from servetune.workloads.prepare import Prepared, warm_up
 
+# Longer waits than for imports, and for a few answers, on any host that is not stuck.
 CLIENT_READY_TIMEOUT_S = 300.0
 WARM_UP_TIMEOUT_S = 300.0
 START_UP_TIMEOUT_S = 300.0
 """A generator of others takes some 20 s until it sends, and several times that on a busy host."""
 
 LOG_TAIL_LINES = 40
+"""Of a server's log in the record of a failure: a traceback and what came before it."""
 
 STEPS_COUNTED_BY = ("api_server_count", "data_parallel_size")
 """Each of several API server processes counts every step that gives it a token, each engine its

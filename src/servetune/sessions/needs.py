@@ -6,6 +6,7 @@ from servetune.plan.planned import Session
 from servetune.sessions.hardware import places
 from servetune.telemetry.gpus import EVERY
 
+# Judgements: what nodes with GPUs have for each of them, or more.
 CORES_PER_GPU = 8
 MEM_MB_PER_GPU = 65_536
 MEM_MB_OF_CPU = 16_384

@@ -16,6 +16,7 @@ from servetune import locks
 from servetune.progress import say
 
 LOOK_EVERY_S = 1.0
+"""How often a waiting session looks for free devices: it waits for minutes."""
 
 _TICKETS = "ticket-" + 9 * "[0-9]"
 

@@ -11,6 +11,7 @@ from servetune.serving.target import Target
 from servetune.telemetry.processors import WINDOW_S, UsageWatch
 
 TELL_EVERY_S = 60.0
+"""Between lines about a load: a log of a line a minute is still read."""
 
 CRAWLS = 3.0
 """A load that takes so many times what was expected crawls."""

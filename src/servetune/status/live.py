@@ -23,6 +23,7 @@ from servetune.status.view import render_live
 from servetune.terminal import visible
 
 REDRAW_EVERY_S = 1.0
+"""As often as its clocks, in seconds, change."""
 
 
 def watch_run(plan: Callable[[], Plan], plan_file: Path, root: Path) -> ExitStack:

@@ -21,7 +21,9 @@ CHECKED_BYTES = 10_000_000
 Unit = Literal["line", "record"]
 
 _GZIP, _PARQUET, _POINTER = b"\x1f\x8b", b"PAR1", b"version https://git-lfs.github.com/spec/"
+
 _ROWS = 256
+"""Made into Python's objects at once: few, so that reading ends soon after what is asked for."""
 
 
 class Source(NamedTuple):

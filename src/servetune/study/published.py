@@ -14,7 +14,9 @@ from servetune.study.yaml import read_yaml
 
 FOLDER = Path("data", "published")
 COLUMNS = ["variant", "workload", "load_point", "metric", "run", "value"]
+
 _LARGEST_TABLE = 10_000_000
+"""Bytes: more than a thousand times the largest of ours, which a person copied."""
 
 
 class Source(Declared):

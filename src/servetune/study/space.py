@@ -22,6 +22,7 @@ LONGEST_NAME = 64
 """Of a variant: `servetune.study.base.Name`."""
 
 MOST_CANDIDATES = 20_000
+"""A judgement: more than any budget tries, and each is made and checked by a plan."""
 
 _ENVIRONMENT = "environment."
 

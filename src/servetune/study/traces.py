@@ -24,6 +24,8 @@ BURST_EXPECTED = "the columns Timestamp, Model, Request tokens and Response toke
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _ENOUGH_LINES = 10
+"""The pace of fewer says nothing of their unit: they may be a burst."""
+
 _PLAUSIBLE_RPS = (0.01, 100)
 """What the traces of public services have, with room: a unit taken for another is outside."""
 

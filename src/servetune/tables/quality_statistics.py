@@ -18,6 +18,7 @@ from scipy import special
 from servetune.records.quality import Document
 
 CONFIDENCE = 0.95
+"""Of each interval: the usual convention (Fisher 1925), as of `analysis.differences`."""
 
 Verdict = Literal["passes", "fails", "undecided"]
 

@@ -13,6 +13,8 @@ from servetune.records.measurements import Card
 from servetune.telemetry.proc import Machine, Stat, list_pids, read_machine, read_stat, read_wait_s
 
 SAMPLE_EVERY_S = 0.5
+"""Six times in WINDOW_S."""
+
 WINDOW_S = 3.0
 """What others use is judged over so long: the times of processes are rounded to ticks of 10 ms,
 and a second of one core, such as a cron job takes, is no neighbour."""

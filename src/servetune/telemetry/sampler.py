@@ -17,7 +17,10 @@ from servetune.engines.counters import GAUGES, Counters
 from servetune.telemetry.gpus import Gpus, count_others
 
 SAMPLE_EVERY_S = 0.25
+"""Costs 0.6 % of a core (benchmarks/telemetry_cost.py); a load of seconds still has several."""
+
 IDLE_TIMEOUT_S = 30.0
+"""A longer wait than for a server to drop what was cut off; the load then begins all the same."""
 
 
 class Sampler:

@@ -34,6 +34,7 @@ ELSEWHERE_SPREAD = 0.05
 """Standard deviation of a launch of another day, and maybe another host, as a logarithm."""
 
 DRAWS = 256
+"""Functions: the share in which a candidate is best is then known to 0.03, its standard error."""
 
 NEAR_FROM = 4
 """Trials for each setting, after which it counts what is near the best."""

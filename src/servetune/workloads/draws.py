@@ -17,6 +17,7 @@ from servetune.study.base import Declared
 from servetune.study.datasets import Around, Lengths, Normal, longest
 
 _DECIMAL = Context(prec=28)
+"""Python's own precision, whatever the process has set: requests must not depend on it."""
 
 
 @dataclass(frozen=True)

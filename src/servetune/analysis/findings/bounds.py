@@ -23,6 +23,7 @@ FAR = 0.3
 """Share of both ceilings below which the step's own cost bounds it."""
 
 MUCH_PREFILL = 0.3
+"""Share of a load's time in prompts from which on a slow step may be theirs: a judgement."""
 
 
 class Bound(StrEnum):

@@ -5,16 +5,37 @@ from servetune.analysis.latency_parts import Parts, latency_parts
 from servetune.analysis.wording import proportion
 from servetune.numbers import whole
 
+# Judgements, none fitted to a measurement. tests/unit/analysis/findings holds recordings on both
+# sides of each rule that asks for them.
 WORTH = 1.2
+"""Times as long, or as much, from which on a gain is worth telling."""
+
 AT_ONCE = 2.0
+"""Requests in the front end on average: one alone waits for no other."""
+
 NEARLY = 0.9
+"""Share from which on as many run as are wanted: a mean over a load, with its ends, is less."""
+
 BUSY_CORE = 0.5
+"""Share of a core: a front end that is the limit still idles between waves, but less than half."""
+
 FULL_KV_CACHE = 0.9
+"""Highest usage from which on another request may not fit."""
+
 BUSY_DEVICE = 0.7
+"""Share of the time, by the roofline: which counts ideal times, so the device rests less."""
+
 SHORT_OF_KV_CACHE = 0.95
+"""Highest usage from which on requests that wait do so for blocks: closer to full, as a cause."""
+
 SOME_WAIT = 0.5
+"""Waiting requests on average: below, mostly none waits."""
+
 MUCH_OF_E2E = 0.2
+"""Share of a latency that counts as waiting where no gauge tells who waits."""
+
 MANY_TOKENS = 20.0
+"""Decode steps that a first token lasts if it waited: prompts alone seldom take so many."""
 
 CLIENT_RULES = {"client-cpu", "client-late", "client-starved"}
 """The rules of validity that say that the client was late or busy."""

@@ -21,6 +21,7 @@ from servetune.analysis.roofline.attained import (
 from servetune.numbers import known
 
 LARGEST_BATCH = 4096
+"""Requests: more than one server runs at once."""
 
 
 @dataclass(frozen=True)

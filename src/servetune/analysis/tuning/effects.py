@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from servetune.analysis.differences import CONFIDENCE
 from servetune.records.trials import TrialResult
 from servetune.study.space import Candidate
 from servetune.study.tune import Tune, Value
@@ -13,8 +14,6 @@ from servetune.tune.standing import LAUNCH_SPREAD, estimates
 
 FEWEST_DEGREES = 2
 """Candidates beyond the effects that are estimated: with fewer an interval says nothing."""
-
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def effects(
     factors = inverse @ values
     residual = float(np.sum((values - design @ factors) ** 2)) / degrees
     variance = max(residual, launch_spread**2)
-    half = special.stdtrit(degrees, 0.5 + _CONFIDENCE / 2) * np.sqrt(
+    half = special.stdtrit(degrees, 0.5 + CONFIDENCE / 2) * np.sqrt(
         variance * (inverse**2).sum(axis=1)
     )
     # A value that only ever came with another one has no effect of its own.

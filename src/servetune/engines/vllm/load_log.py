@@ -23,6 +23,7 @@ EVENTS = (
 """Rows of a card's field and a line that tells of it; the group is what was compiled."""
 
 MOST_WARNINGS = 10
+"""Kinds of warnings on a card, the first ones: more than one reads beside a load."""
 
 _WARNING = re.compile(r"\b(?:WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] (.*\S)")
 

@@ -16,7 +16,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from servetune.models.inside.writing import read_options, refuse, say
 
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
 SCALE = 0.01
+"""Standard deviation of the weights: small beside those of a trained model, whose answers stay."""
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from transformers.utils import logging
 from servetune.corpus import passage
 from servetune.models.inside.writing import Progress, read_options, refuse, say
 
+# 128 texts of up to 2,048 tokens, as in GPTQ's paper; those of the corpus are shorter, for a CPU.
 SAMPLES = 128
 WORDS = 256
 MAX_TOKENS = 2048

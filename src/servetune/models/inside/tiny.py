@@ -24,17 +24,21 @@ from servetune.corpus import training_text
 from servetune.models.inside.writing import Progress, read_options, say
 
 VOCABULARY = 2048
+"""About as many as the corpus fills: it may run out of pairs to merge before."""
+
 SPECIAL_TOKENS = ("<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>", "<|system|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
+# Few: a held-out text costs 0.66 nats a token at 128 tokens, as with more work.
 CHARACTERS = 800_000
 STEPS = 190
 SHAPES = (*[(4, 128)] * 7, (1, 1024))
 """(batch, length) of the steps in turn; short rows train faster, long ones stretch the context."""
 LEARNING_RATE = 5e-3
+"""Of AdamW: higher than a large model's, as the steps are few. A judgement."""
 
 
 def train_tokenizer(text: str) -> PreTrainedTokenizerFast:

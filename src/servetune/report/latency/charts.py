@@ -28,9 +28,13 @@ LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E latency"}
 """The latencies that are drawn; ITL is not, since it counts chunks under speculation."""
 
 MARKED = (0.5, 0.9, 0.99)
+"""Median and tails, as tables have them."""
+
 POINTS_AT_MOST = 8_000
+"""Of a chart, a judgement: more only make a page larger, as curves look the same."""
 
 _SHARES = [0, 0.25, 0.5, 0.75, 0.9, 1]
+"""What the axis names: quarters, and p90."""
 
 
 @drawing

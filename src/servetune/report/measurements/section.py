@@ -15,6 +15,7 @@ SAID = (
 )
 
 PERCENTILES = [f"{name}_p{p}_ms" for name in ("ttft", "tpot", "e2e") for p in (50, 90, 99)]
+"""Middle and tails: a table has no room for all that a record holds."""
 
 COLUMNS = {
     "completed_requests": ("Requests", whole),

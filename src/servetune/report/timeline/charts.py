@@ -30,6 +30,7 @@ MOST_ROWS = 10_000
 """So many rows are drawn; a run of five load points has about 300."""
 
 HEIGHT = 130
+"""Pixels: several charts stand below each other. A judgement."""
 
 END_S = 1e9
 """Until when is shown at first: all of it."""
@@ -41,6 +42,7 @@ TOKEN = "draft token "
 """The name of a share accepted by position, before the position."""
 
 DASHES = [[1, 0], [5, 3], [1, 3], [8, 2, 1, 2], [2, 6]]
+"""Pixels of line and gap in turn: five kinds that are told apart without colors."""
 
 Rows = list[dict[str, Any]]
 

@@ -24,7 +24,10 @@ from servetune.study.quality import LmEval
 from servetune.study.secrets import redacted
 
 GRACE_S = 5.0
+"""Until lm-eval is killed: what it wrote is not used then."""
+
 CHECK_EVERY_S = 2.0
+"""How often it is asked whether lm-eval and the server live: a task takes minutes."""
 
 
 class HarnessError(Exception):

@@ -7,6 +7,7 @@ from servetune.analysis.wording import TIMES, ms, proportion
 from servetune.study.engines import WITHOUT_MODEL
 
 FEW_ACCEPTED = 0.3
+"""Share of the draft tokens: a judgement; the predicted speed-up tells whether they pay."""
 
 
 @rule

@@ -4,17 +4,18 @@ import math
 import re
 
 from servetune.analysis.findings.bounds import Bound, engine_sets_pace, load_bound
-from servetune.analysis.findings.busy import waits
+from servetune.analysis.findings.busy import FULL_KV_CACHE, WORTH, waits
 from servetune.analysis.findings.gather import Case, Finding, facts, rule
 from servetune.analysis.findings.rules.queue import queue_evidence
 from servetune.analysis.roofline.attained import least_step_s
 from servetune.analysis.wording import proportion
 from servetune.numbers import known, whole
 
-SHORT = 0.9
 MOSTLY_EMPTY = 0.5
-WORTH = 1.2
+"""Highest usage below which twice as many requests fit."""
+
 LONGER = 2.0
+"""Times the longest request: a judgement, as with a context of less there is little to gain."""
 
 _TOO_LONG = re.compile(r"max seq len \(([\d,]+)\)|max_model_len ([\d,]+) exceeds")
 _CAPACITY = re.compile(
@@ -151,7 +152,7 @@ def context_longer_than_needed(case: Case) -> Finding | None:
 def _is_short(case: Case) -> bool:
     """Tell whether requests wanted more KV cache than there was; True where nothing tells."""
     usage, preemptions = case.value("kv_cache_usage_max_ratio"), case.value("preemptions")
-    return usage is None or usage >= SHORT or bool(preemptions)
+    return usage is None or usage >= FULL_KV_CACHE or bool(preemptions)
 
 
 def _failed(reason: str) -> Finding | None:

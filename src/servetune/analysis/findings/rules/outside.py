@@ -5,7 +5,10 @@ from servetune.analysis.findings.gather import Case, Finding, facts, rule
 from servetune.analysis.wording import ms, proportion, seconds
 
 MUCH_OF_START = 0.4
+"""Share of a start that is worth an attempt: a judgement."""
+
 LEAST_COMPILING_S = 10.0
+"""Whoever waits for a server does not mind less: a judgement."""
 
 
 @rule

@@ -7,9 +7,16 @@ from servetune.analysis.wording import ms, proportion
 from servetune.numbers import whole
 
 MOST_OF_TTFT = 0.5
+"""As much as all other parts of TTFT together."""
+
 MUCH_OF_E2E = 0.3
+"""Share of a request's time from which on a shorter TTFT is worth an attempt: a judgement."""
+
 MUCH_MISSED = 0.2
+"""Of the hit ratio: less may be what was evicted, or blocks shared in part. A judgement."""
+
 BUSY = 0.5
+"""Utilization from which on a device would read prompts faster in 8 bits: a judgement."""
 
 
 @rule

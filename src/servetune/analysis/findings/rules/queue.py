@@ -13,6 +13,7 @@ from servetune.analysis.wording import ms, proportion, seconds, short
 from servetune.numbers import whole
 
 MOST_OF_TTFT = 0.5
+"""As much as all other parts of TTFT together."""
 
 
 @rule
