@@ -32,6 +32,9 @@ class Project:
         del study["workloads"]["vllm-bench"]
         for variant in study["variants"].values():
             variant.pop("workloads", None)
+            variant.pop("repeats", None)
+        # Tests that need several launches ask for them.
+        del study["repeats"]
         self.write_study(study)
 
     @property
