@@ -25,6 +25,7 @@ _MOST_BYTES = 512 * 1024**2
 """Of a file, which takes some five times that in memory: 100,000 requests with every gap."""
 
 _MOST_YAML = 4 * 1024**2
+"""Characters of a report in YAML, which is read slowly: larger ones come as JSON. A judgement."""
 
 
 class _Format(NamedTuple):

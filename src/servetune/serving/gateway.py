@@ -19,9 +19,16 @@ from servetune.serving.listener import is_free, listens, reserve_port
 from servetune.serving.target import ServerError
 
 STOP_GRACE_S = 5.0
+"""Until a gateway is killed, a judgement: nothing of it has to be saved."""
+
 READY_TIMEOUT_S = 120.0
+"""A longer wait than for the start of a gateway that starts at all."""
+
 ASK_TIMEOUT_S = 5.0
+"""A longer wait than for any page of a gateway that still answers."""
+
 LAST_LINES = 5
+"""Of its log in a message: more than one reads in a line."""
 
 
 @dataclass(eq=False)

@@ -8,6 +8,7 @@ import psutil
 from servetune.loopback import HOST
 
 GREETING_S = 2.0
+"""A longer wait than for a greeting within any host that sends one."""
 
 
 def reserve_port() -> socket.socket:
