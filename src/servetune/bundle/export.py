@@ -182,6 +182,11 @@ def _refuse_beyond(plan: Plan, sessions: list[Session]) -> None:
                 f"{where}.endpoint: an endpoint may not be reached from another host; measure it"
                 " from here"
             )
+        if session.results:
+            raise UserError(
+                f"{where}.results: are measured already; leave it out of variants in params.yaml"
+                " for this host"
+            )
         family = family_of(plan.engines[session.engine]) if session.engine else VLLM
         if family != VLLM:
             raise UserError(

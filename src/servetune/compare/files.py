@@ -18,7 +18,8 @@ from servetune.analysis.launches import launch_values, percentile_intervals
 from servetune.analysis.verdicts import compare
 from servetune.analysis.wording import listed, plural
 from servetune.errors import UserError
-from servetune.imports.read import digest_of, read_results
+from servetune.files import sha256
+from servetune.imports.read import read_results
 from servetune.imports.run import Run
 from servetune.load.request_table import attained, quantiles
 from servetune.metrics import LATENCIES, METRIC, QUANTILE_PROBABILITIES
@@ -91,7 +92,7 @@ def read_sides(sides: Mapping[str, list[Path]]) -> dict[str, list[Run]]:
     runs: dict[str, list[Run]] = {}
     for name, paths in sides.items():
         runs[name] = [run for path in paths for run in read_results(path)]
-        digests = grouped(paths, digest_of)
+        digests = grouped(paths, sha256)
         for same in digests.values():
             if len(same) > 1:
                 raise UserError(

@@ -122,6 +122,8 @@ def served(plan: Plan, variant: str, root: Path) -> Served:
             f"{variant}: has a gateway before its replicas, which deploy does not write; deploy a"
             " variant without one"
         )
+    if session.results:
+        raise UserError(f"{variant}: was measured before, by another tool; name another variant")
     if session.engine is None or session.model is None:
         raise UserError(f"{variant}: is an endpoint, which runs already; name another variant")
     engine = plan.engines[session.engine]

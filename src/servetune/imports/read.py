@@ -1,6 +1,5 @@
 """Which tool wrote a file, and what it says: the one door to result files of others."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from functools import partial
@@ -81,12 +80,6 @@ def _yaml(text: str, name: str) -> Any:
             f"{name}: cut off, damaged or no YAML ({_first_line(error)}); expected a result of"
             f" {KNOWN}"
         ) from None
-
-
-def digest_of(path: Path) -> str:
-    """Return the digest of a result file's bytes, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_lines(text: str, name: str, error: Exception) -> list[Run]:

@@ -104,12 +104,10 @@ class Run(BaseModel):
 
     @property
     def load_point(self) -> str:
-        """The name of its load point, as our tables have it: c8, r2.5, r2.5-c8 or batch."""
-        if self.rate_rps is not None and math.isinf(self.rate_rps):
-            return "batch"
-        rate = f"r{self.rate_rps:g}" if self.rate_rps is not None else ""
+        """The name of its load point, as a study has it: c8, r2.5, c8-r2.5, or rinf at once."""
         cap = f"c{self.concurrency}" if self.concurrency is not None else ""
-        return "-".join(filter(None, (rate, cap))) or "load"
+        rate = f"r{self.rate_rps:g}" if self.rate_rps is not None else ""
+        return "-".join(filter(None, (cap, rate))) or "load"
 
     @property
     def problem(self) -> tuple[str, str] | None:

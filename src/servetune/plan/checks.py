@@ -25,8 +25,8 @@ MOST_LOAD_POINTS = 15_000
 
 
 def engine_of(study: Study, variant: Variant) -> Engine | None:
-    """Return the engine that serves a variant; None of an endpoint."""
-    return None if variant.endpoint else variant.engine or study.engine
+    """Return the engine that serves a variant; None of an endpoint, and of results."""
+    return variant.engine or study.engine if variant.is_served else None
 
 
 def check_server_arguments(params: Params, study: Study, names: list[str], root: Path) -> None:
@@ -142,7 +142,7 @@ def check_extent(params: Params, study: Study, names: list[str]) -> None:
         repeats = params.repeats or study.repeats
         sent = variant.workloads or study.workloads
         count = sum(len(study.workloads[key].load_points) or 1 for key in sent)
-        points += count * min(repeats, variant.repeats or repeats)
+        points += count * min(repeats, variant.launches or repeats)
     if points > MOST_LOAD_POINTS:
         raise UserError(
             f"studies/{params.study}.yaml: variants: {points:,} load points with all repeats;"

@@ -151,6 +151,9 @@ def _of_session(
     told: list[tuple[str, Kind, str, tuple[float, bool]]] = []
     for point in session.measurements:
         name = f"{point.workload} {point.load_point}"
+        if session.results:
+            told.append((point.id, "load point", name, (0.0, False)))
+            continue
         trace = plan.datasets[point.load.dataset].trace
         takes = load_seconds(point, session.variant, times, trace)
         told.append((point.id, "load point", name, takes))
@@ -170,7 +173,7 @@ def _of_session(
         )
         for id, kind, name, (seconds, is_assumed) in told
     ]
-    launch_s, is_assumed = _launch_s(session.variant, times)
+    launch_s, is_assumed = (0.0, False) if session.results else _launch_s(session.variant, times)
     owed = [item.seconds for item in items if not item.is_measured]
     return SessionEstimate(
         id=session.id,

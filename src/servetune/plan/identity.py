@@ -22,7 +22,10 @@ from servetune.study.models import FILES, PARENTS, LocalPath, Made, ModelSource
 PROTOCOL = 2
 """Raised by hand when the way of measuring changes, so that old numbers are not reused."""
 
-LATER = ("environment_from", "neighbours", "adapters", "endpoint", "replicas", "gateway")
+LATER = (
+    *("environment_from", "neighbours", "adapters", "endpoint", "replicas", "gateway"),
+    "results",
+)
 """Keys that studies have had since others were measured."""
 
 QUALITY_PROTOCOL = 1
@@ -66,6 +69,7 @@ class Serving(Frozen):
     endpoint: dict[str, str] | None = None
     replicas: int | None = None
     gateway: dict[str, Any] | None = None
+    results: str | None = None
 
     @model_serializer(mode="wrap")
     def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

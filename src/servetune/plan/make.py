@@ -28,6 +28,7 @@ from servetune.plan.planned import Plan, PlannedDataset, PlannedModel
 from servetune.plan.project import check_project
 from servetune.plan.recorded import with_recorded_ids
 from servetune.plan.requests import check_lengths, trace_of
+from servetune.plan.results import check_results
 from servetune.plan.rounds import plan_rounds, plan_tuning
 from servetune.plan.sendable import check_study
 from servetune.plan.sessions import Declared, models_of, plan_session
@@ -59,6 +60,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     engines = {engine_id(engine, root): engine for engine in served if engine}
     check_endpoints(chosen.study, study, names)
     check_fleets(chosen.study, study, names)
+    check_results(chosen.study, study, names, chosen.repeats or study.repeats, root)
     check_extent(chosen, study, names)
     check_served(chosen.study, study, names)
     check_server_arguments(chosen, study, names, root)
@@ -80,7 +82,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         plan_session(declared, name, repeat, order[name, repeat], is_scored=repeat == 1)
         for repeat in range(1, repeats + 1)
         for name in at_once
-        if repeat <= (study.variants[name].repeats or repeat)
+        if repeat <= (study.variants[name].launches or repeat)
     ]
     sessions += plan_rounds(declared, tuning.rounds, len(sessions)) if tuning else []
     sessions = with_recorded_ids(sessions, study.variants.keys() - set(names), root)

@@ -127,6 +127,13 @@ class PlannedGateway(Frozen):
         return self.model_dump(exclude={"environment"})
 
 
+class PlannedResults(Frozen):
+    """A result file of another tool, which stands for a launch; `digest` is of its bytes."""
+
+    path: str
+    digest: str
+
+
 class Session(_Planned):
     """One server launch and the measurements that it owes, in the order of measuring.
 
@@ -150,6 +157,7 @@ class Session(_Planned):
     environment_from: list[str] = []
     neighbours: Neighbours | None = None
     endpoint: DeclaredEndpoint | None = None
+    results: PlannedResults | None = None
     replicas: int = 1
     gateway: PlannedGateway | None = None
     startup_timeout_s: float
@@ -172,7 +180,11 @@ class Session(_Planned):
     @property
     def gpus(self) -> int:
         """How many GPUs of its host all its servers run on; 0 on a CPU, and of an endpoint."""
-        return 0 if self.endpoint else self.replicas * gpus_of(self.hardware, self.server)
+        return (
+            0
+            if self.endpoint or self.results
+            else self.replicas * gpus_of(self.hardware, self.server)
+        )
 
     @property
     def devices(self) -> int:
@@ -231,6 +243,9 @@ class Session(_Planned):
 
     @property
     def _loads(self) -> list[PlannedTraffic]:
+        if self.results:
+            # They were sent before.
+            return []
         return [*(m.load for m in self.measurements), *(search.load for search in self.searches)]
 
 

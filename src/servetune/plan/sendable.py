@@ -37,7 +37,7 @@ def check_session(session: Session, content_of: ContentOf, root: Path) -> None:
 
 
 def _loads(session: Session) -> Iterable[Measurement | PlannedSearch]:
-    return (*session.measurements, *session.searches)
+    return () if session.results else (*session.measurements, *session.searches)
 
 
 def _path(session: Session, owed: Measurement | PlannedSearch, root: Path) -> Path:

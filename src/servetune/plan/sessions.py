@@ -26,6 +26,7 @@ from servetune.plan.planned import (
     PlannedSearch,
     Session,
 )
+from servetune.plan.results import plan_results
 from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Id
 from servetune.study.capacity import Search
@@ -65,7 +66,7 @@ def plan_session(
     server = served_with(study, variant, params)
     if variant.model and study.models[variant.model].is_dummy:
         server = {"load_format": "dummy", **server}
-    environment = {} if variant.endpoint else {**study.environment, **variant.environment}
+    environment = {**study.environment, **variant.environment} if variant.is_served else {}
     speculative = variant.speculative.model_dump() if variant.speculative else None
     draft_name = speculative.pop("model") if speculative else None
     if speculative and draft_name and study.models[draft_name].is_dummy:
@@ -89,6 +90,7 @@ def plan_session(
         environment_from=passed_to(study, variant),
         neighbours=variant.neighbours,
         endpoint=variant.endpoint,
+        results=plan_results(params.study, name, variant, repeat, declared.root),
         replicas=variant.replicas,
         gateway=_plan_gateway(variant.gateway, declared.root) if variant.gateway else None,
         startup_timeout_s=study.startup_timeout_s,
@@ -131,9 +133,9 @@ def models_of(declared: Declared, variants: Iterable[Variant]) -> set[str]:
 def served_with(study: Study, variant: Variant, params: Params) -> ServerArguments:
     """Return the arguments of a variant's server: the study's, its own, and params.yaml's.
 
-    Those of an endpoint are its operator's.
+    Those of an endpoint are its operator's, those of results are not known.
     """
-    if variant.endpoint:
+    if not variant.is_served:
         return {}
     server = {**study.server, **variant.server, **params.overrides}
     return {key: value for key, value in server.items() if value is not None}
@@ -159,6 +161,7 @@ def serving_of(session: Session) -> Serving:
         endpoint=session.endpoint.identity if session.endpoint else None,
         replicas=session.replicas if session.replicas > 1 else None,
         gateway=session.gateway.identity if session.gateway else None,
+        results=session.results.digest if session.results else None,
     )
 
 

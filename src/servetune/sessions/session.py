@@ -23,6 +23,7 @@ from servetune.sessions.allocation import allocate
 from servetune.sessions.launch import ServerLaunch
 from servetune.sessions.passed import check_passed
 from servetune.sessions.recorder import write_ended
+from servetune.sessions.results import write_results
 
 
 def run_session(
@@ -38,7 +39,9 @@ def run_session(
             loopback, or a variable that its server is to get from the caller is not set; or its
             generator cannot send what is owed.
     """
-    if write_ended(pending_of(session, root)).count:
+    if session.results:
+        write_results(session, root)
+    elif write_ended(pending_of(session, root)).count:
         check_passed([session])
         datasets = root / "data" / "workloads"
         check_session(session, lambda id: content_of_file(datasets / f"{id}.jsonl"), root)

@@ -60,6 +60,12 @@ class Variant(Declared):
     endpoint: DeclaredEndpoint | None = Field(
         None, description="in place of a model: a server that servetune does not start"
     )
+    results: list[Path] | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="in place of a model: result files of other tools, one a launch",
+    )
     server: ServerArguments = Field(
         {}, description="arguments that differ from the study's; null drops the study's value"
     )
@@ -86,6 +92,16 @@ class Variant(Declared):
         description="on the host's other GPUs meanwhile: `none`, or `all`, to load the same variant"
         " on each; by default whatever else runs",
     )
+
+    @property
+    def launches(self) -> int | None:
+        """The most launches that it has; None: the study's repeats."""
+        return len(self.results) if self.results else self.repeats
+
+    @property
+    def is_served(self) -> bool:
+        """Whether servetune starts its server: it is no endpoint, and was not measured before."""
+        return self.endpoint is None and self.results is None
 
 
 Ceiling = Annotated[float, Field(gt=0), AtMost(1_000_000, "no device has a thousandth of it")]
@@ -216,7 +232,9 @@ def read_study(name: str, root: Path) -> Study:
 
 def passed_to(study: Study, variant: Variant) -> list[str]:
     """Return the variables that a variant's server gets from its caller, by name."""
-    return [] if variant.endpoint else sorted({*study.environment_from, *variant.environment_from})
+    if not variant.is_served:
+        return []
+    return sorted({*study.environment_from, *variant.environment_from})
 
 
 OPERATORS = (
@@ -227,10 +245,12 @@ OPERATORS = (
 
 
 def _check_targets(study: Study, file: Path) -> None:
-    """Check that each variant is either served by an engine or an endpoint."""
+    """Check that each variant is served by an engine, or an endpoint, or was measured before."""
     for name, variant in study.variants.items():
         where = f"{file}: variants.{name}"
-        if variant.endpoint is None:
+        if variant.endpoint and variant.results:
+            raise UserError(f"{where}: has an endpoint and results; leave one of both out")
+        if variant.is_served:
             if variant.model is None:
                 raise UserError(f"{where}.model: missing; expected a model, or an endpoint")
             if not study.models:
@@ -238,11 +258,14 @@ def _check_targets(study: Study, file: Path) -> None:
             if study.engine is None and variant.engine is None:
                 raise UserError(f"{file}: engine: missing; this key is required")
         elif variant.model is not None:
-            raise UserError(f"{where}: has a model and an endpoint; leave one of both out")
+            other = "an endpoint" if variant.endpoint else "results"
+            raise UserError(f"{where}: has a model and {other}; leave one of both out")
         elif given := [key for key in OPERATORS if key in variant.model_fields_set]:
             raise UserError(
                 f"{where}.{given[0]}: is its operator's, as this variant is an endpoint; leave it"
                 " out"
+                if variant.endpoint
+                else f"{where}.{given[0]}: its results are measured already; leave it out"
             )
 
 

@@ -66,6 +66,7 @@ def _served(session: Session) -> dict[str, Any]:
         **{f"server.{name}": value for name, value in session.server.items()},
         **{f"environment.{name}": value for name, value in session.environment.items()},
         **{f"endpoint.{name}": value for name, value in endpoint.items()},
+        **({"results": session.variant} if session.results else {}),
         **({"replicas": session.replicas} if session.replicas > 1 else {}),
         **{f"gateway.{name}": value for name, value in gateway.items()},
         **{f"environment_from.{name}": True for name in session.environment_from},

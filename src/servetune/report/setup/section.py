@@ -46,6 +46,11 @@ def setup(measured: Measured) -> dict[str, list[str]]:
         ],
         "Engine": [*plan.engines, *distinct(map(versions_of, launches))],
         "Endpoints": distinct(filter(None, map(_endpoint, plan.sessions))),
+        "Results of other tools": [
+            f"{session.variant}: {session.results.path}"
+            for session in plan.sessions
+            if session.results
+        ],
         "Chosen at start": choices.chosen(measured.sessions),
         "Ignored by the server": choices.ignored(measured.sessions),
         "Models": [_model(id, model.source) for id, model in plan.models.items()],
