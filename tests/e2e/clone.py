@@ -68,9 +68,10 @@ class Clone:
         (self.root / "params.yaml").write_text(PARAMS.format(study=study))
 
     def study(self) -> dict[str, Any]:
+        """Return the quickstart, launched once: more launches are more of the same."""
         path = self.root / "studies/quickstart.yaml"
         study: dict[str, Any] = yaml.safe_load(path.read_text())
-        return study
+        return {**study, "repeats": 1}
 
     def write_study(self, study: dict[str, Any], name: str = "quickstart") -> None:
         """Write a study without the rules that a busy test machine breaks."""
