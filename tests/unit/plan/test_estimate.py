@@ -65,7 +65,7 @@ def test_only_what_has_no_record_costs_time_and_money() -> None:
 
 
 def test_without_a_record_what_is_declared_counts_and_the_rest_is_called_a_guess() -> None:
-    plan = plan_of("quickstart", {"repeats": 1})
+    plan = plan_of("quickstart", repeats=1)
     estimated = estimate(plan, Times(), ())
     (of_baseline,) = (s.measurements for s in plan.sessions if s.variant == "bf16")
     open_loops = {m.workload: seconds(estimated, m.id) for m in of_baseline if m.load.is_open}
