@@ -93,11 +93,21 @@ def _url(given: Mapping[str, Any]) -> str | None:
 def _count(value: Any, name: str) -> int:
     try:
         count = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         count = 0
     if count < 1:
-        raise UserError(f"from: --{_dashed(name)} {value}: expected a whole number from 1 on")
+        raise UserError(f"from: --{_dashed(name)}: expected a whole number from 1 on")
     return count
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number) or number < 0:
+        raise UserError(f"from: --{_dashed(name)}: expected a number from 0 on")
+    return number
 
 
 def _dataset(given: dict[str, Any], requests: int) -> dict[str, Any]:
@@ -131,8 +141,8 @@ def _random(given: dict[str, Any], requests: int) -> dict[str, Any]:
         )
         for name in ("input", "output")
     }
-    ratio = float(given.pop("random_range_ratio", 0.0))
-    prefix = int(given.pop("random_prefix_len", 0))
+    ratio = min(1.0, _number(given.pop("random_range_ratio", 0.0), "random_range_ratio"))
+    prefix = int(min(1e9, _number(given.pop("random_prefix_len", 0), "random_prefix_len")))
     dataset: dict[str, Any] = {"kind": "random", "requests": requests}
     for name, length in lengths.items():
         low, high = max(1, math.floor(length * (1 - ratio))), math.ceil(length * (1 + ratio))
@@ -147,12 +157,12 @@ def _workload(given: dict[str, Any], requests: int) -> dict[str, Any]:
     point: dict[str, Any] = {}
     if (clients := given.pop("max_concurrency", None)) is not None:
         point["concurrency"] = _count(clients, "max_concurrency")
-    rate = float(given.pop("request_rate", math.inf))
+    rate = _number(given.pop("request_rate", math.inf), "request_rate")
     if not math.isinf(rate) or not point:
         point["rate_rps"] = rate
     burstiness = given.pop("burstiness", None)
-    if burstiness is not None and float(burstiness) != 1:
-        workload |= {"arrivals": "gamma", "burstiness": float(burstiness)}
+    if burstiness is not None and (shape := _number(burstiness, "burstiness")) != 1:
+        workload |= {"arrivals": "gamma", "burstiness": shape}
     workload["load_points"] = [{**point, "requests": requests}]
     if (limits := given.pop("goodput", None)) is not None:
         workload["slo"] = _slo(limits)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from servetune.imports.run import Amount, Count, Figures, Foreign, Run, completed, requests_of
+from servetune.imports.run import Amount, Count, Figures, Foreign, Gap, Run, completed, requests_of
 from servetune.metrics import PERCENTILES
 
 TOOL = "AIPerf"
@@ -91,7 +91,7 @@ class _Value(Foreign):
 
 
 class _Gaps(Foreign):
-    value: list[float] | float | None = None
+    value: list[Gap] | Gap | None = None
 
 
 class _RecordMetrics(Foreign):

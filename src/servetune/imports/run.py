@@ -22,9 +22,10 @@ def _unless_nan(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-_Number = Annotated[float, Field(ge=0, le=MOST, strict=True, allow_inf_nan=False)]
+Gap = Annotated[float, Field(ge=0, le=MOST, strict=True, allow_inf_nan=False)]
+"""A time between chunks, which is always known."""
 
-Amount = Annotated[_Number | None, BeforeValidator(_unless_nan)]
+Amount = Annotated[Gap | None, BeforeValidator(_unless_nan)]
 """A number of a result; None, which is also what its writer says by NaN: not known."""
 
 Count = Annotated[int, Field(ge=0, le=10**12, strict=True)] | None

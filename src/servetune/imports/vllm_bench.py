@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from servetune.imports.run import Amount, Count, Figures, Foreign, Run, completed, requests_of
+from servetune.imports.run import Amount, Count, Figures, Foreign, Gap, Run, completed, requests_of
 from servetune.metrics import PERCENTILES
 
 TOOL = "vllm bench serve"
@@ -42,7 +42,7 @@ class Result(Foreign):
     input_lens: list[Amount] | None = None
     output_lens: list[Amount] | None = None
     ttfts: list[Amount] | None = None
-    itls: list[list[float]] | None = None
+    itls: list[list[Gap]] | None = None
     latencies: list[Amount] | None = None
 
 

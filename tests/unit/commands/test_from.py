@@ -385,6 +385,8 @@ def test_a_load_on_a_server_elsewhere_is_an_endpoint(project: Project) -> None:
         ("missing.yaml", "missing.yaml: no such file"),
         ("vllm bench serve --model a/b --dataset-name hf", "expected random, sharegpt or custom"),
         ("vllm bench serve --model a/b --dataset-name random --num-prompts 0", "from 1 on"),
+        ("vllm bench serve --model a/b --request-rate fast", "--request-rate: expected a number"),
+        ("vllm bench serve --model a/b --burstiness=-1", "--burstiness: expected a number"),
     ],
 )
 def test_what_is_no_study_is_one_line(project: Project, word: str, expected: str) -> None:

@@ -284,6 +284,14 @@ def test_lists_of_requests_of_other_lengths_are_one_line(tmp_path: Path) -> None
     assert "vllm bench serve" in one_line_of(path)
 
 
+def test_a_gap_without_end_is_one_line(tmp_path: Path) -> None:
+    result = content_of("vllm-rs-0.33.json")
+    result["itls"][0][0] = float("inf")
+    path = tmp_path / "endless.json"
+    path.write_text(json.dumps(result))
+    assert "itls.0.0" in one_line_of(path)
+
+
 def test_nan_is_what_is_not_known(tmp_path: Path) -> None:
     path = tmp_path / "nan.json"
     path.write_text(json.dumps({**content_of("vllm-bench-0.32.json"), "p99_ttft_ms": float("nan")}))
