@@ -80,8 +80,9 @@ def served_of(command: Command, parser: Parser | None) -> Served:
     served.server = taken
     _environment(command, served)
     if command.outside:
-        stands = " ".join(word for word in command.outside if word not in ("$", "exec"))
-        served.dropped.append(f"{stands}: servetune starts vLLM itself; options there are left out")
+        # Only the program: a word after it may be a secret.
+        first = command.outside[0]
+        served.dropped.append(f"{first}: servetune starts vLLM itself; options there are left out")
     return served
 
 

@@ -171,6 +171,7 @@ def test_a_credential_becomes_the_name_of_a_variable(project: Project, command: 
     [
         f"vllm serve a/b --api-key {SECRET}",
         f"VLLM_API_KEY={SECRET} vllm serve a/b",
+        f"sshpass -p {SECRET} vllm serve a/b",
     ],
 )
 def test_a_server_s_own_key_is_dropped(project: Project, command: str) -> None:
