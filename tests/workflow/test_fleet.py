@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from servetune.engines.environments import build_engine, engine_id
+from servetune.engines.environments import build_engine, engine_id, site_packages
 from tests.paths import ROOT
 from tests.standin.serving import write_tokenizer
+from tests.workflow.test_bundle import Host, export
 from tests.workspace import Workspace, make_workspace
 
 ROUTER = "vllm-router"
@@ -126,3 +127,43 @@ def test_telemetry_has_the_gauges_of_each_replica(measured: Workspace) -> None:
 def test_the_version_of_the_gateway_is_recorded(measured: Workspace) -> None:
     assert launch(measured, "two")["versions"][ROUTER] == "0.1.17"
     assert json.dumps(launch(measured, "plain")["versions"]).count(ROUTER) == 0
+
+
+def test_a_bundle_carries_the_gateway_and_measures_with_it_on_a_bare_host(
+    tmp_path: Path, engine_cache: Path
+) -> None:
+    made = make_workspace(tmp_path / "w", with_router(engine_cache))
+    study = made.study
+    study["baseline"] = "two"
+    study["variants"] = {
+        "two": {"model": "standin", "replicas": 2, "gateway": gateway("round_robin")}
+    }
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
+    made.write_study(study)
+    bundle = export(made)
+    host = Host(tmp_path / "host")
+    # What the gateway imports comes with vLLM on a host that serves.
+    packages = site_packages(engine_id(ROUTER, ROOT))
+    for package in packages.iterdir():
+        if not package.name.startswith(("vllm_router", "__")):
+            (tmp_path / "host/elsewhere" / package.name).symlink_to(package)
+    results = host.measure(bundle)
+    made.check("servetune", "bundle", "import", str(results))
+    (one,) = made.records().values()
+    assert one["status"] == "ok", one["reason"]
+    assert [each["requests"] for each in one["fleet"]["replicas"]] == [8, 8]
+
+
+def test_a_host_that_cannot_run_the_gateway_is_told_why_in_a_line(
+    tmp_path: Path, engine_cache: Path
+) -> None:
+    made = make_workspace(tmp_path / "w", with_router(engine_cache))
+    study = made.study
+    study["variants"] = {"plain": {"model": "standin", "gateway": gateway("round_robin")}}
+    made.write_study(study)
+    host = Host(tmp_path / "host")
+    (tmp_path / "host/elsewhere/setproctitle.py").write_text("raise ImportError('none here')")
+    done = host.run(export(made))
+    assert done.returncode == 2
+    assert "cannot run vllm-router 0.1.17: ImportError: none here" in done.stderr
+    assert "Traceback" not in done.stderr
