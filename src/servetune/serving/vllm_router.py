@@ -13,6 +13,10 @@ PROGRAM = ("-m", MODULE)
 OWN = {"worker_startup_check_interval": 1, "health_check_interval_secs": 5}
 """In place of 30 and 60 s, in which it would not be ready, or not notice a death."""
 
+DECISIONS, LOOKUPS = "prefix_routing_decisions_total", "kv_placement_lookups_total"
+"""Decisions of policies by prefixes, by `outcome`; lookups of blocks that are cached, by `result`.
+"""
+
 _SAMPLE = re.compile(r"^vllm_router_(\w+)(?:\{(.*)\})? (\S+)$", re.M)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
