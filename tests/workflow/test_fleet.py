@@ -1,15 +1,19 @@
 """Replicas behind a real gateway: how they are started, loaded, counted and told."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from servetune.engines.environments import build_engine, engine_id
+from servetune.engines.environments import build_engine, engine_id, site_packages
 from tests.paths import ROOT
 from tests.standin.serving import write_tokenizer
+from tests.workflow.test_bundle import Host, export
+from tests.workflow.test_gpus import with_gpus
 from tests.workspace import Workspace, make_workspace
 
 ROUTER = "vllm-router"
@@ -37,9 +41,23 @@ def measured(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Wo
         "one": {"model": "standin", "gateway": gateway("round_robin")},
         "two": {"model": "standin", "replicas": 2, "gateway": gateway("round_robin")},
         "sticky": {"model": "standin", "replicas": 2, "gateway": gateway("consistent_hash")},
-        "by-prefix": {"model": "standin", "replicas": 2, "gateway": gateway("cache_aware")},
+        "by-prefix": {
+            "model": "standin",
+            "replicas": 2,
+            "gateway": gateway("cache_aware"),
+            "workloads": ["words"],
+        },
     }
+    for name in ("plain", "one", "two", "sticky"):
+        study["variants"][name]["workloads"] = ["random"]
     study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
+    study["workloads"]["words"] = {**study["workloads"]["random"], "dataset": "words"}
+    study["datasets"]["words"] = {
+        "kind": "text",
+        "requests": 16,
+        "input_words": 32,
+        "output_tokens": 8,
+    }
     made.write_study(study)
     write_tokenizer(made.root / "model")
     made.first_output = made.measure()
@@ -96,6 +114,15 @@ def test_what_the_gateway_counted_is_recorded_by_replica(measured: Workspace) ->
         assert counted[key] == 8
 
 
+def test_a_prefix_policy_whose_replicas_give_no_tokens_is_invalid_in_one_line(
+    measured: Workspace,
+) -> None:
+    one = record(measured, "by-prefix")
+    assert (one["status"], one["rule"]) == ("invalid", "policy-idle")
+    assert one["reason"].startswith("16 of 16 decisions were by load alone (16 missing_tokens)")
+    assert "\n" not in one["reason"] and "enable_scale_out: true" in one["reason"]
+
+
 def test_a_single_server_has_no_fleet(measured: Workspace) -> None:
     assert record(measured, "plain")["fleet"] is None
     assert launch(measured, "plain")["replicas"] is None
@@ -126,3 +153,81 @@ def test_telemetry_has_the_gauges_of_each_replica(measured: Workspace) -> None:
 def test_the_version_of_the_gateway_is_recorded(measured: Workspace) -> None:
     assert launch(measured, "two")["versions"][ROUTER] == "0.1.17"
     assert json.dumps(launch(measured, "plain")["versions"]).count(ROUTER) == 0
+
+
+def test_a_bundle_carries_the_gateway_and_measures_with_it_on_a_bare_host(
+    tmp_path: Path, engine_cache: Path
+) -> None:
+    made = make_workspace(tmp_path / "w", with_router(engine_cache))
+    study = made.study
+    study["baseline"] = "two"
+    study["variants"] = {
+        "two": {"model": "standin", "replicas": 2, "gateway": gateway("round_robin")}
+    }
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
+    made.write_study(study)
+    bundle = export(made)
+    host = Host(tmp_path / "host")
+    # What the gateway imports comes with vLLM on a host that serves.
+    packages = site_packages(engine_id(ROUTER, ROOT))
+    for package in packages.iterdir():
+        if not package.name.startswith(("vllm_router", "__")):
+            (tmp_path / "host/elsewhere" / package.name).symlink_to(package)
+    results = host.measure(bundle)
+    made.check("servetune", "bundle", "import", str(results))
+    (one,) = made.records().values()
+    assert one["status"] == "ok", one["reason"]
+    assert [each["requests"] for each in one["fleet"]["replicas"]] == [8, 8]
+
+
+def test_a_host_that_cannot_run_the_gateway_is_told_why_in_a_line(
+    tmp_path: Path, engine_cache: Path
+) -> None:
+    made = make_workspace(tmp_path / "w", with_router(engine_cache))
+    study = made.study
+    study["variants"] = {"plain": {"model": "standin", "gateway": gateway("round_robin")}}
+    made.write_study(study)
+    host = Host(tmp_path / "host")
+    (tmp_path / "host/elsewhere/setproctitle.py").write_text("raise ImportError('none here')")
+    done = host.run(export(made))
+    assert done.returncode == 2
+    assert "cannot run vllm-router 0.1.17: ImportError: none here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_study_of_two_gpus_runs_from_its_bundle_a_gpu_a_replica(
+    tmp_path: Path, engine_cache: Path
+) -> None:
+    made = make_workspace(tmp_path / "w", with_router(engine_cache))
+    with_gpus(made, 2)
+    study = made.study
+    declared = yaml.safe_load((ROOT / "studies/fleet-two-gpus.yaml").read_text())
+    policies = ("round-robin", "consistent-hash")
+    study["baseline"] = declared["baseline"]
+    study["variants"] = {
+        name: {**declared["variants"][name], "model": "standin"} for name in policies
+    }
+    study["datasets"] = {"chats": {**declared["datasets"]["short-system"], "conversations": 6}}
+    study["datasets"]["chats"] |= {"opening_words": 20, "follow_up_words": 5, "output_tokens": 4}
+    study["workloads"] = {
+        "chats": {"dataset": "chats", "load_points": [{"rate_rps": 50, "requests": 48}]}
+    }
+    made.write_study(study)
+    bundle = export(made)
+    host = Host(tmp_path / "host")
+    packages = site_packages(engine_id(ROUTER, ROOT))
+    for package in packages.iterdir():
+        if not package.name.startswith(("vllm_router", "__")):
+            (tmp_path / "host/elsewhere" / package.name).symlink_to(package)
+    paths = [made.environment["PYTHONPATH"], host.environment["PYTHONPATH"]]
+    host.environment |= {"PYTHONPATH": os.pathsep.join(paths), "STANDIN_GPUS": "2"}
+    made.check("servetune", "bundle", "import", str(host.measure(bundle)))
+    for policy in policies:
+        one = record(made, policy)
+        assert one["status"] == "ok", one["reason"]
+        assert one["device"] == "GPU-0000+GPU-0001"
+        replicas = launch(made, policy)["replicas"]
+        assert [each["devices"] for each in replicas] == ["0", "1"]
+    served = [each["requests"] for each in record(made, "consistent-hash")["fleet"]["replicas"]]
+    # Each conversation has eight turns, and stays with its replica.
+    assert sum(served) == 48 and all(count % 8 == 0 for count in served)

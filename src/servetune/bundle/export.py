@@ -8,11 +8,22 @@ from itertools import chain
 from pathlib import Path
 
 from servetune.bundle import start
-from servetune.bundle.manifest import MANIFEST, BundledEngine, Manifest
+from servetune.bundle.manifest import (
+    GATEWAY,
+    MANIFEST,
+    BundledEngine,
+    BundledGateway,
+    Manifest,
+)
 from servetune.bundle.requirements import requirements
 from servetune.bundle.results import KINDS
 from servetune.bundle.rounds import TUNING, BundledTuning
-from servetune.engines.environments import cache_root, vllm_version
+from servetune.engines.environments import (
+    cache_root,
+    description_file,
+    site_packages,
+    vllm_version,
+)
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file, write_json
 from servetune.models.make import MANIFEST as MODEL_MANIFEST
@@ -29,6 +40,7 @@ from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.provenance import EXPORTED, git_state
 from servetune.study.engines import family_of
 from servetune.study.families import VLLM
+from servetune.study.gateways import VLLM_ROUTER
 from servetune.study.generators import GENERATORS
 from servetune.study.study import read_study
 from servetune.tables.freshness import round_due
@@ -38,6 +50,10 @@ from servetune.tables.rounds import forget_rounds
 PACKED_BYTES = 2 * 1024**3
 """A checkpoint that lies outside the project and is larger stays where it is: the measuring host
 is told where it has it."""
+
+
+PACKAGES = {VLLM_ROUTER: "vllm_router*"}
+"""What of a gateway's environment goes along: its own code, of any Python; vLLM has its needs."""
 
 
 def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
@@ -60,7 +76,8 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
     _refuse_beyond(plan, needing)
     models = sorted({model for session in needing for model in session.models})
     datasets = sorted({dataset for session in needing for dataset in session.datasets})
-    _make_missing(plan, models, datasets, root)
+    gateways = {gateway.environment: gateway for each in needing if (gateway := each.gateway)}
+    _make_missing(plan, models, datasets, [*gateways], root)
     packed = {id for id in models if _is_packed(id, root)}
     manifest = Manifest(
         study=plan.study,
@@ -68,6 +85,10 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
         engines={
             id: BundledEngine(vllm=vllm_version(plan.engines[id], root))
             for id in {id for session in needing for id in session.engines}
+        },
+        gateways={
+            id: BundledGateway(kind=each.kind, version=each.version)
+            for id, each in gateways.items()
         },
         elsewhere={id: plan.models[id].source for id in models if id not in packed},
         gpus=max(session.gpus for session in needing),
@@ -137,6 +158,12 @@ def _content(
     # What is known of hosts, as the one that measures looks into its own cache.
     for file in sorted((cache_root() / "hosts").glob("*.json")):
         yield str(project / ".cache" / "hosts" / file.name), file
+    for id in manifest.gateways:
+        site = site_packages(id)
+        for file in chain.from_iterable(
+            map(_files, site.glob(PACKAGES[manifest.gateways[id].kind]))
+        ):
+            yield str(project / GATEWAY / file.relative_to(site)), file
     for id in sorted(packed):
         folder = model_folder(id, project)
         made = read_model(model_folder(id, root) / MODEL_MANIFEST, ModelManifest)
@@ -162,7 +189,8 @@ def _content(
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    found = [folder] if folder.is_file() else folder.rglob("*")
+    return sorted(path for path in found if path.is_file() and path.suffix != ".pyc")
 
 
 def _is_packed(id: str, root: Path) -> bool:
@@ -208,8 +236,11 @@ def _refuse_beyond(plan: Plan, sessions: list[Session]) -> None:
                 )
 
 
-def _make_missing(plan: Plan, models: list[str], datasets: list[str], root: Path) -> None:
+def _make_missing(
+    plan: Plan, models: list[str], datasets: list[str], gateways: list[str], root: Path
+) -> None:
     wanted = [
+        *(str(description_file(id)) for id in gateways),
         *(f"data/models/{id}/{MODEL_MANIFEST}" for id in models),
         *(f"data/workloads/{id}.jsonl" for id in datasets),
     ]
@@ -219,4 +250,4 @@ def _make_missing(plan: Plan, models: list[str], datasets: list[str], root: Path
     params = Path(".servetune", f"params-{digest(plan.params.model_dump())}.json")
     write_json(root / params, plan.params)
     if not run_workflow(missing, ["--configfile", str(params)], root):
-        raise UserError(f"{plan.study}: could not make its models or datasets; see above")
+        raise UserError(f"{plan.study}: could not make its models, datasets or gateway; see above")

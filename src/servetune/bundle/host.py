@@ -13,16 +13,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from servetune.bundle.manifest import Manifest, read_manifest
+from servetune.bundle.manifest import GATEWAY, Manifest, read_manifest
 from servetune.bundle.results import pack_results, take_results
 from servetune.bundle.turns import one_at_a_time, together, without_record
-from servetune.engines.environments import adopt_engine
+from servetune.engines.environments import adopt_engine, adopt_tool
 from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.lifetime.owners import end_left_behind, end_with_owners
 from servetune.models.make import MANIFEST, model_folder
 from servetune.plan.pending import pending_of
 from servetune.progress import say
+from servetune.serving.vllm_router import MODULE
 from servetune.sessions.passed import from_caller
 from servetune.terminal import echo
 
@@ -109,6 +110,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for id, engine in manifest.engines.items():
         # Not resolved: a virtual environment's Python is a link to one without its packages.
         adopt_engine(id, arguments.python.absolute(), engine.vllm)
+    _find_gateways(manifest, arguments.python.absolute(), project)
     measure = together if arguments.together else one_at_a_time
 
     def keep() -> None:
@@ -138,6 +140,15 @@ def _rounds(manifest: Manifest, project: Path) -> Iterator[Manifest]:
     while more:
         yield more
         more = None if without_record(more, project) else with_next(more, project)
+
+
+def _find_gateways(manifest: Manifest, python: Path, project: Path) -> None:
+    """Have the host's Python find the gateways that came along, before others of the host."""
+    if manifest.gateways:
+        paths = [str((project / GATEWAY).absolute()), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    for id, gateway in manifest.gateways.items():
+        adopt_tool(id, gateway.kind, gateway.version, MODULE, python)
 
 
 def _find_models(manifest: Manifest, named: list[str], project: Path) -> None:

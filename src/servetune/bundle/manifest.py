@@ -17,11 +17,21 @@ from servetune.study.models import ModelSource
 
 MANIFEST = "bundle.json"
 
+GATEWAY = "gateway"
+"""The folder of a bundled project with the packages of its gateways, for the host's Python."""
+
 
 class BundledEngine(Frozen):
     """An engine to find on the measuring host, by the version of vLLM that it must hold."""
 
     vllm: str | None
+
+
+class BundledGateway(Frozen):
+    """A gateway whose packages are in the bundle, and its version."""
+
+    kind: str
+    version: str
 
 
 class Manifest(Frozen):
@@ -36,6 +46,7 @@ class Manifest(Frozen):
     study: Id
     sessions: list[Session]
     engines: dict[Id, BundledEngine]
+    gateways: dict[Id, BundledGateway] = {}
     elsewhere: dict[Id, ModelSource] = {}
     gpus: int = 0
     environment_from: list[str] = []

@@ -230,6 +230,28 @@ def adopt_engine(id: str, python: Path, vllm: str | None) -> Path:
     return description
 
 
+def adopt_tool(id: str, name: str, version: str, module: str, python: Path) -> Path:
+    """Describe a Python of this host as the environment of a tool; returns the description file.
+
+    Raises:
+        UserError: it cannot import the tool's module.
+    """
+    words = [str(python), "-c", f"import {module}"]
+    answer = run_guarded(words, environment_with_source(), stderr=subprocess.PIPE)
+    if answer.returncode:
+        last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
+        raise UserError(f"{python}: cannot run {name} {version}: {last}")
+    description = description_file(id)
+    write_json(description, BuiltEngine(name=name, python=python, versions={name: version}))
+    return description
+
+
+def site_packages(id: str) -> Path:
+    """Return where an installed environment has its packages."""
+    (site,) = read_engine(id).python.parent.parent.glob("lib/python*/site-packages")
+    return site
+
+
 def _adopt_host(python: Path) -> Path:
     """Describe a host's Python under its own id; one whose files tell no vLLM is always asked."""
     if version := installed_vllm(python):

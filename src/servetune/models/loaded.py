@@ -82,7 +82,7 @@ def served(launch: Launch) -> Served:
     draft = launch.draft and loaded(
         launch.draft, {"quantization": drafting.get("quantization"), "dtype": model.get("dtype")}
     )
-    copies = _size(parallel, "data")
+    copies = _size(parallel, "data") * len(launch.replicas or [launch])
     devices = 1 if _is_cpu(launch) else copies * devices_of(launch)
     return Served(loaded(launch.model, model), draft, copies, devices)
 

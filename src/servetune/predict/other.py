@@ -101,6 +101,8 @@ def other_of(
     Raises:
         UncountedError: a model is not known, or how its server loads or splits it.
     """
+    if session.gateway:
+        raise UncountedError("replicas behind a gateway are not simulated")
     missing = sorted({*session.checkpoints} - models.keys())
     if session.model is None or missing:
         name = ", ".join(missing) or "an endpoint"

@@ -26,6 +26,7 @@ Definitions = Literal[1]
 
 DEFINITIONS: Definitions = 1
 
+_Counts = Annotated[dict[Line, Count], Field(max_length=100)]
 _Latency = Annotated[str, Field(pattern=f"^({'|'.join(LATENCIES)})$")]
 _LatencyMs = Annotated[str, Field(pattern=f"^({'|'.join(LATENCIES)})_ms$")]
 _Quantiles = Annotated[
@@ -189,6 +190,8 @@ class Card(Record):
     `log_preemptions` and `log_warnings` are of what it logged during the load
     (`sessions/server/load_log.py`). `kept_tiers` are the tiers of the KV cache that cannot be
     emptied before a load, `tier_hit_ratio` the share of the prompts' tokens that came from tiers.
+    `routing_outcomes` are the decisions of a gateway that goes by prefixes, by their outcome, and
+    `routing_lookups` its lookups of cached blocks, by their result.
     """
 
     first_error: str | None = None
@@ -244,6 +247,8 @@ class Card(Record):
     engine_restarts: Number | None = None
     log_preemptions: int | None = None
     log_warnings: Log | None = None
+    routing_outcomes: _Counts | None = None
+    routing_lookups: _Counts | None = None
 
 
 class Signals(Record):

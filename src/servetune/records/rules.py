@@ -23,6 +23,7 @@ from servetune.records.agreement import (
     unserved,
 )
 from servetune.records.measurements import Card, Metrics
+from servetune.records.routing import fallback_routing, routing, routing_reason
 from servetune.records.rule import Rule
 
 COMPILED = "compiled-kernels"
@@ -458,6 +459,14 @@ RULES = (
         reason=lambda m, c: "",
         asks="a second source",
         observed=lambda m, c: ", ".join(token_sources(c)) or None,
+    ),
+    Rule(
+        *("policy-idle", "Decisions of a prefix policy without a prefix", "Routed"),
+        reason=routing_reason,
+        limit="fallback_routing_ratio",
+        value=fallback_routing,
+        write=share,
+        observed=routing,
     ),
     # The last, so that a record of which it is the rule breaks no other.
     Rule(

@@ -1,7 +1,6 @@
 """The life of a gateway: one process before the replicas of a variant, ready once it has all."""
 
 import contextlib
-import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -35,8 +34,7 @@ LAST_LINES = 5
 class Gateway:
     """One gateway process. The key of the launch goes through it, and is not given to it.
 
-    `python` has its packages, those of the folder `packages` before all others; `log` takes its
-    output, of all its starts.
+    `python` has its packages; `log` takes its output, of all its starts.
     """
 
     python: Path
@@ -44,7 +42,6 @@ class Gateway:
     arguments: Mapping[str, Any]
     log: Path
     folder: Path
-    packages: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,9 +85,6 @@ class Gateway:
             block_tokens,
         )
         environment = {**environment_with_source(), **self.environment, "SPT_NOENV": "1"}
-        if self.packages:
-            paths = [str(self.packages), environment["PYTHONPATH"]]
-            environment["PYTHONPATH"] = os.pathsep.join(paths)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = Guarded(

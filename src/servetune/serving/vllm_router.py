@@ -7,13 +7,16 @@ from typing import Any
 
 from servetune.loopback import HOST
 
-PACKAGE = "vllm_router"
-PROGRAM = ("-m", f"{PACKAGE}.launch_router")
+MODULE = "vllm_router.launch_router"
+PROGRAM = ("-m", MODULE)
 
 OWN = {"worker_startup_check_interval": 1, "health_check_interval_secs": 5}
 """In place of 30 and 60 s, in which it would not be ready, or not notice a death."""
 
-_PREFIX = "vllm_router_"
+DECISIONS, LOOKUPS = "prefix_routing_decisions_total", "kv_placement_lookups_total"
+"""Decisions of policies by prefixes, by `outcome`; lookups of blocks that are cached, by `result`.
+"""
+
 _SAMPLE = re.compile(r"^vllm_router_(\w+)(?:\{(.*)\})? (\S+)$", re.M)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 

@@ -40,7 +40,7 @@ from servetune.sessions.expected import expected_s
 from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
-from servetune.sessions.replicas import by_replica
+from servetune.sessions.replicas import by_replica, from_gateway
 from servetune.sessions.watch import LoadWatch
 from servetune.study.generators import GENERATORS
 from servetune.study.secrets import redacted
@@ -183,6 +183,7 @@ def measure(
             **from_drafts(grown, bench.session.speculative, not requests["is_ok"].all()),
             **chunks,
             **in_flight(requests, load, samples),
+            **from_gateway(fleet, bench.session.gateway.policy if bench.session.gateway else None),
             "tier_hit_ratio": _tier_hit_ratio(bench.tiers, grown),
             "throttled_ratio": ratio,
             "throttle_reasons": reasons,

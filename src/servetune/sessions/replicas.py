@@ -1,11 +1,14 @@
 """What each replica of a fleet did under a load, and what its gateway counted."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from servetune.engines.counters import Counters, of_replicas
 from servetune.records.fleets import FleetMetrics, ReplicaMetrics
+from servetune.serving.vllm_router import DECISIONS, LOOKUPS, outcomes
+from servetune.study.gateways import PREFIX_POLICIES
 
 GROWING = ("_total", "_sum", "_count")
 """How the names of what only grows end, by Prometheus' convention."""
@@ -31,6 +34,21 @@ def by_replica(
         replicas=sorted(replicas, key=lambda replica: replica.replica),
         gateway=_growth(before, after),
     )
+
+
+def from_gateway(fleet: FleetMetrics | None, policy: str | None) -> dict[str, Any]:
+    """Return the fields of a card that a gateway's counters tell of a policy by prefixes.
+
+    They are not known of another policy, and where the gateway's page did not answer.
+    """
+    if fleet is None or policy not in PREFIX_POLICIES or not fleet.gateway:
+        return {}
+    decisions = outcomes(fleet.gateway, DECISIONS, "outcome")
+    lookups = outcomes(fleet.gateway, LOOKUPS, "result")
+    return {
+        "routing_outcomes": {name: round(count) for name, count in decisions.items()},
+        "routing_lookups": {name: round(count) for name, count in lookups.items()} or None,
+    }
 
 
 def _replica(number: int, grown: Counters, samples: pd.DataFrame) -> ReplicaMetrics:

@@ -193,6 +193,9 @@ class ConversationsDataset(Declared):
     turns: Lengths = Field(description="turns per conversation")
     starters: SharedWords = Field(description="how conversations begin")
     follow_up_words: Lengths = Field(description="words per turn after the starter")
+    opening_words: Lengths | None = Field(
+        None, description="words of its own that a conversation begins with, after the starter"
+    )
     output_tokens: Lengths = Field(description="tokens to generate")
 
 

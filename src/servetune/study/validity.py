@@ -74,6 +74,9 @@ class Limits(Declared):
     unserved_in_flight_ratio: float | None = Field(
         0.25, ge=0, le=1, description="share in flight that the server did not know of"
     )
+    fallback_routing_ratio: float | None = Field(
+        0.1, ge=0, le=1, description="share of a prefix policy's decisions that no prefix decided"
+    )
     compiled_kernels: float | None = Field(
         0, ge=0, description="kernels that the server compiled during a load"
     )

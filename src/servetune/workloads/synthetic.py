@@ -48,10 +48,17 @@ def conversation_rows(spec: ConversationsDataset, streams: Streams) -> Iterator[
         for turn in range(draw_length(random, spec.turns)):
             words = draw_length(random, spec.follow_up_words)
             said = passage(streams.seed("turn", index, turn), words)
-            prompt = said if turn else f"{starter} {said}"
+            prompt = said if turn else " ".join([starter, *_opening(spec, index, streams), said])
             output_tokens = draw_length(random, spec.output_tokens)
             turns.append({"prompt": prompt, "output_tokens": output_tokens})
         yield {"turns": turns}
+
+
+def _opening(spec: ConversationsDataset, index: int, streams: Streams) -> list[str]:
+    if spec.opening_words is None:
+        return []
+    words = draw_length(streams.random("opening length", index), spec.opening_words)
+    return [passage(streams.seed("opening", index), words)]
 
 
 def random_tokens(random: Random, count: int, vocabulary: int) -> list[int]:

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from servetune.deploy.served import served
 from servetune.errors import UserError
+from servetune.models.shape import UncountedError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan, Session
+from servetune.predict.other import other_of
 from tests.project import Project
 
 Edit = Callable[[dict[str, Any]], object]
@@ -70,6 +73,18 @@ def test_a_fleet_needs_the_environment_of_its_gateway(project: Project) -> None:
     plan = planned(project, on("two", replicas=2, gateway=gateway()))
     assert session(plan, "two").tools == ["vllm-router"]
     assert session(plan, "bf16").tools == []
+
+
+def test_a_fleet_is_not_predicted_as_if_it_were_one_server(project: Project) -> None:
+    two = session(planned(project, on("two", replicas=2, gateway=gateway())), "two")
+    with pytest.raises(UncountedError, match="replicas behind a gateway are not simulated"):
+        other_of(two, {}, {})
+
+
+def test_a_fleet_is_not_deployed_as_if_it_were_one_server(project: Project) -> None:
+    plan = planned(project, on("two", replicas=2, gateway=gateway()))
+    with pytest.raises(UserError, match="two: has a gateway before its replicas, which deploy"):
+        served(plan, "two", project.root)
 
 
 TUNE = {

@@ -158,6 +158,11 @@ CASES: dict[str, tuple[float, tuple[dict[str, Any], ...], tuple[dict[str, Any], 
         ({}, {"in_flight_mean": 4.0, "server_in_flight_mean": 3.0}),
         ({}, {"in_flight_mean": 4.0, "server_in_flight_mean": 2.9}),
     ),
+    "policy-idle": (
+        0.25,
+        ({}, {"routing_outcomes": {"prefix_hit": 2, "prefix_miss": 1, "missing_tokens": 1}}),
+        ({}, {"routing_outcomes": {"prefix_hit": 2, "missing_tokens": 1}}),
+    ),
     "compiled-kernels": (
         1,
         ({}, {"compiled_kernels": ["a"]}),
@@ -352,3 +357,49 @@ def test_requests_that_an_api_server_holds_are_known_to_the_server(
     card = Card(in_flight_mean=8.0, server_in_flight_mean=5.0)
     assert check_measurement(seen, card, Limits())[1] == rule
     assert check_measurement(metrics(), card, Limits())[1] == "unserved-load"
+
+
+IDLE: list[tuple[dict[str, Any], float | None, str]] = [
+    (
+        {"routing_outcomes": {"missing_tokens": 96}},
+        None,
+        "96 of 96 decisions were by load alone (96 missing_tokens): the replicas gave it no tokens"
+        " of the prompts; add enable_scale_out: true to server",
+    ),
+    (
+        {"routing_outcomes": {}},
+        None,
+        "the gateway counted no decision by prefix: its policy did not act",
+    ),
+    (
+        {"routing_outcomes": {"prefix_cost": 96}, "routing_lookups": {"miss": 96}},
+        0.33,
+        "the gateway found no cached block in 96 lookups, while the replicas' caches held 33% of"
+        " the prompt tokens: it did not know what they hold, and went by load alone",
+    ),
+]
+
+
+@pytest.mark.parametrize(("card", "hits", "reason"), IDLE)
+def test_a_prefix_policy_that_did_not_act_is_invalid_and_says_why(
+    card: dict[str, Any], hits: float | None, reason: str
+) -> None:
+    found = metrics(prefix_cache_hit_ratio=hits)
+    hit = {"implied_prefix_cache_hit_ratio": 1.0}
+    status, rule, told = check_measurement(found, Card(**card, **hit), Limits())
+    assert (status, rule, told) == ("invalid", "policy-idle", reason)
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        {},
+        # It looked, and no prompt had a prefix that was long enough.
+        {"routing_outcomes": {"prefix_miss": 96}},
+        {"routing_outcomes": {"prefix_cost": 96}, "routing_lookups": {"miss": 90, "hit": 6}},
+        # No cache held anything: there was nothing to find.
+        {"routing_outcomes": {"prefix_cost": 96}, "routing_lookups": {"miss": 96}},
+    ],
+)
+def test_another_policy_and_one_that_looked_are_not_idle(card: dict[str, Any]) -> None:
+    assert check_measurement(metrics(), Card(**card), Limits())[0] == "ok"

@@ -7,7 +7,7 @@ from servetune.engines.counters import difference, figure_of, of_fleet
 from servetune.records.fleets import FleetMetrics
 from servetune.records.sessions import Slot
 from servetune.sessions.allocation import GpuAllocation
-from servetune.sessions.replicas import by_replica
+from servetune.sessions.replicas import by_replica, from_gateway
 
 
 def counters(requests: float, hits: float, usage: float) -> dict[str, float]:
@@ -97,3 +97,19 @@ def test_each_replica_has_its_gpus_and_their_cores() -> None:
     parts = slot(4, "0-7").parts(2)
     assert [part.environment["CUDA_VISIBLE_DEVICES"] for part in parts] == ["0,1", "2,3"]
     assert [sorted(part.cores) for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def routed(policy: str, **counted: float) -> dict[str, object]:
+    after = {name.replace("__", "{", 1) + "}": value for name, value in counted.items()}
+    found = by_replica(of_fleet([counters(4, 50, 0)]), pd.DataFrame(), {}, {"up": 1.0, **after})
+    return from_gateway(found, policy)
+
+
+def test_decisions_of_a_prefix_policy_are_told_by_outcome() -> None:
+    name = "prefix_routing_decisions_total__outcome="
+    counted = {f"{name}prefix_hit": 3, f"{name}missing_tokens": 1}
+    expected = {"missing_tokens": 1, "prefix_hit": 3}
+    assert routed("cache_aware", **counted)["routing_outcomes"] == expected
+    assert routed("round_robin", **counted) == {}
+    assert routed("cache_aware") == {"routing_outcomes": {}, "routing_lookups": None}
+    assert from_gateway(None, "cache_aware") == {}

@@ -64,3 +64,11 @@ def test_another_seed_has_other_starters(tmp_path: Path) -> None:
         for seed in (0, 1)
     )
     assert not one & other
+
+
+def test_a_conversation_may_open_with_words_of_its_own_after_what_all_share(tmp_path: Path) -> None:
+    spec = {**SPEC, "starters": {"count": 1, "words": 40}, "opening_words": 20}
+    first = [each[0]["prompt"].split() for each in turns(spec, tmp_path)]
+    assert {len(words) for words in first} == {40 + 20 + 12}
+    assert len({tuple(words[:40]) for words in first}) == 1
+    assert len({tuple(words[40:60]) for words in first}) == 30

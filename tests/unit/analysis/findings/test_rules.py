@@ -331,7 +331,7 @@ def test_a_start_is_told_of_its_variant_and_not_of_each_load_point() -> None:
 
 
 def test_a_rule_is_found_by_being_there() -> None:
-    assert len(all_rules()) == 17
+    assert len(all_rules()) == 18
     assert all(name == name.lower() and "_" not in name for name in all_rules())
 
 
@@ -344,3 +344,30 @@ def test_no_argument_of_vllm_is_told_to_a_server_of_another_engine() -> None:
     assert others["throttled-by-max-num-seqs"].attempts == ()
     told = [attempt for found in others.values() for attempt in found.attempts]
     assert told and not any("_" in attempt for attempt in told)
+
+
+def fleet_row(*requests: int) -> str:
+    replicas = [
+        {
+            "replica": number,
+            "requests": count,
+            "prefix_cache_queries": 100 * count,
+            "prefix_cache_hits": 50 * count,
+        }
+        for number, count in enumerate(requests, 1)
+    ]
+    return json.dumps({"replicas": replicas, "gateway": {}})
+
+
+def test_one_replica_that_takes_most_is_found_with_the_thresholds_that_do_it() -> None:
+    found = find(recorded("shared-prefixes", fleet=fleet_row(470, 130)))["one-replica-takes-most"]
+    assert ("requests by replica", "470, 130") in found.evidence
+    assert ("prefix-cache hits of replica 1", "50\N{NO-BREAK SPACE}%") in found.evidence
+    told = " ".join(found.attempts)
+    assert "balance_abs_threshold (64" in told and "cache_threshold (0.3" in told
+
+
+@pytest.mark.parametrize("requests", [(310, 290), (400, 200), (15, 1), (600,)])
+def test_replicas_that_share_the_load_are_no_finding(requests: tuple[int, ...]) -> None:
+    found = find(recorded("shared-prefixes", fleet=fleet_row(*requests)))
+    assert "one-replica-takes-most" not in found
