@@ -65,6 +65,18 @@ def watch():
     SHOWN.push(watch_run(plan, PLAN_FILE, Path()))
 
 
+def prepare_folder():
+    """Refuse another servetune than the folder names, and define its merges for Git."""
+    from servetune.git import define_ours
+    from servetune.initial.version import check_version
+    from servetune.progress import say
+
+    with one_line():
+        check_version(Path())
+    if define_ours(Path()):
+        say("git config merge.ours.driver true, which .gitattributes names")
+
+
 def check_caller():
     """End before anything is made if a session to come lacks a variable of whoever runs this."""
     from servetune.sessions.passed import check_passed
@@ -79,6 +91,7 @@ def check_caller():
 
 
 onstart:
+    prepare_folder()
     check_caller()
     # Jobs of a cluster are not Snakemake's children: it has its own way to end them.
     if workflow.local_exec:

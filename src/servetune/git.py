@@ -136,13 +136,15 @@ def write_tree(tree: dict[str, File], folder: Path) -> None:
             place.symlink_to(_NOWHERE)
 
 
-def define_ours(root: Path) -> None:
+def define_ours(root: Path) -> bool:
     """Tell Git what `merge=ours` of `.gitattributes` is: a command that leaves our side as it is.
 
-    No clone brings this along, as Git runs nothing that a repository names.
+    No clone brings this along, as Git runs nothing that a repository names. Returns whether it was
+    not defined before, and now is.
     """
-    if git(root, "config", "--get", "merge.ours.driver") is None:
-        git(root, "config", "merge.ours.driver", "true")
+    if git(root, "config", "--get", "merge.ours.driver") is not None:
+        return False
+    return git(root, "config", "merge.ours.driver", "true") is not None
 
 
 def _can_be_checked_out(path: str) -> bool:

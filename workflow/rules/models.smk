@@ -24,7 +24,9 @@ rule make_model:
         model="[^/]+",
     priority: BEFORE_SESSIONS
     threads: all_cores
+    params:
+        plan=PLAN_FILE,
     message:
         "Model {wildcards.model}"
     shell:
-        "servetune --log {log} model {wildcards.model} --plan {PLAN_FILE}"
+        "servetune --log {log} model {wildcards.model} --plan {params.plan}"

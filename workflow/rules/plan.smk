@@ -5,8 +5,11 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-# The code beside this Snakefile is the one that runs, also in a DVC workspace elsewhere.
-sys.path.insert(0, str(Path(workflow.basedir, "src")))
+# The code beside these rules is the one that runs, also in a DVC workspace elsewhere. In a wheel
+# these rules are inside the code.
+RULES = Path(workflow.current_basedir.get_path_or_uri(secret_free=False))
+SOURCES = RULES.parents[1] / "src"
+sys.path.insert(0, str(SOURCES if SOURCES.is_dir() else RULES.parents[3]))
 
 from servetune.lifetime.at_once import stop_at_once
 from servetune.lifetime.owners import STOPS, begin_pipeline, end_left_behind
@@ -15,14 +18,12 @@ from servetune.lifetime.owners import STOPS, begin_pipeline, end_left_behind
 begin_pipeline(is_job=workflow.remote_exec)
 stop_at_once("servetune: stopped before the first step", *STOPS)
 
-from servetune.git import define_ours
 from servetune.lifetime.stopping import exit_if_stopped, stop_in_order
 from servetune.plan.file import latest, one_line, plan_for_workflow
 from servetune.status.quiet import keep_to_log
 from servetune.engines.source import environment_with_source
 
 os.environ.update(environment_with_source())
-define_ours(Path())
 # Each step takes its shell's place; a Ctrl-C that it is not ready for yet is left to Snakemake.
 shell.prefix("set -euo pipefail; trap '' INT; exec ")
 PLAN, PLAN_FILE = plan_for_workflow(

@@ -37,10 +37,12 @@ rule collect_tables:
         f"{RESULTS}/tables.sha256",
     log:
         f"logs/{PLAN.study}/tables.log",
+    params:
+        plan=PLAN_FILE,
     message:
         "Tables"
     shell:
-        "servetune --log {log} tables --plan {PLAN_FILE}"
+        "servetune --log {log} tables --plan {params.plan}"
 
 
 rule render_report:
@@ -55,7 +57,9 @@ rule render_report:
         "reports/summary.sha256",
     log:
         f"logs/{PLAN.study}/report.log",
+    params:
+        plan=PLAN_FILE,
     message:
         "Report"
     shell:
-        "servetune --log {log} report --plan {PLAN_FILE}"
+        "servetune --log {log} report --plan {params.plan}"

@@ -39,7 +39,9 @@ rule measure_session:
     resources:
         gpu=need("gpu"),
         mem_mb=need("mem_mb"),
+    params:
+        plan=PLAN_FILE,
     message:
         "Session {wildcards.session}"
     shell:
-        "servetune --log {log} session {wildcards.session} --plan {PLAN_FILE}"
+        "servetune --log {log} session {wildcards.session} --plan {params.plan}"

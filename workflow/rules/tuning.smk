@@ -42,7 +42,9 @@ checkpoint choose_round:
         f"logs/{PLAN.study}/round/" + "{round}.log",
     wildcard_constraints:
         round=r"\d+",
+    params:
+        plan=PLAN_FILE,
     message:
         "Round {wildcards.round}"
     shell:
-        "servetune --log {log} tune --plan {PLAN_FILE}"
+        "servetune --log {log} tune --plan {params.plan}"

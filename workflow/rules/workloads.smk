@@ -9,7 +9,9 @@ rule make_workload:
         "logs/workload/{dataset}.log",
     priority: BEFORE_SESSIONS
     threads: all_cores
+    params:
+        plan=PLAN_FILE,
     message:
         "Workload {wildcards.dataset}"
     shell:
-        "servetune --log {log} workload {wildcards.dataset} --plan {PLAN_FILE}"
+        "servetune --log {log} workload {wildcards.dataset} --plan {params.plan}"

@@ -63,3 +63,28 @@ def clean(
         echo(f"{freed} freed; DVC's cache keeps its copies until: dvc gc --all-commits")
     else:
         echo(f"{freed} to free; run: uv run servetune clean --yes" if lost else "nothing to remove")
+
+
+@app.command(rich_help_panel=UPKEEP)
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new one, or one without a project.")],
+) -> None:
+    """Make a folder for studies of your own: a project beside no code, in Git and DVC."""
+    from servetune.initial.make import make_project
+
+    for note in make_project(folder):
+        echo(printable(note))
+    echo(f"{printable(str(folder))}: made; go on there with:")
+    echo("  git add -A && git commit -m 'A study'")
+    echo(f"  {RUN}")
+
+
+@app.command(rich_help_panel=UPKEEP)
+def upgrade(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+) -> None:
+    """Take the servetune that is installed for this folder's, and say what that changes."""
+    from servetune.initial.upgrade import upgrade_project
+
+    for line in upgrade_project(ROOT, dry_run):
+        echo(printable(line))

@@ -20,12 +20,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from servetune.engines.arguments import Parser
 from servetune.engines.installed import installed_vllm
+from servetune.engines.source import cache_root as cache_root
 from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
 from servetune.lifetime.guard import run_guarded
 from servetune.locks import locked
 from servetune.progress import say
+from servetune.shipped import env_file
 from servetune.study.base import Frozen
 from servetune.study.engines import Engine, EnginePython, EngineVersion
 from servetune.study.families import FAMILIES, VLLM, EngineFamily
@@ -49,12 +51,6 @@ class BuiltEngine(Frozen):
     arguments: Parser = {}
 
 
-def cache_root() -> Path:
-    """Return the folder of environments, which outlives results and clones."""
-    root = os.environ.get("SERVETUNE_CACHE") or Path.home() / ".cache" / "servetune"
-    return Path(root).absolute()
-
-
 def engine_id(engine: Engine | str, root: Path) -> str:
     """Return `<name>-<digest>`: of the lock, of a host Python's path and vLLM, or of a version.
 
@@ -72,8 +68,8 @@ def engine_id(engine: Engine | str, root: Path) -> str:
 
 
 def lock_file(name: str, root: Path) -> Path:
-    """Return the pinned and hashed requirements of a tool environment."""
-    return root / "workflow" / "envs" / f"{name}.txt"
+    """Return the pinned and hashed requirements of a tool environment: the project's own first."""
+    return env_file(f"{name}.txt", root)
 
 
 def description_file(engine: str) -> Path:
@@ -112,7 +108,7 @@ def known_parser(engine: Engine, root: Path) -> Parser | None:
     if isinstance(engine, EnginePython):
         return None
     package, version = _package_of(engine, root)
-    recorded = root / "workflow" / "envs" / f"{package}-{version}.arguments.json"
+    recorded = env_file(f"{package}-{version}.arguments.json", root)
     if not recorded.is_file():
         return None
     try:

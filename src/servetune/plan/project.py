@@ -17,7 +17,7 @@ def check_project(root: Path) -> None:
     if any(_files(here)):
         return
     found = next((each for each in [*here.parents, _OWN] if all(_files(each))), None)
-    where = f"run: cd {shlex.quote(str(found))}" if found else "go to a clone of servetune"
+    where = f"run: cd {shlex.quote(str(found))}" if found else "make one: servetune init FOLDER"
     raise UserError(f"{here}: no project, as it has neither Snakefile nor params.yaml; {where}")
 
 

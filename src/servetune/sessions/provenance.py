@@ -26,5 +26,6 @@ def git_state(root: Path) -> dict[str, Any]:
     commit = git(root, "rev-parse", "HEAD")
     if commit is None:
         return {}
-    changed = git(root, "status", "--porcelain", "--untracked-files=no", "--", "src", "workflow")
+    code = ("src", "workflow", "Snakefile", "servetune.version")
+    changed = git(root, "status", "--porcelain", "--untracked-files=no", "--", *code)
     return {"commit": commit.decode().strip(), "is_dirty": bool(changed)}
