@@ -60,13 +60,12 @@ def render_comparison(comparison: Comparison) -> str:
 def _answer(comparison: Comparison) -> str:
     if comparison.verdicts.empty:
         return "There is nothing to compare."
-    counts = [
-        f"{count} {word}"
-        for word in ("slower", "faster", "indistinguishable", "undecided")
-        if (count := comparison.count(word))
-    ]
-    if without := comparison.count("none", LOCKSTEP):
-        counts.append(f"{without} without a verdict")
+    kinds: dict[str, tuple[str, ...]] = {
+        word: (word,) for word in ("slower", "faster", "indistinguishable")
+    }
+    kinds |= {"undecided": ("undecided", "none"), "in lockstep": (LOCKSTEP,)}
+    counted = {word: comparison.count(*verdicts) for word, verdicts in kinds.items()}
+    counts = [f"{count} {word}" for word, count in counted.items() if count]
     total = wording.plural(len(comparison.verdicts), "comparison")
     margin = numbers.share(comparison.equivalence)
     return f"Of {total}: {wording.listed(counts)} (smallest difference of interest {margin})."
