@@ -126,6 +126,17 @@ def test_a_part_of_the_report_that_raises_is_marked_and_the_run_ends_with_3(
     assert "Validity could not be made: ZeroDivisionError: planted" in page
 
 
+def test_dvc_records_the_results_of_a_run_whose_report_lacks_a_part(measured: Workspace) -> None:
+    source = measured.root / "src"
+    with (source / "servetune/report/validity/section.py").open("a") as section:
+        section.write('\n\ndef section(_):\n    raise ZeroDivisionError("planted")\n')
+    measured.environment = {**measured.cold, "PYTHONPATH": str(source)}
+    told = measured.check("dvc", "repro")
+    assert "but 1 part could not be made, marked there" in told
+    assert (measured.root / "dvc.lock").is_file()
+    assert measured.launches() == 2
+
+
 def test_tables_made_again_keep_the_telemetry_of_runs_whose_samples_are_not_here(
     workspace: Workspace,
 ) -> None:
