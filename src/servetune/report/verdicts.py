@@ -113,10 +113,12 @@ def cautions(plan: Plan, judgement: Judgement) -> list[str]:
     if plan.repeats == 1:
         return []
     before = dict.fromkeys(session.variant for session in plan.sessions if session.results)
-    notes = [
-        f"Measured before, by other tools: {few(before)}. Nobody saw their machines and settings,"
-        " and nothing ran in turn: all of that is part of their differences."
-    ] * bool(before)
+    notes = []
+    if before:
+        notes.append(
+            f"Measured before, by other tools: {few(before)}. Nobody saw their machines and"
+            " settings, and nothing ran in turn: all of that is part of their differences."
+        )
     notes += [
         f"The machine changed while it measured: from {row['changed_at']} on,"
         f" {HEADS[row['metric']]} is {ratio(row['change_ratio'])} what it was before, over all"

@@ -1,4 +1,4 @@
-"""The tables of the README are what their command prints."""
+"""The tables of the README and of the results are what their command prints."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 from tests.paths import ROOT
 
 
-def test_the_readme_holds_the_tables_that_the_command_prints() -> None:
+def test_the_readme_and_the_results_hold_the_tables_that_the_command_prints() -> None:
     printed = subprocess.run(
         [sys.executable, "benchmarks/headline.py"],
         cwd=ROOT,
@@ -14,8 +14,8 @@ def test_the_readme_holds_the_tables_that_the_command_prints() -> None:
         text=True,
         check=True,
     ).stdout
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "uv run python benchmarks/headline.py" in readme
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md")]
+    assert all("uv run python benchmarks/headline.py" in page for page in pages)
     tables = printed.strip().split("\n\n")
     assert [table.count("\n") for table in tables] == [8, 4]
-    assert [table for table in tables if table not in readme] == []
+    assert all(table in page for table, page in zip(tables, pages, strict=True))

@@ -19,11 +19,13 @@ from servetune.report import ratios
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured
+from servetune.report.reading import read_measured
 from servetune.report.section import Section, sections
 from servetune.report.terminal import render_terminal
 from servetune.report.validity import section as validity
 from tests.paths import ROOT
 from tests.project import Project
+from tests.recorded import plan_of, results_of
 from tests.report_data import ReportData, make_data
 
 pytestmark = pytest.mark.slow
@@ -140,3 +142,10 @@ def test_a_report_that_is_not_whole_is_told_at_the_end_of_a_run(
     assert Path("reports/summary.sha256").read_text().count("could not be made") == 1
     shown = CliRunner().invoke(app, ["show"], catch_exceptions=False)
     assert "1 part could not be made" in shown.stdout
+
+
+@pytest.mark.parametrize("study", ["h200-llama8b-graphs", "h200-capacity", "h100-front-end"])
+def test_the_report_of_a_recorded_study_lacks_nothing(study: str) -> None:
+    measured = read_measured(plan_of(study), results_of(study).parents[1])
+    assert "could not be made" not in render_html(measured) + render_markdown(measured)
+    assert measured.lacks == []
