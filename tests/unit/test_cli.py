@@ -52,7 +52,7 @@ def test_a_shell_completes_commands_and_studies(
         return run(_SERVETUNE_COMPLETE="complete_bash", **words).output.split()
 
     assert completed("servetune com") == ["compare"]
-    assert completed("servetune retry h200-l") == [
+    assert completed("servetune retry --study h200-l") == [
         "h200-llama8b",
         "h200-llama8b-graphs",
         "h200-llama8b-varied",
@@ -64,6 +64,32 @@ def planned(project: Project, study: str, *more: str) -> str:
     done = CliRunner().invoke(app, ["plan", *more], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("plan",), ("show",), ("status",), ("report", "--partial"), ("history", "ttft_p50_ms")),
+        *(("compare", "HEAD"), ("deploy", "plain"), ("predict",), ("retry",), ("interference",)),
+        ("bundle", "export"),
+    ],
+)
+def test_every_command_names_a_study_in_the_same_way(
+    project: Project, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(project.root)
+    done = run(*words, "--study", "nowhere")
+    told = done.stderr + done.output
+    assert "nowhere" in told and "no such option" not in told.lower()
+
+
+def test_a_plan_is_of_the_study_that_is_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.root)
+    assert run("plan", "--study", "quickstart-capacity").output.startswith("quickstart-capacity on")
+    both = run("show", "--plan", "plan.json", "--study", "quickstart")
+    assert both.exit_code == 2 and "leave one of them out" in both.stderr
 
 
 @pytest.mark.parametrize("study", ["quickstart", "quickstart-capacity"])

@@ -121,7 +121,7 @@ def test_a_failure_is_kept_until_it_is_asked_to_be_tried_again(workspace: Worksp
 
 
 def test_retrying_a_study_that_was_never_measured_is_one_line(measured: Workspace) -> None:
-    done = measured.run("servetune", "retry", "standim")
+    done = measured.run("servetune", "retry", "--study", "standim")
     assert done.returncode == 2
     assert done.stderr == ("servetune: standim: nothing was measured; expected one of standin\n")
 

@@ -79,7 +79,7 @@ def test_a_host_where_sessions_disturb_each_other_runs_one_at_a_time(workspace: 
         "beside": {"model": "standin", "neighbours": "all"},
     }
     workspace.write_study(study)
-    told = workspace.check("servetune", "interference", "standin")
+    told = workspace.check("servetune", "interference", "--study", "standin")
     # One launch each proves nothing, and what is not proven alike is not allowed.
     (line,) = [line for line in told.splitlines() if line.startswith("host ")]
     assert ": undecided: sessions run one at a time" in line

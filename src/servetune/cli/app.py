@@ -9,6 +9,9 @@ from typer.core import TyperGroup
 
 from servetune.errors import UserError, line_of
 from servetune.lifetime.owners import end_with_owners, ignore_stops
+from servetune.plan.file import read_plan
+from servetune.plan.make import make_plan, read_params
+from servetune.plan.planned import Plan
 from servetune.progress import copy_to
 from servetune.terminal import echo
 
@@ -26,6 +29,24 @@ MORE, STEPS, UPKEEP = "More", "Steps, which the workflow runs", "Upkeep"
 def studies() -> list[str]:
     """List the studies of the project."""
     return sorted(path.stem for path in ROOT.glob("studies/*.yaml"))
+
+
+StudyName = Annotated[
+    str | None,
+    typer.Option("--study", help="By default that of params.yaml.", autocompletion=studies),
+]
+
+
+def chosen_params(study: str | None) -> dict[str, Any]:
+    """Read params.yaml, for another study if one is named."""
+    return read_params(ROOT) | ({"study": study} if study else {})
+
+
+def chosen_plan(plan: Path | None, study: str | None) -> Plan:
+    """Read a plan file, or plan the study of params.yaml or another one; raises UserError."""
+    if plan and study:
+        raise UserError("--study: the plan of --plan has its own; leave one of them out")
+    return make_plan(chosen_params(study), ROOT) if study else read_plan(plan, ROOT)
 
 
 class _OneLineErrors(TyperGroup):

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from servetune.cli.app import MORE, ROOT, app, studies
+from servetune.cli.app import MORE, ROOT, StudyName, app, chosen_params, studies
 from servetune.errors import UserError
-from servetune.plan.make import plan_to_measure, read_params
+from servetune.plan.make import plan_to_measure
 from servetune.terminal import echo
 
 bundle = typer.Typer(
@@ -22,6 +22,7 @@ def export_command(
     config: Annotated[
         list[str] | None, typer.Option(help="key=value to override params.yaml; may be repeated.")
     ] = None,
+    study: StudyName = None,
     kubernetes: Annotated[
         bool, typer.Option("--kubernetes", help="Print a Job that runs it, as YAML.")
     ] = False,
@@ -30,7 +31,7 @@ def export_command(
     from servetune.bundle.export import export_bundle
     from servetune.plan.pending import pending_of
 
-    plan = plan_to_measure({**read_params(ROOT), **_values(config or [])}, ROOT)
+    plan = plan_to_measure({**chosen_params(study), **_values(config or [])}, ROOT)
     path = out or Path("bundles", f"{plan.study}.pyz")
     manifest = export_bundle(plan, path, ROOT)
     owed = sum(pending_of(session, ROOT).count for session in manifest.sessions)
@@ -75,6 +76,6 @@ def _values(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         key, is_pair, value = pair.partition("=")
         if not is_pair:
-            raise UserError(f"--config {pair}: expected key=value, such as study=mine")
+            raise UserError(f"--config {pair}: expected key=value, such as max_num_seqs=64")
         values[key] = parse_yaml(value, f"--config {key}")
     return values

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from servetune.cli.app import MORE, ROOT, app, studies
+from servetune.cli.app import MORE, ROOT, StudyName, app, chosen_params
 from servetune.errors import UserError, nearest
-from servetune.plan.make import read_params
 from servetune.study.base import MOST_CLIENTS
 from servetune.terminal import echo
 
@@ -34,10 +33,7 @@ _COLUMNS = ("output_throughput_tok_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_m
 
 @app.command(rich_help_panel=MORE)
 def predict(
-    study: Annotated[
-        str | None,
-        typer.Argument(help="By default that of params.yaml.", autocompletion=studies),
-    ] = None,
+    study: StudyName = None,
     variant: Annotated[str | None, typer.Option(help="By default the baseline.")] = None,
     source: Annotated[
         str | None,
@@ -75,7 +71,7 @@ def predict(
     from servetune.study.contradictions import contradiction, told
     from servetune.study.study import read_study
 
-    name = study or read_params(ROOT)["study"]
+    name = chosen_params(study)["study"]
     declared = with_candidates(read_study(name, ROOT))
     chosen = variant or declared.baseline
     fitted_to = source or chosen

@@ -6,12 +6,20 @@ from typing import Annotated
 
 import typer
 
-from servetune.cli.app import MORE, ROOT, AsJson, PlanFile, app, studies
+from servetune.cli.app import (
+    MORE,
+    ROOT,
+    AsJson,
+    PlanFile,
+    StudyName,
+    app,
+    chosen_params,
+    chosen_plan,
+)
 from servetune.errors import RUN, NothingMeasuredError, UserError
 from servetune.files import write_text
 from servetune.metrics import METRIC
-from servetune.plan.file import read_plan
-from servetune.plan.make import make_plan, plan_to_measure, read_params
+from servetune.plan.make import make_plan, plan_to_measure
 from servetune.progress import counted
 from servetune.records.paths import recorded
 from servetune.screen import draw
@@ -19,14 +27,14 @@ from servetune.terminal import echo
 
 
 @app.command("plan")
-def plan_command(as_json: AsJson = False) -> None:
+def plan_command(study: StudyName = None, as_json: AsJson = False) -> None:
     """Check params.yaml and its study, and list what a run would measure and how long it takes."""
     from servetune.models.positions import short_drafts
     from servetune.plan.estimate import estimate
     from servetune.plan.listing import lines
     from servetune.plan.times import recorded_times
 
-    plan = plan_to_measure(read_params(ROOT), ROOT)
+    plan = plan_to_measure(chosen_params(study), ROOT)
     times = recorded_times(plan.study, plan.hardware, ROOT)
     estimated = estimate(plan, times, recorded(plan.study, ROOT))
     warnings = [*estimated.warnings, *short_drafts(plan, ROOT)]
@@ -43,14 +51,14 @@ def plan_command(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(plan: PlanFile = None) -> None:
+def show(plan: PlanFile = None, study: StudyName = None) -> None:
     """Print the plan's results so far as a short table, and where the report is."""
     from servetune.analysis.wording import plural
     from servetune.report.reading import read_so_far
     from servetune.report.terminal import render_terminal
     from servetune.tables.freshness import notes_of, partial_digest, report_digest, stands
 
-    the_plan = read_plan(plan, ROOT)
+    the_plan = chosen_plan(plan, study)
     try:
         measured = read_so_far(the_plan, ROOT)
     except NothingMeasuredError as nothing:
@@ -70,7 +78,7 @@ def show(plan: PlanFile = None) -> None:
 
 
 @app.command()
-def status(plan: PlanFile = None, as_json: AsJson = False) -> None:
+def status(plan: PlanFile = None, study: StudyName = None, as_json: AsJson = False) -> None:
     """Say what is measured, what runs since when, what waits, and about when it ends."""
     from servetune.plan.times import recorded_times
     from servetune.running import read_running
@@ -81,7 +89,7 @@ def status(plan: PlanFile = None, as_json: AsJson = False) -> None:
     os.nice(19)
     now = read_running(ROOT)
     runs = [Path(step.plan) for step in now[0] if step.plan]
-    the_plan = read_plan(plan or next(reversed(runs), None), ROOT)
+    the_plan = chosen_plan(None if study else plan or next(reversed(runs), None), study)
     times = recorded_times(the_plan.study, the_plan.hardware, ROOT)
     state = state_of(the_plan, times, now, ROOT)
     if as_json:
@@ -107,6 +115,7 @@ def compare(
     goodput: Annotated[
         list[str] | None, typer.Option(help="Of files: a limit in ms, as ttft:200; any number.")
     ] = None,
+    study: StudyName = None,
 ) -> None:
     """Compare params.yaml's results with a Git revision's, or result files, as Markdown."""
     if fail_on not in (None, "slower"):
@@ -114,8 +123,10 @@ def compare(
     if len(sides) == 1 and "=" not in sides[0] and not Path(sides[0]).is_file():
         if goodput:
             raise UserError("--goodput: is of result files; a study declares an slo")
-        markdown, slower = _against_revision(sides[0])
+        markdown, slower = _against_revision(sides[0], study)
     else:
+        if study:
+            raise UserError("--study: result files are of none; leave it out")
         markdown, slower = _of_files(sides, goodput or [])
     if out is None:
         echo(markdown.rstrip("\n"))
@@ -125,14 +136,14 @@ def compare(
         raise SystemExit(1)
 
 
-def _against_revision(revision: str) -> tuple[str, int]:
+def _against_revision(revision: str, study: str | None) -> tuple[str, int]:
     """Return the comparison with a revision as Markdown, and how many proven regressions it has."""
     from servetune.compare.comparison import compare_sides
     from servetune.compare.markdown import render_comparison
     from servetune.compare.sides import revision_side, workspace_side
 
-    plan = make_plan(read_params(ROOT), ROOT)
-    base, here = revision_side(revision, ROOT), workspace_side(ROOT)
+    plan = make_plan(chosen_params(study), ROOT)
+    base, here = revision_side(revision, ROOT, study), workspace_side(ROOT, study)
     if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:
         raise UserError(
             f"results/{plan.study}: the tables do not belong to params.yaml; run: {RUN}"
@@ -152,11 +163,11 @@ def _of_files(words: list[str], goodput: list[str]) -> tuple[str, int]:
 
 
 @app.command(rich_help_panel=MORE)
-def interference(study: str) -> None:
+def interference(study: StudyName = None) -> None:
     """Find out by a study whether sessions on one host disturb each other, and keep the answer."""
     from servetune.cli.interference import find_out
 
-    echo(find_out(make_plan({**read_params(ROOT), "study": study}, ROOT), ROOT))
+    echo(find_out(make_plan(chosen_params(study), ROOT), ROOT))
 
 
 @app.command()
@@ -168,16 +179,14 @@ def history(
             autocompletion=lambda: list(METRIC),
         ),
     ],
-    study: Annotated[
-        str | None, typer.Option(help="By default that of params.yaml.", autocompletion=studies)
-    ] = None,
+    study: StudyName = None,
     variant: Annotated[str | None, typer.Option(help="This variant only.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of rows.")] = False,
 ) -> None:
     """Show a metric, a capacity or quality over the commits that measured it."""
     from servetune.report.history import terminal
 
-    name = study or read_params(ROOT)["study"]
+    name = chosen_params(study)["study"]
     of_loads = metric in METRIC
     rows = (terminal.rows_of if of_loads else terminal.reviewed_of)(name, metric, variant, ROOT)
     render = terminal.render_history if of_loads else terminal.render_reviewed
@@ -195,6 +204,7 @@ def deploy(
         typer.Option("--as", help="compose, systemd, deployment, kserve, llm-inference-service."),
     ] = "command",
     plan: PlanFile = None,
+    study: StudyName = None,
 ) -> None:
     """Print a variant as something to run, with what was measured of it."""
     from servetune.deploy.formats import FORMS
@@ -203,4 +213,4 @@ def deploy(
     if form not in FORMS:
         raise UserError(f"--as {form}: expected one of {', '.join(FORMS)}")
     # Read by a program: each form escapes what it holds by its own rules.
-    print(FORMS[form](served(read_plan(plan, ROOT), variant, ROOT)), end="")  # noqa: T201
+    print(FORMS[form](served(chosen_plan(plan, study), variant, ROOT)), end="")  # noqa: T201

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from servetune.cli.app import ROOT, STEPS, PlanFile, app
+from servetune.cli.app import ROOT, STEPS, PlanFile, StudyName, app, chosen_plan
 from servetune.errors import UNDONE_PARTS, UserError
 from servetune.files import write_json, write_text
 from servetune.lifetime.owners import end_left_behind
@@ -88,6 +88,7 @@ def tables(plan: PlanFile = None) -> None:
 @app.command()
 def report(
     plan: PlanFile = None,
+    study: StudyName = None,
     out: Path = Path("reports"),
     partial: Annotated[
         bool, typer.Option("--partial", help="Of what is measured so far; the rest is pending.")
@@ -109,7 +110,7 @@ def report(
         write_stamp,
     )
 
-    the_plan = read_plan(plan, ROOT)
+    the_plan = chosen_plan(plan, study)
     if not partial:
         check_tables(the_plan, ROOT)
     measured = (read_partial if partial else read_measured)(the_plan, ROOT)

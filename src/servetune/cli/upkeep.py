@@ -5,24 +5,20 @@ from typing import Annotated
 
 import typer
 
-from servetune.cli.app import ROOT, UPKEEP, app, studies
+from servetune.cli.app import ROOT, UPKEEP, StudyName, app, chosen_params
 from servetune.errors import RUN, printable
-from servetune.plan.make import read_params
 from servetune.plan.project import check_project
 from servetune.terminal import echo
 
 
 @app.command(rich_help_panel=UPKEEP)
 def retry(
-    study: Annotated[
-        str | None,
-        typer.Argument(help="By default that of params.yaml.", autocompletion=studies),
-    ] = None,
+    study: StudyName = None,
 ) -> None:
     """Forget a study's failed and invalid records, so that the next run measures them again."""
     from servetune.sessions.retry import forget
 
-    counts = forget(study or read_params(ROOT)["study"], ROOT)
+    counts = forget(chosen_params(study)["study"], ROOT)
     echo(f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten; run:")
     echo(f"  {RUN}")
 

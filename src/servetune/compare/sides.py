@@ -59,28 +59,37 @@ class Side:
         return list(dict.fromkeys(self.table["variant"]))
 
 
-def workspace_side(root: Path) -> Side:
-    """Read the working tree; raises a UserError if nothing was measured with its parameters."""
+def workspace_side(root: Path, study: str | None = None) -> Side:
+    """Read the working tree, of a study or that of params.yaml.
+
+    Raises:
+        UserError: nothing was measured with its parameters.
+    """
 
     def read(path: str) -> bytes | None:
         file = root / path
         return file.read_bytes() if file.is_file() else None
 
-    return _side("this revision", read, f"no tables yet; run: {RUN}")
+    return _side("this revision", read, f"no tables yet; run: {RUN}", study)
 
 
-def revision_side(revision: str, root: Path) -> Side:
-    """Read a Git revision, without a checkout; raises a UserError if it holds no tables."""
+def revision_side(revision: str, root: Path, study: str | None = None) -> Side:
+    """Read a Git revision, without a checkout, of a study or that of its params.yaml.
+
+    Raises:
+        UserError: there is no such revision, or it holds no tables.
+    """
     sha = commit_of(revision, root)
     if sha is None:
         raise UserError(f"{revision}: no such Git revision; expected a branch, tag or commit")
     tree = read_tree(sha, root, lambda path: path.parts[0] in _READ) or {}
     files = {path: file.content for path, file in tree.items() if not file.is_link}
     name = sha[:12] if sha.startswith(revision) else f"{revision} ({sha[:12]})"
-    return _side(name, files.get, "no tables; measure that revision and commit results/")
+    without = "no tables; measure that revision and commit results/"
+    return _side(name, files.get, without, study)
 
 
-def _side(label: str, read: Reader, without: str) -> Side:
+def _side(label: str, read: Reader, without: str, study: str | None) -> Side:
     def record(path: str, model: type[M]) -> M | None:
         content = read(path)
         found = read_old(content, model)
@@ -89,7 +98,7 @@ def _side(label: str, read: Reader, without: str) -> Side:
         return found
 
     params = _yaml(read("params.yaml"), f"{label}: params.yaml")
-    study = str(params.get("study"))
+    study = study or str(params.get("study"))
     results = f"results/{study}"
     table = read(f"{results}/load_points.csv")
     if table is None:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def predict(*words: str) -> Result:
-    return CliRunner().invoke(app, ["predict", *words], prog_name="servetune")
+    return CliRunner().invoke(app, ["predict", "--study", *words], prog_name="servetune")
 
 
 def test_the_table_says_predicted_and_the_error_it_had() -> None:
