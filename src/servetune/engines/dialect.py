@@ -56,6 +56,7 @@ class Dialect:
         explain: says why it ended, by its last lines and exit code.
         load_log: reads the fields of a card that its log tells, between two sizes of it in bytes.
         tiers: reads the tiers of its KV cache, by its configuration and its arguments.
+        kv_events: words by which a server publishes the blocks that it caches, for a gateway.
         is_noise: tells a line of its log that says nothing.
     """
 
@@ -79,4 +80,5 @@ class Dialect:
     figures: frozenset[str] = frozenset()
     load_log: Callable[[Path, int, int, Iterable[str]], dict[str, Any]] = lambda *_: {}
     tiers: Callable[[Mapping[str, Any], Mapping[str, Any]], Tiers] = lambda *_: Tiers()
+    kv_events: tuple[str, ...] = ()
     is_noise: Callable[[str], bool] = lambda _: False

@@ -9,7 +9,7 @@ from servetune.records.measurements import Card, Metrics
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, with all that is said of it: a row of the table `records.validity.RULES`.
+    """One rule, with all that is said of it: a row of the table `records.rules.RULES`.
 
     It breaks where `value` is above the limit of that name in `Limits`, or where `breaks` says so.
 

@@ -15,7 +15,7 @@ from servetune.engines.dialect import Dialect, Tiers
 from servetune.engines.registry import EMPTY, dialect_of_page
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
 from servetune.sentences import refusal, sentence
-from servetune.serving.target import HEALTH_TIMEOUT_S, SCRAPE_TIMEOUT_S, ServerError
+from servetune.serving.target import HEALTH_TIMEOUT_S, SCRAPE_TIMEOUT_S, ServerError, counters_of
 from servetune.study.secrets import redacted, secrets_of
 from servetune.study.targets import API
 
@@ -119,13 +119,7 @@ class Endpoint:
 
     def counters(self, tries: int = 1) -> Counters:
         """Return its metrics now; empty where they do not answer after so many tries."""
-        with self.client(SCRAPE_TIMEOUT_S) as client:
-            for _ in range(tries):
-                try:
-                    return self.scrape(client)
-                except httpx.HTTPError:
-                    continue
-        return {}
+        return counters_of(self, tries)
 
     def gateway_counters(self) -> dict[str, float]:
         """Return nothing: what stands before it is not known."""

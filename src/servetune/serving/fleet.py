@@ -19,7 +19,7 @@ from servetune.records.sessions import ReplicaLaunch, ServerFacts
 from servetune.serving.gateway import Gateway
 from servetune.serving.listener import publishes
 from servetune.serving.server import Server
-from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError
+from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError, counters_of
 
 SUMMED = ("kv_cache_tokens", "kv_cache_max_concurrency", "kv_cache_gib", "max_num_seqs")
 """What a fleet has of all its replicas together; all else is as of each."""
@@ -135,11 +135,7 @@ class Fleet:
 
     def counters(self, tries: int = 1) -> Counters:
         """Return their metrics now; empty where one does not answer after so many tries."""
-        with self.client(SCRAPE_TIMEOUT_S) as client:
-            for _ in range(tries):
-                with contextlib.suppress(httpx.HTTPError):
-                    return self.scrape(client)
-        return {}
+        return counters_of(self, tries)
 
     def gateway_counters(self) -> dict[str, float]:
         """Return what the gateway counted since it was started."""

@@ -14,7 +14,7 @@ from servetune.engines.source import environment_with_source
 from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
 from servetune.serving import vllm_router
-from servetune.serving.listener import is_free, listens, reserve_port
+from servetune.serving.listener import listens, reserve_port, wait_until_free
 from servetune.serving.target import ServerError
 
 STOP_GRACE_S = 5.0
@@ -157,9 +157,7 @@ class Gateway:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_GRACE_S + 15)
         self._process = None
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and not is_free(self.port):
-            time.sleep(0.05)
+        wait_until_free(self.port)
 
     def close(self) -> None:
         """Stop it for good, and give its ports back."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import time
 
 import psutil
 
@@ -9,6 +10,9 @@ from servetune.loopback import HOST
 
 GREETING_S = 2.0
 """A longer wait than for a greeting within any host that sends one."""
+
+FREED_WITHIN_S = 10.0
+"""A longer wait than the kernel takes to close the port of a process that has ended."""
 
 
 def reserve_port() -> socket.socket:
@@ -51,6 +55,13 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def wait_until_free(port: int) -> None:
+    """Wait until a port can be bound again: its process has ended, and it closes in a moment."""
+    deadline = time.monotonic() + FREED_WITHIN_S
+    while time.monotonic() < deadline and not is_free(port):
+        time.sleep(0.05)
 
 
 def listens(pid: int, port: int) -> bool:

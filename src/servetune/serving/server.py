@@ -24,8 +24,8 @@ from servetune.lifetime.affinity import on_cores
 from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
-from servetune.serving.listener import is_free, listens, ports_of, reserve_port
-from servetune.serving.target import HEALTH_TIMEOUT_S, SCRAPE_TIMEOUT_S, ServerError
+from servetune.serving.listener import listens, ports_of, reserve_port, wait_until_free
+from servetune.serving.target import HEALTH_TIMEOUT_S, ServerError, counters_of
 from servetune.study.secrets import redacted, secrets_of
 
 STOP_GRACE_S = 5.0
@@ -194,9 +194,7 @@ class Server:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_GRACE_S + 15)
         self._reserved.close()
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and not is_free(self.port):
-            time.sleep(0.1)
+        wait_until_free(self.port)
         self._redact_log()
 
     def client(self, timeout_s: float) -> httpx.Client:
@@ -217,11 +215,7 @@ class Server:
 
     def counters(self, tries: int = 1) -> Counters:
         """Return its metrics now; empty where it does not answer after so many tries."""
-        with self.client(SCRAPE_TIMEOUT_S) as client:
-            for _ in range(tries):
-                with contextlib.suppress(httpx.HTTPError):
-                    return self.scrape(client)
-        return {}
+        return counters_of(self, tries)
 
     def scrape(self, client: httpx.Client) -> Counters:
         """Read its metrics by a client; raises httpx.HTTPError."""

@@ -5,6 +5,7 @@ the card of a measurement says that it is not known.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import httpx
@@ -22,6 +23,15 @@ SCRAPE_TIMEOUT_S = 5.0
 
 class ServerError(Exception):
     """A target that cannot start, died or hangs; the message says why, in plain words."""
+
+
+def counters_of(target: "Target", tries: int) -> Counters:
+    """Return a target's metrics now; empty where it does not answer after so many tries."""
+    with target.client(SCRAPE_TIMEOUT_S) as client:
+        for _ in range(tries):
+            with suppress(httpx.HTTPError):
+                return target.scrape(client)
+    return {}
 
 
 class Target(Protocol):

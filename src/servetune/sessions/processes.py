@@ -10,7 +10,6 @@ from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.registry import dialect_of
 from servetune.load.process import LoadClient
 from servetune.load.registry import driver_of
-from servetune.loopback import HOST
 from servetune.models.make import checkpoint
 from servetune.plan.planned import PlannedGateway, Session
 from servetune.records.paths import raw_folder
@@ -23,20 +22,6 @@ from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.passed import KEYS, from_caller
 from servetune.study.gateways import KV_AWARE
 from servetune.study.generators import GENERATORS
-
-KV_EVENTS = (
-    "--kv-events-config",
-    # On loopback, as they ask for no key. vLLM binds what has a star, and connects to all else.
-    json.dumps(
-        {
-            "enable_kv_cache_events": True,
-            "publisher": "zmq",
-            "endpoint": f"tcp://{HOST}:*",
-            "topic": "kv",
-        }
-    ),
-)
-"""By which a server publishes the blocks that it caches, on a port of its choice."""
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
@@ -68,7 +53,7 @@ def _fleet_of(
     server = _server_of(session, number, root, allocation)
     has_kv_events = gateway.policy == KV_AWARE
     if has_kv_events:
-        server = replace(server, arguments=[*server.arguments, *KV_EVENTS])
+        server = replace(server, arguments=[*server.arguments, *server.dialect.kv_events])
     logs = raw_folder(session.study, session.id, root)
     servers = [
         replace(

@@ -1,5 +1,6 @@
 """vLLM's dialect."""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,22 @@ from servetune.engines.vllm.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKe
 from servetune.engines.vllm.load_log import read_load_log
 from servetune.engines.vllm.metrics import FIGURES, read_metrics, scrape
 from servetune.engines.vllm.tiers import read_tiers
+from servetune.loopback import HOST
 from servetune.study.families import VLLM
+
+KV_EVENTS = (
+    "--kv-events-config",
+    # On loopback, as they ask for no key. vLLM binds what has a star, and connects to all else.
+    json.dumps(
+        {
+            "enable_kv_cache_events": True,
+            "publisher": "zmq",
+            "endpoint": f"tcp://{HOST}:*",
+            "topic": "kv",
+        }
+    ),
+)
+"""By which a server publishes the blocks that it caches, on a port of its choice."""
 
 RESET_TRIES = 5
 """A block that is still held is freed within a second."""
@@ -94,5 +110,6 @@ DIALECT = Dialect(
     explain=explain,
     load_log=read_load_log,
     tiers=read_tiers,
+    kv_events=KV_EVENTS,
     is_noise=lambda line: " Route: " in line,
 )
