@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from servetune.metrics import LATENCIES, PERCENTILES, WHOLE_LOAD
+from servetune.percentiles import Values, latency_summary
 
 MOST = 1e12
 """No number of a result is larger: more tokens, or milliseconds, than any load has."""
@@ -140,13 +141,7 @@ def completed(figures: Mapping[str, float | None], requests: pd.DataFrame | None
 
 def summary(requests: pd.DataFrame) -> dict[str, float]:
     """Aggregate the latencies of the requests that are ok, as we do of our own loads."""
-    figures: dict[str, float] = {}
-    for name, values_ms in _latencies(requests).items():
-        if len(values_ms):
-            figures[f"{name}_mean_ms"] = float(values_ms.mean())
-            for percentile in PERCENTILES:
-                figures[f"{name}_p{percentile}_ms"] = float(np.percentile(values_ms, percentile))
-    return figures
+    return latency_summary(_latencies(requests))
 
 
 def contradiction(figures: Figures, requests: pd.DataFrame) -> str | None:
@@ -177,6 +172,6 @@ def contradiction(figures: Figures, requests: pd.DataFrame) -> str | None:
     return None
 
 
-def _latencies(requests: pd.DataFrame) -> dict[str, "np.ndarray[Any, np.dtype[np.float64]]"]:
+def _latencies(requests: pd.DataFrame) -> dict[str, Values]:
     ok = requests[requests["is_ok"]]
     return {name: ok[f"{name}_ms"].explode().dropna().to_numpy(float) for name in LATENCIES}

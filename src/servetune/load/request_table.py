@@ -38,8 +38,9 @@ from servetune.errors import DamagedError
 from servetune.load.generator import CUT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.load.throughput import ends_s, throughput
-from servetune.metrics import LATENCIES, PERCENTILES, QUANTILE_PROBABILITIES
+from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.parquet import Kind, read_table
+from servetune.percentiles import Values, latency_summary
 from servetune.records.loads import Load
 from servetune.records.measurements import Attained, Metrics, TurnMetrics
 from servetune.study.grammars import check_of
@@ -200,7 +201,7 @@ def _places(replies: list[Reply], load: Load) -> list[float] | None:
     return [began_s + place * load.ramp_up_s / count for place in range(count)]
 
 
-def latencies(requests: pd.DataFrame) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+def latencies(requests: pd.DataFrame) -> dict[str, Values]:
     """Return each latency of the counted requests that are ok, in ms: `ttft`, `tpot`, `itl`, `e2e`.
 
     Shapes: (requests,) for ttft and e2e, at most that for tpot, (all gaps,) for itl.
@@ -226,12 +227,7 @@ def aggregate(requests: pd.DataFrame, grown: Counters, load: Load) -> Metrics:
     def per_second(amount: float) -> float:
         return amount / full_s if full_s else 0.0
 
-    spread: dict[str, float] = {}
-    for name, values_ms in latencies(requests).items():
-        if len(values_ms):
-            spread[f"{name}_mean_ms"] = float(values_ms.mean())
-            for percentile in PERCENTILES:
-                spread[f"{name}_p{percentile}_ms"] = float(np.percentile(values_ms, percentile))
+    spread = latency_summary(latencies(requests))
     by_server = {**_from_counters(grown), **_answered(requests, grown)}
     if (requests["error"] == CUT).any():
         # The counters hold what was looked up for requests that were cut off, too.
