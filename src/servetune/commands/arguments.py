@@ -27,8 +27,12 @@ GONE = {
 """Arguments of older versions that do nothing in today's."""
 
 _LORA = {"enable_lora", "lora_modules"}
-_SPECULATIVE = {"speculative_config": None, "spec_method": "method", "spec_model": "model"}
-_SPECULATIVE_LATER = {"spec_tokens": "num_speculative_tokens"}
+_SPECULATIVE = {
+    "speculative_config": None,
+    "spec_method": "method",
+    "spec_model": "model",
+    "spec_tokens": "num_speculative_tokens",
+}
 _CREDENTIALS = {"api_key": None, "hf_token": "HF_TOKEN"}
 
 
@@ -182,7 +186,7 @@ def _taken(options: list[tuple[str, Any]], served: Served, parser: Parser | None
             name = "compilation_config"
         if name in ("model", "model_tag"):
             taken["model"] = value
-        elif name in _SPECULATIVE or name in _SPECULATIVE_LATER:
+        elif name in _SPECULATIVE:
             _speculate(name, value, served)
         elif name in _LORA:
             _adapt(name, value, served)
@@ -213,7 +217,7 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def _speculate(name: str, value: Any, served: Served) -> None:
-    key = {**_SPECULATIVE, **_SPECULATIVE_LATER}[name]
+    key = _SPECULATIVE[name]
     told = value if key is None else {key: value}
     if not isinstance(told, dict):
         raise UserError("from: --speculative-config: expected JSON, as '{\"method\": …}'")

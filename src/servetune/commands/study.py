@@ -47,8 +47,8 @@ def study_from(
     notes: list[str] = []
     loads = _benches(source, notes)
     benches = [bench for _, bench in loads]
-    servers, names = _served(source, benches, hardware, version, root)
-    is_cpu = (hardware or "") == CPU or (hardware is None and _is_of_cpu(source))
+    is_cpu = hardware == CPU or (hardware is None and _is_of_cpu(source))
+    servers, names = _served(source, benches, is_cpu, version, root)
     if hardware is None and not is_cpu:
         notes.append(f"hardware: {ACCELERATOR} is a guess; give --hardware, or change it there")
     models: dict[str, Any] = {}
@@ -133,14 +133,13 @@ def _benches(source: Source, notes: list[str]) -> list[tuple[str | None, Bench]]
 def _served(
     source: Source,
     benches: list[Bench],
-    hardware: str | None,
+    is_cpu: bool,
     version: str | None,
     root: Path,
 ) -> tuple[dict[str, Served], dict[str, str]]:
     """Read the servers, those that are alike as one; and the name that each of the source's got."""
     servers: dict[str, Served] = {}
     names: dict[str, str] = {}
-    is_cpu = hardware == CPU or (hardware is None and _is_of_cpu(source))
     for key, command in source.servers.items():
         asked = version or command.version
         engine: Engine = "vllm-cpu" if is_cpu else "vllm-cuda"
