@@ -19,6 +19,18 @@ seed: 0
 """A params.yaml of the tests' own: the project's is for its users to edit."""
 
 
+TUNE = {
+    "base": "bf16",
+    "space": {"max_num_seqs": [4, 8]},
+    "maximize": "output_throughput_tok_s",
+    "workload": "text",
+    "at": "c8",
+    "budget": {"server_minutes": 20, "launches": 12},
+    "confirm": {"best": 1, "repeats": 3},
+}
+"""A tuning that the quickstart may have."""
+
+
 class Project:
     """A copy of the project's declarations that a test may edit."""
 

@@ -155,6 +155,15 @@ def test_the_version_of_the_gateway_is_recorded(measured: Workspace) -> None:
     assert json.dumps(launch(measured, "plain")["versions"]).count(ROUTER) == 0
 
 
+def host_with_needs_of_the_router(folder: Path) -> Host:
+    """A host with what the gateway imports, which comes with vLLM where that serves."""
+    host = Host(folder)
+    for package in site_packages(engine_id(ROUTER, ROOT)).iterdir():
+        if not package.name.startswith(("vllm_router", "__")):
+            (folder / "elsewhere" / package.name).symlink_to(package)
+    return host
+
+
 def test_a_bundle_carries_the_gateway_and_measures_with_it_on_a_bare_host(
     tmp_path: Path, engine_cache: Path
 ) -> None:
@@ -167,12 +176,7 @@ def test_a_bundle_carries_the_gateway_and_measures_with_it_on_a_bare_host(
     study["workloads"]["random"]["load_points"] = [{"concurrency": 8, "requests": 16}]
     made.write_study(study)
     bundle = export(made)
-    host = Host(tmp_path / "host")
-    # What the gateway imports comes with vLLM on a host that serves.
-    packages = site_packages(engine_id(ROUTER, ROOT))
-    for package in packages.iterdir():
-        if not package.name.startswith(("vllm_router", "__")):
-            (tmp_path / "host/elsewhere" / package.name).symlink_to(package)
+    host = host_with_needs_of_the_router(tmp_path / "host")
     results = host.measure(bundle)
     made.check("servetune", "bundle", "import", str(results))
     (one,) = made.records().values()
@@ -214,11 +218,7 @@ def test_the_study_of_two_gpus_runs_from_its_bundle_a_gpu_a_replica(
     }
     made.write_study(study)
     bundle = export(made)
-    host = Host(tmp_path / "host")
-    packages = site_packages(engine_id(ROUTER, ROOT))
-    for package in packages.iterdir():
-        if not package.name.startswith(("vllm_router", "__")):
-            (tmp_path / "host/elsewhere" / package.name).symlink_to(package)
+    host = host_with_needs_of_the_router(tmp_path / "host")
     paths = [made.environment["PYTHONPATH"], host.environment["PYTHONPATH"]]
     host.environment |= {"PYTHONPATH": os.pathsep.join(paths), "STANDIN_GPUS": "2"}
     made.check("servetune", "bundle", "import", str(host.measure(bundle)))

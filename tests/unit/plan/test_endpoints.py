@@ -11,7 +11,7 @@ from servetune.deploy.served import served
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
-from tests.project import Project
+from tests.project import TUNE, Project
 
 PROD = {"url": "http://127.0.0.1:8000/v1", "model": "granite", "key_env": "LLM_KEY"}
 
@@ -40,16 +40,6 @@ def of(plan: Plan, variant: str) -> list[str]:
 
 
 CAPACITY = {"slo": {"fast": {"tpot_p90_ms": 10}}, "lowest": 1, "highest": 2, "probe_requests": 100}
-
-TUNE = {
-    "base": "bf16",
-    "space": {"max_num_seqs": [4, 8]},
-    "maximize": "output_throughput_tok_s",
-    "workload": "text",
-    "at": "c8",
-    "budget": {"server_minutes": 20, "launches": 12},
-    "confirm": {"best": 1, "repeats": 3},
-}
 
 
 def on(variant: str, **values: Any) -> Edit:

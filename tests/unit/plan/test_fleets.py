@@ -11,7 +11,7 @@ from servetune.models.shape import UncountedError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan, Session
 from servetune.predict.other import other_of
-from tests.project import Project
+from tests.project import TUNE, Project
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -87,15 +87,7 @@ def test_a_fleet_is_not_deployed_as_if_it_were_one_server(project: Project) -> N
         served(plan, "two", project.root)
 
 
-TUNE = {
-    "base": "two",
-    "space": {"max_num_seqs": [4, 8]},
-    "maximize": "output_throughput_tok_s",
-    "workload": "text",
-    "at": "c8",
-    "budget": {"server_minutes": 20, "launches": 12},
-    "confirm": {"best": 1, "repeats": 3},
-}
+TUNE_TWO = {**TUNE, "base": "two"}
 
 TWO = on("two", replicas=2, gateway=gateway())
 
@@ -120,7 +112,7 @@ TWO = on("two", replicas=2, gateway=gateway())
             ],
             r"variants\.two\.server\.kv_events_config: is set for kv_aware",
         ),
-        ([TWO, lambda study: study.update(tune=TUNE)], r"tune\.base: two has a gateway"),
+        ([TWO, lambda study: study.update(tune=TUNE_TWO)], r"tune\.base: two has a gateway"),
         (
             [
                 lambda study: study["models"].update(gguf={"source": "gguf", "base": "tiny"}),

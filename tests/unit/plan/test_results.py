@@ -14,8 +14,8 @@ from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from tests.paths import ROOT
-from tests.project import Project
-from tests.unit.plan.test_endpoints import CAPACITY, TUNE
+from tests.project import TUNE, Project
+from tests.unit.plan.test_endpoints import CAPACITY
 
 Edit = Callable[[dict[str, Any]], object]
 
