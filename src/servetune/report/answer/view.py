@@ -24,6 +24,7 @@ from servetune.metrics import COSTS, PER_GPU
 from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.capacity.view import Found
+from servetune.report.lockstep import MARK
 from servetune.report.marks import at_front_end
 from servetune.report.measured import Measured
 from servetune.report.quality.view import absent, estimate
@@ -279,7 +280,7 @@ def _verdict(shown: Shown, variant: str, outcome: Outcome) -> Cell:
     if outcome.ratio is None or not cell.verdict:
         return Cell(cell.verdict, number(outcome.value) if cell.figure else "", cell.remark)
     if outcome.verdict == LOCKSTEP:
-        return Cell(LOCKSTEP, hint="all clients send together: it tells nothing of a variant")
+        return Cell(figure=f"{LOCKSTEP} {MARK}")
     return Cell(
         cell.verdict,
         ratio(outcome.ratio),
