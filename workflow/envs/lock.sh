@@ -12,5 +12,6 @@ lock llmcompressor --override overrides.txt
 lock guidellm --override overrides.txt
 lock lm-eval --override overrides.txt
 lock llama-cpp
+lock smollm2 --override overrides.txt
 lock vllm-router
 UV_FIND_LINKS="" lock vllm-cuda

@@ -96,6 +96,17 @@ class Gguf(Made):
     base: Name = Field(description="the model with those weights, by name")
 
 
+class SmolLM2(Made):
+    """SmolLM2-135M-Instruct (Apache-2.0), from a package of the registry: its answers are real.
+
+    Its weights were rounded to 4 bits there, so that it answers a little worse than the original.
+    """
+
+    made_by = "smollm2"
+
+    source: Literal["smollm2"]
+
+
 class HuggingFace(_Source):
     """A repository of the Hugging Face hub at a commit, in the hub's own cache."""
 
@@ -149,6 +160,6 @@ class Shape(_Source):
 
 
 ModelSource = Annotated[
-    Tiny | Eagle3 | Quantized | Lora | Gguf | HuggingFace | LocalPath | Words | Shape,
+    Tiny | Eagle3 | Quantized | Lora | Gguf | SmolLM2 | HuggingFace | LocalPath | Words | Shape,
     Field(discriminator="source"),
 ]

