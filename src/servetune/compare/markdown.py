@@ -208,11 +208,17 @@ def quality_table(base: Side, here: Side) -> str | None:
 def _answers(row: dict[str, Any]) -> str:
     if why := quality.absent(row):
         return why
-    answers = f"perplexity {numbers.number(row['perplexity'])}"
-    if isinstance(row["verdict"], str):
-        answers += f", {quality.estimate(row, 'perplexity_ratio')} of the baseline's"
-        answers += f", top-1 agreement {quality.estimate(row, 'top1_agreement')}: {row['verdict']}"
-    return answers
+    is_judged, parts = isinstance(row["verdict"], str), []
+    if numbers.known(row["perplexity"]) is not None:
+        parts.append(f"perplexity {numbers.number(row['perplexity'])}")
+        if is_judged:
+            parts.append(f"{quality.estimate(row, 'perplexity_ratio')} of the baseline's")
+            parts.append(f"top-1 agreement {quality.estimate(row, 'top1_agreement')}")
+    if numbers.known(row["accuracy"]) is not None:
+        parts.append(f"{numbers.percent(row['accuracy'])} right answers")
+        if is_judged:
+            parts.append(f"a change of {quality.estimate(row, 'accuracy_change')}")
+    return ", ".join(parts) + (f": {row['verdict']}" if is_judged else "")
 
 
 def _pairs(

@@ -30,7 +30,8 @@ def blank_quality(
 ) -> QualityRecord:
     """Return the record of a quality."""
     origin = _of_launch(session, launch, command)
-    return QualityRecord(quality=quality.id, corpus=quality.corpus, **origin)
+    questions = quality.questions.dataset if quality.questions else None
+    return QualityRecord(quality=quality.id, corpus=quality.corpus, questions=questions, **origin)
 
 
 def _of_launch(session: Session, launch: int, command: Sequence[str]) -> dict[str, Any]:

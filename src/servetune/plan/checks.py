@@ -258,14 +258,22 @@ def check_quality(params: Params, study: Study, names: list[str], root: Path) ->
     """
     if study.quality is None:
         return
-    where, corpus = f"studies/{params.study}.yaml: quality", study.quality.corpus
-    dataset = study.datasets[corpus]
-    has_ids = dataset.kind in ("random", "mooncake", "burstgpt")
-    if has_ids or content_of(dataset, root).needs_chat:
-        raise UserError(
-            f"{where}.corpus: {corpus} is a {dataset.kind} dataset, which has no documents;"
-            " use one with text prompts: text, text-files or file"
-        )
+    where = f"studies/{params.study}.yaml: quality"
+    if corpus := study.quality.corpus:
+        dataset = study.datasets[corpus]
+        has_ids = dataset.kind in ("random", "mooncake", "burstgpt")
+        if has_ids or content_of(dataset, root).needs_chat:
+            raise UserError(
+                f"{where}.corpus: {corpus} is a {dataset.kind} dataset, which has no documents;"
+                " use one with text prompts: text, text-files or file"
+            )
+    if asked := study.quality.questions:
+        kind = study.datasets[asked.dataset].kind
+        if kind != "checked":
+            raise UserError(
+                f"{where}.questions.dataset: {asked.dataset} is a {kind} dataset, whose answers"
+                " nothing can check; use one of kind checked"
+            )
     for name in names:
         variant = study.variants[name]
         model = variant.model

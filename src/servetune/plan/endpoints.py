@@ -20,10 +20,10 @@ def check_endpoints(name: str, study: Study, names: list[str]) -> None:
             f"{file}: tune: {endpoints[0]} is an endpoint, whose settings are its operator's;"
             " leave it out of a study that tunes"
         )
-    if study.quality:
+    if study.quality and study.quality.corpus:
         raise UserError(
-            f"{file}: quality: {endpoints[0]} is an endpoint, and only a server of vLLM's is known"
-            " to score prompts; leave quality out, or the variant"
+            f"{file}: quality.corpus: {endpoints[0]} is an endpoint, and only a server of vLLM's is"
+            " known to score prompts; use quality.questions, or leave the variant out"
         )
     for variant in endpoints:
         for key in study.variants[variant].workloads or study.workloads:

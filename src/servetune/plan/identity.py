@@ -31,6 +31,9 @@ LATER = (
 QUALITY_PROTOCOL = 1
 """Raised by hand when the way of scoring a corpus changes, so that old scores are not reused."""
 
+QUESTIONS_PROTOCOL = 1
+"""Raised by hand when the way of asking questions, or of judging answers, changes."""
+
 MODEL_RECIPES = {"tiny": 2, "eagle3": 2}
 """Raised by hand when a model of a source is made differently from the same declaration."""
 

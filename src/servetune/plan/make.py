@@ -91,8 +91,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     if tuning:
         # What any candidate needs, whichever the next round launches.
         used |= models_of(declared, (one.variant for one in tuning.candidates))
-        corpus = [study.quality.corpus] if study.quality else []
-        sent |= {datasets[name].id for name in (study.workloads[tuning.place[0]].dataset, *corpus)}
+        asked = study.quality.named.values() if study.quality else []
+        sent |= {datasets[name].id for name in (study.workloads[tuning.place[0]].dataset, *asked)}
     for model in reversed(models.values()):  # those that are made from others come first
         used |= set(model.parents.values()) if model.id in used else set()
     return Plan(

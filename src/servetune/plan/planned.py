@@ -1,7 +1,7 @@
 """What a plan holds: sessions, the measurements that they owe, and what those need."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from servetune.capacity.rule import ProbeRule
 from servetune.plan.identity import Identity
@@ -104,12 +104,27 @@ class PlannedSearch(_Planned):
     beaten_below: float | None = None
 
 
-class PlannedQuality(_Planned):
-    """A corpus, by its dataset's id, to have scored once for a variant, and tasks to send."""
+class PlannedQuestions(Frozen):
+    """Questions, by their dataset's id, and how they are sent."""
 
-    corpus: Id
+    dataset: Id
+    endpoint: Literal["chat", "completions"]
+    concurrency: int
+
+
+class PlannedQuality(_Planned):
+    """A corpus, by its dataset's id, to have scored once for a variant; questions, and tasks."""
+
+    corpus: Id | None = None
     documents: int | None = None
+    questions: PlannedQuestions | None = None
     lm_eval: LmEval | None = None
+
+    @property
+    def datasets(self) -> list[str]:
+        """The ids of the datasets that it sends."""
+        asked = [self.questions.dataset] if self.questions else []
+        return [*([self.corpus] if self.corpus else []), *asked]
 
 
 class PlannedGateway(Frozen):
@@ -220,7 +235,7 @@ class Session(_Planned):
     def datasets(self) -> list[str]:
         """The ids of the datasets that it sends, each once."""
         ids = [load.dataset for load in self._loads]
-        return list(dict.fromkeys([*ids, self.quality.corpus] if self.quality else ids))
+        return list(dict.fromkeys([*ids, *(self.quality.datasets if self.quality else [])]))
 
     @property
     def generators(self) -> list[str]:

@@ -9,6 +9,7 @@ from servetune.engines.environments import engine_id, pinned_version
 from servetune.plan.identity import (
     PROTOCOL,
     QUALITY_PROTOCOL,
+    QUESTIONS_PROTOCOL,
     Identity,
     Serving,
     digest,
@@ -23,6 +24,7 @@ from servetune.plan.planned import (
     PlannedGateway,
     PlannedModel,
     PlannedQuality,
+    PlannedQuestions,
     PlannedSearch,
     Session,
 )
@@ -237,13 +239,23 @@ def _plan_quality(declared: Declared, name: str, serving: Serving) -> PlannedQua
     quality = declared.study.quality
     if quality is None:
         return None
-    corpus = declared.datasets[quality.corpus].id
+    corpus = declared.datasets[quality.corpus].id if quality.corpus else None
     content: dict[str, Any] = {
         "protocol": QUALITY_PROTOCOL,
         "serving": serving.model_dump(exclude={"repeat"}),
-        "corpus": digest_of(corpus),
-        "documents": quality.documents,
     }
+    if corpus:
+        content |= {"corpus": digest_of(corpus), "documents": quality.documents}
+    questions = None
+    if asked := quality.questions:
+        dataset = declared.datasets[asked.dataset].id
+        how = asked.model_dump(exclude={"dataset"})
+        questions = PlannedQuestions(dataset=dataset, **how)
+        content["questions"] = {
+            "protocol": QUESTIONS_PROTOCOL,
+            "dataset": digest_of(dataset),
+            **how,
+        }
     if tasks := quality.lm_eval:
         content["lm_eval"] = {
             **tasks.model_dump(exclude={"folder"}, exclude_defaults=True),
@@ -254,5 +266,6 @@ def _plan_quality(declared: Declared, name: str, serving: Serving) -> PlannedQua
         id=f"{name}-quality-{digest(content)}",
         corpus=corpus,
         documents=quality.documents,
+        questions=questions,
         lm_eval=tasks,
     )

@@ -5,7 +5,9 @@ are applied to it without asking a server again.
 """
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from servetune.files import read_model
 from servetune.records.base import Record
@@ -13,6 +15,10 @@ from servetune.records.values import Argv, Line, Log, Moment, Number
 from servetune.study.base import Id
 
 SCHEMA_VERSION: Literal[1] = 1
+
+
+ROUNDS = 2
+"""How often each question is asked: what differs between two is a server's own noise."""
 
 
 class Document(Record):
@@ -32,6 +38,25 @@ class Document(Record):
     greedy: list[int]
 
 
+_Each = Field(min_length=ROUNDS, max_length=ROUNDS)
+
+
+class Answered(Record):
+    """What a server answered to one question, each time that it was asked.
+
+    `question` is its id; `asked` and `answers` are shortened, and `digests`
+    identify the whole answers. `cut` counts the answers that ended at the longest length.
+    """
+
+    question: Line
+    asked: str
+    expected: str
+    right: Annotated[list[bool], _Each]
+    answers: Annotated[list[str], _Each]
+    digests: Annotated[list[Line], _Each]
+    cut: Number = 0
+
+
 class TaskMetric(Record):
     """One metric of an lm-evaluation-harness task, with the standard error that it tells."""
 
@@ -43,7 +68,9 @@ class TaskMetric(Record):
 
 
 class QualityRecord(Record):
-    """One variant on one corpus. `failed` has no documents, and the reason in plain words.
+    """One variant on one corpus, on questions, or on both.
+
+    `failed` has no documents and no answers, and the reason in plain words.
 
     `tasks_failed` says why lm-evaluation-harness has no result; the documents hold nevertheless.
     """
@@ -57,11 +84,13 @@ class QualityRecord(Record):
     log_tail: Log = []
     session: Id
     launch: Number
-    corpus: Id
+    corpus: Id | None = None
+    questions: Id | None = None
     server_command: Argv
     started_at: Moment | None = None
     ended_at: Moment | None = None
     documents: list[Document] = []
+    answers: list[Answered] = []
     tasks: list[TaskMetric] = []
     tasks_failed: str | None = None
 

@@ -165,7 +165,7 @@ class ServerLaunch:
             return
         bench.sampler.measurement = quality.id
         tell("quality", item=quality.id)
-        self._say(f"quality on {quality.corpus}")
+        self._say(f"quality on {' and '.join(quality.datasets)}")
         try:
             record = measure_quality(bench, quality)
         except ServerError as error:
@@ -176,7 +176,8 @@ class ServerLaunch:
         finally:
             bench.sampler.measurement = ""
         self._recorder.keep(record)
-        outcome = record.reason or f"{len(record.documents)} documents"
+        extent = counted({"document": len(record.documents), "question": len(record.answers)})
+        outcome = record.reason or " and ".join(extent)
         self._say(f"quality: {outcome} in {time.monotonic() - began:.0f} s")
 
     def _extent(self) -> str:

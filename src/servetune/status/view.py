@@ -79,7 +79,7 @@ def doing(step: Running) -> str:
             f"load point {step.position} of {step.of}" if step.of else f"load {step.position}"
         )
     if step.requests:
-        what = "documents" if step.doing == "quality" else "requests"
+        what = "answers" if step.doing == "quality" else "requests"
         parts.append(f"{step.requests_done or 0} of {step.requests} {what}")
     if step.tokens_per_s:
         parts.append(f"{step.tokens_per_s:,.0f} tok/s")

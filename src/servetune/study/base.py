@@ -1,10 +1,12 @@
 """What all declarations share: unknown keys are refused, and nothing changes after reading."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -47,6 +49,20 @@ class AtMost:
             raise ValueError(f"expected at most {self.limit}: {self.why}")
         return value
 
+
+def _from_percent(value: Any) -> Any:
+    """Read a percentage such as 3% as a number; leave the rest to the type."""
+    if isinstance(value, str) and (number := value.strip().removesuffix("%")) != value.strip():
+        with suppress(ValueError):
+            return float(number) / 100
+    return value
+
+
+_Percent = Annotated[str, Field(pattern=r"^\s*[0-9.]+%\s*$")]
+Proportion = Annotated[
+    float, BeforeValidator(_from_percent, json_schema_input_type=float | _Percent)
+]
+"""A share, as a number or as 3%."""
 
 IN_MEMORY = AtMost(1_000_000, "a client holds all requests in memory")
 _CONTEXT = AtMost(10_000_000, "no model has a longer context")

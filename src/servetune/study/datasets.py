@@ -154,6 +154,19 @@ class QuestionsDataset(Declared):
     output_tokens: Lengths = Field(description="tokens to generate")
 
 
+class CheckedDataset(Declared):
+    """Questions whose answers a program can check, for `quality.questions`.
+
+    Each has a `prompt`, an `answer`, and `check`: `exact`, `number`, `choice` or `regex`; with
+    `choice` its `choices`, with `number` a `tolerance`, if need be. `id` names it.
+    """
+
+    kind: Literal["checked"]
+    path: Path = Field(description="the file, JSONL, a JSON list or Parquet")
+    requests: Requests | None = Field(None, description="questions to take; by default all")
+    output_tokens: Tokens = Field(64, description="longest answer")
+
+
 class AgentsDataset(Declared):
     """Agents' conversations with parallel turns, as AIPerf and GuideLLM write them.
 
@@ -239,6 +252,7 @@ FromFile = (
     TextFilesDataset
     | FileDataset
     | QuestionsDataset
+    | CheckedDataset
     | ShareGptDataset
     | AgentsDataset
     | MooncakeDataset

@@ -23,10 +23,15 @@ class Turn(_Classed, total=False):
 
 
 class Row(Turn, total=False):
-    """A single prompt, or a conversation of several; of a trace, with its time."""
+    """A single prompt, or a conversation of several; of a trace, with its time.
+
+    `check` is how an answer is judged (`servetune.study.checked`), `id` the name of a question.
+    """
 
     turns: list[Turn]
     arrival_s: float
+    id: str
+    check: dict[str, Any]
 
 
 def turns_of(row: Row) -> list[Turn]:

@@ -18,9 +18,11 @@ from servetune.study.chats import (
     question_lines,
     sharegpt_lines,
 )
+from servetune.study.checked import CHECKED_EXPECTED, checked_lines
 from servetune.study.datasets import (
     AgentsDataset,
     BurstGptDataset,
+    CheckedDataset,
     FileDataset,
     FromFile,
     MooncakeDataset,
@@ -37,6 +39,7 @@ from servetune.study.traces import BURST_EXPECTED, TRACE_EXPECTED, check_times, 
 Records = (
     FileDataset
     | QuestionsDataset
+    | CheckedDataset
     | ShareGptDataset
     | AgentsDataset
     | MooncakeDataset
@@ -56,6 +59,7 @@ class _Reader(NamedTuple):
 _READERS: dict[type[Any], _Reader] = {
     FileDataset: _Reader(request_lines, none_of(REQUEST_EXPECTED)),
     QuestionsDataset: _Reader(question_lines, none_of(QUESTION_EXPECTED), "questions"),
+    CheckedDataset: _Reader(checked_lines, none_of(CHECKED_EXPECTED), "questions"),
     ShareGptDataset: _Reader(
         sharegpt_lines,
         f"no conversation with an answer; expected a list of {SHAREGPT_EXPECTED}",

@@ -5,15 +5,23 @@ A mistake raises a `UserError` of one line: file, key path, what was expected, w
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from servetune.errors import UserError, nearest
-from servetune.study.base import AtMost, Declared, Name, Neighbours, Repeats, Seconds, Seed
+from servetune.study.base import (
+    AtMost,
+    Declared,
+    Name,
+    Neighbours,
+    Proportion,
+    Repeats,
+    Seconds,
+    Seed,
+)
 from servetune.study.conditions import names_in
 from servetune.study.datasets import Dataset
 from servetune.study.engines import (
@@ -37,20 +45,6 @@ from servetune.study.yaml import read_yaml
 
 EQUIVALENCE = 0.03
 """The smallest relative difference of interest, where a study declares none."""
-
-
-def _from_percent(value: Any) -> Any:
-    """Read a percentage such as 3% as a number; leave the rest to the type."""
-    if isinstance(value, str) and (number := value.strip().removesuffix("%")) != value.strip():
-        with suppress(ValueError):
-            return float(number) / 100
-    return value
-
-
-_Percent = Annotated[str, Field(pattern=r"^\s*[0-9.]+%\s*$")]
-Proportion = Annotated[
-    float, BeforeValidator(_from_percent, json_schema_input_type=float | _Percent)
-]
 
 
 class Variant(Declared):
@@ -158,7 +152,9 @@ class Study(Declared):
         EQUIVALENCE, gt=0, lt=1, description="the smallest difference of interest, such as `3%`"
     )
     validity: Limits = Field(Limits(), description="limits beyond which a measurement is invalid")
-    quality: Quality | None = Field(None, description="a corpus, and bounds on loss of quality")
+    quality: Quality | None = Field(
+        None, description="a corpus, questions, and bounds on loss of quality"
+    )
     price_usd_per_hour: float | None = Field(
         None, gt=0, le=1_000_000, description="price of one GPU, or of a host without one"
     )
@@ -316,8 +312,9 @@ def _check_references(study: Study, file: Path) -> None:
     except CycleError as error:
         name = next(name for name in study.models if name in error.args[1])
         raise UserError(f"{file}: models.{name}: is made from itself; name another base") from None
-    if study.quality:
-        refer("quality.corpus", study.quality.corpus, study.datasets, "dataset")
+    asked = study.quality.named if study.quality else {}
+    for key, dataset in asked.items():
+        refer(f"quality.{key}", dataset, study.datasets, "dataset")
     if study.tune:
         _check_tune(study.tune, study, file, refer)
 

@@ -204,7 +204,9 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]
     heavy += ["card", "checks"]
     write_table(results / "load_points.csv", made.load_points.drop(columns=heavy))
-    light = made.quality.drop(columns=["server_command", "log_tail"])
+    asked = plan.quality.questions if plan.quality else None
+    heavy = ["server_command", "log_tail", *(["changed"] if asked else quality.ANSWERS)]
+    light = made.quality.drop(columns=heavy)
     write_table(results / "quality.csv", light)
     nested = reviewed_metrics(made.load_points)
     for variant, workloads in capacity.metrics(made.capacities).items():

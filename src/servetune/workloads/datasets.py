@@ -35,6 +35,7 @@ _ROWS: dict[str, Callable[[Any, Streams], Iterator[Row]]] = {
     "conversations": conversation_rows,
     "file": request_rows,
     "questions": request_rows,
+    "checked": request_rows,
     "agents": request_rows,
     "text-files": text_file_rows,
     "sharegpt": sharegpt_rows,

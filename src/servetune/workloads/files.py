@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from servetune.errors import UserError
 from servetune.study.datasets import (
     AgentsDataset,
+    CheckedDataset,
     FileDataset,
     QuestionsDataset,
     TextFilesDataset,
@@ -17,7 +18,7 @@ from servetune.workloads.draws import Streams, below, draw_length
 
 
 def request_rows(
-    spec: FileDataset | QuestionsDataset | AgentsDataset, streams: Streams
+    spec: FileDataset | QuestionsDataset | CheckedDataset | AgentsDataset, streams: Streams
 ) -> Iterator[Row]:
     """Yield the requests and conversations of a file as they are.
 

@@ -58,7 +58,7 @@ REFUSED: list[tuple[Edit, str]] = [
     (lambda s: s.pop("engine"), r"yaml: engine: missing"),
     (
         lambda s: s.update(quality={"corpus": "prose"}),
-        r"yaml: quality: prod is an endpoint",
+        r"yaml: quality.corpus: prod is an endpoint",
     ),
     (
         lambda s: s["workloads"]["text"].update(generator="vllm-bench"),

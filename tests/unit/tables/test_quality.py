@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,7 +15,8 @@ from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.sessions.quality.harness import read_results
-from servetune.sessions.quality.measure import RefusedError, ask, read_answer
+from servetune.sessions.quality.measure import ask, read_answer
+from servetune.sessions.quality.questions import RefusedError
 from servetune.tables.quality import metrics, qualities
 from servetune.tables.quality_statistics import (
     Estimate,
@@ -243,6 +245,29 @@ def test_what_decides_the_answers_is_asked_again(project: Project, edit: Edit) -
     assert set(before).isdisjoint(qualities_of(plan_with(project, edit)))
 
 
+def ask_questions(study: dict[str, Any], root: Path, **questions: Any) -> None:
+    (root / "facts.jsonl").write_text('{"prompt": "1 + 1?", "check": "number", "answer": 2}\n')
+    study["datasets"]["facts"] = {"kind": "checked", "path": "facts.jsonl"}
+    study["quality"]["questions"] = {"dataset": "facts", **questions}
+
+
+def test_questions_are_part_of_what_is_asked_and_their_bound_is_not(project: Project) -> None:
+    before = qualities_of(plan_with(project, lambda study: None))
+    asked = plan_with(project, lambda study: ask_questions(study, project.root))
+    ids = qualities_of(asked)
+    assert set(ids).isdisjoint(before)
+    (questions,) = {each.questions.dataset for each in asked.qualities if each.questions}
+    assert all(questions in session.datasets for session in asked.sessions if session.quality)
+
+    def bounded(study: dict[str, Any]) -> None:
+        ask_questions(study, project.root)
+        study["quality"]["max_accuracy_drop"] = "5%"
+
+    assert qualities_of(plan_with(project, bounded)) == ids
+    other = plan_with(project, lambda s: ask_questions(s, project.root, endpoint="completions"))
+    assert set(qualities_of(other)).isdisjoint(ids)
+
+
 def set_shape(study: dict[str, Any]) -> None:
     config = "studies/shapes/llama-3.1-8b.json"
     study["models"]["tiny"] = {"source": "shape", "config": config}
@@ -259,10 +284,19 @@ def set_random(study: dict[str, Any]) -> None:
 
 MISTAKES: list[tuple[Edit, str]] = [
     (lambda s: s["quality"].update(corpus="txt"), "quality.corpus: no dataset txt; .*text?"),
-    (lambda s: s["quality"].pop("corpus"), "quality.corpus: missing"),
+    (lambda s: s["quality"].pop("corpus"), "quality: expected corpus, questions, or both"),
     (lambda s: s["quality"].update(max_ppl=1), "quality.max_ppl: unknown key"),
     (lambda s: s["quality"].update(min_top1_agreement=95), "quality.min_top1_agreement: "),
     (lambda s: s["quality"].update(documents=1), "quality.documents: "),
+    (
+        lambda s: s["quality"].update(questions={"dataset": "text"}),
+        "quality.questions.dataset: text is a text dataset, whose answers nothing can check",
+    ),
+    (
+        lambda s: s["quality"].update(questions={"dataset": "txt"}),
+        "quality.questions.dataset: no dataset txt; .*text?",
+    ),
+    (lambda s: s["quality"].update(max_accuracy_drop="5%"), "max_accuracy_drop needs questions"),
     (
         lambda s: s["quality"].update(lm_eval={"tasks": ["x"], "folder": "no"}),
         "quality.lm_eval.folder: no: no such folder",

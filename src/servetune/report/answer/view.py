@@ -348,16 +348,23 @@ def _searches(count: int) -> str:
 def _quality(measured: Measured) -> Iterator[Column]:
     if measured.answers is None or measured.plan.quality is None:
         return
-    yield (
-        "Perplexity, \N{MULTIPLICATION SIGN} baseline",
-        {
-            row["variant"]: Cell("no answers")
-            if absent(row)
-            else Cell(text_of(row["verdict"]), estimate(row, "perplexity_ratio"))
-            for row in records_of(measured.answers)
-            if row["variant"] != measured.plan.baseline
-        },
+    quality = measured.plan.quality
+    columns = (
+        (quality.corpus, "Perplexity, \N{MULTIPLICATION SIGN} baseline", "perplexity_ratio", ""),
+        (quality.questions, "Right answers, change", "accuracy_change", "accuracy_"),
     )
+    for asked, head, name, of in columns:
+        if asked:
+            yield (
+                head,
+                {
+                    row["variant"]: Cell("no answers")
+                    if absent(row)
+                    else Cell(text_of(row[f"{of}verdict"]), estimate(row, name))
+                    for row in records_of(measured.answers)
+                    if row["variant"] != measured.plan.baseline
+                },
+            )
 
 
 def _cost(measured: Measured) -> Iterator[Column]:

@@ -11,11 +11,17 @@ from servetune.plan.planned import Plan
 from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
 from servetune.report.lacks import drawing
 from servetune.report.quality.view import bounds, estimate
+from servetune.study.quality import Quality
 from servetune.tables.frames import records_of
 
 DRAWN = {
     "perplexity_ratio": ("Perplexity", f"{TIMES} baseline, \N{LEFTWARDS ARROW} better", ".3~f"),
     "top1_agreement": ("Top-1 agreement", "positions, better \N{RIGHTWARDS ARROW}", ".1~%"),
+    "accuracy_change": (
+        "Right answers",
+        "change in their share, better \N{RIGHTWARDS ARROW}",
+        "+.0~%",
+    ),
 }
 """Title, axis and format of the axis of what has an interval."""
 
@@ -42,10 +48,14 @@ def intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -
     if not rows or plan.quality is None:
         return None
     of_ratio = name == "perplexity_ratio"
-    bound = plan.quality.max_perplexity_ratio if of_ratio else plan.quality.min_top1_agreement
-    limit = f"{'at most' if of_ratio else 'at least'} {bounds(plan).get(name)}"
+    bound = _bound(plan.quality, name)
+    word = {"perplexity_ratio": "at most ", "top1_agreement": "at least "}.get(
+        name, "at least \N{MINUS SIGN}"
+    )
+    limit = f"{word}{bounds(plan).get(name)}"
     limits = [{"value": bound, "shown": limit}] if bound else []
     ends = [row[end] for row in rows for end in ("low", "high")] + [1.0] * of_ratio
+    ends += [0.0] if name == "accuracy_change" else []
     ends += [bound] if bound else []
     room = 0.08 * (max(ends) - min(ends) or 0.02)
     low, high = min(ends) - room, max(ends) + room
@@ -70,3 +80,11 @@ def intervals(plan: Plan, table: pd.DataFrame, name: str, variants: list[str]) -
     limited = f" Bound: {limit}." if limits else ""
     description = f"{title} against {plan.baseline}, with 95 % intervals. {says(facts)}{limited}"
     return spec(shown(layered(*layers)), description, 40 + 34 * len(rows), rows=rows, bounds=limits)
+
+
+def _bound(quality: Quality, name: str) -> float | None:
+    """Return where the bound stands on the axis."""
+    if name == "accuracy_change":
+        return None if quality.max_accuracy_drop is None else -quality.max_accuracy_drop
+    is_ratio = name == "perplexity_ratio"
+    return quality.max_perplexity_ratio if is_ratio else quality.min_top1_agreement

@@ -5,8 +5,11 @@ from typing import Any
 
 from servetune.analysis.wording import TIMES, text_of
 from servetune.numbers import NONE, number, percent, whole
-from servetune.report.gfm import table_of
+from servetune.report.gfm import details, table_of, text
 from servetune.report.measured import Measured
+from servetune.report.quality.answers import changes
+from servetune.report.quality.answers import method as how_asked
+from servetune.report.quality.answers import table as answer_table
 from servetune.report.quality.charts import intervals
 from servetune.report.quality.view import WRITTEN, absent, estimate, method
 from servetune.report.section import Section
@@ -22,11 +25,30 @@ def section(measured: Measured) -> Section | None:
     charts = {
         "quality-perplexity": intervals(plan, answers, "perplexity_ratio", variants),
         "quality-top1": intervals(plan, answers, "top1_agreement", variants),
+        "quality-answers": intervals(plan, answers, "accuracy_change", variants),
     }
     rows = records_of(answers)
+    has_questions = plan.quality.questions is not None
+    found = [changes(row, plan.baseline) for row in rows] if has_questions else []
+    changed = [each for each in found if each]
     tasks, asked = _tasks(rows), method(plan)
-    words = {"rows": rows, "tasks": tasks, "method": asked, "is_drawn": any(charts.values())}
-    blocks = ["### Quality", asked, table_of(measured, _flat(rows, plan.baseline))]
+    words = {
+        "rows": rows,
+        "tasks": tasks,
+        "method": asked,
+        "has_corpus": plan.quality.corpus is not None,
+        "answers": answer_table(rows, plan.baseline) if has_questions else None,
+        "how_asked": how_asked(plan, rows) if has_questions else "",
+        "changed": changed,
+    }
+    blocks = ["### Quality", asked]
+    if plan.quality.corpus:
+        blocks.append(table_of(measured, _flat(rows, plan.baseline)))
+    if has_questions:
+        blocks += [how_asked(plan, rows), table_of(measured, answer_table(rows, plan.baseline))]
+        blocks += [
+            details(text(line), table_of(measured, side_by_side)) for line, side_by_side in changed
+        ]
     blocks += [table_of(measured, tasks)] if tasks.rows else []
     return Section("quality", "Quality", words, charts, lambda fit: "\n\n".join(blocks))
 

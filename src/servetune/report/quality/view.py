@@ -18,12 +18,17 @@ FAILS = {
         "top1_verdict",
         "its most likely token is that of {baseline} at {} of positions",
     ),
+    "accuracy_change": (
+        "accuracy_verdict",
+        "its share of right answers changed by {} from that of {baseline}",
+    ),
 }
 """By column: that of its verdict, and how a variant fails the bound."""
 
 ASKED = {
     "perplexity_ratio": "a perplexity of at most {} its own",
     "top1_agreement": "its most likely token at {} of positions or more",
+    "accuracy_change": "a share of right answers at most {} lower",
 }
 """What a bound asks, by column."""
 
@@ -36,6 +41,8 @@ def bounds(plan: Plan) -> dict[str, str]:
         written["perplexity_ratio"] = f"{asked.max_perplexity_ratio:g}{TIMES}"
     if asked and asked.min_top1_agreement is not None:
         written["top1_agreement"] = f"{asked.min_top1_agreement * 100:g}{NBSP}%"
+    if asked and asked.max_accuracy_drop is not None:
+        written["accuracy_change"] = f"{asked.max_accuracy_drop * 100:g}{NBSP}pp"
     return written
 
 
@@ -86,6 +93,8 @@ def method(plan: Plan) -> str:
         if asked
         else "The study declares no bound, so quality is not judged."
     )
+    if plan.quality is None or plan.quality.corpus is None:
+        return bounded
     return (
         "Each variant scored the same documents token by token, and continued each greedily."
         f" Lower perplexity is better. {bounded}"
@@ -98,10 +107,19 @@ def agreement(value: Any) -> str:
     return NONE if value is None else f"{value * 100:.1f}{NBSP}%"
 
 
+def points(value: Any) -> str:
+    """Write a change of a share in percentage points: -2.5 pp."""
+    value = known(value)
+    if value is None:
+        return NONE
+    return f"{value * 100:+.1f}{NBSP}pp".replace("-", "\N{MINUS SIGN}")
+
+
 WRITTEN: dict[str, Callable[[Any], str]] = {
     # To three decimals, as a bound may be as near to 1 as 1.005.
     "perplexity_ratio": partial(ratio, digits=3),
     "top1_agreement": agreement,
+    "accuracy_change": points,
 }
 
 
@@ -111,5 +129,5 @@ def estimate(row: dict[str, Any], name: str) -> str:
     value, low, high = (known(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
     if low is None or high is None:
         return write(value)
-    ends = (write(each).rstrip(f"{TIMES}%{NBSP}") for each in (low, high))
+    ends = (write(each).rstrip(f"{TIMES}%p{NBSP}") for each in (low, high))
     return f"{write(value)} [{', '.join(ends)}]"

@@ -1,5 +1,7 @@
 """One variant's quality, on the server of a session: every document of the corpus, one by one.
 
+Questions come after them (`servetune.sessions.quality.questions`).
+
 One request at a time, so that no other request in the batch decides how sums are rounded. It asks
 `/v1/completions` for the log probability of each token and for how the document would go on: vLLM
 computes the prompt's with `prompt_logprobs`, and then reads no prefix cache for it. Of each
@@ -16,16 +18,17 @@ import httpx
 
 from servetune.errors import UserError
 from servetune.plan.blank import blank_quality
-from servetune.plan.planned import PlannedQuality
+from servetune.plan.planned import PlannedQuality, PlannedQuestions
 from servetune.progress import say
 from servetune.records.paths import raw_folder
-from servetune.records.quality import Document, QualityRecord
+from servetune.records.quality import Answered, Document, QualityRecord
 from servetune.running import update
 from servetune.sentences import refusal
 from servetune.serving.target import ServerError
 from servetune.sessions.measure import LOG_TAIL_LINES, Bench, failed
 from servetune.sessions.provenance import now
 from servetune.sessions.quality.harness import HarnessError, run_tasks
+from servetune.sessions.quality.questions import RefusedError, ask_questions
 from servetune.sessions.watch import TELL_EVERY_S
 from servetune.study.rows import Row
 from servetune.telemetry.sampler import wait_idle
@@ -33,10 +36,6 @@ from servetune.workloads.datasets import read_requests
 
 CONTINUED_TOKENS = 32
 """The length of a continuation, where the corpus does not say `output_tokens`."""
-
-
-class RefusedError(Exception):
-    """A server that does not answer what was asked; the message says why, in its own words."""
 
 
 UNUSABLE = (RefusedError, UserError, httpx.HTTPError, OSError, LookupError, TypeError, ValueError)
@@ -53,11 +52,12 @@ def measure_quality(bench: Bench, quality: PlannedQuality) -> QualityRecord:
     record = blank_quality(session, quality, bench.launch, target.command)
     record = record.model_copy(update={"started_at": now()})
     try:
-        documents = _ask_all(bench, quality)
+        documents = _ask_all(bench, quality) if quality.corpus else []
+        answers = _ask_questions(bench, quality.questions) if quality.questions else []
     except UNUSABLE as error:
         target.confirm()
         return failed(record, str(error), target.log_tail(LOG_TAIL_LINES))
-    measured: dict[str, Any] = {"status": "ok", "documents": documents}
+    measured: dict[str, Any] = {"status": "ok", "documents": documents, "answers": answers}
     if quality.lm_eval:
         try:
             raw = raw_folder(session.study, quality.id, root)
@@ -92,6 +92,23 @@ def _ask_all(bench: Bench, quality: PlannedQuality) -> list[Document]:
     if not sum(document.tokens for document in documents):
         raise UserError(f"{quality.corpus}: no document has two tokens to score")
     return documents
+
+
+def _ask_questions(bench: Bench, questions: PlannedQuestions) -> list[Answered]:
+    session, target = bench.session, bench.target
+    rows = read_requests(bench.root / "data" / "workloads" / f"{questions.dataset}.jsonl")
+    wait_idle(target.counters)
+    last_s = time.monotonic()
+
+    def tell(done: int, wanted: int) -> None:
+        nonlocal last_s
+        update(requests_done=done, requests=wanted)
+        if time.monotonic() - last_s > TELL_EVERY_S:
+            last_s = time.monotonic()
+            say(f"{session.variant}: quality: {done} of {wanted} answers")
+
+    with target.client(session.stall_timeout_s) as client:
+        return ask_questions(client, target.name, questions, rows, tell)
 
 
 def ask(client: httpx.Client, model: str, row: Row) -> Document:
