@@ -49,6 +49,7 @@ from servetune.sessions.probed import finished  # noqa: E402
 from servetune.sessions.session import run_session  # noqa: E402
 from servetune.study.capacity import Slo  # noqa: E402
 from servetune.study.workloads import LoadPoint  # noqa: E402
+from tests.paths import GALLERY, home_of  # noqa: E402
 from tests.workspace import QUIET, Workspace, make_workspace  # noqa: E402
 
 OWN = "servetune"
@@ -60,7 +61,7 @@ def study(
     name: str, variant: str, tier: str, ways: list[str], count: int, replaced: dict[str, Any]
 ) -> dict[str, Any]:
     """One server, and a workload for each search: alike, with prompts of its own."""
-    declared = yaml.safe_load((ROOT / f"studies/{name}.yaml").read_text())
+    declared = yaml.safe_load((home_of(name) / f"studies/{name}.yaml").read_text())
     workload = next(each for each in declared["workloads"].values() if "capacity" in each)
     dataset = declared["datasets"][workload["dataset"]]
     settings = workload["capacity"] | replaced | {"slo": {"slo": workload["capacity"]["slo"][tier]}}
@@ -227,7 +228,7 @@ def main() -> None:
 def plan_searches(workspace: Workspace, declared: dict[str, Any]) -> Session:
     """Write a study into a workspace, with the shapes that it may name, and plan its session."""
     workspace.write_study(declared)
-    shutil.copytree(ROOT / "studies/shapes", workspace.root / "studies/shapes")
+    shutil.copytree(GALLERY / "studies/shapes", workspace.root / "studies/shapes")
     for name in ("SERVETUNE_LOCKS", "SERVETUNE_CACHE"):
         workspace.environment.pop(name)
     (session,) = make_plan({"study": "standin"}, workspace.root).sessions

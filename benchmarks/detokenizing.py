@@ -26,7 +26,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         words = Path(folder, "words")
         write_words(VOCABULARY, words)
-        files = {"bytes": ROOT / "studies/shapes/tokenizer", "words": words}
+        files = {"bytes": ROOT / "gallery/studies/shapes/tokenizer", "words": words}
         known = {
             name: Tokenizer.from_file(str(at / "tokenizer.json")) for name, at in files.items()
         }

@@ -44,7 +44,8 @@ from servetune.records.sessions import Launch, SessionRecord
 from servetune.records.timelines import TimelineRecord
 from servetune.study.study import read_study
 from tests.hostile import VALUES, Place, fields, with_value
-from tests.recorded import ROOT, results_of
+from tests.paths import GALLERY
+from tests.recorded import results_of
 from tests.written import STUDY, write_project
 
 VARIANTS = {STUDY: "bf16", "phi4-tune": "expt-1"}
@@ -85,9 +86,8 @@ def prepare(folder: Path, study: str) -> None:
     if study != STUDY:
         shutil.rmtree(root / "results")
         shutil.copytree(results_of(study), root / "results" / study)
-    for name in ("studies", "workflow", "Snakefile"):
-        (root / name).symlink_to(ROOT / name)
-    (root / "data" / "published").symlink_to(ROOT / "data" / "published")
+    for name in ("studies", "Snakefile"):
+        (root / name).symlink_to(GALLERY / name)
     (root / "params.yaml").write_text(f"study: {study}\nvariants: all\nseed: 0\n")
     for words in ("init -q", "add params.yaml results", "commit -qm measured"):
         who = ("-c", "user.name=a", "-c", "user.email=a@example.org")

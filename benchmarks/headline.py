@@ -2,7 +2,7 @@
 
 Run: uv run python benchmarks/headline.py
 
-It prints Markdown. The numbers are of `results/h200-llama8b-graphs` and `results/h200-capacity`.
+It prints Markdown. The numbers are of two studies in `gallery/results`.
 """
 
 import sys
@@ -28,6 +28,7 @@ from servetune.tables.frames import records_of
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.paths import GALLERY  # noqa: E402
 from tests.recorded import results_of  # noqa: E402
 
 LOADS, CAPACITY = "h200-llama8b-graphs", "h200-capacity"
@@ -49,7 +50,7 @@ Row = dict[str, Any]
 
 def main() -> None:
     """Print the tables."""
-    plan = make_plan({**read_params(ROOT), "study": LOADS}, ROOT)
+    plan = make_plan({**read_params(GALLERY), "study": LOADS}, GALLERY)
     results = results_of(LOADS)
     table = pd.read_parquet(results / "load_points.parquet")
     quantiles = pd.read_parquet(results / "quantiles.parquet")
@@ -90,7 +91,7 @@ def launches(rows: pd.DataFrame) -> dict[str, int]:
 
 def bandwidth_shares(plan: Plan, table: pd.DataFrame) -> dict[str, float]:
     """Return the MBU of decode with one client, by variant: the mean over the launches."""
-    named = {id: session_path(plan.study, id, ROOT) for id in table["session"].unique()}
+    named = {id: session_path(plan.study, id, GALLERY) for id in table["session"].unique()}
     sessions: dict[str, SessionRecord] = {id: read_session(path) for id, path in named.items()}
     alone = cases(table[table["load_point"] == LOW], sessions, plan.ceilings)
     told = [(case.row["variant"], case.attained.decode.mbu) for case in alone if case.attained]
@@ -99,7 +100,7 @@ def bandwidth_shares(plan: Plan, table: pd.DataFrame) -> dict[str, float]:
 
 def capacities() -> dict[tuple[str, str], str]:
     """Return the capacity with its interval, by variant and tier."""
-    plan = make_plan({**read_params(ROOT), "study": CAPACITY}, ROOT)
+    plan = make_plan({**read_params(GALLERY), "study": CAPACITY}, GALLERY)
     measured = read_measured(plan, results_of(CAPACITY).parents[1])
     return {
         (each.row["variant"], each.row["tier"]): capacity(each)

@@ -1,4 +1,4 @@
-"""Plant a neighbour in the middle of each load of `studies/h200-neighbours.yaml`.
+"""Plant a neighbour in the middle of each load of `gallery/studies/h200-neighbours.yaml`.
 
 On the GPU's host, with vLLM and torch in this Python, beside the bundle of that study:
 

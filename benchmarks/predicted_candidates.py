@@ -22,6 +22,7 @@ from servetune.plan.make import declare_candidates  # noqa: E402
 from servetune.predict.candidates import predict_candidates  # noqa: E402
 from servetune.study.study import read_study  # noqa: E402
 from servetune.tables.trial_results import trial_results  # noqa: E402
+from tests.paths import GALLERY  # noqa: E402
 from tests.recorded import plan_of  # noqa: E402
 
 STUDIES = ("h200-tune", "h100-tune", "h100-tune-long", "phi4-tune")
@@ -35,12 +36,12 @@ def main() -> None:
         plan = plan_of(study)
         assert plan.tuning is not None
         found = defaultdict(list)
-        for each in trial_results(plan, plan.sessions, ROOT):
+        for each in trial_results(plan, plan.sessions, GALLERY):
             if each.value:
                 found[each.trial.candidate].append(each.value)
         of = [one for one in plan.tuning.candidates if is_all or one.name in found]
-        declared = declare_candidates(plan, read_study(study, ROOT), ROOT)
-        told = predict_candidates(plan.tuning, of, declared, plan.trials_before(2), ROOT)
+        declared = declare_candidates(plan, read_study(study, GALLERY), GALLERY)
+        told = predict_candidates(plan.tuning, of, declared, plan.trials_before(2), GALLERY)
         print(f"{study}, {plan.tuning.tune.objective}")
         means = {name: geometric_mean(values) for name, values in found.items()}
         best = told[max(means, key=means.__getitem__)]

@@ -29,7 +29,7 @@ from servetune.records.searches import SearchRecord, read_search
 from servetune.study.capacity import Search, Slo
 from servetune.study.study import Study, read_study
 
-ROOT = Path(__file__).parents[1]
+GALLERY = Path(__file__).parents[1] / "gallery"
 
 CHOSEN_ON = {"h200-llama8b": ("bf16", "fp8", "eagle3-2.5"), "h200-capacity": ("bf16", "fp8")}
 SEARCHED = ("h200-capacity", "h200-capacity-slow-cpu")
@@ -59,8 +59,8 @@ Loads = dict[str, list[Recorded]]
 
 def main() -> None:
     """Print the tables."""
-    studies = {name: read_study(name, ROOT) for name in (*STUDIES, "phi4-shape")}
-    loads = {name: read_loads(study, name, ROOT) for name, study in studies.items()}
+    studies = {name: read_study(name, GALLERY) for name in (*STUDIES, "phi4-shape")}
+    loads = {name: read_loads(study, name, GALLERY) for name, study in studies.items()}
     fits, asked = print_loads(loads)
     for name, errors in print_settings(loads).items():
         asked.setdefault(name, []).extend(errors)
@@ -148,7 +148,7 @@ def print_judged(judged: dict[str, list[Error]]) -> None:
 
 def own_overhead_s(study: str, load: Recorded) -> float:
     record, observed = load
-    launch = launch_of(record, study, ROOT)
+    launch = launch_of(record, study, GALLERY)
     assert launch.model and launch.ceilings
     tokens = observed.scheduler.draft_tokens
     return overhead_of_s(launch.model, launch.draft, tokens, launch.ceilings.bandwidth_byte_s)
@@ -165,7 +165,7 @@ def print_capacities(
     )
     errors = []
     for name in SEARCHED:
-        for path in sorted((ROOT / "results" / name / "searches").glob("*.json")):
+        for path in sorted((GALLERY / "results" / name / "searches").glob("*.json")):
             search = read_search(path)
             recorded = loads[name][search.variant]
             pilot = next(o for r, o in recorded if r.measurement == search.measurements[0])
@@ -255,7 +255,7 @@ def print_first_probes(
     head("First probes", "study", "variant", "first probe", "probes", "requests", "seconds")
     name, tier = "h200-capacity", "interactive"
     total: dict[str, list[Spent]] = {"today": [], "predicted": []}
-    for path in sorted((ROOT / "results" / name / "searches").glob("*.json")):
+    for path in sorted((GALLERY / "results" / name / "searches").glob("*.json")):
         search = read_search(path)
         slo = slo_of(studies[name], search, tier)
         pilot = next(

@@ -26,16 +26,18 @@ from servetune.report.reading import read_partial
 from servetune.tables.freshness import report_digest
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
+DOCS, GALLERY = ROOT / "docs", ROOT / "gallery"
 ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 ROOT_PAGES |= {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
+ROOT_PAGES |= {"gallery/README.md": "gallery/index.md"}
+ROOT_PAGES |= {"gallery/docs/studies.md": "gallery/studies.md"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 REPORTS = "<!-- the reports -->"
 DIAGRAM = re.compile(r"```mermaid\n.*?```|<!-- the DAG -->", re.DOTALL)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the repository's root, and the reports of the recorded studies."""
+    """Add pages of the repository's root and the gallery, and the reports of recorded studies."""
     for source, page in ROOT_PAGES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
     for plan in recorded_plans():
@@ -86,14 +88,14 @@ def draw_dag() -> str:
 @cache
 def recorded_plans() -> list[Plan]:
     """Plan each recorded study."""
-    params = {**read_params(ROOT), "variants": "all"}
-    tables = sorted(ROOT.glob("results/*/load_points.csv"))
-    return [make_plan({**params, "study": table.parent.name}, ROOT) for table in tables]
+    params = {**read_params(GALLERY), "variants": "all"}
+    tables = sorted(GALLERY.glob("results/*/load_points.csv"))
+    return [make_plan({**params, "study": table.parent.name}, GALLERY) for table in tables]
 
 
 def rendered(plan: Plan) -> Path:
     """Render the report of a recorded study, unless the cache has it."""
-    page = cache_root() / "reports" / f"{report_digest(plan, ROOT)}.html"
+    page = cache_root() / "reports" / f"{report_digest(plan, GALLERY)}.html"
     if not page.is_file():
-        write_text(page, render_html(read_partial(plan, ROOT)))
+        write_text(page, render_html(read_partial(plan, GALLERY)))
     return page

@@ -10,21 +10,22 @@ from typing import Any
 from servetune.plan.identity import digest
 from servetune.plan.make import make_plan
 from servetune.plan.probes import pilot
+from tests.paths import GALLERY, ROOT, home_of
 
-ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_name("data") / "ids.json"
-STUDIES = sorted(path.stem for path in (ROOT / "studies").glob("*.yaml"))
+STUDIES = sorted(path.stem for home in (ROOT, GALLERY) for path in home.glob("studies/*.yaml"))
 
 
 def declaration(study: str) -> str:
     """Return a digest of a study's file without its comment lines."""
-    lines = (ROOT / "studies" / f"{study}.yaml").read_text().splitlines()
+    lines = (home_of(study) / "studies" / f"{study}.yaml").read_text().splitlines()
     return digest([line for line in lines if line.strip() and not line.lstrip().startswith("#")])
 
 
 def ids(study: str, **params: Any) -> dict[str, Any]:
     """Plan a study with the parameters at their defaults; returns the ids by kind."""
-    plan = make_plan({"study": study, "variants": "all", "seed": 0, **params}, ROOT)
+    params = {"study": study, "variants": "all", "seed": 0, **params}
+    plan = make_plan(params, home_of(study))
     return {
         "engines": sorted(plan.engines),
         "models": sorted(plan.models),

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tests.paths import ROOT
+from tests.paths import GALLERY, ROOT
 
 PARAMS = """\
 max_num_seqs:
@@ -32,12 +32,13 @@ TUNE = {
 
 
 class Project:
-    """A copy of the project's declarations that a test may edit."""
+    """A copy of the project's declarations and the gallery's that a test may edit."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         for name in ("studies", "workflow", "data/published"):
             shutil.copytree(ROOT / name, root / name)
+        shutil.copytree(GALLERY / "studies", root / "studies", dirs_exist_ok=True)
         (root / "params.yaml").write_text(PARAMS.format(study="quickstart"))
         # Every variant takes every workload: more to plan and to compare.
         study = self.study()

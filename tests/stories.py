@@ -17,7 +17,7 @@ from servetune.records.measurements import MeasurementRecord, read_measurement
 from servetune.records.paths import launch_path, quality_path, raw_folder, record_path
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch, read_session
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.recorded import plan_of
 
 STUDY = "h200-granite"
@@ -50,7 +50,9 @@ def write_story(root: Path, done: int = LAST, sessions: list[Session] = SESSIONS
     """
     write_json(root / MANIFEST, Manifest(study=STUDY, sessions=sessions, engines={}))
     for session in sessions:
-        recorded = read_session(ROOT / "results" / STUDY / "sessions" / f"{_planned(session)}.json")
+        recorded = read_session(
+            GALLERY / "results" / STUDY / "sessions" / f"{_planned(session)}.json"
+        )
         ids = [m.id for m in session.measurements[:4]]
         ids = [*ids, *([session.quality.id] if session.quality else [])]
         is_whole, ids = done >= len(ids), ids[:done]
@@ -83,7 +85,7 @@ def _write_launch(
             write_json(quality_path(STUDY, id, root), _quality(session, number))
             continue
         named = {"session": session.id, "launch": number}
-        record = read_measurement(record_path(STUDY, id, ROOT)).model_copy(update=named)
+        record = read_measurement(record_path(STUDY, id, GALLERY)).model_copy(update=named)
         requests = _requests(record)
         write_json(record_path(STUDY, id, root), _of_requests(record, requests))
         write_table(raw_folder(STUDY, id, root) / "requests.parquet", requests)

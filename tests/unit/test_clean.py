@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from servetune.cli import app
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.project import Project
 from tests.unit.test_git import LFS
 
@@ -19,7 +19,7 @@ STUDY = "h100-starts"
 @pytest.fixture
 def measured(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with the results of one study, all of which its only branch names."""
-    shutil.copytree(ROOT / "results" / STUDY, project.root / "results" / STUDY)
+    shutil.copytree(GALLERY / "results" / STUDY, project.root / "results" / STUDY)
     for study in (project.root / "studies").glob("*.yaml"):
         if study.stem != STUDY:
             study.unlink()

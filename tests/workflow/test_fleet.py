@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from servetune.engines.environments import build_engine, engine_id, site_packages
-from tests.paths import ROOT
+from tests.paths import GALLERY, ROOT
 from tests.standin.serving import write_tokenizer
 from tests.workflow.test_bundle import Host, export
 from tests.workflow.test_gpus import with_gpus
@@ -205,7 +205,7 @@ def test_the_study_of_two_gpus_runs_from_its_bundle_a_gpu_a_replica(
     made = make_workspace(tmp_path / "w", with_router(engine_cache))
     with_gpus(made, 2)
     study = made.study
-    declared = yaml.safe_load((ROOT / "studies/fleet-two-gpus.yaml").read_text())
+    declared = yaml.safe_load((GALLERY / "studies/fleet-two-gpus.yaml").read_text())
     policies = ("round-robin", "consistent-hash")
     study["baseline"] = declared["baseline"]
     study["variants"] = {

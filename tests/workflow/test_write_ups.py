@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.paths import ROOT
+from tests.paths import ROOT, home_of
 from tests.standin.serving import write_tokenizer
 from tests.workspace import QUIET, STUDY, Workspace, make_workspace
 
@@ -31,7 +31,7 @@ REDUCED = {
 
 @pytest.mark.parametrize("study", KINDS)
 def test_a_dry_run_plans_a_study_of_every_kind(workspace: Workspace, study: str) -> None:
-    shutil.copytree(ROOT / "studies", workspace.root / "studies", dirs_exist_ok=True)
+    shutil.copytree(home_of(study) / "studies", workspace.root / "studies", dirs_exist_ok=True)
     # What is recorded may have been sent by a generator that cannot send it any more.
     path = workspace.root / "studies" / f"{study}.yaml"
     path.write_text(path.read_text().replace("generator: vllm-bench", "generator: servetune"))

@@ -25,7 +25,8 @@ def find_pair(design: Design) -> tuple[str, str]:
     if set(names) != {"none", "all"} or len(design.variants) != 2:
         raise UserError(
             f"studies/{design.study}.yaml: variants: expected two that are alike, one with"
-            " neighbours: none and one with neighbours: all, such as in studies/h200-together.yaml"
+            " neighbours: none and one with neighbours: all, such as in"
+            " gallery/studies/h200-together.yaml"
         )
     return names["none"], names["all"]
 

@@ -59,9 +59,3 @@ def launch_files(study: str, session: str, root: Path) -> list[Path]:
     """Return the files of a session's launches in their order, each written while it ran."""
     files = raw_folder(study, session, root).glob("launch-*.json")
     return sorted(files, key=lambda file: (len(file.name), file.name))
-
-
-def published_files(name: str, root: Path) -> tuple[Path, Path]:
-    """Return the files of published numbers: the numbers, and their source."""
-    folder = root / "data" / "published"
-    return folder / f"{name}.csv", folder / f"{name}.yaml"

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from servetune.errors import UserError
 from servetune.files import read_given
+from servetune.shipped import SHIPPED
 from servetune.study.base import Declared
 from servetune.study.reading import validate
 from servetune.study.yaml import read_yaml
@@ -29,6 +30,13 @@ class Source(Declared):
     differs: list[str] = Field([], description="what else to know before comparing")
 
 
+def published_files(name: str, root: Path) -> tuple[Path, Path]:
+    """Return the files of published numbers and of their source: the project's, or the shipped."""
+    own, shipped = ((at / FOLDER / f"{name}.csv") for at in (root, SHIPPED))
+    numbers = shipped if shipped.is_file() and not own.is_file() else own
+    return numbers, numbers.with_suffix(".yaml")
+
+
 def check_published(name: str, root: Path) -> Source:
     """Check a table of published numbers line by line; returns their source.
 
@@ -36,7 +44,8 @@ def check_published(name: str, root: Path) -> Source:
         UserError: a file is missing, or is not as it should be.
     """
     table, source = FOLDER / f"{name}.csv", FOLDER / f"{name}.yaml"
-    text = read_given(root / table, str(table), _LARGEST_TABLE)
+    numbers, described = published_files(name, root)
+    text = read_given(numbers, str(table), _LARGEST_TABLE)
     rows = csv.reader(text.splitlines(keepends=True), strict=True)
     try:
         if next(rows, None) != COLUMNS:
@@ -50,7 +59,7 @@ def check_published(name: str, root: Path) -> Source:
                 raise UserError(f"{table}: line {rows.line_num}: value: expected a number")
     except csv.Error as error:
         raise UserError(f"{table}: line {rows.line_num}: {error}") from None
-    return validate(Source, read_yaml(root / source, source), source)
+    return validate(Source, read_yaml(described, source), source)
 
 
 def _is_number(text: str) -> bool:

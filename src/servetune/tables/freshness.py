@@ -17,7 +17,6 @@ from servetune.plan.planned import Plan
 from servetune.plan.rounds import follows_digest, read_rounds
 from servetune.records.excerpts import Excerpt
 from servetune.records.paths import (
-    published_files,
     quality_path,
     record_path,
     search_path,
@@ -25,6 +24,7 @@ from servetune.records.paths import (
     timeline_path,
 )
 from servetune.records.searches import read_search
+from servetune.study.published import published_files
 
 STAMP = "tables.sha256"
 

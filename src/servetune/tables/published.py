@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from servetune.records.paths import published_files
-from servetune.study.published import COLUMNS, Source, check_published
+from servetune.study.published import COLUMNS, Source, check_published, published_files
 
 
 @dataclass(frozen=True)

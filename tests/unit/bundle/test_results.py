@@ -21,7 +21,7 @@ from servetune.errors import UserError
 from servetune.files import write_json
 from servetune.records.measurements import read_measurement
 from tests import stories as stories_of
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.recorded import plan_of
 from tests.stories import content_of
 
@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Path:
     manifest = Manifest(study=STUDY, sessions=plan.sessions, engines={})
     write_json(made / MANIFEST, manifest)
     for kind in ("records", "searches"):
-        shutil.copytree(ROOT / "results" / STUDY / kind, made / "results" / STUDY / kind)
+        shutil.copytree(GALLERY / "results" / STUDY / kind, made / "results" / STUDY / kind)
     return made
 
 

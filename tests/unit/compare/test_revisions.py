@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from servetune.cli import app
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.project import Project
 from tests.unit.test_terminal import STEERING, steers
 
@@ -28,7 +28,7 @@ def git(*words: str) -> None:
 @pytest.fixture
 def compared(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Result]:
     """Commit what a test changes as the branch `other`, and compare with it."""
-    shutil.copytree(ROOT / RESULTS, project.root / RESULTS)
+    shutil.copytree(GALLERY / RESULTS, project.root / RESULTS)
     (project.root / "params.yaml").write_text(f"study: {STUDY}\nvariants: all\nseed: 0\n")
     (project.root / "Snakefile").touch()
     monkeypatch.chdir(project.root)

@@ -19,9 +19,8 @@ from servetune.deploy.job import job
 from servetune.deploy.served import Served, served
 from servetune.errors import DamagedError, UserError
 from servetune.plan.make import make_plan
-from tests.paths import ROOT
 from tests.project import Project
-from tests.recorded import results_of
+from tests.recorded import plan_of, results_of
 
 KUBERNETES = "1.34"
 REVISION = "0" * 39 + "1"
@@ -128,7 +127,7 @@ def test_a_server_gets_as_many_gpus_as_it_splits_its_model_over(project: Project
 
 
 def bundled(study: str, **more: Any) -> Manifest:
-    plan = make_plan({"study": study, "variants": "all", "seed": 0}, ROOT)
+    plan = plan_of(study)
     engines = {plan.sessions[0].engine: BundledEngine(vllm="0.26.0")}
     elsewhere = {"big-0123456789ab": plan.models[plan.sessions[0].models[0]].source}
     of = {"sessions": plan.sessions, "engines": engines, "elsewhere": elsewhere}
@@ -208,12 +207,11 @@ def test_kserves_template_gets_the_words_that_it_does_not_know_itself(project: P
 
 @pytest.mark.parametrize("where", ["with its tables", "in a clone, which has none"])
 def test_what_was_measured_stands_above_it(where: str, tmp_path: Path) -> None:
-    params = {"study": "h200-capacity", "variants": "all", "seed": 0}
     root = results_of("h200-capacity").parents[1]
     if where != "with its tables":
         clone, tables = tmp_path / "clone", shutil.ignore_patterns("*.parquet")
         root = shutil.copytree(root, clone, symlinks=True, ignore=tables)
-    of = served(make_plan(params, ROOT), "bf16", root)
+    of = served(plan_of("h200-capacity"), "bf16", root)
     told = "\n".join(of.notes)
     assert "dummy weights" in told
     assert re.search(r"at commit [0-9a-f]{12}", told)
@@ -223,7 +221,6 @@ def test_what_was_measured_stands_above_it(where: str, tmp_path: Path) -> None:
 
 
 def test_a_commit_that_is_none_is_refused_before_it_is_deployed(tmp_path: Path) -> None:
-    params = {"study": "h200-capacity", "variants": "all", "seed": 0}
     root = shutil.copytree(results_of("h200-capacity").parents[1], tmp_path / "p", symlinks=True)
     for file in (root / "results/h200-capacity/sessions").glob("*.json"):
         record = json.loads(file.read_bytes())
@@ -231,7 +228,7 @@ def test_a_commit_that_is_none_is_refused_before_it_is_deployed(tmp_path: Path) 
             launch["git"]["commit"] = "\nrm -rf ~\n#"
         file.write_text(json.dumps(record))
     with pytest.raises(DamagedError, match=r"launches\.0\.git\.commit") as caught:
-        served(make_plan(params, ROOT), "bf16", root)
+        served(plan_of("h200-capacity"), "bf16", root)
     assert len(str(caught.value).splitlines()) == 1
 
 

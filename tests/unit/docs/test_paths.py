@@ -7,8 +7,14 @@ import pytest
 
 from tests.paths import ROOT
 
-PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
-NAMED = re.compile(r"`((?:\.ci|benchmarks|data/published|docs|src|studies|tests|workflow)/[^` ]*)`")
+PAGES = [
+    file
+    for name in ("", "docs", "gallery", "gallery/docs")
+    for file in ROOT.joinpath(name).glob("*.md")
+]
+NAMED = re.compile(
+    r"`((?:\.ci|benchmarks|data/published|docs|gallery|src|studies|tests|workflow)/[^` ]*)`"
+)
 RULE = re.compile(r"^(?:rule|checkpoint) (\w+):", re.MULTILINE)
 
 

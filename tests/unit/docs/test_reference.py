@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.paths import ROOT
+from tests.paths import GALLERY, ROOT
 
 SCHEMA = ROOT / "studies/study.schema.json"
-STUDIES = sorted((ROOT / "studies").glob("*.yaml"))
+STUDIES = [file for home in (ROOT, GALLERY) for file in sorted(home.glob("studies/*.yaml"))]
 REFERENCE = runpy.run_path(str(ROOT / "docs/reference.py"))
 
 

@@ -10,7 +10,7 @@ from tokenizers.decoders import DecodeStream
 from servetune.errors import UserError
 from servetune.models.words import write_words
 from servetune.plan.make import make_plan
-from tests.paths import ROOT
+from tests.paths import GALLERY
 
 VOCABULARY = 5000
 
@@ -31,7 +31,7 @@ def test_each_token_that_dummy_weights_emit_has_a_text_at_once(tokenizer: Tokeni
 
 
 def test_tokens_of_a_text_are_those_of_the_tokenizer_of_bytes(tokenizer: Tokenizer) -> None:
-    alone = Tokenizer.from_file(str(ROOT / "studies/shapes/tokenizer/tokenizer.json"))
+    alone = Tokenizer.from_file(str(GALLERY / "studies/shapes/tokenizer/tokenizer.json"))
     text = "Grüße, 世界 \n"
     assert tokenizer.encode(text).ids == alone.encode(text).ids
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
@@ -39,11 +39,10 @@ def test_tokens_of_a_text_are_those_of_the_tokenizer_of_bytes(tokenizer: Tokeniz
 
 
 def test_a_tokenizer_alone_is_not_served(tmp_path: Path) -> None:
-    study = (ROOT / "studies" / "h100-detokenizing.yaml").read_text()
+    study = (GALLERY / "studies" / "h100-detokenizing.yaml").read_text()
     assert "{model: llama-8b-fp8}" in study
     (tmp_path / "studies").mkdir()
-    (tmp_path / "studies" / "shapes").symlink_to(ROOT / "studies" / "shapes")
-    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
+    (tmp_path / "studies" / "shapes").symlink_to(GALLERY / "studies" / "shapes")
     served = study.replace("{model: llama-8b-fp8}", "{model: words}")
     (tmp_path / "studies" / "words.yaml").write_text(served)
     with pytest.raises(UserError, match=r"models\.words: is a tokenizer alone"):

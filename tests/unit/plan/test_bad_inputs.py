@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from servetune.errors import UserError
 from servetune.plan.make import make_plan, read_params
 from tests.bad_inputs import CASES, INF, NAN, Case
-from tests.paths import ROOT
+from tests.paths import ROOT, home_of
 from tests.project import Project
 
 
@@ -74,7 +74,7 @@ def paths(content: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
 
 def documents(name: str) -> st.SearchStrategy[str]:
     """Draw a study of the project in which some values were replaced, dropped or added."""
-    study = yaml.safe_load((ROOT / "studies" / f"{name}.yaml").read_text())
+    study = yaml.safe_load((home_of(name) / "studies" / f"{name}.yaml").read_text())
     places = st.sampled_from(list(paths(study)))
     edit = st.tuples(places, st.sampled_from(["set", "drop", "add"]), WORDS, VALUES)
 

@@ -11,14 +11,14 @@ from servetune.plan.estimate import latency_s
 from servetune.plan.times import times_of
 from servetune.records.excerpts import LoadExcerpt
 from servetune.sessions.watch import CRAWLS
-from tests.paths import ROOT
+from tests.paths import GALLERY
 
 
 @pytest.fixture(scope="module")
 def off() -> list[float]:
     """How many times as long a recorded closed loop took as the one before it tells."""
     launched = defaultdict(list)
-    for path in (ROOT / "results").glob("*/records/*.json"):
+    for path in (GALLERY / "results").glob("*/records/*.json"):
         load = read_model(path, LoadExcerpt)
         launched[path.parts[-3], load.variant, load.repeat].append(load)
     ratios = []

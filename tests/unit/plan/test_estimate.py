@@ -16,12 +16,12 @@ from servetune.records.paths import recorded
 from servetune.records.values import seconds_between
 from servetune.study.delays import DelayRange
 from servetune.study.generators import GENERATORS
-from tests.paths import ROOT
+from tests.paths import GALLERY, home_of
 from tests.project import Project
 
 
 def plan_of(study: str, **params: Any) -> Plan:
-    return make_plan({"study": study, "variants": "all", "seed": 0, **params}, ROOT)
+    return make_plan({"study": study, "variants": "all", "seed": 0, **params}, home_of(study))
 
 
 def seconds(estimated: Estimate, id: str) -> float:
@@ -30,7 +30,7 @@ def seconds(estimated: Estimate, id: str) -> float:
 
 
 def test_a_third_launch_is_estimated_from_the_first_two() -> None:
-    folder = ROOT / "results/h200-llama8b"
+    folder = GALLERY / "results/h200-llama8b"
     sessions = [read_model(path, SessionExcerpt) for path in folder.glob("sessions/*.json")]
     loads = [read_model(path, LoadExcerpt) for path in folder.glob("records/*.json")]
     times = times_of(
@@ -53,7 +53,10 @@ def test_a_third_launch_is_estimated_from_the_first_two() -> None:
 
 def test_only_what_has_no_record_costs_time_and_money() -> None:
     plan = plan_of("h200-llama8b").model_copy(update={"price_usd_per_hour": 3.0})
-    times, measured = recorded_times(plan.study, plan.hardware, ROOT), recorded(plan.study, ROOT)
+    times, measured = (
+        recorded_times(plan.study, plan.hardware, GALLERY),
+        recorded(plan.study, GALLERY),
+    )
     done = estimate(plan, times, measured)
     assert done.to_measure.seconds == done.to_measure.cost_usd == 0
     missing = plan.sessions[0].measurements[-1].id
@@ -102,7 +105,7 @@ def test_a_search_is_estimated_from_its_range_until_one_was_recorded() -> None:
     search = plan.searches[0].id
     guessed, known = (
         seconds(estimate(plan, times, ()), search)
-        for times in (Times(), recorded_times(plan.study, plan.hardware, ROOT))
+        for times in (Times(), recorded_times(plan.study, plan.hardware, GALLERY))
     )
     assert known == pytest.approx(180, abs=20)
     assert guessed == pytest.approx(known, rel=0.5)

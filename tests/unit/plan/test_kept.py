@@ -7,7 +7,7 @@ import pytest
 
 from servetune.plan.kept import next_launch
 from servetune.records.paths import launch_files, raw_folder
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.recorded import plan_of
 
 STUDY = "h200-capacity"
@@ -22,7 +22,7 @@ def test_a_session_begins_with_launch_one(tmp_path: Path) -> None:
 def test_a_launch_that_only_its_records_tell_of_keeps_its_number(tmp_path: Path) -> None:
     """A clone has what Git keeps: the records of a search, not the files of its launches."""
     records = Path("results", STUDY, "records")
-    shutil.copytree(ROOT / records, tmp_path / records)
+    shutil.copytree(GALLERY / records, tmp_path / records)
     assert next_launch(session, tmp_path) == 2
 
 

@@ -5,11 +5,11 @@ import pytest
 from servetune.models.work import passes
 from servetune.predict.bounds import bounds_of, overhead_of_s
 from servetune.records.sessions import Launch, read_session
-from tests.paths import ROOT
+from tests.paths import GALLERY
 
 
 def recorded(variant: str, study: str = "h200-llama8b") -> Launch:
-    [path] = (ROOT / "results" / study / "sessions").glob(f"{variant}-r1-*.json")
+    [path] = (GALLERY / "results" / study / "sessions").glob(f"{variant}-r1-*.json")
     return read_session(path).launches[0]
 
 

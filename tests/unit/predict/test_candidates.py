@@ -11,7 +11,7 @@ from servetune.predict.candidates import predict_candidates
 from servetune.study.engines import Speculative
 from servetune.study.study import read_study
 from servetune.tables.trial_results import trial_results
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.recorded import plan_of
 
 pytestmark = pytest.mark.slow
@@ -23,15 +23,15 @@ def predicted(study: str, *names: str, kept: Path | None = None) -> dict[str, fl
     assert plan.tuning is not None
     of = [one for one in plan.tuning.candidates if one.name in names]
     assert len(of) == len(names)
-    declared = declare_candidates(plan, read_study(study, ROOT), ROOT)
-    return predict_candidates(plan.tuning, of, declared, plan.trials_before(2), ROOT, kept)
+    declared = declare_candidates(plan, read_study(study, GALLERY), GALLERY)
+    return predict_candidates(plan.tuning, of, declared, plan.trials_before(2), GALLERY, kept)
 
 
 def test_the_capacity_of_a_server_that_was_screened_is_predicted() -> None:
     """Its four probes told no more than that it takes 28 requests a second."""
     measured = [
         each.value
-        for each in trial_results(plan_of("h100-tune"), plan_of("h100-tune").sessions, ROOT)
+        for each in trial_results(plan_of("h100-tune"), plan_of("h100-tune").sessions, GALLERY)
         if (each.trial.candidate, each.trial.level) == ("bf16", "confirm")
     ]
     assert len(measured) == 3 and all(measured)
@@ -94,14 +94,14 @@ def test_a_draft_of_which_nothing_is_known_changes_nothing() -> None:
     base = plan.tuning.candidates[0]
     tuning = plan.tuning.model_copy(update={"candidates": [base, plain, unknown]})
     asked = plan.model_copy(update={"tuning": tuning})
-    declared = declare_candidates(asked, read_study("h100-tune", ROOT), ROOT)
-    told = predict_candidates(tuning, [plain, unknown], declared, plan.trials_before(2), ROOT)
+    declared = declare_candidates(asked, read_study("h100-tune", GALLERY), GALLERY)
+    told = predict_candidates(tuning, [plain, unknown], declared, plan.trials_before(2), GALLERY)
     assert told[unknown.name] == told[plain.name]
 
 
 def test_nothing_is_predicted_before_the_base_was_measured() -> None:
     plan = plan_of("h100-tune")
     assert plan.tuning is not None
-    declared = declare_candidates(plan, read_study("h100-tune", ROOT), ROOT)
+    declared = declare_candidates(plan, read_study("h100-tune", GALLERY), GALLERY)
     others = [session for session in plan.sessions if session.variant != "bf16"]
-    assert predict_candidates(plan.tuning, plan.tuning.candidates, declared, others, ROOT) == {}
+    assert predict_candidates(plan.tuning, plan.tuning.candidates, declared, others, GALLERY) == {}

@@ -7,9 +7,14 @@ from typer.testing import CliRunner, Result
 from servetune.cli import app
 from servetune.predict.recorded import read_loads
 from servetune.study.study import read_study
-from tests.paths import ROOT
+from tests.paths import GALLERY
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def in_the_gallery(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(GALLERY)
 
 
 def predict(*words: str) -> Result:
@@ -56,8 +61,8 @@ def test_an_fp8_kv_cache_is_predicted_from_loads_of_bf16() -> None:
     """The same server with such a KV cache was measured, too."""
     words = ("h200-llama8b-varied", "--variant", "bf16", "--set", "kv_cache_dtype=fp8")
     [predicted] = predict(*words, "--concurrency", "256").output.splitlines()[2:3]
-    study = read_study("h200-llama8b-varied", ROOT)
-    loads = read_loads(study, "h200-llama8b-varied", ROOT)
+    study = read_study("h200-llama8b-varied", GALLERY)
+    loads = read_loads(study, "h200-llama8b-varied", GALLERY)
     bf16, fp8 = (
         next(of.figures["output_throughput_tok_s"] for _, of in loads[name] if of.clients == 256)
         for name in ("bf16", "fp8-kv")
@@ -72,7 +77,7 @@ def test_a_variant_is_predicted_from_the_loads_of_another_with_the_error_at_its_
     lines = predict(*words).output.splitlines()
     assert "fp8-fp8-kv" in lines[0] and "bf16" in lines[0]
     assert "6 loads of fp8-fp8-kv" in lines[-1]
-    loads = read_loads(read_study("h200-llama8b", ROOT), "h200-llama8b", ROOT)["fp8-fp8-kv"]
+    loads = read_loads(read_study("h200-llama8b", GALLERY), "h200-llama8b", GALLERY)["fp8-fp8-kv"]
     [measured] = [of.figures["output_throughput_tok_s"] for _, of in loads if of.clients == 64]
     assert float(lines[2].split()[2]) == pytest.approx(measured, rel=0.1)
 
@@ -80,9 +85,9 @@ def test_a_variant_is_predicted_from_the_loads_of_another_with_the_error_at_its_
 @pytest.fixture
 def granite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of which the study h200-granite can be changed."""
-    shutil.copytree(ROOT / "studies", tmp_path / "studies")
-    for name in ("results", "params.yaml", "Snakefile", "workflow"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(GALLERY / "studies", tmp_path / "studies")
+    for name in ("results", "params.yaml", "Snakefile"):
+        (tmp_path / name).symlink_to(GALLERY / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "studies" / "h200-granite.yaml"
 

@@ -24,9 +24,9 @@ from servetune.report.provenance import commit_of, hosts_of, uuids_of, versions_
 from servetune.tables.capacity import capacities, probes
 from servetune.tables.write import quantiles, turns
 from tests.hostile import fields, hostile, with_value
-from tests.paths import ROOT
+from tests.paths import GALLERY
 
-STUDY = ROOT / "results" / "h200-capacity"
+STUDY = GALLERY / "results" / "h200-capacity"
 
 MODELS: dict[str, type[BaseModel]] = {
     "records": MeasurementRecord,
@@ -112,7 +112,7 @@ def test_what_no_measurement_says_is_refused_in_a_line_with_its_file_and_key(
 
 
 def test_all_that_is_recorded_here_is_taken_and_agrees_with_itself() -> None:
-    found = [each for each in check_files(ROOT) if each and each.path.is_relative_to(ROOT)]
+    found = [each for each in check_files(GALLERY) if each and each.path.is_relative_to(GALLERY)]
     assert found == []
 
 
@@ -127,7 +127,7 @@ def test_all_that_is_recorded_here_is_taken_and_agrees_with_itself() -> None:
 def test_a_window_may_hold_what_waited_while_the_host_stalled_and_no_load_more_than_its_clients(
     burst: float, longer: float, said: list[str]
 ) -> None:
-    path = next(ROOT.glob("results/h100-llama8b/records/bf16-closed-c32-r1-*.json"))
+    path = next(GALLERY.glob("results/h100-llama8b/records/bf16-closed-c32-r1-*.json"))
     record = read_model(path, MeasurementRecord)
     assert record.metrics and record.metrics.throughput_window == "while full"
     throughputs = ("request_throughput_rps", "output_throughput_tok_s", "total_throughput_tok_s")

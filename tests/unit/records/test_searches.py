@@ -5,11 +5,11 @@ import pytest
 
 from servetune.errors import DamagedError
 from servetune.records.searches import read_search
-from tests.paths import ROOT
+from tests.paths import GALLERY
 
 
 def test_a_search_with_a_capacity_of_no_slo_is_damaged(tmp_path: Path) -> None:
-    recorded = next((ROOT / "results/h200-capacity/searches").glob("*.json"))
+    recorded = next((GALLERY / "results/h200-capacity/searches").glob("*.json"))
     content = json.loads(recorded.read_text())
     del content["slo"]["interactive"]
     damaged = tmp_path / recorded.name

@@ -13,7 +13,7 @@ from servetune.report.commands.section import command_of
 from servetune.report.commands.section import section as commands
 from servetune.report.reproduce.section import section as reproduce
 from servetune.report.section import Fit
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.report_data import ReportData, make_data, make_quickstart_plan
 
 COMMANDS = ("server_command", "load_command")
@@ -36,7 +36,7 @@ def steps(data: ReportData) -> list[str]:
 
 
 def test_a_recorded_command_is_shown_as_it_was() -> None:
-    records = [json.loads(file.read_bytes()) for file in ROOT.glob("results/*/records/*.json")]
+    records = [json.loads(file.read_bytes()) for file in GALLERY.glob("results/*/records/*.json")]
     assert records
     for command in (record[key] for record in records for key in COMMANDS):
         assert shlex.split(command_of(json.dumps(command))) == command

@@ -23,7 +23,7 @@ from servetune.report.reading import read_measured
 from servetune.report.section import Section, sections
 from servetune.report.terminal import render_terminal
 from servetune.report.validity import section as validity
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.project import Project
 from tests.recorded import plan_of, results_of
 from tests.report_data import ReportData, make_data
@@ -133,7 +133,7 @@ def test_a_report_that_is_not_whole_is_told_at_the_end_of_a_run(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.root)
-    shutil.copytree(ROOT / "results" / STUDY, project.root / "results" / STUDY)
+    shutil.copytree(GALLERY / "results" / STUDY, project.root / "results" / STUDY)
     (project.root / "params.yaml").write_text(f"study: {STUDY}\nvariants: all\nseed: 0\n")
     CliRunner().invoke(app, ["tables"], catch_exceptions=False)
     monkeypatch.setattr(validity, "section", raising)

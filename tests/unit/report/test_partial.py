@@ -21,7 +21,7 @@ from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured
 from servetune.report.reading import read_partial
 from servetune.report.terminal import render_terminal
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.project import Project
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 def recorded(project: Project, study: str) -> tuple[Plan, Path]:
     """A project with the results of a recorded study that a test may take away."""
-    shutil.copytree(ROOT / "results" / study, project.root / "results" / study)
+    shutil.copytree(GALLERY / "results" / study, project.root / "results" / study)
     plan = make_plan({"study": study, "variants": "all", "seed": 0}, project.root)
     return plan, project.root / "results" / study
 

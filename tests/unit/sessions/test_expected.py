@@ -2,13 +2,13 @@
 
 from servetune.plan.times import recorded_times, typical
 from servetune.sessions.expected import expected_s, least_s
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.recorded import plan_of
 
 
 def test_a_load_of_so_many_requests_is_expected_to_take_what_it_took_before() -> None:
     session = plan_of("h200-llama8b").sessions[0]
-    told_s = expected_s(session, session.measurements[0], ROOT)
+    told_s = expected_s(session, session.measurements[0], GALLERY)
     assert told_s is not None and told_s > 1
 
 
@@ -17,15 +17,15 @@ def test_the_requests_of_a_load_that_ends_by_its_time_tell_no_pace() -> None:
     point = session.measurements[0]
     load = point.load.model_copy(update={"duration_s": 10.0})
     timed = point.model_copy(update={"load": load})
-    assert expected_s(session, timed, ROOT) is None
+    assert expected_s(session, timed, GALLERY) is None
 
 
 def test_a_launch_is_expected_to_take_its_start_and_its_shortest_load_point() -> None:
     session = plan_of("h200-llama8b").sessions[0]
-    times = recorded_times(session.study, session.hardware, ROOT)
+    times = recorded_times(session.study, session.hardware, GALLERY)
     start_s = typical(times.launches, session.variant)
     assert start_s is not None and start_s > 20
-    each_s = [expected_s(session, point, ROOT) for point in session.measurements]
+    each_s = [expected_s(session, point, GALLERY) for point in session.measurements]
     known_s = [seconds for seconds in each_s if seconds is not None]
-    assert least_s(session, session.measurements, ROOT) == start_s + min(known_s)
-    assert least_s(session, session.measurements, ROOT / "nothing here") == 0.0
+    assert least_s(session, session.measurements, GALLERY) == start_s + min(known_s)
+    assert least_s(session, session.measurements, GALLERY / "nothing here") == 0.0

@@ -12,7 +12,7 @@ from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, session_path
 from servetune.records.sessions import read_session
 from servetune.sessions.retry import forget
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.recorded import plan_of
 
 STUDY = "h200-llama8b"
@@ -22,7 +22,7 @@ STUDY = "h200-llama8b"
 def test_a_session_that_goes_on_in_a_clone_keeps_the_launches_of_its_record(
     tmp_path: Path, command: str
 ) -> None:
-    shutil.copytree(ROOT / "results" / STUDY, tmp_path / "results" / STUDY)
+    shutil.copytree(GALLERY / "results" / STUDY, tmp_path / "results" / STUDY)
     session = plan_of(STUDY).sessions[0]
     had = read_session(session_path(STUDY, session.id, tmp_path)).launches
     path = record_path(STUDY, session.measurements[0].id, tmp_path)

@@ -15,7 +15,7 @@ from servetune.plan.times import recorded_times
 from servetune.running import Running, this_node
 from servetune.status.state import SessionState, State, state_of
 from servetune.status.view import render_live, render_state
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.project import Project
 
 STUDY = "h200-llama8b"
@@ -24,7 +24,7 @@ STUDY = "h200-llama8b"
 @pytest.fixture
 def plan(project: Project) -> Plan:
     """The recorded study, of which two sessions and a load point of a third are taken away."""
-    shutil.copytree(ROOT / "results" / STUDY, project.root / "results" / STUDY)
+    shutil.copytree(GALLERY / "results" / STUDY, project.root / "results" / STUDY)
     plan = make_plan({"study": STUDY, "variants": "all", "seed": 0}, project.root)
     first, second, third = plan.sessions[:3]
     gone = [m.id for session in (first, second) for m in session.measurements]

@@ -8,10 +8,10 @@ from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.tables.published import read_published
-from tests.paths import ROOT
+from tests.paths import GALLERY, ROOT
 from tests.project import Project
 
-FILES = sorted((ROOT / "studies").glob("*.yaml"))
+FILES = [file for home in (ROOT, GALLERY) for file in sorted(home.glob("studies/*.yaml"))]
 STUDIES = [path.stem for path in FILES]
 SHOWING = [path.stem for path in FILES if "\npublished:" in path.read_text()]
 
@@ -150,7 +150,7 @@ def test_published_numbers_name_variants_of_the_study_that_shows_them(
 ) -> None:
     plan = planned(project, study)
     assert plan.published is not None
-    published = read_published(plan.published, ROOT)
+    published = read_published(plan.published, project.root)
     assert published.source.title and published.source.hardware
     assert set(published.numbers["variant"]) & set(plan.variants)
     if study == plan.published:

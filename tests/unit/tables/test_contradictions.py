@@ -24,9 +24,9 @@ from servetune.records.searches import read_search
 from servetune.records.sessions import SessionRecord
 from servetune.tables.contradictions import contradictions
 from tests.loads import failed, load, reply, rows
-from tests.paths import ROOT
+from tests.paths import GALLERY
 
-RECORDED = ROOT / "results" / "h200-capacity"
+RECORDED = GALLERY / "results" / "h200-capacity"
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -116,7 +116,7 @@ WITHIN: dict[str, tuple[Change, str]] = {
 def a_closed_loop() -> Path:
     return next(
         path
-        for path in sorted((ROOT / "results" / "h200-llama8b").glob("records/*.json"))
+        for path in sorted((GALLERY / "results" / "h200-llama8b").glob("records/*.json"))
         if json.loads(path.read_bytes())["load"]["concurrency"]
     )
 
@@ -133,7 +133,7 @@ def test_a_record_whose_numbers_cannot_all_be_true_says_which_key_is_wrong(how: 
 def test_throughput_over_a_window_is_bounded_by_the_requests_that_can_be_in_flight() -> None:
     path = next(
         path
-        for path in sorted((ROOT / "results").glob("*/records/*.json"))
+        for path in sorted((GALLERY / "results").glob("*/records/*.json"))
         if '"while full"' in path.read_text()
     )
     assert contradictions(read_measurement(path)) == []

@@ -6,7 +6,7 @@ import pytest
 
 from servetune.errors import UserError
 from servetune.tables.records import read_records, records_so_far
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.project import Project
 from tests.recorded import plan_of
 
@@ -19,7 +19,7 @@ def test_tables_are_of_all_records_of_a_plan_or_not_made(
     project: Project, study: str, folder: str
 ) -> None:
     results = project.root / "results" / study
-    shutil.copytree(ROOT / "results" / study, results)
+    shutil.copytree(GALLERY / "results" / study, results)
     plan = plan_of(study)
     assert records_so_far(plan, project.root) == read_records(plan, project.root)
     lost = min((results / folder).glob("*.json"))
@@ -33,7 +33,7 @@ def test_the_repeats_of_a_tuning_count_the_launches_of_each_workload(study: str)
     """Launches that were confirmed in one round are compared, whatever came before them."""
     plan = plan_of(study)
     assert plan.tuning is not None
-    records = read_records(plan, ROOT)
+    records = read_records(plan, GALLERY)
     [name, _] = plan.tuning.place
     of = {(one.workload, one.variant, one.repeat) for one in records.measurements.values()}
     of |= {(one.workload, one.variant, one.repeat) for one in records.searches}

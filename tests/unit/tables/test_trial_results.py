@@ -16,7 +16,7 @@ from servetune.study.space import Candidate
 from servetune.study.study import Variant
 from servetune.study.tune import Tune
 from servetune.tables.trial_results import failure_by, served_s, started_s, trial_results
-from tests.paths import ROOT
+from tests.paths import GALLERY
 from tests.project import Project
 from tests.recorded import plan_of
 from tests.report_data import make_data, make_quickstart_plan
@@ -109,7 +109,7 @@ def test_a_trial_of_which_the_record_is_lost_is_said_to_be(project: Project) -> 
     """Another session would not find what this one paid for; `doctor` says what to do."""
     plan = plan_of("h100-tune")
     results = project.root / "results" / plan.study
-    shutil.copytree(ROOT / "results" / plan.study, results)
+    shutil.copytree(GALLERY / "results" / plan.study, results)
     lost = plan.sessions[-1].searches[0].id
     (results / "searches" / f"{lost}.json").unlink()
     with pytest.raises(UserError, match=f"{lost}.*doctor --fix"):

@@ -14,12 +14,12 @@ FULL = 2
 """vLLM's `CUDAGraphMode.FULL`: a step is one graph, attention included."""
 
 GAIN = 1.06
-"""What 28 clients on an H200 gained (results/h200-aa: `seqs-28` beside `base`)."""
+"""What 28 clients on an H200 gained (gallery/results/h200-aa: `seqs-28` beside `base`)."""
 
 SLOW = 1.6
 """How many times as long as the roofline allows a step with prompts takes in a CUDA graph, at most.
 
-From results/h200-cuda-graphs: `to-2048`.
+From gallery/results/h200-cuda-graphs: `to-2048`.
 """
 
 LARGER = 4
