@@ -47,11 +47,33 @@ def commit_of(revision: str, root: Path) -> str | None:
     return named.decode().split()[-1] if named else None
 
 
-def commits_of(path: str, root: Path) -> list[str]:
-    """Return the commits of HEAD's first parents that changed a file, oldest first."""
-    # Not `git log`, which may be configured to have signatures checked by a program.
-    listed = git(root, "rev-list", "--first-parent", "--reverse", "HEAD", "--", path)
-    return (listed or b"").decode().split()
+def commits_of(path: str, root: Path) -> list[tuple[str, str]]:
+    """Return the commits of HEAD's first parents that changed a file, oldest first.
+
+    Beside each stands where the file was, from the top of the repository: a commit that moved it as
+    it was is no end of its history.
+    """
+    above = git(root, "rev-parse", "--show-prefix") or b""
+    place = os.fsdecode(above.removesuffix(b"\n")) + path
+    changed: list[tuple[str, str]] = []
+    last = "HEAD"
+    while last:
+        # Not `git log`, which may be configured to have signatures checked by a program.
+        words = ("rev-list", "--first-parent", last, "--", f":(top,literal){place}")
+        commits = (git(root, *words) or b"").decode().split()
+        changed += [(commit, place) for commit in commits]
+        last, place = _moved_by(commits[-1], place, root) if commits else ("", "")
+    return changed[::-1]
+
+
+def _moved_by(commit: str, place: str, root: Path) -> tuple[str, str]:
+    """Return the parent of a commit that moved a file, and where it was there; else nothing."""
+    parent = f"{commit}^1"
+    moves = ("--find-renames=100%", "--diff-filter=R", "--name-status", "--no-commit-id")
+    found = git(root, "diff-tree", "-r", "-z", *moves, parent, commit)
+    words = os.fsdecode(found or b"").split("\0")
+    was = dict(zip(words[2::3], words[1::3], strict=False))
+    return (parent, was[place]) if place in was else ("", "")
 
 
 def read_files(names: list[str], root: Path) -> list[bytes | None]:
@@ -79,15 +101,17 @@ def read_files(names: list[str], root: Path) -> list[bytes | None]:
 
 
 def read_tree(
-    commit: str, root: Path, wanted: Callable[[PurePosixPath], bool]
+    commit: str, root: Path, wanted: Callable[[PurePosixPath], bool], place: str | None = None
 ) -> dict[str, File] | None:
     """Read the project's wanted files as they are in a commit, by their paths in the project.
 
-    They are what Git stores: no filter, checkout or attribute of that commit is applied. None if
-    Git does not have that commit whole.
+    They are what Git stores: no filter, checkout or attribute of that commit is applied. `place` is
+    where the project was then, from the top of the repository, if not where it is. None if Git does
+    not have that commit whole.
     """
     # In a subfolder of the repository it lists that subfolder.
-    listed = git(root, "ls-tree", "-r", "-z", commit)
+    tree = (commit,) if place is None else ("--full-tree", f"{commit}:{place}")
+    listed = git(root, "ls-tree", "-r", "-z", *tree)
     if listed is None:
         return None
     modes: dict[str, tuple[str, str]] = {}

@@ -224,7 +224,7 @@ def test_nothing_that_a_branch_or_a_configuration_names_is_run(
     root = repository.root
     commit = commit_of("main", root)
     assert commit
-    assert commits_of("a.txt", root) == [commit]
+    assert commits_of("a.txt", root) == [(commit, "a.txt")]
     folder = written(commit, root, tmp_path / "out")
     assert (folder / "a.txt").read_text() == "$Id$ $Format:%H%GG$\n"
     assert (folder / "b.csv").is_file()

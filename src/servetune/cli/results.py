@@ -143,7 +143,8 @@ def _against_revision(revision: str, study: str | None) -> tuple[str, int]:
     from servetune.compare.sides import revision_side, workspace_side
 
     plan = make_plan(chosen_params(study), ROOT)
-    base, here = revision_side(revision, ROOT, study), workspace_side(ROOT, study)
+    base = revision_side(revision, ROOT, study, plan.study)
+    here = workspace_side(ROOT, study)
     if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:
         raise UserError(
             f"results/{plan.study}: the tables do not belong to params.yaml; run: {RUN}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from servetune.errors import RUN, UserError
 from servetune.files import text_of
-from servetune.git import commit_of, read_tree
+from servetune.git import File, commit_of, commits_of, read_tree
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SessionRecord
@@ -73,8 +73,10 @@ def workspace_side(root: Path, study: str | None = None) -> Side:
     return _side("this revision", read, f"no tables yet; run: {RUN}", study)
 
 
-def revision_side(revision: str, root: Path, study: str | None = None) -> Side:
+def revision_side(revision: str, root: Path, study: str | None, study_here: str) -> Side:
     """Read a Git revision, without a checkout, of a study or that of its params.yaml.
+
+    If the project was not in its folder yet, `study_here` is read where it was.
 
     Raises:
         UserError: there is no such revision, or it holds no tables.
@@ -82,11 +84,25 @@ def revision_side(revision: str, root: Path, study: str | None = None) -> Side:
     sha = commit_of(revision, root)
     if sha is None:
         raise UserError(f"{revision}: no such Git revision; expected a branch, tag or commit")
-    tree = read_tree(sha, root, lambda path: path.parts[0] in _READ) or {}
+    tree = read_tree(sha, root, _is_read) or {}
+    if not tree:
+        tree, study = _before_a_move(sha, root, study_here), study or study_here
     files = {path: file.content for path, file in tree.items() if not file.is_link}
     name = sha[:12] if sha.startswith(revision) else f"{revision} ({sha[:12]})"
     without = "no tables; measure that revision and commit results/"
     return _side(name, files.get, without, study)
+
+
+def _is_read(path: PurePosixPath) -> bool:
+    return path.parts[0] in _READ
+
+
+def _before_a_move(sha: str, root: Path, study: str) -> dict[str, File]:
+    """Read a commit where the project was when it measured a study, if it was elsewhere."""
+    table = f"results/{study}/load_points.csv"
+    places = {path.removesuffix(table): None for _, path in reversed(commits_of(table, root))}
+    trees = (read_tree(sha, root, _is_read, place) or {} for place in places)
+    return next((tree for tree in trees if table in tree), {})
 
 
 def _side(label: str, read: Reader, without: str, study: str | None) -> Side:

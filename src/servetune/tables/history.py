@@ -75,13 +75,14 @@ def read_history(study: str, root: Path) -> list[Measuring]:
     def read_here(paths: list[str]) -> list[bytes | None]:
         return [(here / p).read_bytes() if (here / p).is_file() else None for p in paths]
 
-    def read_commit(commit: str, paths: list[str]) -> list[bytes | None]:
-        return read_files([f"{commit}:./{folder}/{path}" for path in paths], root)
+    def read_commit(table: Version, paths: list[str]) -> list[bytes | None]:
+        there = table.path.removesuffix(TABLE)
+        return read_files([f"{table.commit}:{there}{path}" for path in paths], root)
 
     read: list[tuple[str, pd.DataFrame, Reader]] = [
-        (commit, table, partial(read_commit, commit) if commit else read_here)
-        for commit, file in versions_of(f"{folder}/{TABLE}", root)
-        if (table := _table(file)) is not None
+        (file.commit, table, partial(read_commit, file) if file.commit else read_here)
+        for file in versions_of(f"{folder}/{TABLE}", root)
+        if (table := _table(file.content)) is not None
     ]
     _name_alike([table for _, table, _ in read])
     behind: dict[_Place, frozenset[str]] = {}
@@ -96,16 +97,29 @@ def read_history(study: str, root: Path) -> list[Measuring]:
     return history
 
 
-def versions_of(path: str, root: Path) -> list[tuple[str, bytes | None]]:
+@dataclass(frozen=True)
+class Version:
+    """A file as a commit has it; in the working tree if `commit` is empty.
+
+    `path` is from the top of the repository; a file may have been moved since.
+    """
+
+    commit: str
+    path: str
+    content: bytes | None
+
+
+def versions_of(path: str, root: Path) -> list[Version]:
     """Return a file by the commits of HEAD's first parents that changed it, oldest first.
 
-    The working tree's is the last, under an empty name.
+    The working tree's is the last.
     """
     commits = commits_of(path, root)
-    files = read_files([f"{commit}:./{path}" for commit in commits], root)
+    files = read_files([f"{commit}:{place}" for commit, place in commits], root)
     here = root / path
     last = here.read_bytes() if here.is_file() else None
-    return [*zip(commits, files, strict=True), ("", last)]
+    before = [Version(*at, file) for at, file in zip(commits, files, strict=True)]
+    return [*before, Version("", path, last)]
 
 
 def _table(content: bytes | None) -> pd.DataFrame | None:

@@ -23,12 +23,12 @@ def read_reviewed(study: str, root: Path) -> pd.DataFrame:
     """
     last: dict[tuple[str, str, str], tuple[Any, ...]] = {}
     rows = []
-    for commit, content in versions_of(f"results/{study}/metrics.json", root):
-        for *place, value, low, high in _numbers(content):
+    for file in versions_of(f"results/{study}/metrics.json", root):
+        for *place, value, low, high in _numbers(file.content):
             variant, workload, metric = place
             if last.get((variant, workload, metric)) != (value, low, high):
                 last[variant, workload, metric] = value, low, high
-                rows.append((*place, commit, value, low, high))
+                rows.append((*place, file.commit, value, low, high))
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     return table.astype(dict.fromkeys(("value", "low", "high"), float))
 

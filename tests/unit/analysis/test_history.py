@@ -98,6 +98,18 @@ def test_a_renamed_variant_keeps_its_history_whatever_its_name(project: Measured
     assert moved(project, "nan") == [second]
 
 
+def test_a_study_that_was_moved_with_its_project_keeps_its_history(project: Measured) -> None:
+    first = project.commit(project.rows({"bf16": 100}))
+    second = project.commit(project.rows({"bf16": 120}))
+    (project.repository / "gallery").mkdir()
+    project.git("mv", str(project.root), "gallery/moved")
+    project.root = project.repository / "gallery/moved"
+    project.commit()
+    third = project.commit(project.rows({"bf16": 150}))
+    assert commits(project, "bf16") == [first, second, third]
+    assert moved(project, "bf16") == [second, third]
+
+
 def test_a_merge_measured_what_its_branch_brings(project: Measured) -> None:
     base = project.rows({"bf16": 100})
     first = project.commit(base)

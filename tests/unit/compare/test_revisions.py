@@ -46,6 +46,23 @@ def compared(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     return compare
 
 
+def test_a_study_that_was_moved_since_is_compared_with_what_it_was(
+    compared: Callable[[], Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = subprocess.run(
+        ["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    )
+    Path("gallery").mkdir()
+    for name in ("params.yaml", "Snakefile", "studies", "results", "data", "workflow"):
+        git("mv", name, "gallery")
+    git("commit", "-qm", "Moved")
+    Path("params.yaml").write_text("study: another\n")
+    monkeypatch.chdir("gallery")
+    done = CliRunner().invoke(app, ["compare", before.stdout.strip()])
+    assert done.exit_code == 0, done.output
+    assert "No parameter of params.yaml or the study changed." in done.stdout
+
+
 def edit(path: Path, change: Callable[[str], str]) -> None:
     path.write_text(change(path.read_text()))
 
