@@ -186,6 +186,8 @@ class Launch(Record):
 
     `environment` holds only the variables that servetune or the study set, never a token;
     `environment_from` names those that it had from the caller.
+    `engine_lock` is the lock by which a version was installed, with its digest; None of other
+    engines, and of a version that the host had.
     `server_info` is the configuration as the server reports it. `ceilings` are those measured on
     one device of the host; None where the engine cannot measure them. `model` and `draft` are the
     checkpoints as their files have them; None where `uncounted` says why. `choices` are what the
@@ -210,6 +212,7 @@ class Launch(Record):
     choices: dict[Line, str] | None = None
     ignored: Log | None = None
     versions: dict[Line, Line] = {}
+    engine_lock: Id | None = None
     git: GitState = {}
     host: Host = {}
     slot: Slot | None = None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from servetune.engines.environments import read_engine
+from servetune.engines.environments import check_lock, read_engine
 from servetune.errors import UserError
 from servetune.load.process import Clients
 from servetune.models.architecture import count_checkpoint
@@ -200,6 +200,8 @@ def _described(
 ) -> Launch:
     """Return what is known of a launch before it starts: failed, unless it gets further."""
     engine = read_engine(session.engine) if session.engine else None
+    if engine:
+        check_lock(engine, root)
     host = describe_host(allocation.visible) if target.is_here else {}
     model, draft, uncounted = _counted(session, root)
     return Launch(
@@ -210,6 +212,7 @@ def _described(
         environment_from=session.environment_from,
         started_at=now(),
         versions={**(engine.versions if engine else {}), **_gateway_version(session)},
+        engine_lock=engine.lock if engine else None,
         git=git_state(root),
         host=host,
         slot=allocation.slot,

@@ -11,6 +11,7 @@ from servetune.engines.registry import dialect_of
 from servetune.load.process import LoadClient
 from servetune.load.registry import driver_of
 from servetune.models.make import checkpoint
+from servetune.plan.arguments import check_served_arguments
 from servetune.plan.planned import PlannedGateway, Session
 from servetune.records.paths import raw_folder
 from servetune.serving.endpoint import Endpoint
@@ -81,6 +82,7 @@ def _server_of(session: Session, number: int, root: Path, allocation: GpuAllocat
     assert session.engine and session.model, "a session without an endpoint has both"
     engine = read_engine(session.engine)
     own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
+    check_served_arguments(session, engine)
     arguments = as_argv({**own, **session.server}, engine.arguments)
     if session.speculative:
         speculative = dict(session.speculative)

@@ -14,6 +14,7 @@ from servetune.report.provenance import (
     distinct,
     hosts_of,
     launches_of,
+    locks_of,
     uuids_of,
     versions_of,
 )
@@ -45,6 +46,7 @@ def setup(measured: Measured) -> dict[str, list[str]]:
             *distinct(uuid for each in launches for uuid in uuids_of(each)),
         ],
         "Engine": [*plan.engines, *distinct(map(versions_of, launches))],
+        "Engine locks": distinct(locks_of(launches)),
         "Endpoints": distinct(filter(None, map(_endpoint, plan.sessions))),
         "Results of other tools": [
             f"{session.variant}: {session.results.path}"
