@@ -21,7 +21,7 @@ from servetune.records.measurements import MeasurementRecord
 from servetune.records.rules import COMPILED
 from servetune.records.sessions import Architecture, Launch, ServerFacts
 from servetune.running import tell
-from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError, Target
+from servetune.serving.target import SCRAPE_TIMEOUT_S, EndedError, ServerError, Target
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.ceilings import measured_ceilings
 from servetune.sessions.expected import left_s
@@ -148,6 +148,8 @@ class ServerLaunch:
                 reason = f"the {self._target.kind} {error}"
                 self._say(reason)
                 self._recorder.fail([measurement], reason)
+                if isinstance(error, EndedError):
+                    self._recorder.give_up(f"not sent, as {reason}")
                 return False
             self._recorder.keep(record)
             took_s = time.monotonic() - began

@@ -2,6 +2,8 @@
 
 import math
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,17 +16,19 @@ from servetune.errors import UserError
 from servetune.load.by_class import by_class
 from servetune.load.client.judge import ended_by
 from servetune.load.generator import Destination, Job, Reply
-from servetune.load.process import Clients, LoadError
+from servetune.load.process import Clients, LoadError, LoadRefusedError
 from servetune.load.registry import driver_of
 from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
+from servetune.load.spending import took_by
 from servetune.plan.blank import blank_record
 from servetune.plan.planned import Measurement, Session
 from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import check_measurement, limits_of
-from servetune.serving.target import Target
+from servetune.serving.ledger import Granted, LimitError
+from servetune.serving.target import EndedError, Target
 from servetune.sessions.agreement import (
     counter_of_tokens,
     from_answers,
@@ -41,8 +45,10 @@ from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
 from servetune.sessions.replicas import by_replica, from_gateway
+from servetune.sessions.spending import of_load, of_warm_up
 from servetune.sessions.watch import LoadWatch
 from servetune.study.generators import GENERATORS
+from servetune.study.rows import Row
 from servetune.study.secrets import redacted
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
@@ -95,6 +101,7 @@ def measure(
     One that could not be prepared, but has an error, is recorded as failed.
 
     Raises:
+        EndedError: the target is another one now, or refused so much that it is left alone.
         ServerError: the target died or hangs.
     """
     record = blank_record(bench.session, measurement, bench.launch, bench.target.command)
@@ -111,6 +118,7 @@ def measure(
         schedule=scratch / SCHEDULE,
         raw=scratch,
         keeps_connections=bench.target.keeps_connections,
+        ca=bench.target.ca,
     )
     arguments = driver.arguments(load, destination)
     command = [*generator.command, *arguments]
@@ -134,7 +142,11 @@ def measure(
         rule = planned.rule if planned else None
         argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
         job = Job(argv=argv, schedule=destination.schedule, load=load, probe=rule)
-        before, after, around, usage, gateway = _load(bench, measurement, job, prepared)
+        with _granted(bench, prepared, generator.name) as granted:
+            if granted:
+                counted = {"ledger": granted.path, "retries": granted.retries}
+                job = job.model_copy(update=counted)
+            before, after, around, usage, gateway = _load(bench, measurement, job, prepared)
         replies = driver.read(folder)
         requests = request_table(replies, prepared.schedule, load)
         span_s = _span_s(replies) if generator.startup_s else (0.0, math.inf)
@@ -142,12 +154,17 @@ def measure(
         # One that has just died seems to run until its guard has ended.
         if not bench.target.is_healthy():
             bench.target.confirm()
+    except LimitError as error:
+        shutil.rmtree(folder)
+        return failed(record, str(error), [])
     except BaseException as error:
         bench.clients.drop(generator.name)
         shutil.rmtree(folder)
         if not isinstance(error, UNUSABLE):
             raise
         bench.target.confirm()
+        if bench.target.account and isinstance(error, LoadRefusedError):
+            raise EndedError(redacted(str(error), bench.target.secrets)) from None
         reason = redacted(f"{generator.name}: {error}", bench.target.secrets)
         return failed(record, reason, bench.target.log_tail(LOG_TAIL_LINES))
     probe = found_by(planned, load, requests, ended_by(folder)) if planned else None
@@ -215,6 +232,38 @@ def measure(
     return record.model_copy(update=measured)
 
 
+@contextmanager
+def _granted(bench: Bench, prepared: Prepared, generator: str) -> Iterator[Granted | None]:
+    """Reserve what a load may take from an endpoint, until it has ended; None of a server.
+
+    Raises:
+        LimitError: it may pass a limit.
+    """
+    if (account := bench.target.account) is None:
+        yield None
+        return
+    with account.load(of_load(prepared)) as granted:
+        try:
+            yield granted
+        except BaseException:
+            # Before the load counts as ended, as it may still send.
+            bench.clients.drop(generator)
+            raise
+
+
+def _counting(bench: Bench) -> Callable[[Row], Callable[[dict[str, Any] | None], None]]:
+    """Return how the warm-up requests to a target are counted."""
+
+    def count(row: Row) -> Callable[[dict[str, Any] | None], None]:
+        if (account := bench.target.account) is None:
+            return lambda _: None
+        most = of_warm_up(row)
+        account.sending(most)
+        return lambda usage: account.settle(most, took_by(most, usage))
+
+    return count
+
+
 def _span_s(replies: list[Reply]) -> tuple[float, float]:
     """Return from when to when a load lasted: a generator's own start-up is no part of it."""
     ends_s = [reply.sent_s + (reply.e2e_s or 0.0) for reply in replies]
@@ -235,7 +284,7 @@ def _load(
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
     wait_idle(target.counters)
     with target.client(WARM_UP_TIMEOUT_S) as http:
-        warm_up(http, target.name, prepared.warmup, load)
+        warm_up(http, target.name, prepared.warmup, load, _counting(bench))
     was_reset = None
     if load.reset_prefix_cache:
         was_reset = target.reset_prefix_cache(has_tiers=bool(bench.tiers.connectors))
