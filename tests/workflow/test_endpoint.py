@@ -176,7 +176,7 @@ def test_limits_hold_over_clones_on_this_machine_and_elsewhere(
         endpoint_alone(clone, **limited)
         # Other prompts: the records that a clone has are of none of its measurements.
         clone.set_params(seed=1)
-        clone.collect("--until", "session")
+        clone.collect()
         told = {reason for reason in reasons(clone) if reason}
         assert any("limits.requests: " in reason for reason in told)
     assert requests_of(server) - before <= 30
@@ -203,7 +203,7 @@ def test_an_endpoint_that_refuses_is_left_alone(workspace: Workspace, tmp_path: 
             workspace.write_study(study)
             workspace.collect()
             assert requests_of(server) < 20
-    told = "the endpoint refused 5 of the last 15 requests, so the load ended: HTTP 500"
+    told = "the endpoint refused 5 of the last 13 requests, so the load ended: HTTP 500"
     first, second = sorted(reasons(workspace), key=len)
     assert first.startswith(told) and second.startswith(f"not sent, as {told}")
 

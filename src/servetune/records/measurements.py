@@ -344,7 +344,8 @@ class MeasurementRecord(Record):
     over the window that it names. `classes` are of a load with several, or whose answers hold
     reasoning, tool calls or structured output; the first row is of all requests. `protocol` is that
     of its generator; None: it had none then. `fleet` is of replicas behind a gateway. Of an
-    endpoint, `spent` is what its launch took so far.
+    endpoint, `spent` is what its launch took so far, `fingerprint` identifies what it told of
+    itself.
     """
 
     schema_version: Version = SCHEMA_VERSION
@@ -380,6 +381,7 @@ class MeasurementRecord(Record):
     probe: Probe | None = None
     fleet: FleetMetrics | None = None
     spent: Spending | None = None
+    fingerprint: Line | None = None
 
 
 def read_measurement(path: Path) -> MeasurementRecord:

@@ -31,6 +31,7 @@ from servetune.sessions.processes import checkpoint_path, start_client, target_o
 from servetune.sessions.provenance import git_state, now
 from servetune.sessions.quality.measure import measure_quality
 from servetune.sessions.recorder import Recorder
+from servetune.sessions.spending import changed_since
 from servetune.telemetry.gpus import NO_GPU, Gpus, servers_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
@@ -111,6 +112,10 @@ class ServerLaunch:
             reason = f"the {target.kind} {error}"
             self._say(reason)
             self._recorder.give_up(reason)
+            return None
+        if changed := changed_since(session, target, self._root):
+            self._say(changed)
+            self._recorder.give_up(changed)
             return None
         info = target.info()
         facts = target.facts(self._recorder.launch.versions, info)

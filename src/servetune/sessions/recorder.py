@@ -22,6 +22,7 @@ from servetune.records.paths import (
 )
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
+from servetune.serving.fingerprint import digest_of
 from servetune.serving.target import Target
 from servetune.sessions.measure import LOG_TAIL_LINES, failed
 from servetune.study.secrets import redacted
@@ -77,7 +78,8 @@ class Recorder:
             id, path = record.quality, quality_path(study, record.quality, self._root)
         else:
             id, path = record.measurement, record_path(study, record.measurement, self._root)
-            record = record.model_copy(update=self._of_endpoint())
+            told = digest_of(self.launch.fingerprint or {})
+            record = record.model_copy(update={**self._of_endpoint(), "fingerprint": told})
         if self._samples:
             # First, so that no record stands whose samples a kill can lose.
             self._write_samples(self._samples())

@@ -9,7 +9,10 @@ from pydantic import ValidationError
 
 from servetune.load.schedule import ScheduledRequest
 from servetune.load.spending import most_of
+from servetune.plan.planned import Session
 from servetune.records.spending import Amount, Spending
+from servetune.serving.fingerprint import changes
+from servetune.serving.target import Target
 from servetune.study.rows import Row, turns_of
 from servetune.workloads.prepare import Prepared
 
@@ -25,6 +28,35 @@ def recorded_spending(study: str, ledger: str, root: Path) -> Iterator[Spending]
         yield from _told(path, ledger, lambda content: [content])
     for path in results.glob("sessions/*.json"):
         yield from _told(path, ledger, lambda content: content.get("launches", []))
+
+
+def changed_since(session: Session, target: Target, root: Path) -> str | None:
+    """Say how an endpoint differs from the one that its block has measurements of; None: not."""
+    account, now = target.account, target.choices().get("fingerprint")
+    if account is None or not now:
+        return None
+    results, raw = (root / "results" / part / session.study for part in ("", "raw"))
+    for path in (*results.glob("sessions/*.json"), *raw.glob("*/launch-*.json")):
+        for launch in _launches(path):
+            spent = launch.get("spent") or {}
+            before = launch.get("fingerprint")
+            if spent.get("ledger") != account.spent.ledger or not launch.get("measured"):
+                continue
+            if before and (told := changes(before, now)):
+                return (
+                    f"the endpoint is another one than before in its block: {told}; name another"
+                    " block to measure it"
+                )
+    return None
+
+
+def _launches(path: Path) -> list[dict[str, Any]]:
+    """Read the launches of a session's record, or one of a launch; none of what is damaged."""
+    try:
+        content = json.loads(path.read_bytes())
+        return [*content["launches"]] if "launches" in content else [content]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 def _told(path: Path, ledger: str, parts: Any) -> Iterator[Spending]:

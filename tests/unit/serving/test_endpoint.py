@@ -197,6 +197,7 @@ def test_headers_go_with_the_key_to_its_address_alone() -> None:
     with one.client(1.0) as client:
         for url in ("/v1/models", "http://127.0.0.1:2/metrics"):
             request = client.build_request("GET", url)
+            assert client.auth is not None
             asked.append(next(client.auth.sync_auth_flow(request)).headers.get("X-Api-Key"))
     assert asked == ["other-secret", None]
     assert one.secrets[:2] == sorted([KEY, "other-secret"], key=len, reverse=True)

@@ -46,7 +46,7 @@ def send(
     declared: Any,
     rows: list[Any],
     probe: ProbeRule | None = None,
-    **more: Any,
+    counts: dict[str, Any] | None = None,
 ) -> list[Reply]:
     """Send the requests of a load as a job of the client does; returns what it would record."""
     path = "/v1/chat/completions" if declared.is_chat else "/v1/completions"
@@ -55,7 +55,7 @@ def send(
     words = ["--url", url + path, "--model", "it", "--result", str(tmp_path / RESULT)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(DRIVER.key_variable, KEY)
-        send_job(Job(argv=words, schedule=schedule, load=declared, probe=probe, **more))
+        send_job(Job(argv=words, schedule=schedule, load=declared, probe=probe, **(counts or {})))
     return read(tmp_path)
 
 
@@ -152,9 +152,9 @@ def told(
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        more = {"ledger": ledger, "retries": retries}
+        counts = {"ledger": ledger, "retries": retries}
         try:
-            return await asyncio.to_thread(send, url, tmp_path, declared, data, **more)
+            return await asyncio.to_thread(send, url, tmp_path, declared, data, None, counts)
         finally:
             await runner.cleanup()
 
@@ -283,7 +283,7 @@ def test_all_turns_of_a_conversation_name_it_and_no_other_does(tmp_path: Path) -
     for _ in range(2):
         sessions: list[str] = []
         declared = own(requests=6, endpoint="chat")
-        told(tmp_path, declared, lambda asked: CHAT, rows(2, turns=3), sessions)
+        told(tmp_path, declared, lambda asked: CHAT, rows(2, turns=3), sessions=sessions)
         named.append(sessions)
     first, second = (list(dict.fromkeys(sessions)) for sessions in named)
     assert named[0] == [first[0]] * 3 + [first[1]] * 3
