@@ -8,6 +8,7 @@ fingerprint: one that changes is another server behind the same address.
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import httpx
@@ -42,6 +43,14 @@ FIRST_TIMEOUT_S = 60.0
 
 SMALL = Amount(requests=1, input_tokens=32, output_tokens=1)
 """The most that the small first request takes: a word, what a template adds, and a token."""
+
+
+NOT_THERE = (400, 404, 405, 415, 422, 501)
+"""By which a server says that it has no such path, or field."""
+
+
+class ApiError(ServerError):
+    """A part of the API, or a field of a request, that an endpoint has not."""
 
 
 @dataclass(eq=False)
@@ -87,6 +96,11 @@ class Endpoint:
         """Whether it keeps a connection after a stream, as its engine does."""
         return self._engine.keeps_connections
 
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        # Read once: a host's certificates take 30 ms of its processors.
+        return ssl.create_default_context(cafile=self.ca or None)
+
     @property
     def _engine(self) -> Dialect:
         """The engine behind it: as declared, or as its metrics tell."""
@@ -105,7 +119,7 @@ class Endpoint:
         """
         model = self._model(self._ask())
         for api in self.apis:
-            self.fingerprint |= self._ask_token(api)
+            self.ask_token(api)
         try:
             with self.client(SCRAPE_TIMEOUT_S) as client:
                 self._pages = self._read_pages(client)
@@ -152,15 +166,12 @@ class Endpoint:
 
     def client(self, timeout_s: float) -> httpx.Client:
         """Return an HTTP client with its address, which sends key and headers there alone."""
-        verify: ssl.SSLContext | bool = True
-        if self.ca:
-            verify = ssl.create_default_context(cafile=self.ca)
         return httpx.Client(
             base_url=self.url,
             auth=self._with_key,
             timeout=timeout_s,
             trust_env=False,
-            verify=verify,
+            verify=self._tls,
         )
 
     def scrape(self, client: httpx.Client) -> Counters:
@@ -241,16 +252,9 @@ class Endpoint:
         Raises:
             ServerError: it is refused, is no list of models, or lacks the model.
         """
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        if answer.status_code == httpx.codes.NOT_FOUND and self.apis:
             return {}
-        if not answer.is_success:
-            raise ServerError(self._safe(why_refused(answer, has_key=bool(self.api_key))))
-        try:
-            served = {str(model["id"]): model for model in answer.json()["data"]}
-        except (ValueError, LookupError, TypeError):
-            raise ServerError(
-                f"lists no models at {self.url}{MODELS}; expected the OpenAI API"
-            ) from None
+        served = self._listed(answer)
         if self.name not in served:
             shown = ", ".join([*served][:SHOWN_MODELS]) or "none"
             raise ServerError(
@@ -259,8 +263,22 @@ class Endpoint:
         model: dict[str, Any] = served[self.name]
         return model
 
-    def _ask_token(self, api: str) -> Fingerprint:
-        """Ask for one token; returns what the answer tells of who made it."""
+    def models(self) -> list[str]:
+        """Return the names of the models that it lists; raises ServerError."""
+        return [*self._listed(self._ask())]
+
+    @property
+    def engine_title(self) -> str:
+        """The engine behind it, as a sentence names it; empty where it is not known."""
+        return self._engine.family.title
+
+    def ask_token(self, api: str, more: Mapping[str, Any] | None = None) -> None:
+        """Ask for one token, with more fields in the request.
+
+        Raises:
+            ApiError: this part of its API, or a field, is not there.
+            ServerError: it does not answer, or refuses.
+        """
         said = "Hello"
         body: dict[str, Any] = {"prompt": said, "max_tokens": 1}
         if api == "chat":
@@ -268,23 +286,46 @@ class Endpoint:
             body = {"messages": messages, "max_completion_tokens": 1}
         if self.account:
             self.account.sending(SMALL)
-        answer = self._answer("POST", PATHS[api], FIRST_TIMEOUT_S, {"model": self.name, **body})
+        body = {"model": self.name, **body, **(more or {})}
+        answer = self._answer("POST", PATHS[api], FIRST_TIMEOUT_S, body)
         if not answer.is_success:
             if is_of_model(answer):
                 why = refusal(answer.status_code, answer.text)
                 raise ServerError(self._safe(f"has no model {self.name}: {why}"))
-            raise ServerError(self._safe(why_refused(answer, has_key=bool(self.api_key))))
+            kind = ApiError if answer.status_code in NOT_THERE else ServerError
+            raise kind(self._safe(why_refused(answer, has_key=bool(self.api_key))))
         try:
             told = answer.json()
             is_answer = bool(told["choices"])
-        except (ValueError, LookupError, TypeError):
+            tokens = (told.get("usage") or {}).get("completion_tokens") or 0
+        except (ValueError, LookupError, TypeError, AttributeError):
             is_answer = False
         if not is_answer:
             raise ServerError(
                 f"answers {self.url}{PATHS[api]} with something else; expected the OpenAI API"
             )
-        said_by = told.get("system_fingerprint")
-        return {"system_fingerprint": str(said_by)} if said_by else {}
+        if tokens > 1:
+            raise ApiError(
+                f"answers {PATHS[api]} with {tokens} tokens where one was asked for, so that no"
+                " limit would hold"
+            )
+        if self.account:
+            self.account.settle(
+                SMALL, Amount(requests=1, input_tokens=SMALL.input_tokens, output_tokens=tokens)
+            )
+        if said_by := told.get("system_fingerprint"):
+            self.fingerprint["system_fingerprint"] = sentence(said_by)
+
+    def _listed(self, answer: httpx.Response) -> dict[str, dict[str, Any]]:
+        """Return the models of a list by their names; raises ServerError where it is none."""
+        if not answer.is_success:
+            raise ServerError(self._safe(why_refused(answer, has_key=bool(self.api_key))))
+        try:
+            return {str(model["id"]): model for model in answer.json()["data"]}
+        except (ValueError, LookupError, TypeError):
+            raise ServerError(
+                f"lists no models at {self.url}{MODELS}; expected the OpenAI API"
+            ) from None
 
     def _observed(self, model: dict[str, Any]) -> Fingerprint:
         """Return what it tells of itself: of the model, by its engine, and by its metrics."""

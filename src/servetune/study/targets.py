@@ -31,7 +31,8 @@ def _address(value: str) -> str:
     return value.rstrip("/")
 
 
-def _api_address(value: str) -> str:
+def api_address(value: str) -> str:
+    """Return the address of an API without a slash at its end; raises ValueError."""
     if not (address := _address(value)).endswith(API):
         raise ValueError(f"expected the address of the API, which ends in {API}")
     return address
@@ -86,7 +87,7 @@ class DeclaredEndpoint(Declared):
     few tokens of their load point and launch alone (`prompt_salt`).
     """
 
-    url: Annotated[str, _Longest, AfterValidator(_api_address)] = Field(
+    url: Annotated[str, _Longest, AfterValidator(api_address)] = Field(
         description="of its OpenAI API, such as `http://127.0.0.1:8000/v1`"
     )
     model: _Text = Field(description="the model, as its requests name it")
