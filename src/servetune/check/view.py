@@ -44,8 +44,8 @@ def _way(way: Way) -> str:
     return ", ".join(f"{name} {_ms(value)}" for name, value in parts if value is not None)
 
 
-WIDTHS = (7, 9, 7, 7, 9, 7, 7, 7, 8, 5, 8)
-"""Of the columns, eighty characters together with nothing between: their heads have room."""
+WIDTHS = (7, 9, 7, 7, 9, 7, 7, 7, 9, 7, 9)
+"""Of the columns, in characters."""
 
 HEADS = (
     ("", "", "TTFT", "ms", "without", "TPOT", "ms", "output", "within", "KV", ""),

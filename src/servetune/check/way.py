@@ -60,7 +60,8 @@ def _connect(
     port = url.port or (443 if url.scheme == "https" else 80)
     began = time.perf_counter()
     found = socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
-    name_ms.append(_ms(began))
+    if found[0][4][0] != url.host:
+        name_ms.append(_ms(began))
     family, kind, protocol, _, address = found[0]
     with socket.socket(family, kind, protocol) as plain:
         plain.settimeout(CONNECT_TIMEOUT_S)
