@@ -2,9 +2,8 @@
 
 import math
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,14 +19,13 @@ from servetune.load.process import Clients, LoadError, LoadRefusedError
 from servetune.load.registry import driver_of
 from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
-from servetune.load.spending import took_by
 from servetune.plan.blank import blank_record
 from servetune.plan.planned import Measurement, Session
 from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import check_measurement, limits_of
-from servetune.serving.ledger import Granted, LimitError
+from servetune.serving.ledger import LimitError
 from servetune.serving.target import EndedError, Target
 from servetune.sessions.agreement import (
     counter_of_tokens,
@@ -45,10 +43,9 @@ from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
 from servetune.sessions.replicas import by_replica, from_gateway
-from servetune.sessions.spending import of_load, of_warm_up
+from servetune.sessions.spending import counting, granted, of_load
 from servetune.sessions.watch import LoadWatch
 from servetune.study.generators import GENERATORS
-from servetune.study.rows import Row
 from servetune.study.secrets import redacted
 from servetune.telemetry.processors import UsageWatch
 from servetune.telemetry.reduce import gpu_neighbours, read_signals, rested, throttling
@@ -142,9 +139,10 @@ def measure(
         rule = planned.rule if planned else None
         argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
         job = Job(argv=argv, schedule=destination.schedule, load=load, probe=rule)
-        with _granted(bench, prepared, generator.name) as granted:
-            if granted:
-                counted = {"ledger": granted.path, "retries": granted.retries}
+        drop = partial(bench.clients.drop, generator.name)
+        with granted(bench.target, of_load(prepared), drop) as may_send:
+            if may_send:
+                counted = {"ledger": may_send.path, "retries": may_send.retries}
                 job = job.model_copy(update=counted)
             before, after, around, usage, gateway = _load(bench, measurement, job, prepared)
         replies = driver.read(folder)
@@ -232,38 +230,6 @@ def measure(
     return record.model_copy(update=measured)
 
 
-@contextmanager
-def _granted(bench: Bench, prepared: Prepared, generator: str) -> Iterator[Granted | None]:
-    """Reserve what a load may take from an endpoint, until it has ended; None of a server.
-
-    Raises:
-        LimitError: it may pass a limit.
-    """
-    if (account := bench.target.account) is None:
-        yield None
-        return
-    with account.load(of_load(prepared)) as granted:
-        try:
-            yield granted
-        except BaseException:
-            # Before the load counts as ended, as it may still send.
-            bench.clients.drop(generator)
-            raise
-
-
-def _counting(bench: Bench) -> Callable[[Row], Callable[[dict[str, Any] | None], None]]:
-    """Return how the warm-up requests to a target are counted."""
-
-    def count(row: Row) -> Callable[[dict[str, Any] | None], None]:
-        if (account := bench.target.account) is None:
-            return lambda _: None
-        most = of_warm_up(row)
-        account.sending(most)
-        return lambda usage: account.settle(most, took_by(most, usage))
-
-    return count
-
-
 def _span_s(replies: list[Reply]) -> tuple[float, float]:
     """Return from when to when a load lasted: a generator's own start-up is no part of it."""
     ends_s = [reply.sent_s + (reply.e2e_s or 0.0) for reply in replies]
@@ -284,7 +250,7 @@ def _load(
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
     wait_idle(target.counters)
     with target.client(WARM_UP_TIMEOUT_S) as http:
-        warm_up(http, target.name, prepared.warmup, load, _counting(bench))
+        warm_up(http, target.name, prepared.warmup, load, counting(target))
     was_reset = None
     if load.reset_prefix_cache:
         was_reset = target.reset_prefix_cache(has_tiers=bool(bench.tiers.connectors))
