@@ -90,7 +90,7 @@ def _template(name: str) -> str:
 def _stage(text: str) -> str:
     """Let the stage depend on the installed version, where the clone has the code itself."""
     lines = text.splitlines(keepends=True)
-    code = {f"      - {name}\n" for name in ("src", "workflow", "data/published")}
+    code = {f"      - {name}\n" for name in ("src", "workflow", "data/prompts", "data/published")}
     kept = [line for line in lines if line not in code]
     at = kept.index("    deps:\n") + 1
     return "".join([*kept[:at], f"      - {VERSION}\n", *kept[at:]])
