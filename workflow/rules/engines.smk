@@ -12,8 +12,7 @@ def engine_file(name):
 
 def declared_engine(engine):
     """What `servetune engine` takes for an engine of the plan, or for another environment."""
-    declared = plan().engines.get(engine, engine.rsplit("-", 1)[0])
-    return word_of(declared, PLAN.hardware)
+    return word_of(plan().engines.get(engine, engine.rsplit("-", 1)[0]))
 
 
 rule build_engine:
@@ -26,8 +25,7 @@ rule build_engine:
     threads: all_cores
     params:
         declared=lambda wildcards: declared_engine(wildcards.engine),
-        plan=PLAN_FILE,
     message:
         "Engine {params.declared}"
     shell:
-        "servetune --log {log} engine {params.declared:q} --plan {params.plan} > /dev/null"
+        "servetune --log {log} engine {params.declared:q} > /dev/null"

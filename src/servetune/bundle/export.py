@@ -33,7 +33,7 @@ from servetune.plan.kept import so_far
 from servetune.plan.make import declare_candidates
 from servetune.plan.order import in_rounds
 from servetune.plan.pending import pending_of
-from servetune.plan.planned import Plan, Session
+from servetune.plan.planned import Plan, PlannedCommand, PlannedGateway, Session
 from servetune.plan.rounds import launch_each, until
 from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
@@ -76,7 +76,11 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
     _refuse_beyond(plan, needing)
     models = sorted({model for session in needing for model in session.models})
     datasets = sorted({dataset for session in needing for dataset in session.datasets})
-    gateways = {gateway.environment: gateway for each in needing if (gateway := each.gateway)}
+    gateways = {
+        gateway.environment: gateway
+        for each in needing
+        if isinstance(gateway := each.gateway, PlannedGateway)
+    }
     _make_missing(plan, models, datasets, [*gateways], root)
     packed = {id for id in models if _is_packed(id, root)}
     manifest = Manifest(
@@ -214,6 +218,11 @@ def _refuse_beyond(plan: Plan, sessions: list[Session]) -> None:
             raise UserError(
                 f"{where}.results: are measured already; leave it out of variants in params.yaml"
                 " for this host"
+            )
+        if isinstance(session.gateway, PlannedCommand):
+            raise UserError(
+                f"{where}.gateway: a bundle includes no gateway but {VLLM_ROUTER}; leave the"
+                " variant out of variants in params.yaml for this host"
             )
         family = family_of(plan.engines[session.engine]) if session.engine else VLLM
         if family != VLLM:

@@ -26,10 +26,6 @@ class LoadError(Exception):
     """The load generator itself failed; the message says why."""
 
 
-class LoadRefusedError(LoadError):
-    """The load ended as the endpoint refused too many of its requests."""
-
-
 class LoadClient:
     """One process of a load generator; it ends with the process that started it."""
 
@@ -103,8 +99,7 @@ class LoadClient:
             if reply is None:
                 raise LoadError(f"the load client ended: {self._last_words()}")
             if not reply.get("ok", reply.get("ready", False)):
-                kind = LoadRefusedError if reply.get("refused") else LoadError
-                raise kind(str(reply.get("error", "no reason given")))
+                raise LoadError(str(reply.get("error", "no reason given")))
             return
         raise LoadError(f"{what} took longer than {timeout_s:.0f} s")
 

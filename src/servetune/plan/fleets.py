@@ -4,7 +4,7 @@ from servetune.errors import UserError
 from servetune.plan.checks import engine_of
 from servetune.study.engines import family_of
 from servetune.study.families import VLLM
-from servetune.study.gateways import KV_AWARE
+from servetune.study.gateways import KV_AWARE, DeclaredGateway
 from servetune.study.study import Study
 
 KV_EVENTS = "kv_events_config"
@@ -41,6 +41,8 @@ def check_fleets(name: str, study: Study, names: list[str]) -> None:
                 f"{where}.neighbours: replicas share the host among themselves; leave it out"
             )
         events = {**study.server, **variant.server}.get(KV_EVENTS)
+        if not isinstance(variant.gateway, DeclaredGateway):
+            continue
         if variant.gateway.policy == KV_AWARE and events is not None:
             raise UserError(
                 f"{where}.server.{KV_EVENTS}: is set for {KV_AWARE}, so that its gateway finds"

@@ -1,7 +1,8 @@
 """What a plan holds: sessions, the measurements that they owe, and what those need."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
 
 from servetune.capacity.rule import ProbeRule
 from servetune.plan.identity import Identity
@@ -141,6 +142,50 @@ class PlannedGateway(Frozen):
         """All of it that decides what is measured."""
         return self.model_dump(exclude={"environment"})
 
+    @property
+    def tool(self) -> str:
+        """The name of the environment that holds its program."""
+        return self.kind
+
+    @property
+    def title(self) -> str:
+        """What it is called beside its version."""
+        return self.kind
+
+
+class PlannedCommand(Frozen):
+    """A gateway by its command; `version` is the digest of its lock, or as it is declared.
+
+    `environment` is the id of the environment that holds its program; None: it is the host's.
+    """
+
+    kind: Literal["command"] = "command"
+    version: str
+    command: list[str]
+    port: int | None = None
+    settings: dict[str, str] = {}
+    ready: str
+    names_replicas: bool = False
+    metrics: str | None = None
+    lock: str | None = None
+    environment: Id | None = None
+    policy: ClassVar[None] = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All of it that decides what is measured."""
+        return self.model_dump(include={"kind", "version", "command", "port", "settings"})
+
+    @property
+    def tool(self) -> str | None:
+        """The name of the environment that holds its program."""
+        return self.lock
+
+    @property
+    def title(self) -> str:
+        """What it is called beside its version."""
+        return self.lock or Path(self.command[0]).name
+
 
 class PlannedResults(Frozen):
     """A result file of another tool, which stands for a launch; `digest` is of its bytes."""
@@ -174,7 +219,7 @@ class Session(_Planned):
     endpoint: DeclaredEndpoint | None = None
     results: PlannedResults | None = None
     replicas: int = 1
-    gateway: PlannedGateway | None = None
+    gateway: PlannedGateway | PlannedCommand | None = None
     startup_timeout_s: float
     load_timeout_s: float
     stall_timeout_s: float
@@ -227,9 +272,9 @@ class Session(_Planned):
         return [self.engine] if self.engine else []
 
     @property
-    def keys_from(self) -> dict[str, str]:
-        """The variables that hold the secrets of its endpoint, by the keys that name them."""
-        return self.endpoint.variables if self.endpoint else {}
+    def keys_from(self) -> list[str]:
+        """The variables that hold the keys of its endpoint."""
+        return [self.endpoint.key_env] if self.endpoint and self.endpoint.key_env else []
 
     @property
     def datasets(self) -> list[str]:
@@ -243,16 +288,11 @@ class Session(_Planned):
         return list(dict.fromkeys(load.generator for load in self._loads))
 
     @property
-    def apis(self) -> tuple[str, ...]:
-        """What of the API its loads use, each once: completions, chat."""
-        return tuple(dict.fromkeys(load.endpoint for load in self._loads))
-
-    @property
     def tools(self) -> list[str]:
         """The environments that it needs beside its engine, each once."""
         names = {GENERATORS[name].environment for name in self.generators}
         names |= {LM_EVAL} if self.quality and self.quality.lm_eval else set()
-        names |= {self.gateway.kind} if self.gateway else set()
+        names |= {self.gateway.tool} if self.gateway else set()
         return sorted(filter(None, names))
 
     @property

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servetune.engines.environments import engine_id, pinned_version
+from servetune.engines.environments import engine_id, lock_file, pinned_version
+from servetune.errors import UserError
 from servetune.plan.identity import (
     PROTOCOL,
     QUALITY_PROTOCOL,
@@ -20,6 +21,7 @@ from servetune.plan.identity import (
 from servetune.plan.planned import (
     LM_EVAL,
     Measurement,
+    PlannedCommand,
     PlannedDataset,
     PlannedGateway,
     PlannedModel,
@@ -33,7 +35,7 @@ from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Id
 from servetune.study.capacity import Search
 from servetune.study.engines import ServerArguments
-from servetune.study.gateways import DeclaredGateway
+from servetune.study.gateways import CommandGateway
 from servetune.study.generators import GENERATORS
 from servetune.study.study import Params, Study, Variant, passed_to
 from servetune.study.workloads import Traffic, Workload
@@ -94,7 +96,7 @@ def plan_session(
         endpoint=variant.endpoint,
         results=plan_results(params.study, name, variant, repeat, declared.root),
         replicas=variant.replicas,
-        gateway=_plan_gateway(variant.gateway, declared.root) if variant.gateway else None,
+        gateway=_plan_gateway(declared, name) if variant.gateway else None,
         startup_timeout_s=study.startup_timeout_s,
         load_timeout_s=study.load_timeout_s,
         stall_timeout_s=study.stall_timeout_s,
@@ -113,7 +115,21 @@ def plan_session(
     return owing.model_copy(update={"id": f"{name}-r{repeat}-{digest(owing.owed)}"})
 
 
-def _plan_gateway(gateway: DeclaredGateway, root: Path) -> PlannedGateway:
+def _plan_gateway(declared: Declared, name: str) -> PlannedGateway | PlannedCommand:
+    gateway, root = declared.study.variants[name].gateway, declared.root
+    if isinstance(gateway, CommandGateway):
+        if gateway.lock and not (lock := lock_file(gateway.lock, root)).is_file():
+            where = f"studies/{declared.params.study}.yaml: variants.{name}.gateway.lock"
+            raise UserError(f"{where}: {lock}: no such file; expected the lock of an environment")
+        environment = engine_id(gateway.lock, root) if gateway.lock else None
+        return PlannedCommand(
+            version=digest_of(environment) if environment else gateway.version or "",
+            port=None if isinstance(gateway.port, str) else gateway.port,
+            settings=gateway.environment,
+            environment=environment,
+            **gateway.model_dump(include={"command", "ready", "names_replicas", "metrics", "lock"}),
+        )
+    assert gateway, "a variant with a gateway"
     return PlannedGateway(
         kind=gateway.kind,
         version=pinned_version([gateway.kind], gateway.kind, root) or "",

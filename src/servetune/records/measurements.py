@@ -13,7 +13,6 @@ from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.fleets import FleetMetrics
 from servetune.records.loads import Load
 from servetune.records.sessions import ServerFacts
-from servetune.records.spending import Spending
 from servetune.records.values import Argv, Count, Line, Log, Moment, Number, binding
 from servetune.study.base import Id
 
@@ -343,9 +342,7 @@ class MeasurementRecord(Record):
     `definitions` is the version of what metrics mean; None: of an older record, whose throughput is
     over the window that it names. `classes` are of a load with several, or whose answers hold
     reasoning, tool calls or structured output; the first row is of all requests. `protocol` is that
-    of its generator; None: it had none then. `fleet` is of replicas behind a gateway. Of an
-    endpoint, `spent` is what its launch took so far, `fingerprint` identifies what it told of
-    itself.
+    of its generator; None: it had none then. `fleet` is of replicas behind a gateway.
     """
 
     schema_version: Version = SCHEMA_VERSION
@@ -380,8 +377,6 @@ class MeasurementRecord(Record):
     classes: list[ClassMetrics] = []
     probe: Probe | None = None
     fleet: FleetMetrics | None = None
-    spent: Spending | None = None
-    fingerprint: Line | None = None
 
 
 def read_measurement(path: Path) -> MeasurementRecord:

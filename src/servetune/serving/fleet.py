@@ -16,7 +16,7 @@ from servetune.engines.counters import Counters, of_fleet
 from servetune.engines.dialect import Tiers
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
-from servetune.serving.gateway import Gateway
+from servetune.serving.gateway import GatewayProcess, Start
 from servetune.serving.listener import publishes
 from servetune.serving.server import Server
 from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError, counters_of
@@ -33,14 +33,11 @@ class Fleet:
     """
 
     servers: list[Server]
-    gateway: Gateway
+    gateway: GatewayProcess
     has_kv_events: bool = False
     kind: ClassVar[str] = "fleet's"
     has_counters: ClassVar[bool] = True
     is_here: ClassVar[bool] = True
-    headers: ClassVar[dict[str, str]] = {}
-    ca: ClassVar[str] = ""
-    account: ClassVar[None] = None
     keeps_connections: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -53,7 +50,7 @@ class Fleet:
         self._block_tokens: int | None = None
         self._started = 0.0
         self._startup_s: float | None = None
-        self._failed: Server | Gateway = self.gateway
+        self._failed: Server | GatewayProcess = self.gateway
 
     @property
     def url(self) -> str:
@@ -205,7 +202,8 @@ class Fleet:
     def _start_gateway(self) -> None:
         with self._blaming(self.gateway):
             workers = [each.url for each in self.servers]
-            self.gateway.start(workers, self._kv_events, self.name, self._block_tokens)
+            start = Start(workers, self.name, self.api_key, self._kv_events, self._block_tokens)
+            self.gateway.start(start)
 
     def _check_name(self) -> None:
         with self.client(SCRAPE_TIMEOUT_S) as client:
@@ -217,7 +215,7 @@ class Fleet:
             raise ServerError(f"answers for {', '.join(served)} and not for this session")
 
     @contextlib.contextmanager
-    def _blaming(self, process: Server | Gateway, number: int | None = None) -> Any:
+    def _blaming(self, process: Server | GatewayProcess, number: int | None = None) -> Any:
         try:
             yield
         except ServerError as error:

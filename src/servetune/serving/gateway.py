@@ -3,8 +3,9 @@
 import contextlib
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,29 @@ LAST_LINES = 5
 """Of its log in a message: more than one reads in a line."""
 
 
-@dataclass(eq=False)
-class Gateway:
-    """One gateway process. The key of the launch goes through it, and is not given to it.
+@dataclass(frozen=True)
+class Start:
+    """What a gateway is started before: servers by their addresses, their one name and key.
 
-    `python` has its packages; `log` takes its output, of all its starts.
+    `kv_events` are where they publish the blocks that they cache, of so many tokens.
     """
 
-    python: Path
-    policy: str
-    arguments: Mapping[str, Any]
+    workers: Sequence[str]
+    model: str
+    api_key: str
+    kv_events: Sequence[str] = ()
+    block_tokens: int | None = None
+
+
+@dataclass(eq=False)
+class GatewayProcess(ABC):
+    """One gateway process; a kind says how it is started, what it has registered and counted.
+
+    `log` takes its output, of all its starts.
+    """
+
     log: Path
     folder: Path
-    environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._reserved = [reserve_port(), reserve_port()]
@@ -50,6 +61,30 @@ class Gateway:
         self._process: Guarded | None = None
         self._words: list[str] = []
         self._workers: list[str] = []
+
+    @abstractmethod
+    def _words_of(self, start: Start) -> list[str]:
+        """Return the words of its command."""
+
+    @abstractmethod
+    def _environment_of(self, start: Start) -> dict[str, str]:
+        """Return the variables of its environment."""
+
+    @abstractmethod
+    def _registered(self) -> list[str]:
+        """Return the addresses that it is ready for; raises httpx.HTTPError or ValueError."""
+
+    @abstractmethod
+    def _check_ports(self) -> None:
+        """Check where this very process listens; raises ServerError."""
+
+    @abstractmethod
+    def is_healthy(self) -> bool:
+        """Tell whether it answers."""
+
+    @abstractmethod
+    def counted(self) -> dict[str, float]:
+        """Return what it counted since it started; empty where its page does not answer."""
 
     @property
     def url(self) -> str:
@@ -59,37 +94,21 @@ class Gateway:
     @property
     def command(self) -> list[str]:
         """The last start as one would type it."""
-        return ["python3", *vllm_router.PROGRAM, *self._words] if self._words else []
+        return self._words
 
-    def start(
-        self,
-        workers: Sequence[str],
-        kv_events: Sequence[str],
-        model: str,
-        block_tokens: int | None = None,
-    ) -> None:
-        """Start it before servers by their addresses, and wait until it has registered them all.
+    def start(self, start: Start) -> None:
+        """Start it, and wait until it has registered all servers.
 
         Raises:
             ServerError: it ended, or did not get ready in time; or others have its ports.
         """
-        self._workers = [*workers]
-        self._words = vllm_router.words(
-            self.port,
-            self._metrics_port,
-            self.policy,
-            self.arguments,
-            self._workers,
-            [*kv_events],
-            model,
-            block_tokens,
-        )
-        environment = {**environment_with_source(), **self.environment, "SPT_NOENV": "1"}
+        self._workers = [*start.workers]
+        self._words = self._words_of(start)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = Guarded(
-                [str(self.python), *vllm_router.PROGRAM, *self._words],
-                environment,
+                self._words,
+                self._environment_of(start),
                 grace_s=STOP_GRACE_S,
                 folder=self.folder,
                 stdout=log,
@@ -104,7 +123,7 @@ class Gateway:
             if not self.is_running():
                 raise ServerError(f"ended while it started: {self._last_words()}")
             with contextlib.suppress(httpx.HTTPError, ValueError):
-                registered = vllm_router.healthy_workers(self._get("/workers"))
+                registered = self._registered()
                 if sorted(registered) == sorted(self._workers):
                     self._check_ports()
                     return
@@ -114,40 +133,14 @@ class Gateway:
             f" {READY_TIMEOUT_S:.0f} s: {self._last_words()}"
         )
 
-    def _check_ports(self) -> None:
-        """Check that this very process listens on both its ports; raises ServerError."""
-        assert self._process is not None
-        for port in (self.port, self._metrics_port):
-            if not listens(self._process.pid, port):
-                raise ServerError(
-                    f"port {port} answers for another process, which took it first: run it again"
-                )
-
     def is_running(self) -> bool:
         """Tell whether the process lives."""
         return self._process is not None and self._process.poll() is None
-
-    def is_healthy(self) -> bool:
-        """Tell whether it answers; it is asked without a key."""
-        with contextlib.suppress(httpx.HTTPError):
-            self._get("/liveness")
-            return True
-        return False
 
     def check(self) -> None:
         """Raise ServerError where it has ended."""
         if not self.is_running():
             raise ServerError(f"ended under load: {self._last_words()}")
-
-    def counted(self) -> dict[str, float]:
-        """Return what it counted since it started; empty where its page does not answer."""
-        with (
-            contextlib.suppress(httpx.HTTPError),
-            local_client(f"http://{HOST}:{self._metrics_port}", {}, ASK_TIMEOUT_S) as client,
-        ):
-            page = client.get("/metrics").raise_for_status().text
-            return vllm_router.read_page(page, self._workers)
-        return {}
 
     def stop(self) -> None:
         """End the process, and wait until it is gone; it can be started again."""
@@ -177,3 +170,65 @@ class Gateway:
 
     def _last_words(self) -> str:
         return " ".join(" ".join(self.log_tail(LAST_LINES)).split())[-400:] or "it said nothing"
+
+
+@dataclass(eq=False)
+class Gateway(GatewayProcess):
+    """vLLM's router. The key of the launch goes through it, and is not given to it.
+
+    `python` has its packages.
+    """
+
+    python: Path
+    policy: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def command(self) -> list[str]:
+        """The last start as one would type it."""
+        return ["python3", *self._words[1:]] if self._words else []
+
+    def _words_of(self, start: Start) -> list[str]:
+        words = vllm_router.words(
+            self.port,
+            self._metrics_port,
+            self.policy,
+            self.arguments,
+            [*start.workers],
+            [*start.kv_events],
+            start.model,
+            start.block_tokens,
+        )
+        return [str(self.python), *vllm_router.PROGRAM, *words]
+
+    def _environment_of(self, start: Start) -> dict[str, str]:
+        return {**environment_with_source(), "SPT_NOENV": "1"}
+
+    def _registered(self) -> list[str]:
+        return vllm_router.healthy_workers(self._get("/workers"))
+
+    def _check_ports(self) -> None:
+        """Check that this very process listens on both its ports; raises ServerError."""
+        assert self._process is not None
+        for port in (self.port, self._metrics_port):
+            if not listens(self._process.pid, port):
+                raise ServerError(
+                    f"port {port} answers for another process, which took it first: run it again"
+                )
+
+    def is_healthy(self) -> bool:
+        """Tell whether it answers; it is asked without a key."""
+        with contextlib.suppress(httpx.HTTPError):
+            self._get("/liveness")
+            return True
+        return False
+
+    def counted(self) -> dict[str, float]:
+        """Return what it counted since it started; empty where its page does not answer."""
+        with (
+            contextlib.suppress(httpx.HTTPError),
+            local_client(f"http://{HOST}:{self._metrics_port}", {}, ASK_TIMEOUT_S) as client,
+        ):
+            page = client.get("/metrics").raise_for_status().text
+            return vllm_router.read_page(page, self._workers)
+        return {}

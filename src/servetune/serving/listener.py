@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import time
+from ipaddress import ip_address
 
 import psutil
 
@@ -74,6 +75,22 @@ def listens(pid: int, port: int) -> bool:
         process = psutil.Process(pid)
         family = [process, *process.children(recursive=True)]
     return any((HOST, port) in _listening(process) for process in family)
+
+
+def open_listeners(pid: int) -> list[str]:
+    """Return where a process, or one that descends from it, listens beyond this host's loopback."""
+    found: set[str] = set()
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.Error, OSError):
+                addresses = (
+                    c.laddr
+                    for c in each.net_connections("tcp")
+                    if c.status == psutil.CONN_LISTEN and not ip_address(c.laddr.ip).is_loopback
+                )
+                found.update(f"{address.ip} port {address.port}" for address in addresses)
+    return sorted(found)
 
 
 def _listening(process: psutil.Process) -> list[tuple[str, int]]:

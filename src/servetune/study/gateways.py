@@ -1,10 +1,13 @@
 """What may stand between the clients and the replicas of a variant: a gateway."""
 
-from typing import Any, Literal
+import re
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, model_validator
+from typing_extensions import TypeAliasType
 
-from servetune.study.base import Declared, SomeSeconds
+from servetune.study.base import Declared, Name, SomeSeconds
+from servetune.study.engines import Environment
 
 VLLM_ROUTER = "vllm-router"
 """The distribution, and the environment of `workflow/envs` that holds it."""
@@ -74,3 +77,87 @@ class DeclaredGateway(Declared):
     kind: Literal["vllm-router"] = Field(description="vLLM's router, of a pinned environment")
     policy: Policy = Field(description="how it chooses a replica")
     arguments: RouterArguments = Field(RouterArguments(), description="its arguments")
+
+
+PLACES = ("port", "metrics_port", "worker", "workers", "model", "key")
+"""What stands in braces in a gateway's command or its environment, for what a launch knows."""
+
+_PLACE = re.compile(r"\{([a-z_]*)\}")
+_Word = Annotated[str, Field(max_length=2000)]
+_Path = Annotated[str, Field(pattern=r"^/[!-~]*$", max_length=200)]
+
+
+class CommandGateway(Declared):
+    """Any program between the clients and the replicas, by its command.
+
+    In its words and its variables `{port}` is the port to listen on, `{metrics_port}` another free
+    one, `{worker}` the address of the first replica, `{model}` the served name, and the word
+    `{workers}` a word a replica. `{key}`, in variables alone, is the key of the launch.
+    """
+
+    command: list[_Word] = Field(
+        min_length=1, max_length=200, description="its words; the first is its program"
+    )
+    lock: Name | None = Field(
+        None, description="the environment of `workflow/envs` that holds the program"
+    )
+    version: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="of a program of this host: any text; another one is another measurement",
+    )
+    port: Literal["{port}"] | Annotated[int, Field(ge=1024, le=65535)] = Field(
+        "{port}", description="where it listens: a free port, or its own if it takes no other"
+    )
+    ready: _Path = Field("/health", description="the path that answers once it can be loaded")
+    names_replicas: bool = Field(
+        False, description="that page names the replicas: it is ready once it has each address"
+    )
+    metrics: _Path | None = Field(
+        None, description="the path of its Prometheus page, on `{metrics_port}` if it uses that"
+    )
+    environment: Environment = Field({}, description="its environment variables")
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if (self.lock is None) == (self.version is None):
+            raise ValueError(
+                "expected the lock of the environment that holds its program, or the version of a"
+                " program of this host"
+            )
+        for text in (*self.command, *self.environment.values()):
+            for place in _PLACE.findall(text):
+                if place not in PLACES:
+                    raise ValueError(
+                        f"{{{place}}}: expected one of {', '.join(f'{{{p}}}' for p in PLACES)}"
+                    )
+        if any("{key}" in word for word in self.command):
+            raise ValueError(
+                "command: {key} would stand in the list of processes; give it in environment"
+            )
+        if any("{workers}" in word and word != "{workers}" for word in self.command):
+            raise ValueError("command: {workers} is a word of its own, one for each replica")
+        return self
+
+
+def filled(text: str, values: dict[str, str]) -> str:
+    """Return a word or a variable of a command gateway with its places filled."""
+    return _PLACE.sub(lambda match: values[match[1]], text)
+
+
+def _kind(value: Any) -> str:
+    is_command = isinstance(value, CommandGateway) or (
+        isinstance(value, dict) and "command" in value
+    )
+    return "by-command" if is_command else VLLM_ROUTER
+
+
+AnyGateway = TypeAliasType(
+    "AnyGateway",
+    Annotated[
+        Annotated[DeclaredGateway, Tag(VLLM_ROUTER)] | Annotated[CommandGateway, Tag("by-command")],
+        Discriminator(_kind),
+    ],
+)
+"""vLLM's router, or any program by its command."""

@@ -31,7 +31,7 @@ from servetune.study.engines import (
     ServerArguments,
     Speculative,
 )
-from servetune.study.gateways import DeclaredGateway
+from servetune.study.gateways import AnyGateway
 from servetune.study.hardware import Hardware
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
@@ -74,8 +74,8 @@ class Variant(Declared):
     )
     engine: Engine | None = Field(None, description="instead of the study's engine")
     replicas: int = Field(1, ge=1, le=64, description="servers of it, alike, behind its gateway")
-    gateway: DeclaredGateway | None = Field(
-        None, description="what sends each request to one of the replicas"
+    gateway: AnyGateway | None = Field(
+        None, description="what stands before its replicas: `vllm-router`, or any `command`"
     )
     workloads: list[Name] | None = Field(
         None, min_length=1, description="the workloads it is sent; by default all"

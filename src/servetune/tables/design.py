@@ -58,7 +58,7 @@ def _served(session: Session) -> dict[str, Any]:
     speculative = session.speculative
     endpoint = session.endpoint.identity if session.endpoint else {}
     gateway = session.gateway.identity if session.gateway else {}
-    gateway |= gateway.pop("arguments", {})
+    gateway |= gateway.pop("arguments", {}) | gateway.pop("settings", {})
     return {
         "model": session.model,
         "engine": session.engine,

@@ -140,3 +140,56 @@ def test_what_a_fleet_cannot_be_is_one_line(
     with pytest.raises(UserError, match=expected) as caught:
         planned(project, *edits)
     assert "\n" not in str(caught.value)
+
+
+def command(**keys: Any) -> dict[str, Any]:
+    return {"command": ["smg", "launch", "--port", "{port}"], "lock": "smg", **keys}
+
+
+def test_a_command_its_variables_and_its_lock_decide_the_ids_of_its_gateway(
+    project: Project,
+) -> None:
+    def digests() -> list[str]:
+        plan = planned(
+            project,
+            on("a", gateway=command()),
+            on("b", gateway=command(command=["smg", "launch", "--port={port}"])),
+            on("c", gateway=command(environment={"THRESHOLD": "0.9"})),
+            # When it is ready, and what its page tells, change no number.
+            on("d", gateway=command(ready="/workers", names_replicas=True, metrics="/metrics")),
+        )
+        return [ids(plan, name)[0].rsplit("-", 1)[1] for name in ("a", "b", "c", "d", "bf16")]
+
+    a, b, c, d, bf16 = digests()
+    assert len({a, b, c, bf16}) == 4 and d == a
+    lock = project.root / "workflow/envs/smg.txt"
+    lock.write_text(lock.read_text() + "# another\n")
+    assert digests()[0] != a and digests()[-1] == bf16
+
+
+def test_a_program_of_the_host_is_identified_by_its_declared_version(project: Project) -> None:
+    versions = [{"lock": None, "version": text} for text in ("1.0", "1.1")]
+    plan = planned(project, *(on(f"v{n}", gateway=command(**v)) for n, v in enumerate(versions)))
+    assert ids(plan, "v0")[0].rsplit("-", 1)[1] != ids(plan, "v1")[0].rsplit("-", 1)[1]
+    assert session(plan, "v0").tools == [*session(plan, "bf16").tools]
+
+
+@pytest.mark.parametrize(
+    ("keys", "refusal"),
+    [
+        ({"lock": None}, "expected the lock of the environment that holds its program"),
+        ({"version": "1"}, "expected the lock of the environment that holds its program"),
+        ({"command": ["smg", "{prot}"]}, "{prot}: expected one of {port}"),
+        ({"command": ["smg", "--key={key}"]}, "{key} would stand in the list of processes"),
+        ({"command": ["smg", "--urls={workers}"]}, "{workers} is a word of its own"),
+        ({"lock": "smgg"}, "smgg.txt: no such file"),
+        ({"ready": "health"}, "gateway.ready"),
+    ],
+)
+def test_a_command_that_cannot_work_is_refused_in_a_line(
+    project: Project, keys: dict[str, Any], refusal: str
+) -> None:
+    with pytest.raises(UserError) as raised:
+        planned(project, on("a", gateway=command(**keys)))
+    assert refusal in str(raised.value) and "variants.a.gateway" in str(raised.value)
+    assert "\n" not in str(raised.value)
