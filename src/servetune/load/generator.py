@@ -16,6 +16,9 @@ from servetune.study.base import Frozen
 CUT = "cut by the end of the load"
 """The error of a request that the end of its load interrupted."""
 
+LEFT = "left by its client"
+"""The error of a request whose class leaves before the end of its answer."""
+
 NOT_SENT = "not sent: an earlier turn failed"
 """The error of a later turn whose conversation ended before it."""
 

@@ -4,14 +4,16 @@ Columns of a request table (`raw/<measurement>/requests.parquet`), one row a req
 in the order of sending:
 
 - `scheduled` int, its index in the schedule; `conversation`, `turn` int, from 0
-- `is_counted` bool, false while the load settles and cools down, and for one that its end cut off
+- `is_counted` bool, false while the load settles and cools down, for one that its end cut off, and
+  for one whose client left
 - `is_ok` bool; `error` text or None
 - `start_s` float, when it was sent, in seconds since the first one was
 - `send_delay_ms` float, how late it was sent (`send_delays`); null at the start of a closed loop
 - `asked_output_tokens` int; `input_tokens`, `output_tokens` int, as the server counted them
 - `cached_tokens` of the input, from the prefix cache; null where the server does not tell
 - `ttft_ms` time to first token: from sending to the first chunk of tokens
-- `e2e_ms` end-to-end latency: from sending to the last such chunk
+- `e2e_ms` end-to-end latency: from sending to the last such chunk; of one whose client left, to
+  the last that it read
 - `tpot_ms` time per output token: (e2e - ttft) / (output tokens - 1); null for a single token
 - `itl_ms` list of the gaps between chunks; under speculation a chunk holds several tokens
 
@@ -35,7 +37,7 @@ import pandas as pd
 
 from servetune.engines.counters import AT_POSITION, Counters
 from servetune.errors import DamagedError
-from servetune.load.generator import CUT, Reply
+from servetune.load.generator import CUT, LEFT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.load.throughput import ends_s, throughput
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
@@ -70,7 +72,9 @@ def request_table(
                 "scheduled": reply.scheduled,
                 "conversation": scheduled.conversation,
                 "turn": scheduled.turn,
-                "is_counted": settle <= place < len(ordered) - cooldown and not reply.is_cut,
+                "is_counted": settle <= place < len(ordered) - cooldown
+                and not reply.is_cut
+                and reply.error != LEFT,
                 "is_ok": latencies_ms is not None,
                 "error": None if latencies_ms else (reply.error or "no token received"),
                 "start_s": reply.sent_s - ordered[0].sent_s,
@@ -85,10 +89,15 @@ def request_table(
                 "is_valid": is_valid(reply.answer)
                 if is_valid and latencies_ms and reply.answer is not None
                 else None,
-                **(latencies_ms or {"itl_ms": []}),
+                **(latencies_ms or {"itl_ms": [], **_of_left(reply)}),
             }
         )
     return _typed(pd.DataFrame(rows, columns=[*_TYPES, *_LATER]))
+
+
+def _of_left(reply: Reply) -> dict[str, float]:
+    """Return when the client of an answer left, as far as it read."""
+    return {"e2e_ms": 1e3 * reply.e2e_s} if reply.error == LEFT and reply.e2e_s else {}
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:
@@ -229,7 +238,7 @@ def aggregate(requests: pd.DataFrame, grown: Counters, load: Load) -> Metrics:
 
     spread = latency_summary(latencies(requests))
     by_server = {**_from_counters(grown), **_answered(requests, grown)}
-    if (requests["error"] == CUT).any():
+    if requests["error"].isin([CUT, LEFT]).any():
         # The counters hold what was looked up for requests that were cut off, too.
         by_server["prefix_cache_hit_ratio"] = hit_ratio(requests[requests["is_ok"]])
     return Metrics(

@@ -176,6 +176,8 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
         _check_turns(where, workload, dataset, content, root)
         if workload.classes:
             _check_classes(where, workload, is_chat, content)
+        if workload.versus:
+            _check_versus(where, workload, study.workloads[workload.versus])
         points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}
         if search := workload.capacity:
             load = {"rate_rps" if search.over == "rate" else "concurrency": 1}
@@ -234,6 +236,17 @@ def _check_classes(where: str, workload: Workload, is_chat: bool, content: Conte
         raise UserError(
             f"{where}.classes: {workload.dataset} has requests of the class {unknown[0]}; expected"
             f" one of {', '.join(workload.classes)}{nearest(unknown[0], workload.classes)}"
+        )
+
+
+def _check_versus(where: str, workload: Workload, other: Workload) -> None:
+    """Check that each load point has one to be compared with; raises UserError if not."""
+    counts = [len(each.load_points) for each in (workload, other)]
+    if workload is other or counts[0] != counts[1] or not counts[0]:
+        raise UserError(
+            f"{where}.versus: {workload.versus} has {counts[1]} load points, and this workload"
+            f" {counts[0]}; expected another workload with as many, of which the first is compared"
+            " with the first, and so on"
         )
 
 

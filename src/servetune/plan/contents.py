@@ -13,6 +13,7 @@ from servetune.study.datasets import (
     MooncakeDataset,
     QuestionsDataset,
     ShareGptDataset,
+    TextDataset,
 )
 from servetune.study.opening import LARGEST_SOURCE, open_source
 
@@ -54,6 +55,8 @@ def content_of(dataset: Dataset, root: Path) -> Content:
         has_times = all("arrival_s" in row for row in read_records(dataset, root))
         return Content(True, False, has_times, has_delays=True, has_graphs=True, needs_chat=True)
     is_burst = dataset.kind == "burstgpt"
+    if isinstance(dataset, TextDataset):
+        return Content(classes=frozenset(dataset.classes))
     has_turns = dataset.kind == "conversations"
     if isinstance(dataset, QuestionsDataset | ShareGptDataset):
         has_turns = dataset.turns > 1

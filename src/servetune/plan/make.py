@@ -109,6 +109,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         price_usd_per_hour=study.price_usd_per_hour,
         ceilings=Ceilings(**study.ceilings.model_dump()) if study.ceilings else None,
         quality=study.quality,
+        versus={key: each.versus for key, each in study.workloads.items() if each.versus},
         published=study.published,
         engines=engines,
         models={model.id: model for model in models.values() if model.id in used},

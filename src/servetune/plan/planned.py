@@ -337,7 +337,8 @@ class Tuning(Frozen):
 class Plan(Frozen):
     """All that a study asks for. `engines`, `models` and `datasets` are by their ids.
 
-    A tuning adds sessions round by round.
+    A tuning adds sessions round by round. `versus` names workloads that are compared with another
+    one, load point by load point.
     """
 
     study: str
@@ -352,6 +353,7 @@ class Plan(Frozen):
     price_usd_per_hour: float | None = None
     ceilings: Ceilings | None = None
     quality: Quality | None = None
+    versus: dict[Id, Id] = {}
     published: str | None = None
     engines: dict[str, Engine]
     models: dict[str, PlannedModel]

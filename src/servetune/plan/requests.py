@@ -18,6 +18,7 @@ from servetune.study.datasets import (
     FileDataset,
     RandomDataset,
     ShareGptDataset,
+    TextDataset,
     TraceDataset,
     longest,
 )
@@ -91,6 +92,9 @@ def longest_request(dataset: Dataset, workload: Workload, root: Path) -> tuple[i
         prompt, answer = max(kept, key=sum, default=(1, 1))
     elif not isinstance(dataset, FileDataset | ShareGptDataset | AgentsDataset):
         answer = longest(dataset.output_tokens)
+        if isinstance(dataset, TextDataset):
+            of_classes = [kind.output_tokens for kind in dataset.classes.values()]
+            answer = max([answer, *(longest(each) for each in of_classes if each)])
     return (
         min(prompt, workload.max_input_tokens or prompt),
         min(answer, workload.max_output_tokens or answer),

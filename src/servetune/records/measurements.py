@@ -11,6 +11,7 @@ from servetune.files import read_model
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.fleets import FleetMetrics
+from servetune.records.leavers import LeaverMetrics
 from servetune.records.loads import Load
 from servetune.records.sessions import ServerFacts
 from servetune.records.values import Argv, Count, Line, Log, Moment, Number, binding
@@ -342,7 +343,8 @@ class MeasurementRecord(Record):
     `definitions` is the version of what metrics mean; None: of an older record, whose throughput is
     over the window that it names. `classes` are of a load with several, or whose answers hold
     reasoning, tool calls or structured output; the first row is of all requests. `protocol` is that
-    of its generator; None: it had none then. `fleet` is of replicas behind a gateway.
+    of its generator; None: it had none then. `fleet` is of replicas behind a gateway,
+    `leavers` of clients that left.
     """
 
     schema_version: Version = SCHEMA_VERSION
@@ -377,6 +379,7 @@ class MeasurementRecord(Record):
     classes: list[ClassMetrics] = []
     probe: Probe | None = None
     fleet: FleetMetrics | None = None
+    leavers: LeaverMetrics | None = None
 
 
 def read_measurement(path: Path) -> MeasurementRecord:

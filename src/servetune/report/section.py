@@ -19,6 +19,7 @@ PARTS = {
     "Answer": ("tuning", "answer"),
     "Evidence": (
         *("load_points", "capacity", "quality", "latency", "tradeoff", "batch", "turns", "classes"),
+        *("leavers", "versus"),
         *("effects", "findings"),
         *("timeline", "roofline", "speculation", "context", "kv_cache", "published"),
         *("generators", "history"),

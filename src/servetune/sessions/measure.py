@@ -37,6 +37,7 @@ from servetune.sessions.card import from_requests
 from servetune.sessions.conversations import by_conversation
 from servetune.sessions.drafts import from_drafts
 from servetune.sessions.expected import expected_s
+from servetune.sessions.leavers import leavers, wait_until_idle
 from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
@@ -134,7 +135,7 @@ def measure(
         rule = planned.rule if planned else None
         argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
         job = Job(argv=argv, schedule=destination.schedule, load=load, probe=rule)
-        before, after, around, usage, gateway = _load(bench, measurement, job, prepared)
+        before, after, around, usage, gateway, idle_s = _load(bench, measurement, job, prepared)
         replies = driver.read(folder)
         requests = request_table(replies, prepared.schedule, load)
         span_s = _span_s(replies) if generator.startup_s else (0.0, math.inf)
@@ -209,6 +210,7 @@ def measure(
             "attained": attained(requests, measurement.limits_ms),
             "turns": by_turn(requests),
             "fleet": fleet,
+            "leavers": leavers(requests, grown, idle_s),
             "conversations": by_conversation(requests, prepared.schedule),
             "classes": by_class(requests, load),
         }
@@ -223,11 +225,11 @@ def _span_s(replies: list[Reply]) -> tuple[float, float]:
 
 def _load(
     bench: Bench, measurement: Measurement, job: Job, prepared: Prepared
-) -> tuple[Counters, Counters, dict[str, Any], UsageWatch, GatewayCounts]:
+) -> tuple[Counters, Counters, dict[str, Any], UsageWatch, GatewayCounts, float | None]:
     """Load the target.
 
-    Returns its counters before and after, fields of its card, who used the processors, and what
-    its gateway counted before and after.
+    Returns its counters before and after, fields of its card, who used the processors, what its
+    gateway counted before and after, and how long it was busy after clients had left.
     """
     load, target = job.load, bench.target
     startup_s = START_UP_TIMEOUT_S if GENERATORS[load.generator].startup_s else 0.0
@@ -266,6 +268,7 @@ def _load(
         bench.sampler.measurement = ""
         bench.sampler.usage = None
         usage.stop()
+    idle_s = wait_until_idle(load, target.counters)
     log_ended = target.log_size()
     after = target.counters(tries=3)
     # The more of both, as a load is short beside the session that another one is.
@@ -279,7 +282,7 @@ def _load(
         "truncated_requests": prepared.truncated or None,
         **target.load_log(log_began, log_ended),
     }
-    return before, after, around, usage, (gateway_before, target.gateway_counters())
+    return before, after, around, usage, (gateway_before, target.gateway_counters()), idle_s
 
 
 def _tier_hit_ratio(tiers: Tiers, grown: Counters) -> float | None:

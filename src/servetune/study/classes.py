@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from servetune.study.base import Declared, Name
+from servetune.study.base import Declared, Name, Seconds, Tokens
 
 _OWN = {
     **dict.fromkeys(("stream", "stream_options"), "servetune streams all answers"),
@@ -47,6 +47,18 @@ class RequestClass(Declared):
         description="fields of the API that its requests have, such as `response_format`, `tools`,"
         " `chat_template_kwargs` or a `temperature` of its own",
     )
+
+    leave_after_tokens: Tokens | None = Field(
+        None, description="its clients close the connection after so many tokens of the answer"
+    )
+    leave_after_s: Seconds | None = Field(
+        None, description="its clients close the connection so long after sending"
+    )
+
+    @property
+    def leaves(self) -> bool:
+        """Whether its clients do not wait for the end of an answer."""
+        return self.leave_after_tokens is not None or self.leave_after_s is not None
 
     @model_validator(mode="after")
     def _grammar_is_one(self) -> Self:

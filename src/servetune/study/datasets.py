@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import TypeAliasType
 
-from servetune.study.base import Declared, Requests, Tokens, Vocabulary
+from servetune.study.base import Declared, Name, Requests, Tokens, Vocabulary
 
 
 class Range(Declared):
@@ -92,6 +92,16 @@ class SharedTokens(Declared):
     tokens: Lengths = Field(description="length of each, in tokens")
 
 
+class TextClass(Declared):
+    """Prompts of other lengths among those of a dataset, which are of this class then."""
+
+    weight: float = Field(
+        1, gt=0, le=1_000_000, description="its share of the prompts, relative to the others"
+    )
+    input_words: Lengths | None = Field(None, description="in place of the dataset's")
+    output_tokens: Lengths | None = Field(None, description="in place of the dataset's")
+
+
 class TextDataset(Declared):
     """Passages of the tiny model's language, counted in words because tokenizers differ."""
 
@@ -100,6 +110,9 @@ class TextDataset(Declared):
     input_words: Lengths = Field(description="words per prompt, after a shared prefix")
     output_tokens: Lengths = Field(description="tokens to generate")
     shared_prefix: SharedWords | None = Field(None, description="how prompts begin")
+    classes: dict[Name, TextClass] = Field(
+        {}, description="classes of prompts, such as long ones among short ones, by name"
+    )
 
 
 class RandomDataset(Declared):

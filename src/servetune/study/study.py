@@ -298,6 +298,7 @@ def _check_references(study: Study, file: Path) -> None:
             refer(f"{key}.workloads", workload, study.workloads, "workload")
     for name, traffic in study.workloads.items():
         refer(f"workloads.{name}.dataset", traffic.dataset, study.datasets, "dataset")
+        refer(f"workloads.{name}.versus", traffic.versus, study.workloads, "workload")
         points = Counter(point.name for point in traffic.load_points)
         if twice := [point for point, count in points.items() if count > 1]:
             raise UserError(f"{file}: workloads.{name}.load_points: {twice[0]} is given twice")

@@ -196,6 +196,11 @@ class Workload(Traffic):
         None, description="of the load points: which share of the requests keeps to its limits"
     )
     capacity: Search | None = Field(None, description="search for the highest load within an SLO")
+    versus: Name | None = Field(
+        None,
+        description="another workload with as many load points: the report compares the classes"
+        " that both have, launch by launch",
+    )
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
@@ -218,6 +223,8 @@ class Workload(Traffic):
             return "a search sets the rate itself; use constant, poisson or gamma arrivals"
         if self.ramp_up_s or self.burst:
             return "a probe sends a steady load; leave out ramp_up_s and burst"
+        if any(kind.leaves for kind in self.classes.values()):
+            return "a probe judges whole answers; leave out leave_after_tokens and leave_after_s"
         if self.settle_requests or self.cooldown_requests:
             return "a probe settles by itself; leave out settle_requests and cooldown_requests"
         return None

@@ -68,6 +68,7 @@ def _row(
         # The tables of studies whose records have none stay as they are.
         **({"protocol": record.protocol} if record.protocol else {}),
         **({"fleet": record.fleet.model_dump_json()} if record.fleet else {}),
+        **({"leavers": record.leavers.model_dump_json()} if record.leavers else {}),
         **figures(record, limits_ms, devices, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 from random import Random
 
 from servetune.corpus import passage
-from servetune.study.datasets import ConversationsDataset, RandomDataset, SharedWords, TextDataset
+from servetune.study.datasets import (
+    ConversationsDataset,
+    RandomDataset,
+    SharedWords,
+    TextClass,
+    TextDataset,
+)
 from servetune.study.rows import Row, Turn
 from servetune.workloads.draws import Streams, below, draw_length
 
@@ -14,11 +20,24 @@ def text_rows(spec: TextDataset, streams: Streams) -> Iterator[Row]:
     prefixes = _shared_passages(spec.shared_prefix, streams)
     for index in range(spec.requests):
         random = streams.random("request", index)
-        words = draw_length(random, spec.input_words)
-        output_tokens = draw_length(random, spec.output_tokens)
+        name = _drawn_class(spec, streams.random("class", index))
+        kind = spec.classes.get(name or "", TextClass())
+        words = draw_length(random, kind.input_words or spec.input_words)
+        output_tokens = draw_length(random, kind.output_tokens or spec.output_tokens)
         parts = [prefixes[below(random, len(prefixes))]] if prefixes else []
         parts.append(passage(streams.seed("passage", index), words))
-        yield {"prompt": " ".join(parts), "output_tokens": output_tokens}
+        row: Row = {"prompt": " ".join(parts), "output_tokens": output_tokens}
+        yield {**row, "class": name} if name else row
+
+
+def _drawn_class(spec: TextDataset, random: Random) -> str | None:
+    """Draw the class of a prompt by the weights; None where there are none."""
+    place = random.random() * sum(kind.weight for kind in spec.classes.values())
+    for name, kind in spec.classes.items():
+        place -= kind.weight
+        if place < 0:
+            return name
+    return next(reversed(spec.classes), None)
 
 
 def random_rows(spec: RandomDataset, streams: Streams) -> Iterator[Row]:

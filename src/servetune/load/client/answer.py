@@ -19,7 +19,8 @@ class Answer:
 
     `text` and `reasoning` are what it said, `chunks_s` when each chunk of tokens came;
     `answer_s` is when the first one after the reasoning did, a tool call included. `tool_calls`
-    holds the place of each call; `rate_limited` counts how often the request was put off before.
+    holds the place of each call; `has_left` tells that its client closed the connection before the
+    end; `rate_limited` counts how often the request was put off before.
     """
 
     is_chat: bool
@@ -31,6 +32,7 @@ class Answer:
     finish_reason: str | None = None
     error: str | None = None
     is_done: bool = False
+    has_left: bool = False
     textless: int = 0
     rate_limited: int = 0
     answer_s: float | None = None

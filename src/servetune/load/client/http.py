@@ -26,10 +26,11 @@ from servetune.load.client.judge import Judge
 from servetune.load.client.loop import serve_jobs
 from servetune.load.client.pacing import Pacing
 from servetune.load.client.shares import count_shares, shares
-from servetune.load.generator import CUT, NOT_SENT, Job, Reply
+from servetune.load.generator import CUT, LEFT, NOT_SENT, Job, Reply
 from servetune.load.schedule import ScheduledRequest, read_schedule
 from servetune.records.loads import Load
 from servetune.sentences import refusal, sentence
+from servetune.study.classes import RequestClass
 
 _UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
 """The session that runs a load has its own timeouts, of the load and of a stall."""
@@ -91,14 +92,18 @@ class Sending:
 
     async def _send(self, http: aiohttp.ClientSession, request: ScheduledRequest) -> None:
         answer, error = Answer(self._load.is_chat), None
+        kind = self._load.classes.get(request.class_name or "", RequestClass())
         sent_s, body = time.perf_counter(), self._body(request)
         of_session = {SESSION: f"{self._run}-{request.conversation}"}
         try:
             while True:
-                async with http.post(self._url, json=body, headers=of_session) as response:
+                async with (
+                    asyncio.timeout(kind.leave_after_s),
+                    http.post(self._url, json=body, headers=of_session) as response,
+                ):
                     if response.status == 200:
-                        await _read(response, answer)
-                        error = answer.fault
+                        await _read(response, answer, kind.leave_after_tokens)
+                        error = LEFT if answer.has_left else answer.fault
                         break
                     put_off_s = _put_off_s(response)
                     if put_off_s is None:
@@ -108,6 +113,8 @@ class Sending:
                 await asyncio.sleep(put_off_s)
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             error = sentence(f"{type(failure).__name__}: {failure}")
+            if kind.leave_after_s is not None and isinstance(failure, TimeoutError):
+                error = LEFT
         except asyncio.CancelledError:
             self._note(request, CUT, sent_s, answer)
             return
@@ -173,8 +180,11 @@ def _body_of(load: Load, model: str, class_name: str | None) -> Message:
     return body | body_of(load, class_name)
 
 
-async def _read(response: aiohttp.ClientResponse, answer: Answer) -> None:
-    """Read a stream of server-sent events to its end; the time of an event is that of its read."""
+async def _read(response: aiohttp.ClientResponse, answer: Answer, most: int | None) -> None:
+    """Read a stream of server-sent events; the time of an event is that of its read.
+
+    To its end, or until `most` tokens came: the connection is closed then.
+    """
     rest = b""
     async for read in response.content.iter_any():
         at_s = time.perf_counter()
@@ -182,6 +192,10 @@ async def _read(response: aiohttp.ClientResponse, answer: Answer) -> None:
         for line in lines:
             if line.startswith(b"data:"):
                 answer.take(line[5:].strip().decode(), at_s)
+        if most is not None and len(answer.chunks_s) >= most and not answer.is_done:
+            answer.has_left = True
+            response.close()
+            return
 
 
 def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:

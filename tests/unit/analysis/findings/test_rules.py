@@ -15,6 +15,7 @@ import pytest
 
 from servetune.analysis.findings.gather import Case, Finding, all_rules, cases, find, findings
 from servetune.analysis.roofline.attained import Engine
+from servetune.records.leavers import LeaverMetrics
 from servetune.records.measurements import Card, Metrics
 from servetune.records.sessions import Architecture, Ceilings
 from servetune.records.validity import checks
@@ -331,7 +332,7 @@ def test_a_start_is_told_of_its_variant_and_not_of_each_load_point() -> None:
 
 
 def test_a_rule_is_found_by_being_there() -> None:
-    assert len(all_rules()) == 18
+    assert len(all_rules()) == 19
     assert all(name == name.lower() and "_" not in name for name in all_rules())
 
 
@@ -371,3 +372,23 @@ def test_one_replica_that_takes_most_is_found_with_the_thresholds_that_do_it() -
 def test_replicas_that_share_the_load_are_no_finding(requests: tuple[int, ...]) -> None:
     found = find(recorded("shared-prefixes", fleet=fleet_row(*requests)))
     assert "one-replica-takes-most" not in found
+
+
+def leavers_row(requests: int, extra: float | None) -> str:
+    left = {"requests": requests, "read_tokens": 16 * requests, "unread_tokens": 176 * requests}
+    return LeaverMetrics(**left, extra_tokens=extra).model_dump_json()
+
+
+def test_a_server_that_goes_on_for_who_left_is_found() -> None:
+    found = find(recorded("shared-prefixes", leavers=leavers_row(12, 2000.0)))
+    told = dict(found["serves-who-left"].evidence)
+    assert told["clients that left"] == "12" and told["tokens that nobody read"] == "2,000"
+    assert found["serves-who-left"].gain > 1.5
+
+
+@pytest.mark.parametrize(("requests", "extra"), [(12, 60.0), (4, 700.0), (12, None)])
+def test_a_server_that_stops_or_few_that_left_are_no_finding(
+    requests: int, extra: float | None
+) -> None:
+    found = find(recorded("shared-prefixes", leavers=leavers_row(requests, extra)))
+    assert "serves-who-left" not in found

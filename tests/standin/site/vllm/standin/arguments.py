@@ -57,6 +57,7 @@ FAULTS = {
     "ignore-sigterm": "go on after SIGTERM",
     "short-answers": "end every --standin-fault-after-th answer one token early",
     "no-prompt-logprobs": "answer 400 to a request for the log probabilities of its prompt",
+    "never-abort": "go on generating for a client that has gone",
     "no-reset": "answer 500 when its prefix cache is to be emptied",
     "meet": "be ready only beside --standin-fault-after - 1 others",
     "leave-child": "start a child that outlives it, unless its process group is ended",

@@ -212,7 +212,7 @@ class Completions:
         try:
             yield emitted()
         finally:
-            for generation in request.generations:
+            for generation in request.generations if self._fault.kind != "never-abort" else ():
                 self._engine.abort(generation)
 
     async def _whole(self, request: _Request) -> web.Response:

@@ -1,0 +1,1 @@
+"""Clients that left before the end of their answers."""

@@ -1,0 +1,1 @@
+"""What a workload costs beside another: the requests that both have, launch by launch."""
