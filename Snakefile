@@ -16,6 +16,7 @@ localrules:
     make_workload,
     choose_round,
     collect_tables,
+    render_first_page,
     render_report,
 
 

@@ -40,13 +40,17 @@ class Project:
             shutil.copytree(ROOT / name, root / name)
         shutil.copytree(GALLERY / "studies", root / "studies", dirs_exist_ok=True)
         (root / "params.yaml").write_text(PARAMS.format(study="quickstart"))
-        # Every variant takes every workload: more to plan and to compare.
+        # More to plan and to compare: every variant takes every workload, a rate by two generators
+        # among them, and is launched once unless a test asks for more.
         study = self.study()
-        del study["workloads"]["vllm-bench"]
+        others = self.study("generators")
+        study["datasets"]["text"] = others["datasets"]["text"]
+        study["workloads"] |= {name: others["workloads"][name] for name in ("open", "guidellm")}
+        bf16, _, *more = study["variants"].items()
+        fp8_kv = {"model": "tiny", "server": {"kv_cache_dtype": "fp8"}}
+        study["variants"] = dict([bf16, more[0], ("fp8-kv", fp8_kv), *more[1:]])
         for variant in study["variants"].values():
-            variant.pop("workloads", None)
             variant.pop("repeats", None)
-        # Tests that need several launches ask for them.
         del study["repeats"]
         self.write_study(study)
 

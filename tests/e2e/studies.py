@@ -39,7 +39,9 @@ TASK = {
 
 
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
-    """Half of the quickstart's requests, fewer documents, and an unfit variant with own loads.
+    """The quickstart with an fp8 KV cache, less to send, and an unfit variant with own loads.
+
+    Its prompts begin with words of their own.
 
     Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
     too small for two long ones.
@@ -49,6 +51,7 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     long = {"dataset": "growing", "load_points": [{"concurrency": 2, "requests": 8}]}
     study["datasets"] = {
         **quickstart["datasets"],
+        "text": {k: v for k, v in quickstart["datasets"]["text"].items() if k != "shared_prefix"},
         "growing": {"kind": "text", "requests": 8, "input_words": 220, "output_tokens": 128},
     }
     study["workloads"] = {
@@ -58,9 +61,12 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     }
     study["quality"] = {**quickstart["quality"], "documents": 12}
     study["models"] = {**study["models"], "broken": {"source": "path", "path": "broken"}}
+    variants = {**quickstart["variants"]}
+    del variants["no-prefix-cache"]
+    variants["fp8-kv"] = {"model": "tiny", "server": {"kv_cache_dtype": "fp8"}}
     declared = {
         name: {"workloads": list(quickstart["workloads"]), **variant}
-        for name, variant in quickstart["variants"].items()
+        for name, variant in variants.items()
     }
     small = {
         "max_num_seqs": 2,

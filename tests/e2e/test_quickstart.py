@@ -14,8 +14,8 @@ from tests.rows import rows_by
 pytestmark = pytest.mark.e2e
 
 
-DECLARED = ["bf16", "w8a8", "fp8-kv", "eagle3"]
-"""The quickstart's own variants, beside which the same clone has unfit ones."""
+DECLARED = ["bf16", "w8a8", "eagle3", "fp8-kv"]
+"""The variants that are fit, beside which the same clone has unfit ones."""
 
 
 def declared(table: pd.DataFrame) -> pd.DataFrame:
@@ -25,8 +25,7 @@ def declared(table: pd.DataFrame) -> pd.DataFrame:
 def test_every_variant_is_measured_on_real_vllm(quickstart: Clone) -> None:
     table = declared(quickstart.table())
     assert list(table["variant"].unique()) == DECLARED
-    # Three closed loops of each, and one rate by each generator.
-    assert len(table) == 4 * 3 + 3
+    assert len(table) == 4 * 3
     assert set(table["status"]) == {"ok"}, table[["variant", "load_point", "reason"]].to_string()
     assert set(table["vllm_version"]) == {"0.32.0+cpu"}
     assert (table["output_tokens"] == 64 * table["requests"]).all()
@@ -46,16 +45,13 @@ def test_tokens_are_streamed_one_after_another_and_not_in_one_burst(quickstart: 
     ratio = table["tpot_mean_ms"] / table["server_tpot_mean_ms"]
     shown = table[["variant", "load_point", "tpot_mean_ms", "server_tpot_mean_ms"]].to_string()
     assert ratio.groupby(table["variant"]).median().between(0.8, 1.25).all(), shown
-    # At a rate that a slow machine cannot keep up with, requests wait, and TTFT may be most.
-    closed = table[table["workload"] == "text"]
-    share = closed["ttft_p50_ms"] / closed["e2e_p50_ms"]
-    assert (share.groupby(closed["variant"]).median() < 0.5).all(), share.to_string()
+    share = table["ttft_p50_ms"] / table["e2e_p50_ms"]
+    assert (share.groupby(table["variant"]).median() < 0.5).all(), share.to_string()
 
 
 def test_more_clients_get_more_tokens_a_second(quickstart: Clone) -> None:
-    table = declared(quickstart.table())
-    text = table[table["workload"] == "text"].set_index(["variant", "load_point"])
-    throughput = text["output_throughput_tok_s"].unstack()
+    table = declared(quickstart.table()).set_index(["variant", "load_point"])
+    throughput = table["output_throughput_tok_s"].unstack()
     assert (throughput["c8"] > 1.5 * throughput["c1"]).all()
 
 

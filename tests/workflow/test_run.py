@@ -22,7 +22,7 @@ def test_one_command_leads_from_parameters_to_a_report(measured: Workspace) -> N
 
 def test_what_each_rule_prints_is_shown_and_kept_in_its_log(measured: Workspace) -> None:
     rules = "".join(path.read_text() for path in (measured.root / "workflow/rules").glob("*.smk"))
-    assert rules.count("\n    log:") == rules.count("\n    shell:") == 7
+    assert rules.count("\n    log:") == rules.count("\n    shell:") == 8
     logs = sorted((measured.root / "logs").rglob("*.log"))
     folders = {log.parent.name for log in logs}
     assert folders == {"engine", "model", "session", "standin", "workload"}

@@ -1,4 +1,5 @@
 # Tables and report. Whether they are current is decided by content, not by times of change.
+from servetune.plan.order import before_first_page
 from servetune.tables.freshness import report_digest, tables_digest, wanted
 
 with one_line():
@@ -45,9 +46,34 @@ rule collect_tables:
         "servetune --log {log} tables --plan {params.plan}"
 
 
+RECORDED = {file.stem for file in Path(RESULTS, "sessions").glob("*.json")}
+# The rounds of a tuning say themselves what was measured.
+FIRST = before_first_page([] if PLAN.tuning else PLAN.sessions, RECORDED)
+FIRST_PAGE = multiext("reports/partial/summary", ".html", ".md", ".json", ".sha256")
+
+
+rule render_first_page:
+    """A page of what is there after two sessions, until the whole one replaces it."""
+    input:
+        ancient([f"{RESULTS}/sessions/{each.id}.json" for each in FIRST]),
+    output:
+        temp(FIRST_PAGE),
+    log:
+        f"logs/{PLAN.study}/first-page.log",
+    priority: BEFORE_SESSIONS
+    threads: all_cores
+    params:
+        plan=PLAN_FILE,
+    message:
+        "First page"
+    shell:
+        "servetune --log {log} report --partial --out reports/partial --plan {params.plan}"
+
+
 rule render_report:
     """The report, as a page and for a pull request."""
     input:
+        FIRST_PAGE if FIRST else [],
         unless_current(REPORT_WANTED, REPORT_WANTED.path),
         tables=unless_current(REPORT_WANTED, rules.collect_tables.output),
     output:

@@ -52,13 +52,15 @@ def workload(id: str, plan: PlanFile = None) -> None:
 @app.command(rich_help_panel=STEPS)
 def session(id: str, plan: PlanFile = None) -> None:
     """Serve one variant and measure every load point that is still missing."""
+    from servetune.plan.order import place_of
     from servetune.sessions.session import run_session
 
     end_left_behind()
     sessions = {session.id: session for session in read_plan(plan, ROOT).sessions}
     chosen = _known(sessions, id, "session")
     repeat = f" r{chosen.repeat}" if chosen.repeat > 1 else ""
-    say(f"session {chosen.order + 1} of {len(sessions)}: {chosen.variant}{repeat}")
+    place = place_of(chosen, sessions.values())
+    say(f"session {place} of {len(sessions)}: {chosen.variant}{repeat}")
     run_session(chosen, ROOT, sessions=[*sessions.values()])
 
 

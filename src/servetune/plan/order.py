@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from operator import itemgetter
 
 from servetune.plan.planned import Session
@@ -23,6 +23,26 @@ def measuring_order(variants: list[str], repeats: int, seed: int) -> list[tuple[
         shuffled = random.Random(f"{seed}/{block}").sample(variants, len(variants))
         order += [(variant, repeat) for variant in (shuffled[::-1] if is_second else shuffled)]
     return order
+
+
+def place_of(session: Session, sessions: Iterable[Session]) -> int:
+    """Return when a session is measured among these, counted from 1.
+
+    Their `order` alone has gaps, where a variant has fewer repeats than others.
+    """
+    return 1 + sum(other.order < session.order for other in sessions)
+
+
+def before_first_page(sessions: Iterable[Session], recorded: Container[str]) -> list[Session]:
+    """Return the sessions after which there is a first page to read while the others run.
+
+    The first two, so that there is something to compare; none where a session is recorded, as
+    then there was a page, or where no other session follows.
+    """
+    in_order = sorted(sessions, key=lambda session: session.order)
+    if len(in_order) < 3 or any(session.id in recorded for session in in_order):
+        return []
+    return in_order[:2]
 
 
 def in_rounds(owed: Iterable[Session], planned: Iterable[Session]) -> list[Session]:

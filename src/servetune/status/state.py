@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from servetune.plan.estimate import SessionEstimate, estimate
+from servetune.plan.order import place_of
 from servetune.plan.planned import Plan, Session
 from servetune.plan.times import Times
 from servetune.records.measurements import read_measurement
@@ -128,7 +129,7 @@ def _session(
         id=session.id,
         variant=session.variant,
         repeat=session.repeat,
-        position=estimated.order + 1,
+        position=place_of(session, plan.sessions),
         status=status,
         measured=len(there),
         owed=len(session.owed),

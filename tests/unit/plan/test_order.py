@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servetune.plan.order import in_rounds, measuring_order
+from servetune.plan.order import before_first_page, in_rounds, measuring_order, place_of
 from servetune.plan.planned import Session
 from servetune.records.trials import Trial
 
@@ -68,3 +68,19 @@ def test_the_rounds_of_a_tuning_are_launched_as_they_are() -> None:
         for order, (variant, repeat) in enumerate(launches)
     ]
     assert in_rounds(owed, owed) == owed
+
+
+def test_a_session_has_a_place_among_those_there_are_though_orders_have_gaps() -> None:
+    planned = plan(repeats=2)
+    there = [each for each in planned if each.order != 1]
+    assert [place_of(each, there) for each in there] == [1, 2, 3, 4, 5]
+
+
+def test_the_first_page_follows_two_sessions_unless_there_was_one() -> None:
+    planned = [
+        Session.model_copy(each, update={"id": f"{each.variant}-{each.repeat}"})
+        for each in plan(repeats=1)
+    ]
+    assert before_first_page(reversed(planned), set()) == planned[:2]
+    assert before_first_page(planned, {planned[2].id}) == []
+    assert before_first_page(planned[:2], set()) == []
