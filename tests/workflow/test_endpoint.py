@@ -1,6 +1,7 @@
 """An endpoint beside a server of servetune's own: what it does not tell is told as not known."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def endpoint(server: Server, **more: Any) -> dict[str, Any]:
-    return {"url": f"{server.http.base_url}/v1", "model": "it", "key_env": KEY_ENV, **more}
+    own = {"url": f"{server.http.base_url}/v1", "model": "it", "key_env": KEY_ENV}
+    return {**own, "limits": {"requests": 100}, **more}
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +137,76 @@ def test_a_run_without_the_key_is_one_line_before_anything_is_sent(
     line = f"servetune: endpoint.key_env: {KEY_ENV}: not set; export it in the shell that runs this"
     assert line in done.stderr and "Traceback" not in done.stderr
     assert workspace.records() == {}
+
+
+def requests_of(server: Server) -> int:
+    return int(server.counter("vllm:request_success_total", finished_reason="length"))
+
+
+def reasons(workspace: Workspace) -> set[str]:
+    return {record["reason"] for record in workspace.records().values()}
+
+
+def endpoint_alone(workspace: Workspace, **endpoint: Any) -> None:
+    """Write a study of one endpoint, which needs neither engine nor models."""
+    study = workspace.study
+    for key in ("engine", "models", "server"):
+        study.pop(key, None)
+    study["variants"] = {"plain": {"endpoint": endpoint}}
+    workspace.write_study(study)
+    workspace.environment[KEY_ENV] = KEY
+
+
+def test_limits_hold_over_clones_on_this_machine_and_elsewhere(
+    workspace: Workspace, server: Server, engine_cache: Path, tmp_path: Path
+) -> None:
+    # 4 and 16, with a warm-up each, and a small first request.
+    limited = endpoint(server, limits={"requests": 30}, block="limits")
+    endpoint_alone(workspace, **limited)
+    before = requests_of(server)
+    workspace.collect()
+    assert {record["status"] for record in workspace.records().values()} == {"ok"}
+    assert requests_of(server) - before == 23
+    assert max(r["spent"]["requests"] for r in workspace.records().values()) == 23
+
+    here = make_workspace(tmp_path / "here", engine_cache)
+    elsewhere = make_workspace(tmp_path / "elsewhere", tmp_path / "cache")
+    shutil.copytree(workspace.root / "results", elsewhere.root / "results", dirs_exist_ok=True)
+    for clone in (here, elsewhere):
+        endpoint_alone(clone, **limited)
+        # Other prompts: the records that a clone has are of none of its measurements.
+        clone.set_params(seed=1)
+        before = requests_of(server)
+        clone.collect()
+        told = {reason for reason in reasons(clone) if reason}
+        assert any("limits.requests: 1 of 30 requests are left" in reason for reason in told)
+        assert requests_of(server) - before <= 7
+
+
+def test_a_study_that_sends_more_than_its_limits_is_refused_by_the_plan(
+    workspace: Workspace, server: Server
+) -> None:
+    endpoint_alone(workspace, **endpoint(server, limits={"requests": 30}))
+    workspace.write_study({**workspace.study, "repeats": 2})
+    done = workspace.run("servetune", "plan")
+    told = "limits.requests: 30 is below the 46 that this study sends it"
+    assert done.returncode == 2 and told in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_an_endpoint_that_refuses_is_left_alone(workspace: Workspace, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STANDIN_PYTHON", sys.executable)
+        fails = ("--standin-fault", "fail-requests", "--standin-fault-after", "3")
+        with serving(write_model(tmp_path), tmp_path, *fails) as server:
+            endpoint_alone(workspace, **endpoint(server))
+            study = workspace.study
+            study["workloads"]["random"]["load_points"][0]["requests"] = 40
+            workspace.write_study(study)
+            workspace.collect()
+            assert requests_of(server) < 20
+    told = "the endpoint refused 5 of the last 13 requests, so the load ended: HTTP 500"
+    first, second = sorted(reasons(workspace), key=len)
+    assert first.startswith(told) and second.startswith(f"not sent, as {told}")
 
 
 def test_an_endpoint_that_dies_under_load_is_a_failed_record_and_never_zeros(

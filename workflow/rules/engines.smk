@@ -12,7 +12,8 @@ def engine_file(name):
 
 def declared_engine(engine):
     """What `servetune engine` takes for an engine of the plan, or for another environment."""
-    return word_of(plan().engines.get(engine, engine.rsplit("-", 1)[0]))
+    declared = plan().engines.get(engine, engine.rsplit("-", 1)[0])
+    return word_of(declared, PLAN.hardware)
 
 
 rule build_engine:
@@ -25,7 +26,8 @@ rule build_engine:
     threads: all_cores
     params:
         declared=lambda wildcards: declared_engine(wildcards.engine),
+        plan=PLAN_FILE,
     message:
         "Engine {params.declared}"
     shell:
-        "servetune --log {log} engine {params.declared:q} > /dev/null"
+        "servetune --log {log} engine {params.declared:q} --plan {params.plan} > /dev/null"

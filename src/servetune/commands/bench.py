@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from servetune.commands.arguments import options_of
 from servetune.engines.spelling import meant_by
@@ -43,6 +44,7 @@ class Bench:
     model: str | None
     url: str | None
     has_key: bool
+    headers: list[str]
     dataset: dict[str, Any]
     workload: dict[str, Any]
     dropped: list[str] = field(default_factory=list)
@@ -67,7 +69,9 @@ def bench_from(given: Mapping[str, Any]) -> Bench:
         if value is not None
     }
     model, url = given.pop("model", None), _url(given)
-    has_key = "api_key" in given or "authorization" in str(given.get("header", "")).lower()
+    headers = _headers(given.get("header"))
+    has_key = "api_key" in given or any(name.lower() == "authorization" for name in headers)
+    headers = [name for name in headers if name.lower() != "authorization"]
     dropped = [f"--{_dashed(name)}: {LEFT_OUT[name]}" for name in given if name in LEFT_OUT]
     given = {name: value for name, value in given.items() if name not in LEFT_OUT}
     requests = _count(given.pop("num_prompts", _DEFAULT["num_prompts"]), "num_prompts")
@@ -75,7 +79,8 @@ def bench_from(given: Mapping[str, Any]) -> Bench:
     workload = _workload(given, requests)
     if given:
         dropped += [f"--{_dashed(name)}: not taken; the load differs by it" for name in given]
-    return Bench(str(model) if model else None, url, has_key, dataset, workload, dropped)
+    named = str(model) if model else None
+    return Bench(named, url, has_key, headers, dataset, workload, dropped)
 
 
 def _dashed(name: str) -> str:
@@ -87,7 +92,22 @@ def _url(given: Mapping[str, Any]) -> str | None:
     url = given.get("base_url")
     if url is None and "host" in given:
         url = f"http://{given['host']}:{given.get('port', 8000)}"
-    return str(url) if url is not None else None
+    if url is None:
+        return None
+    parts = urlsplit(str(url))
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UserError(
+            "from: --base-url: has credentials or a query, which a study would hold; give the"
+            " address alone, and the key by --header Authorization=…, which becomes a variable's"
+            " name"
+        )
+    return str(url)
+
+
+def _headers(given: Any) -> list[str]:
+    """Return the names of headers, each given as NAME=VALUE; the values may be secrets."""
+    words = given if isinstance(given, list) else [given]
+    return [str(word).partition("=")[0].strip() for word in words if word is not None]
 
 
 def _count(value: Any, name: str) -> int:

@@ -23,6 +23,9 @@ ACCELERATOR = "nvidia-h100-80gb-hbm3"
 KEY = "OPENAI_API_KEY"
 """The variable of an endpoint's key, as the command has it."""
 
+BESIDE_A_LOAD = 10
+"""Requests to an endpoint beside a load: warm-up, a small first one, some that are sent again."""
+
 _LOCAL = re.compile(r"https?://(localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])(?=[:/]|$)")
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -64,6 +67,15 @@ def study_from(
         if bench.has_key:
             endpoint["key_env"] = KEY
             notes.append(f"{key}: its key is a secret; set {KEY} in your shell")
+        if bench.headers:
+            named = {name: re.sub(r"\W", "_", name).upper() for name in bench.headers}
+            endpoint["headers_env"] = named
+            notes.append(f"{key}: headers are secrets; set {', '.join(named.values())} there, too")
+        requests = sum(point["requests"] for point in bench.workload["load_points"])
+        endpoint["limits"] = {"requests": requests + BESIDE_A_LOAD}
+        notes.append(
+            f"{key}: limits.requests: what this load takes, once; without limits no load is sent"
+        )
         variants[key] = {"endpoint": endpoint}
     if not variants:
         raise UserError(

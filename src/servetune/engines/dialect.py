@@ -46,6 +46,8 @@ class Dialect:
         unset: variables of the caller that it must not have.
         counters: reads its metrics; raises httpx.HTTPError.
         page: reads them from the text of their page; empty where it has none of its names.
+        cache: reads how its KV cache is configured, from that page; empty where it does not tell.
+        version: asks one that runs for its version; raises httpx.HTTPError, or what JSON raises.
         figures: the names of those that it may have.
         reset: empties its prefix cache, and the tiers behind it if it has some; tells whether the
             server says that it did.
@@ -69,6 +71,8 @@ class Dialect:
     explain: Callable[[list[str], int | None], str | None]
     key_variable: str
     page: Callable[[str], Counters] = lambda _: {}
+    cache: Callable[[str], Mapping[str, str]] = lambda _: {}
+    version: Callable[[httpx.Client], str | None] = lambda _: None
     health: str = "/health"
     unlocked: str = "this version of the engine does not ask for one"
     keeps_connections: bool = True

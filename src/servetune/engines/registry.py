@@ -1,6 +1,6 @@
 """The dialects of all engines."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from importlib import import_module
 
 from servetune.engines.dialect import Dialect
@@ -35,6 +35,12 @@ def family_in(packages: Container[str]) -> EngineFamily | None:
 def package_of(packages: Container[str]) -> str:
     """Return the package of the engine that an environment has; vLLM's where it names none."""
     return (family_in(packages) or VLLM).package
+
+
+def program_of(versions: Mapping[str, str]) -> str:
+    """Return what takes the arguments of a server of an environment, with its version."""
+    family = family_in(versions) or VLLM
+    return " ".join([family.title, versions.get(family.package, "")]).strip()
 
 
 def dialect_of(packages: Container[str]) -> Dialect:

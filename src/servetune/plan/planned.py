@@ -272,9 +272,9 @@ class Session(_Planned):
         return [self.engine] if self.engine else []
 
     @property
-    def keys_from(self) -> list[str]:
-        """The variables that hold the keys of its endpoint."""
-        return [self.endpoint.key_env] if self.endpoint and self.endpoint.key_env else []
+    def keys_from(self) -> dict[str, str]:
+        """The variables that hold the secrets of its endpoint, by the keys that name them."""
+        return self.endpoint.variables if self.endpoint else {}
 
     @property
     def datasets(self) -> list[str]:
@@ -286,6 +286,11 @@ class Session(_Planned):
     def generators(self) -> list[str]:
         """The load generators that its measurements use, each once."""
         return list(dict.fromkeys(load.generator for load in self._loads))
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """What of the API its loads use, each once: completions, chat."""
+        return tuple(dict.fromkeys(load.endpoint for load in self._loads))
 
     @property
     def tools(self) -> list[str]:

@@ -14,6 +14,7 @@ from servetune.records.fleets import FleetMetrics
 from servetune.records.leavers import LeaverMetrics
 from servetune.records.loads import Load
 from servetune.records.sessions import ServerFacts
+from servetune.records.spending import Spending
 from servetune.records.values import Argv, Count, Line, Log, Moment, Number, binding
 from servetune.study.base import Id
 
@@ -344,7 +345,8 @@ class MeasurementRecord(Record):
     over the window that it names. `classes` are of a load with several, or whose answers hold
     reasoning, tool calls or structured output; the first row is of all requests. `protocol` is that
     of its generator; None: it had none then. `fleet` is of replicas behind a gateway,
-    `leavers` of clients that left.
+    `leavers` of clients that left. Of an endpoint, `spent` is what its launch took so far,
+    `fingerprint` identifies what it told of itself.
     """
 
     schema_version: Version = SCHEMA_VERSION
@@ -380,6 +382,8 @@ class MeasurementRecord(Record):
     probe: Probe | None = None
     fleet: FleetMetrics | None = None
     leavers: LeaverMetrics | None = None
+    spent: Spending | None = None
+    fingerprint: Line | None = None
 
 
 def read_measurement(path: Path) -> MeasurementRecord:

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from servetune.files import read_model
 from servetune.records.base import SCHEMA_VERSION, Record, Version
+from servetune.records.spending import Spending
 from servetune.records.values import Argv, Commit, Line, Log, Moment, Number
 from servetune.study.base import Id
 from servetune.study.engines import Environment
@@ -186,13 +187,16 @@ class Launch(Record):
 
     `environment` holds only the variables that servetune or the study set, never a token;
     `environment_from` names those that it had from the caller.
+    `engine_lock` is the lock by which a version was installed, with its digest; None of other
+    engines, and of a version that the host had.
     `server_info` is the configuration as the server reports it. `ceilings` are those measured on
     one device of the host; None where the engine cannot measure them. `model` and `draft` are the
     checkpoints as their files have them; None where `uncounted` says why. `choices` are what the
     server decided only as it started, such as its attention backend, by name; `ignored` are the
     settings that it ignored or changed, in its own words; None where they are not known. Of several
     `replicas` behind a gateway, `command`, `server_info` and `choices` are those of the first, and
-    `server` is of all together.
+    `server` is of all together. Of an endpoint, `fingerprint` is what it told of itself, and
+    `spent` what this launch took from it.
     """
 
     free: ClassVar[frozenset[str]] = frozenset({"server_info"})
@@ -210,6 +214,7 @@ class Launch(Record):
     choices: dict[Line, str] | None = None
     ignored: Log | None = None
     versions: dict[Line, Line] = {}
+    engine_lock: Id | None = None
     git: GitState = {}
     host: Host = {}
     slot: Slot | None = None
@@ -219,6 +224,8 @@ class Launch(Record):
     ceilings: Ceilings | None = None
     replicas: Annotated[list[ReplicaLaunch], _SOME] | None = None
     gateway_command: Argv | None = None
+    fingerprint: Annotated[dict[Line, Line], _SOME] | None = None
+    spent: Spending | None = None
     measured: list[Id] = []
 
     def config(self, section: str) -> dict[str, Any]:

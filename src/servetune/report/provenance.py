@@ -16,9 +16,10 @@ from servetune.tables.frames import PENDING, grouped
 def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]) -> list[str]:
     """Warn where rows come from different places, or without the record of their session."""
     launches = launches_of(table, sessions)
-    # Engines are compared on purpose; of each there should be one version.
-    engines = grouped(launches, lambda launch: package_of(launch.versions)).values()
-    versions = (distinct(map(versions_of, of_engine)) for of_engine in engines)
+    # Engines, and versions of one, are compared on purpose; each should be one on all launches.
+    engines = table["session"].map({id: session.engine or "" for id, session in sessions.items()})
+    served = (launches_of(rows, sessions) for _, rows in table.groupby(engines))
+    versions = (distinct(map(versions_of, of_engine)) for of_engine in served)
     kinds = {
         "hosts": hosts_of(launches),
         "GPUs": distinct(map(devices_of, launches)),
@@ -33,6 +34,12 @@ def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]
         for name, told in kinds.items()
         if len(told) > 1
     ]
+    for name, told in grouped(distinct(locks_of(launches)), _name_of).items():
+        if len(told) > 1:
+            notes.append(
+                f"{name} was installed by {len(told)} different locks: compare its launches with"
+                " care."
+            )
     notes += _unlike(table, sessions)
     notes += _otherwise(table)
     beside = table["card"].map(lambda text: json.loads(text).get("other_gpus_in_use") or 0)
@@ -175,6 +182,15 @@ def versions_of(launch: Launch) -> str:
     version = launch.versions.get(engine) or launch.server.vllm_version
     named = {engine: version, **launch.versions} if version else launch.versions
     return ", ".join(f"{name} {version}" for name, version in named.items())
+
+
+def locks_of(launches: Iterable[Launch]) -> list[str]:
+    """Return the locks by which versions of launches were installed, with their digests."""
+    return [launch.engine_lock for launch in launches if launch.engine_lock]
+
+
+def _name_of(lock: str) -> str:
+    return lock.rpartition("-")[0]
 
 
 def commit_of(launch: Launch) -> str:

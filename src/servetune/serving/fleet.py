@@ -38,6 +38,9 @@ class Fleet:
     kind: ClassVar[str] = "fleet's"
     has_counters: ClassVar[bool] = True
     is_here: ClassVar[bool] = True
+    headers: ClassVar[dict[str, str]] = {}
+    ca: ClassVar[str] = ""
+    account: ClassVar[None] = None
     keeps_connections: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

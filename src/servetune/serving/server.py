@@ -65,6 +65,9 @@ class Server:
     has_counters: ClassVar[bool] = True
     gateway_command: ClassVar[list[str]] = []
     is_here: ClassVar[bool] = True
+    headers: ClassVar[dict[str, str]] = {}
+    ca: ClassVar[str] = ""
+    account: ClassVar[None] = None
     devices: dict[str, str] = field(default_factory=dict)
     cores: frozenset[int] = frozenset()
     passed: dict[str, str] = field(default_factory=dict, repr=False)

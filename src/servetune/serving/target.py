@@ -13,6 +13,7 @@ import httpx
 from servetune.engines.counters import Counters
 from servetune.engines.dialect import Tiers
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
+from servetune.serving.ledger import Account
 
 HEALTH_TIMEOUT_S = 10.0
 """A longer wait than any check of health by a server that still answers."""
@@ -23,6 +24,10 @@ SCRAPE_TIMEOUT_S = 5.0
 
 class ServerError(Exception):
     """A target that cannot start, died or hangs; the message says why, in plain words."""
+
+
+class EndedError(ServerError):
+    """A target that may be sent nothing more in this session; the message says why."""
 
 
 def counters_of(target: "Target", tries: int) -> Counters:
@@ -55,6 +60,21 @@ class Target(Protocol):
     @property
     def secrets(self) -> list[str]:
         """What no file may hold."""
+        ...
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Further headers that requests carry, which may be secrets."""
+        ...
+
+    @property
+    def ca(self) -> str:
+        """A file of certificates that its own is checked with; empty: those of this host."""
+        ...
+
+    @property
+    def account(self) -> Account | None:
+        """What counts all that it is sent; None of a server of ours."""
         ...
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from servetune.engines.environments import read_engine
+from servetune.engines.environments import check_lock, read_engine
 from servetune.errors import UserError
 from servetune.load.process import Clients
 from servetune.models.architecture import count_checkpoint
@@ -21,7 +21,7 @@ from servetune.records.measurements import MeasurementRecord
 from servetune.records.rules import COMPILED
 from servetune.records.sessions import Architecture, Launch, ServerFacts
 from servetune.running import tell
-from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError, Target
+from servetune.serving.target import SCRAPE_TIMEOUT_S, EndedError, ServerError, Target
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.ceilings import measured_ceilings
 from servetune.sessions.expected import left_s
@@ -31,6 +31,7 @@ from servetune.sessions.processes import checkpoint_path, start_client, target_o
 from servetune.sessions.provenance import git_state, now
 from servetune.sessions.quality.measure import measure_quality
 from servetune.sessions.recorder import Recorder
+from servetune.sessions.spending import changed_since
 from servetune.telemetry.gpus import NO_GPU, Gpus, servers_processes
 from servetune.telemetry.sampler import Sampler
 from servetune.workloads.datasets import read_requests
@@ -112,6 +113,10 @@ class ServerLaunch:
             self._say(reason)
             self._recorder.give_up(reason)
             return None
+        if changed := changed_since(session, target, self._root):
+            self._say(changed)
+            self._recorder.give_up(changed)
+            return None
         info = target.info()
         facts = target.facts(self._recorder.launch.versions, info)
         replicas = target.replicas(self._recorder.launch.versions, info)
@@ -148,6 +153,8 @@ class ServerLaunch:
                 reason = f"the {self._target.kind} {error}"
                 self._say(reason)
                 self._recorder.fail([measurement], reason)
+                if isinstance(error, EndedError):
+                    self._recorder.give_up(f"not sent, as {reason}")
                 return False
             self._recorder.keep(record)
             took_s = time.monotonic() - began
@@ -200,6 +207,8 @@ def _described(
 ) -> Launch:
     """Return what is known of a launch before it starts: failed, unless it gets further."""
     engine = read_engine(session.engine) if session.engine else None
+    if engine:
+        check_lock(engine, root)
     host = describe_host(allocation.visible) if target.is_here else {}
     model, draft, uncounted = _counted(session, root)
     return Launch(
@@ -210,6 +219,7 @@ def _described(
         environment_from=session.environment_from,
         started_at=now(),
         versions={**(engine.versions if engine else {}), **_gateway_version(session)},
+        engine_lock=engine.lock if engine else None,
         git=git_state(root),
         host=host,
         slot=allocation.slot,

@@ -3,6 +3,7 @@
 import math
 import shutil
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from servetune.errors import UserError
 from servetune.load.by_class import by_class
 from servetune.load.client.judge import ended_by
 from servetune.load.generator import Destination, Job, Reply
-from servetune.load.process import Clients, LoadError
+from servetune.load.process import Clients, LoadError, LoadRefusedError
 from servetune.load.registry import driver_of
 from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
@@ -24,7 +25,8 @@ from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import check_measurement, limits_of
-from servetune.serving.target import Target
+from servetune.serving.ledger import LimitError
+from servetune.serving.target import EndedError, Target
 from servetune.sessions.agreement import (
     counter_of_tokens,
     from_answers,
@@ -42,6 +44,7 @@ from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
 from servetune.sessions.replicas import by_replica, from_gateway
+from servetune.sessions.spending import counting, granted, of_load
 from servetune.sessions.watch import LoadWatch
 from servetune.study.generators import GENERATORS
 from servetune.study.secrets import redacted
@@ -96,6 +99,7 @@ def measure(
     One that could not be prepared, but has an error, is recorded as failed.
 
     Raises:
+        EndedError: the target is another one now, or refused so much that it is left alone.
         ServerError: the target died or hangs.
     """
     record = blank_record(bench.session, measurement, bench.launch, bench.target.command)
@@ -112,6 +116,7 @@ def measure(
         schedule=scratch / SCHEDULE,
         raw=scratch,
         keeps_connections=bench.target.keeps_connections,
+        ca=bench.target.ca,
     )
     arguments = driver.arguments(load, destination)
     command = [*generator.command, *arguments]
@@ -135,7 +140,12 @@ def measure(
         rule = planned.rule if planned else None
         argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
         job = Job(argv=argv, schedule=destination.schedule, load=load, probe=rule)
-        before, after, around, usage, gateway, idle_s = _load(bench, measurement, job, prepared)
+        drop = partial(bench.clients.drop, generator.name)
+        with granted(bench.target, of_load(prepared), drop) as may_send:
+            if may_send:
+                counted = {"ledger": may_send.path, "retries": may_send.retries}
+                job = job.model_copy(update=counted)
+            before, after, around, usage, gateway, idle_s = _load(bench, measurement, job, prepared)
         replies = driver.read(folder)
         requests = request_table(replies, prepared.schedule, load)
         span_s = _span_s(replies) if generator.startup_s else (0.0, math.inf)
@@ -143,12 +153,17 @@ def measure(
         # One that has just died seems to run until its guard has ended.
         if not bench.target.is_healthy():
             bench.target.confirm()
+    except LimitError as error:
+        shutil.rmtree(folder)
+        return failed(record, str(error), [])
     except BaseException as error:
         bench.clients.drop(generator.name)
         shutil.rmtree(folder)
         if not isinstance(error, UNUSABLE):
             raise
         bench.target.confirm()
+        if bench.target.account and isinstance(error, LoadRefusedError):
+            raise EndedError(redacted(str(error), bench.target.secrets)) from None
         reason = redacted(f"{generator.name}: {error}", bench.target.secrets)
         return failed(record, reason, bench.target.log_tail(LOG_TAIL_LINES))
     probe = found_by(planned, load, requests, ended_by(folder)) if planned else None
@@ -237,7 +252,7 @@ def _load(
     client.wait_ready(CLIENT_READY_TIMEOUT_S)
     wait_idle(target.counters)
     with target.client(WARM_UP_TIMEOUT_S) as http:
-        warm_up(http, target.name, prepared.warmup, load)
+        warm_up(http, target.name, prepared.warmup, load, counting(target))
     was_reset = None
     if load.reset_prefix_cache:
         was_reset = target.reset_prefix_cache(has_tiers=bool(bench.tiers.connectors))

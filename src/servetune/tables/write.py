@@ -22,6 +22,7 @@ from servetune.records.measurements import (
 from servetune.records.validity import checks, limits_of, status_of
 from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
+from servetune.tables.endpoints import with_endpoints
 from servetune.tables.figures import figures
 from servetune.tables.frames import declared, grouped
 from servetune.tables.records import Records, read_records
@@ -30,13 +31,15 @@ from servetune.tables.timeline import timeline
 
 def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
     """Make the tidy table: one row a measurement, units in the names of its columns."""
+    has_endpoint = any(session.endpoint for session in plan.sessions)
     probes = grouped((r for r in records.values() if r.probe), lambda r: r.probe and r.probe.search)
     rows = []
     for session in plan.sessions:
         rows += [_row(plan, session, records[m.id], m.limits_ms) for m in session.measurements]
         of_searches = (probe for search in session.searches for probe in probes.get(search.id, []))
         rows += [_row(plan, session, probe, {}) for probe in of_searches]
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return with_endpoints(table, plan, records) if has_endpoint else table
 
 
 def _row(

@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 
 from servetune.errors import UserError
-from servetune.load.process import LoadError
+from servetune.load.client.refusals import is_refusal
+from servetune.load.process import LoadError, LoadRefusedError
 from servetune.load.schedule import ScheduledRequest, make_schedule
 from servetune.records.loads import Load
 from servetune.sentences import refusal
@@ -162,30 +163,43 @@ def _output_tokens(turn: Turn, encode: Encode | None) -> int:
     return max(1, len(encode(turn["output_text"]).ids))
 
 
-def warm_up(client: httpx.Client, model: str, rows: list[Row], load: Load) -> None:
+def warm_up(
+    client: httpx.Client,
+    model: str,
+    rows: list[Row],
+    load: Load,
+    count: Callable[[Row], Callable[[dict[str, Any] | None], None]] = lambda _: lambda _: None,
+) -> None:
     """Send the first turns of some rows as the load will send its own.
 
+    `count` is called before each is sent; what it returns then takes its usage, None of a refusal.
+
     Raises:
-        LoadError: the server refused one.
+        LoadRefusedError: the server has too much to do, or fails.
+        LoadError: it refused one.
         httpx.HTTPError: it did not answer.
     """
 
     def send(row: Row) -> None:
         turn = turns_of(row)[0]
+        most = "max_completion_tokens" if load.is_chat else "max_tokens"
         content = {
             "model": model,
-            "max_tokens": turn["output_tokens"],
+            most: turn["output_tokens"],
             "temperature": 0,
-            "ignore_eos": True,
+            **({"ignore_eos": True} if load.ignore_eos else {}),
         }
         if load.is_chat:
             said = [{"role": "user", "content": turn["prompt"]}]
             content["messages"] = turn.get("messages", said)
         else:
             content["prompt"] = turn["prompt"]
+        settle = count(row)
         answer = client.post(PATHS[load.endpoint], json=content)
+        settle(answer.json().get("usage") if answer.is_success else None)
         if not answer.is_success:
-            raise LoadError(f"the warm-up failed: {refusal(answer.status_code, answer.text)}")
+            kind = LoadRefusedError if is_refusal(answer.status_code) else LoadError
+            raise kind(f"the warm-up failed: {refusal(answer.status_code, answer.text)}")
 
     with ThreadPoolExecutor(max(1, min(len(rows), load.concurrency or len(rows)))) as pool:
         list(pool.map(send, rows))

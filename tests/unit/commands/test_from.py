@@ -367,7 +367,19 @@ def test_a_load_on_a_server_elsewhere_is_an_endpoint(project: Project) -> None:
         "url": "https://llm.example.org/v1",
         "model": "granite",
         "key_env": "OPENAI_API_KEY",
+        "limits": {"requests": 30},
     }
+    assert SECRET not in (project.root / "studies/written.yaml").read_text()
+
+
+def test_headers_of_a_load_become_names_of_variables(project: Project) -> None:
+    study = study_of(
+        project,
+        "vllm bench serve --base-url https://llm.example.org --model granite --dataset-name random"
+        f" --num-prompts 20 --header X-Api-Key={SECRET}",
+    )
+    endpoint = study["variants"]["granite"]["endpoint"]
+    assert endpoint["headers_env"] == {"X-Api-Key": "X_API_KEY"}
     assert SECRET not in (project.root / "studies/written.yaml").read_text()
 
 
@@ -375,6 +387,14 @@ def test_a_load_on_a_server_elsewhere_is_an_endpoint(project: Project) -> None:
     ("word", "expected"),
     [
         ("", "nothing is given"),
+        (
+            f"vllm bench serve --base-url https://llm.example.org/v1?key={SECRET} --model granite",
+            "has credentials or a query",
+        ),
+        (
+            f"vllm bench serve --base-url https://me:{SECRET}@llm.example.org --model granite",
+            "has credentials or a query",
+        ),
         ("ls -la", "holds no server of vLLM"),
         ("vllm serve", "no model in the command"),
         ("vllm serve a/b --tensor-paralel-size 2", "did you mean tensor_parallel_size?"),

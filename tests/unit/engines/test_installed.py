@@ -207,7 +207,7 @@ def test_a_program_that_finds_vllm_elsewhere_is_known_once_it_was_asked(
     with pytest.raises(UserError) as unknown:
         engine_id(engine, ROOT)
     assert str(unknown.value).endswith(f"run: uv run servetune engine {program}")
-    description = make_ready(word_of(engine), None, ROOT)
+    description = make_ready(word_of(engine, "cpu"), None, ROOT)
     assert description == description_file(engine_id(engine, ROOT))
     assert vllm_version(engine, ROOT) == "0.32.0+standin"
     parser = known_parser(engine, ROOT)

@@ -13,7 +13,10 @@ from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from tests.project import TUNE, Project
 
-PROD = {"url": "http://127.0.0.1:8000/v1", "model": "granite", "key_env": "LLM_KEY"}
+PROD: dict[str, Any] = {
+    **{"url": "http://127.0.0.1:8000/v1", "model": "granite", "key_env": "LLM_KEY"},
+    "limits": {"requests": 1000},
+}
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -46,6 +49,10 @@ def on(variant: str, **values: Any) -> Edit:
     return lambda study: study["variants"][variant].update(values)
 
 
+def on_endpoint(**values: Any) -> Edit:
+    return lambda study: study["variants"]["prod"]["endpoint"].update(values)
+
+
 REFUSED: list[tuple[Edit, str]] = [
     (on("prod", model="tiny"), r"variants\.prod: has a model and an endpoint; leave one"),
     (on("prod", server={"max_num_seqs": 1}), r"variants\.prod\.server: is its operator's"),
@@ -66,8 +73,21 @@ REFUSED: list[tuple[Edit, str]] = [
     ),
     (
         lambda s: s["workloads"].update(text={"dataset": "text", "capacity": CAPACITY}),
-        r"workloads\.text\.capacity: .* prod is an endpoint; declare load_points",
+        r"workloads\.text\.capacity: .* prod is an endpoint; .* or allow it: search: true",
     ),
+    (
+        on_endpoint(limits=None),
+        r"variants\.prod\.endpoint\.limits: missing: no load is sent to an endpoint without them",
+    ),
+    (
+        on_endpoint(limits={"requests": 10}),
+        r"endpoint\.limits\.requests: 10 is below the [0-9,]+ that this study sends it",
+    ),
+    (
+        on_endpoint(dialect="openai"),
+        r"workloads\.text\.ignore_eos: prod has dialect: openai, .* set ignore_eos: false",
+    ),
+    (on_endpoint(ca="no.pem"), r"variants\.prod\.endpoint\.ca: no\.pem: no such file"),
     (
         lambda s: s.update(tune=TUNE),
         r"tune: prod is an endpoint, whose settings are its operator's",
@@ -94,6 +114,10 @@ def test_what_an_endpoint_cannot_be_asked_is_one_line(
         ("metrics", ["ftp://127.0.0.1/metrics"], "expected an address that begins with http"),
         ("key_env", "SERVETUNE_API_KEY", "cannot be passed"),
         ("modle", "x", "unknown key; did you mean model"),
+        ("limits", {}, "expected one of requests, output_tokens, usd"),
+        ("limits", {"requests": 0}, "expected"),
+        ("headers_env", {"X-Key": "not a name"}, "should match"),
+        ("headers_env", {"bad header": "KEY"}, "should match"),
     ],
 )
 def test_an_endpoint_that_cannot_be_asked_is_refused_with_its_key(
@@ -101,6 +125,27 @@ def test_an_endpoint_that_cannot_be_asked_is_refused_with_its_key(
 ) -> None:
     with pytest.raises(UserError, match=rf"variants\.prod\.endpoint\.{key}.*: .*{expected}"):
         planned(project, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"limits": {"usd": 1}}, "limits.usd needs a price"),
+        ({"headers_env": {"Authorization": "OTHER"}}, "headers_env: Authorization is key_env's"),
+        ({"headers_env": {"Host": "OTHER"}}, "headers_env: Host is set by servetune"),
+    ],
+)
+def test_keys_of_an_endpoint_that_contradict_each_other_are_refused(
+    project: Project, values: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(UserError, match=rf"variants\.prod\.endpoint: .*{expected}"):
+        planned(project, **values)
+
+
+def test_a_search_is_planned_where_it_is_allowed(project: Project) -> None:
+    search = {"dataset": "text", "capacity": CAPACITY}
+    plan = planned(project, lambda s: s["workloads"].update(text=search), search=True)
+    assert [s.searches[0].workload for s in plan.sessions if s.variant == "prod"] == ["text"]
 
 
 def test_a_bundle_takes_no_endpoint(project: Project, tmp_path: Path) -> None:
@@ -120,6 +165,8 @@ def test_address_model_and_block_of_an_endpoint_identify_it_and_nothing_else(
     first = of(planned(project), "prod")
     metrics = ["http://127.0.0.1:8000/metrics"]
     assert of(planned(project, key_env="OTHER", metrics=metrics), "prod") == first
+    more = {"limits": {"requests": 999}, "headers_env": {"X-Key": "K"}, "dialect": "vllm"}
+    assert of(planned(project, **more, search=True), "prod") == first
     assert of(planned(project, lambda s: s["server"].update(max_num_seqs=2)), "prod") == first
     for key, value in (("block", "2"), ("model", "other"), ("url", "http://127.0.0.1:8001/v1")):
         assert not set(of(planned(project, **{key: value}), "prod")) & set(first)

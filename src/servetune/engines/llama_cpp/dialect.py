@@ -36,6 +36,13 @@ def info(client: httpx.Client) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
+def version(client: httpx.Client) -> str | None:
+    """Ask a server for its build; None of one that does not tell."""
+    answer = client.get("/props")
+    told = answer.json().get("build_info") if answer.is_success else None
+    return str(told) if told else None
+
+
 def tiers(info: Mapping[str, Any], server: Mapping[str, Any]) -> Tiers:
     """Name the prompts that it keeps in memory when a slot takes another one; none with 0 MiB."""
     kept = () if server.get("cache_ram_mib") == 0 else ("cache_ram_mib",)
@@ -51,6 +58,7 @@ DIALECT = Dialect(
     keeps_connections=False,
     counters=scrape,
     page=read_metrics,
+    version=version,
     figures=frozenset(FIGURES),
     reset=reset,
     info=info,

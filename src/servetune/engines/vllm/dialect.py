@@ -13,7 +13,7 @@ from servetune.engines.vllm.choices import known_variables, read_choices, read_i
 from servetune.engines.vllm.facts import read_facts
 from servetune.engines.vllm.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKey
 from servetune.engines.vllm.load_log import read_load_log
-from servetune.engines.vllm.metrics import FIGURES, read_metrics, scrape
+from servetune.engines.vllm.metrics import FIGURES, read_cache, read_metrics, scrape
 from servetune.engines.vllm.tiers import read_tiers
 from servetune.loopback import HOST
 from servetune.study.families import VLLM
@@ -76,6 +76,12 @@ def info(client: httpx.Client) -> dict[str, Any]:
     return told
 
 
+def version(client: httpx.Client) -> str | None:
+    """Ask a server for its version; None of one that has no such path."""
+    answer = client.get("/version")
+    return str(answer.json()["version"]) if answer.is_success else None
+
+
 def choices(log: str, python: Path) -> dict[str, Any]:
     """Return late choices, and the settings that were ignored."""
     return {"choices": read_choices(log), "ignored": read_ignored(log, known_variables(python))}
@@ -102,6 +108,8 @@ DIALECT = Dialect(
     unset=("VLLM_API_KEY",),
     counters=scrape,
     page=read_metrics,
+    cache=read_cache,
+    version=version,
     figures=frozenset(FIGURES),
     reset=reset,
     info=info,

@@ -4,6 +4,7 @@ A figure has one name here. A version that lacks the first of its metrics is loo
 the next; one that has none leaves the figure absent.
 """
 
+import re
 from collections import defaultdict
 
 import httpx
@@ -101,6 +102,19 @@ def read_metrics(text: str) -> Counters:
         figure: max(engines) if figure == "kv_cache_usage_ratio" else sum(engines)
         for figure, engines in named.items()
     }
+
+
+CACHE = "vllm:cache_config_info"
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_UNSET = ("", "None")
+
+
+def read_cache(text: str) -> dict[str, str]:
+    """Read how the KV cache is configured, from the labels of a Prometheus page."""
+    for line in text.splitlines():
+        if line.startswith(f"{CACHE}{{"):
+            return {name: value for name, value in _LABEL.findall(line) if value not in _UNSET}
+    return {}
 
 
 def _value(line: str) -> float | None:

@@ -10,6 +10,9 @@ from servetune.study.generators import PATHS
 
 RESULT = "replies.jsonl"
 
+HEADERS = "SERVETUNE_HEADERS"
+"""The variable that holds further headers of each request, as JSON: they may be secrets."""
+
 FRESH = "fresh"
 """One connection a request: one that is kept may be closed just as the next is sent on it."""
 
@@ -21,6 +24,7 @@ def arguments(load: Load, destination: Destination) -> list[str]:
         *("--schedule", str(destination.schedule), "--result", str(destination.raw / RESULT)),
         *("--load", load.model_dump_json(exclude_defaults=True)),
         *(() if destination.keeps_connections else ("--connections", FRESH)),
+        *(("--ca", destination.ca) if destination.ca else ()),
     ]
 
 

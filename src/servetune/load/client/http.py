@@ -7,8 +7,10 @@ the read that completed it. The result is one reply a request (`servetune.load.c
 import asyncio
 import gc
 import itertools
+import json
 import multiprocessing
 import os
+import ssl
 import sys
 import time
 import uuid
@@ -21,12 +23,14 @@ import aiohttp
 from servetune.capacity.sequential import Finished
 from servetune.load.classes import body_of
 from servetune.load.client.answer import Answer, Message
-from servetune.load.client.driver import DRIVER, FRESH, write
+from servetune.load.client.driver import DRIVER, FRESH, HEADERS, write
 from servetune.load.client.judge import Judge
 from servetune.load.client.loop import serve_jobs
 from servetune.load.client.pacing import Pacing
+from servetune.load.client.refusals import Refusals
 from servetune.load.client.shares import count_shares, shares
-from servetune.load.generator import CUT, LEFT, NOT_SENT, Job, Reply
+from servetune.load.client.spending import Spender
+from servetune.load.generator import CUT, LEFT, NOT_SENT, Job, RefusedError, Reply
 from servetune.load.schedule import ScheduledRequest, read_schedule
 from servetune.records.loads import Load
 from servetune.sentences import refusal, sentence
@@ -54,8 +58,12 @@ class Sending:
         load: Load,
         words: dict[str, str],
         judge: Judge | None,
+        spender: Spender | None = None,
     ) -> None:
-        """Take a schedule, its load, the words of the command, and what ends a probe."""
+        """Take a schedule, its load, the words of the command, what ends a probe, and what counts.
+
+        What counts is of an endpoint; so many refusals of it end the load.
+        """
         self._load, self._url = load, words["--url"]
         self._is_fresh = words.get("--connections") == FRESH
         self._pacing = Pacing(schedule, load)
@@ -64,6 +72,10 @@ class Sending:
         self._bodies = {name: _body_of(load, words["--model"], name) for name in names}
         key = os.environ.get(DRIVER.key_variable)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._headers |= json.loads(os.environ.get(HEADERS, "{}"))
+        self._ca = words.get("--ca")
+        self._spender = spender
+        self._refusals = Refusals(self._end) if spender else None
         self._run = uuid.uuid4().hex[:8]
         # By request: its chat, with its answer.
         self._said: dict[int, list[Message]] = {}
@@ -76,6 +88,8 @@ class Sending:
         kept: dict[str, Any] = (
             {"force_close": True} if self._is_fresh else {"keepalive_timeout": 60}
         )
+        if self._ca:
+            kept["ssl"] = ssl.create_default_context(cafile=self._ca)
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=None, **kept)
         http = aiohttp.ClientSession(
             connector=connector, timeout=_UNTIMED, headers=self._headers, read_bufsize=LONGEST_LINE
@@ -92,29 +106,17 @@ class Sending:
 
     async def _send(self, http: aiohttp.ClientSession, request: ScheduledRequest) -> None:
         answer, error = Answer(self._load.is_chat), None
-        kind = self._load.classes.get(request.class_name or "", RequestClass())
         sent_s, body = time.perf_counter(), self._body(request)
         of_session = {SESSION: f"{self._run}-{request.conversation}"}
         try:
             while True:
-                async with (
-                    asyncio.timeout(kind.leave_after_s),
-                    http.post(self._url, json=body, headers=of_session) as response,
-                ):
-                    if response.status == 200:
-                        await _read(response, answer, kind.leave_after_tokens)
-                        error = LEFT if answer.has_left else answer.fault
-                        break
-                    put_off_s = _put_off_s(response)
-                    if put_off_s is None:
-                        error = refusal(response.status, await response.text(errors="replace"))
-                        break
+                status, error, put_off_s = await self._ask(http, request, body, answer, of_session)
+                if self._refusals and error != LEFT:
+                    self._refusals.note(status, error)
+                if put_off_s is None:
+                    break
                 answer.rate_limited += 1
                 await asyncio.sleep(put_off_s)
-        except (aiohttp.ClientError, OSError, ValueError) as failure:
-            error = sentence(f"{type(failure).__name__}: {failure}")
-            if kind.leave_after_s is not None and isinstance(failure, TimeoutError):
-                error = LEFT
         except asyncio.CancelledError:
             self._note(request, CUT, sent_s, answer)
             return
@@ -125,9 +127,56 @@ class Sending:
             self._said[request.index] = [*body["messages"], said]
         self._pacing.answered(request, error is None)
         if self._judge and self._judge.add(_finished(reply)):
-            self._pacing.stop()
-            for task in self._tasks - {asyncio.current_task()}:
-                task.cancel()
+            self._end()
+
+    async def _ask(
+        self,
+        http: aiohttp.ClientSession,
+        request: ScheduledRequest,
+        body: Message,
+        answer: Answer,
+        headers: dict[str, str],
+    ) -> tuple[int | None, str | None, float | None]:
+        """Send a request once.
+
+        Returns the status (None without an answer), why it failed, and after how many seconds it
+        may be sent again (None: never).
+        """
+        status: int | None = None
+        counted = self._spender.sending(request) if self._spender else None
+        kind = self._load.classes.get(request.class_name or "", RequestClass())
+        try:
+            async with (
+                asyncio.timeout(kind.leave_after_s),
+                http.post(self._url, json=body, headers=headers) as response,
+            ):
+                status = response.status
+                if status == HTTPStatus.OK:
+                    await _read(response, answer, kind.leave_after_tokens)
+                    error, put_off_s = LEFT if answer.has_left else answer.fault, None
+                else:
+                    put_off_s = _put_off_s(response)
+                    error = refusal(status, await response.text(errors="replace"))
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            if kind.leave_after_s is not None and isinstance(failure, TimeoutError):
+                return status, LEFT, None
+            return status, sentence(f"{type(failure).__name__}: {failure}"), None
+        if counted and self._spender:
+            self._spender.settle(counted, status, answer.usage)
+            if put_off_s is not None and not self._spender.take_retry():
+                put_off_s = None
+        return status, error, put_off_s
+
+    def _end(self) -> None:
+        """Send no more, and take no more answers."""
+        self._pacing.stop()
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()
+
+    @property
+    def burst(self) -> str | None:
+        """Say what refused so many requests that the load ended; None where nothing did."""
+        return self._refusals.burst if self._refusals else None
 
     def _body(self, request: ScheduledRequest) -> Message:
         body = self._bodies[request.class_name]
@@ -237,15 +286,25 @@ def _finished(reply: Reply) -> Finished:
 
 
 def _send_all(
-    schedule: list[ScheduledRequest], load: Load, words: dict[str, str], judge: Judge | None = None
-) -> list[Reply]:
-    sending = Sending(schedule, load, words, judge)
+    schedule: list[ScheduledRequest],
+    load: Load,
+    words: dict[str, str],
+    judge: Judge | None = None,
+    ledger: Path | None = None,
+    retries: int = 0,
+) -> tuple[list[Reply], str | None]:
+    spender = Spender(ledger, schedule, retries) if ledger else None
+    sending = Sending(schedule, load, words, judge, spender)
     asyncio.run(sending.run())
-    return sending.replies
+    return sending.replies, sending.burst
 
 
 def send_job(job: Job) -> None:
-    """Send one load point, in as many processes as it takes, and write what came of it."""
+    """Send one load point, in as many processes as it takes, and write what came of it.
+
+    Raises:
+        RefusedError: an endpoint refused so many requests that the load ended.
+    """
     words = dict(zip(job.argv[::2], job.argv[1::2], strict=True))
     schedule, result = read_schedule(job.schedule), Path(words["--result"])
     if not schedule:
@@ -253,12 +312,18 @@ def send_job(job: Job) -> None:
     judge = Judge(job.probe) if job.probe else None
     count = 1 if judge else count_shares(schedule, job.load, len(os.sched_getaffinity(0)))
     if count == 1:
-        replies = _send_all(schedule, job.load, words, judge)
+        told = [_send_all(schedule, job.load, words, judge, job.ledger, job.retries)]
     else:
-        parts = [(part, load, words) for part, load in shares(schedule, job.load, count)]
+        parts = [
+            (part, load, words, None, job.ledger, job.retries // count)
+            for part, load in shares(schedule, job.load, count)
+        ]
         with multiprocessing.get_context("fork").Pool(count) as pool:
-            replies = [*itertools.chain(*pool.starmap(_send_all, parts, chunksize=1))]
+            told = pool.starmap(_send_all, parts, chunksize=1)
+    replies = itertools.chain.from_iterable(each for each, _ in told)
     write(sorted(replies, key=lambda reply: reply.sent_s), result)
+    if burst := next((burst for _, burst in told if burst), None):
+        raise RefusedError(burst)
     if judge:
         judge.write(result.parent)
 

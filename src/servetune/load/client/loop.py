@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from queue import Queue
 
-from servetune.load.generator import Job
+from servetune.load.generator import Job, RefusedError
 
 
 def serve_jobs(run: Callable[[Job], None]) -> None:
@@ -37,6 +37,8 @@ def serve_jobs(run: Callable[[Job], None]) -> None:
         try:
             run(Job.model_validate_json(line))
             reply: dict[str, bool | str] = {"ok": True}
+        except RefusedError as error:
+            reply = {"ok": False, "refused": True, "error": str(error)}
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             reply = {"ok": False, "error": f"{type(error).__name__}: {error}"}

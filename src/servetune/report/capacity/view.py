@@ -162,10 +162,12 @@ class Found:
 def found(plan: Plan, searched: Searched) -> list[Found]:
     """Return a row a (workload, tier, variant, repeat), the baseline first in each tier."""
     rows, devices = records_of(searched.capacities), plan.devices
+    # What an endpoint takes depends on the hour: it is told alone, and its gain over none.
+    endpoints = {session.variant for session in plan.sessions if session.endpoint}
     results = [
         Found(
             row,
-            gain,
+            None if endpoints & {row["variant"], plan.baseline} else gain,
             f"{row['workload']} · {row['tier']}",
             " and ".join(map(_asked, _objectives(row))),
             plan.price_usd_per_hour,

@@ -14,12 +14,16 @@ from servetune.report.provenance import (
     distinct,
     hosts_of,
     launches_of,
+    locks_of,
     uuids_of,
     versions_of,
 )
 from servetune.report.section import Section
 from servetune.study.models import ModelSource
 from servetune.tables.frames import grouped
+
+KNOWN = ("version", "cache", "started")
+"""What an endpoint may tell by its metrics, or its engine's own paths."""
 
 
 def section(measured: Measured) -> Section:
@@ -45,7 +49,9 @@ def setup(measured: Measured) -> dict[str, list[str]]:
             *distinct(uuid for each in launches for uuid in uuids_of(each)),
         ],
         "Engine": [*plan.engines, *distinct(map(versions_of, launches))],
+        "Engine locks": distinct(locks_of(launches)),
         "Endpoints": distinct(filter(None, map(_endpoint, plan.sessions))),
+        "What endpoints tell": _fingerprints(measured),
         "Results of other tools": [
             f"{session.variant}: {session.results.path}"
             for session in plan.sessions
@@ -70,6 +76,21 @@ def _endpoint(session: Session) -> str | None:
         return None
     block = f", block {endpoint.block}" if endpoint.block else ""
     return f"{session.variant}: {endpoint.model} at {endpoint.url}{block}"
+
+
+def _fingerprints(measured: Measured) -> list[str]:
+    """Say what each endpoint told of itself; what it did not tell is not known."""
+    found = []
+    for session in measured.plan.sessions:
+        record = measured.sessions.get(session.id)
+        for launch in record.launches if session.endpoint and record else ():
+            if launch.status != "ok":
+                continue
+            told = [f"{name} {value}" for name, value in (launch.fingerprint or {}).items()]
+            missing = [name for name in KNOWN if name not in (launch.fingerprint or {})]
+            told += [f"not known: {', '.join(missing)}"] if missing else []
+            found.append(f"{session.variant}: {', '.join(told)}")
+    return distinct(found)
 
 
 def _model(id: str, source: ModelSource) -> str:

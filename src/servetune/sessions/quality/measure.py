@@ -21,14 +21,16 @@ from servetune.plan.blank import blank_quality
 from servetune.plan.planned import PlannedQuality, PlannedQuestions
 from servetune.progress import say
 from servetune.records.paths import raw_folder
-from servetune.records.quality import Answered, Document, QualityRecord
+from servetune.records.quality import ROUNDS, Answered, Document, QualityRecord
 from servetune.running import update
 from servetune.sentences import refusal
+from servetune.serving.ledger import LimitError
 from servetune.serving.target import ServerError
 from servetune.sessions.measure import LOG_TAIL_LINES, Bench, failed
 from servetune.sessions.provenance import now
 from servetune.sessions.quality.harness import HarnessError, run_tasks
 from servetune.sessions.quality.questions import RefusedError, ask_questions
+from servetune.sessions.spending import counting, granted, of_rows
 from servetune.sessions.watch import TELL_EVERY_S
 from servetune.study.rows import Row
 from servetune.telemetry.sampler import wait_idle
@@ -38,7 +40,16 @@ CONTINUED_TOKENS = 32
 """The length of a continuation, where the corpus does not say `output_tokens`."""
 
 
-UNUSABLE = (RefusedError, UserError, httpx.HTTPError, OSError, LookupError, TypeError, ValueError)
+UNUSABLE = (
+    RefusedError,
+    LimitError,
+    UserError,
+    httpx.HTTPError,
+    OSError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 """What an answer that cannot be used raises."""
 
 
@@ -107,8 +118,13 @@ def _ask_questions(bench: Bench, questions: PlannedQuestions) -> list[Answered]:
             last_s = time.monotonic()
             say(f"{session.variant}: quality: {done} of {wanted} answers")
 
-    with target.client(session.stall_timeout_s) as client:
-        return ask_questions(client, target.name, questions, rows, tell)
+    with (
+        granted(target, of_rows(rows, ROUNDS)) as may_send,
+        target.client(session.stall_timeout_s) as client,
+    ):
+        retries = may_send.retries if may_send else None
+        count = counting(target)
+        return ask_questions(client, target.name, questions, rows, tell, count, retries)
 
 
 def ask(client: httpx.Client, model: str, row: Row) -> Document:

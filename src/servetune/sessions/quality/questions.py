@@ -6,8 +6,9 @@ says otherwise.
 """
 
 import hashlib
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
@@ -30,6 +31,10 @@ PUT_OFF_S, LONGEST_PUT_OFF_S, PUT_OFFS = 1.0, 60.0, 5
 """After a 429 that says no time; at most; and how often, as a question may be sent later."""
 
 
+NO_MORE = object()
+Settle = Callable[[dict[str, Any] | None], None]
+
+
 class RefusedError(Exception):
     """A server that does not answer what was asked; the message says why, in its own words."""
 
@@ -47,8 +52,13 @@ def ask_questions(
     asked: PlannedQuestions,
     rows: list[Row],
     tell: Callable[[int, int], None],
+    count: Callable[[Row], Settle] = lambda _: lambda _: None,
+    retries: int | None = None,
 ) -> list[Answered]:
     """Ask each question of a dataset as often as there are rounds; `tell` counts the answers.
+
+    `count` is called before each is sent, and what it returns with its usage; `retries` is how
+    many may be sent again, None of a server of ours.
 
     Raises:
         RefusedError: the server refuses one, or answers without a text.
@@ -57,7 +67,8 @@ def ask_questions(
     """
     if not rows or any("check" not in row for row in rows):
         raise UserError(f"{asked.dataset}: holds no questions with answers to check")
-    send = partial(_ask, client, model, asked.endpoint)
+    again = count_down(retries)
+    send = partial(_ask, client, model, asked.endpoint, count, again)
     said: list[list[_Said]] = []
     with ThreadPoolExecutor(asked.concurrency) as pool:
         for _ in range(ROUNDS):
@@ -69,7 +80,19 @@ def ask_questions(
     return [_answered(row, answers) for row, *answers in zip(rows, *said, strict=True)]
 
 
-def _ask(client: httpx.Client, model: str, endpoint: str, row: Row) -> _Said:
+def count_down(retries: int | None) -> Iterator[None]:
+    """Yield as often as a question may be sent again."""
+    return itertools.repeat(None) if retries is None else iter([None] * retries)
+
+
+def _ask(
+    client: httpx.Client,
+    model: str,
+    endpoint: str,
+    count: Callable[[Row], Settle],
+    again: Iterator[None],
+    row: Row,
+) -> _Said:
     is_chat, most = endpoint == "chat", row["output_tokens"]
     prompt = row["prompt"]
     content: dict[str, Any] = (
@@ -78,8 +101,12 @@ def _ask(client: httpx.Client, model: str, endpoint: str, row: Row) -> _Said:
         else {"prompt": prompt, "max_tokens": most}
     )
     for put_off in range(PUT_OFFS + 1):
+        settle = count(row)
         answer = client.post(PATHS[endpoint], json={"model": model, "temperature": 0, **content})
+        settle((answer.json().get("usage") or {}) if answer.is_success else None)
         if answer.status_code != HTTPStatus.TOO_MANY_REQUESTS or put_off == PUT_OFFS:
+            break
+        if next(again, NO_MORE) is NO_MORE:
             break
         time.sleep(_put_off_s(answer))
     if not answer.is_success:

