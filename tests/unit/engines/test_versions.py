@@ -117,7 +117,7 @@ def test_the_id_is_that_of_the_version_and_the_lock_stands_beside_it(beside: Pat
 
 def test_the_arguments_of_a_version_are_its_own(beside: Path) -> None:
     old, new = known_parser(OLD, beside), known_parser(NEW, beside)
-    assert old and new and new.keys() - old.keys() == {"enable_mfu_metrics"}
+    assert old and new and new.keys() - old.keys() == {"enable_scale_out"}
 
 
 def test_a_version_that_the_registry_lacks_is_one_line_with_those_that_it_has(host: Path) -> None:

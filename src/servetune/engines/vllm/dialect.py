@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from servetune.engines.vllm.load_log import read_load_log
 from servetune.engines.vllm.metrics import FIGURES, read_cache, read_metrics, scrape
 from servetune.engines.vllm.tiers import read_tiers
 from servetune.loopback import HOST
+from servetune.records.resolved import REFUSES
+from servetune.records.sessions import ENDPOINTS
 from servetune.study.families import VLLM
 
 KV_EVENTS = (
@@ -34,6 +37,12 @@ KV_EVENTS = (
 
 RESET_TRIES = 5
 """A block that is still held is freed within a second."""
+
+MAY_BE_SHUT = ("/v1/completions/render", "/v1/chat/completions/render")
+"""Paths that versions may refuse to all, and do not list then; an empty body asks for nothing.
+
+A gateway's policies by prefixes ask them for the tokens of a prompt.
+"""
 
 INFO_TIMEOUT_S = 60.0
 """vLLM gathers its environment for an answer, which takes seconds on a busy host."""
@@ -73,7 +82,24 @@ def info(client: httpx.Client) -> dict[str, Any]:
     told.pop("vllm_env", None)
     if isinstance(system := told.get("system_env"), dict):
         system.pop("env_vars", None)
-    return told
+    return {**told, ENDPOINTS: endpoints(client)}
+
+
+def endpoints(client: httpx.Client) -> dict[str, str]:
+    """Return the methods of each path that a server lists, and what it refuses of others.
+
+    Empty where it lists none.
+    """
+    found: dict[str, str] = {}
+    with suppress(httpx.HTTPError, ValueError, LookupError, AttributeError):
+        listed = client.get("/openapi.json", timeout=INFO_TIMEOUT_S).raise_for_status().json()
+        for path, methods in listed["paths"].items():
+            found[path] = ", ".join(sorted(map(str.upper, methods)))
+        for path in MAY_BE_SHUT:
+            status = client.post(path, json={}, timeout=INFO_TIMEOUT_S).status_code
+            if status == httpx.codes.FORBIDDEN:
+                found[path] = f"{REFUSES}{status}"
+    return found
 
 
 def version(client: httpx.Client) -> str | None:

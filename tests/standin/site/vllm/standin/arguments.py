@@ -37,6 +37,7 @@ FLAGS = {
     "enable_mfu_metrics": False,
     "enable_prefix_caching": True,
     "enable_prompt_tokens_details": False,
+    "enable_scale_out": False,
     "enforce_eager": False,
     "trust_remote_code": False,
 }

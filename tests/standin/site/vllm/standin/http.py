@@ -15,6 +15,8 @@ from .engine_model import Engine
 from .faults import Fault
 from .server_info import server_info
 
+RENDER = ("/v1/completions/render", "/v1/chat/completions/render")
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -30,6 +32,9 @@ def make_app(engine: Engine, fault: Fault, middlewares: list[str]) -> web.Applic
     app.router.add_get("/v1/models", _models(engine))
     app.router.add_post("/v1/completions", completions.handler(COMPLETIONS))
     app.router.add_post("/v1/chat/completions", completions.handler(CHAT))
+    app.router.add_get("/openapi.json", _openapi(engine))
+    for path in RENDER:
+        app.router.add_post(path, _render(engine))
     if os.environ.get("VLLM_SERVER_DEV_MODE") == "1":
         app.router.add_get("/server_info", _server_info(engine))
         app.router.add_post("/reset_prefix_cache", _reset_prefix_cache(engine, fault))
@@ -109,6 +114,26 @@ def _models(engine: Engine) -> Handler:
             for name in settings.served_model_names
         ]
         return web.json_response({"object": "list", "data": models})
+
+    return handler
+
+
+def _openapi(engine: Engine) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        paths: dict[str, dict[str, Any]] = {}
+        for route in request.app.router.routes():
+            if route.resource and (engine.settings.enable_scale_out or "render" not in str(route)):
+                paths.setdefault(route.resource.canonical, {})[route.method.lower()] = {}
+        return web.json_response({"openapi": "3.1.0", "paths": paths})
+
+    return handler
+
+
+def _render(engine: Engine) -> Handler:
+    """Refuse as vLLM does without --enable-scale-out; of what it would answer only the refusals."""
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(status=400 if engine.settings.enable_scale_out else 403)
 
     return handler
 

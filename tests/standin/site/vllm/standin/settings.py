@@ -36,6 +36,7 @@ class EngineSettings:
     loss_nats: float
     speculation: Speculation | None
     kv_transfer_config: dict[str, Any] | None
+    enable_scale_out: bool
 
     @property
     def kv_cache_tokens(self) -> int:
@@ -82,6 +83,8 @@ def resolve(args: argparse.Namespace) -> EngineSettings:
         loss_nats=args.standin_loss_nats,
         speculation=_speculation(args.speculative_config),
         kv_transfer_config=args.kv_transfer_config,
+        # Versions without the flag answer what it opens.
+        enable_scale_out=getattr(args, "enable_scale_out", True),
     )
 
 
