@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -161,6 +161,39 @@ def _of_files(words: list[str], goodput: list[str]) -> tuple[str, int]:
     limits_ms = parse_limits(goodput)
     found = compare_runs(read_sides(files_of(words)), limits_ms, EQUIVALENCE)
     return render_files(found), found.count("slower")
+
+
+@app.command(rich_help_panel=MORE)
+def export(
+    folder: Annotated[Path, typer.Argument(help="Where to write a file a load point and launch.")],
+    form: Annotated[str, typer.Option("--as", help="llm-d: its benchmark report 0.2.")] = "llm-d",
+    plan: PlanFile = None,
+    study: StudyName = None,
+) -> None:
+    """Write the plan's valid measurements in the form of another tool."""
+    from importlib.metadata import version
+
+    from servetune.deploy.escaping import as_yaml
+    from servetune.records.measurements import read_measurement
+    from servetune.records.paths import record_path
+    from servetune.report.reading import read_so_far
+    from servetune.tables.llmd import benchmark_report
+
+    if form != "llm-d":
+        raise UserError(f"--as {form}: expected llm-d")
+    the_plan = chosen_plan(plan, study)
+    measured = read_so_far(the_plan, ROOT)
+    rows = measured.points[measured.points["status"] == "ok"]
+    for session, id in rows[["session", "measurement"]].itertuples(index=False):
+        record = read_measurement(record_path(the_plan.study, id, ROOT))
+        spec = the_plan.datasets[record.load.dataset].spec
+        source: Any = "random" if spec.kind == "random" else "unknown"
+        report = benchmark_report(
+            record, measured.sessions[session], source, version("servetune")
+        )
+        write_text(folder / f"{id}.yaml", as_yaml(report))
+    left = len(measured.points) - len(rows)
+    echo(f"{folder}: {len(rows)} reports" + (f"; {left} without valid numbers" if left else ""))
 
 
 @app.command(rich_help_panel=MORE)

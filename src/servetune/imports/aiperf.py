@@ -1,11 +1,14 @@
-"""What AIPerf writes: aggregates (`profile_export_aiperf.json`), requests (`profile_export.jsonl`).
+"""What AIPerf writes: aggregates (`profile_export_aiperf.json`, `.csv`), `profile_export.jsonl`.
 
 Latencies are in ms. What it calls inter-token latency is TPOT here and in vLLM; what it calls
 inter-chunk latency is ITL. Of the aggregates, `avg` of a rate or a count is its value.
 """
 
+import csv
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from io import StringIO
 from typing import Any
 
 from servetune.imports.run import Amount, Count, Figures, Foreign, Gap, Run, completed, requests_of
@@ -21,6 +24,14 @@ _LATENCIES = {
     "itl": "inter_chunk_latency",
     "e2e": "request_latency",
 }
+
+_IN_CSV = {
+    "total_input_sequence_length": "total_isl",
+    "total_output_sequence_length": "total_osl",
+}
+"""The names in a CSV that are others in JSON, in small letters and without units."""
+
+ROUNDED = "a CSV of AIPerf holds two decimals, and not the load: concurrency and rate"
 
 PROFILING = "profiling"
 """The phase that counts; the others warm up."""
@@ -166,6 +177,28 @@ def read(content: Any, file: str) -> list[Run]:
             notes=NOTES,
         )
     ]
+
+
+def is_csv(text: str) -> bool:
+    """Tell whether a CSV looks like AIPerf's aggregates."""
+    return text.startswith("Metric,avg,")
+
+
+def read_csv(text: str, file: str) -> list[Run]:
+    """Read aggregates from their CSV, which tells no load and no version; raises as `read`."""
+    content: dict[str, Any] = {}
+    heads: list[str] = []
+    for label, *cells in (row for row in csv.reader(StringIO(text)) if row):
+        if label == "Endpoint":
+            # What its GPUs did follows.
+            break
+        if label == "Metric":
+            heads = ["avg" if head == "Value" else head for head in cells]
+        elif parts := re.fullmatch(r"(.+?)(?: \((.*)\))?", label):
+            name = parts[1].lower().replace(" ", "_")
+            told = {head: float(cell) for head, cell in zip(heads, cells, strict=False) if cell}
+            content[_IN_CSV.get(name, name)] = {"unit": parts[2], **told}
+    return [run.model_copy(update={"notes": (*NOTES, ROUNDED)}) for run in read(content, file)]
 
 
 def _failed(export: Export) -> int | None:

@@ -16,7 +16,7 @@ from servetune.imports.run import Run
 
 KNOWN = (
     "vllm bench serve (JSON), GuideLLM (JSON), AIPerf (profile_export_aiperf.json or"
-    " profile_export.jsonl), inference-perf (*_lifecycle_metrics.json), llm-d's benchmark report"
+    " profile_export.jsonl, or the CSV), inference-perf (*_lifecycle_metrics.json), llm-d's benchmark report"
     " (YAML or JSON)"
 )
 
@@ -59,7 +59,9 @@ def read_results(path: Path) -> list[Run]:
     if not text.strip():
         raise UserError(f"{name}: is empty; expected a result of {KNOWN}")
     if path.suffix.lower() == ".csv":
-        raise UserError(f"{name}: a CSV holds rounded numbers; give the JSON beside it: {KNOWN}")
+        if not aiperf.is_csv(text):
+            raise UserError(f"{name}: a CSV that is not {aiperf.TOOL}'s; expected one of {KNOWN}")
+        return _checked(lambda: aiperf.read_csv(text, name), aiperf.TOOL, name)
     if path.suffix.lower() in (".yaml", ".yml"):
         return _read(_yaml(text, name), name)
     try:

@@ -14,7 +14,7 @@ from servetune.imports.run import Run, summary
 from tests.paths import ROOT
 
 DATA = ROOT / "tests/data/imports"
-NAMES = sorted(path.name for path in DATA.iterdir() if path.suffix != ".md")
+NAMES = sorted(path.name for path in DATA.iterdir() if path.suffix not in (".md", ".csv"))
 
 
 def content_of(name: str) -> Any:
@@ -132,6 +132,14 @@ def test_aiperf_s_aggregates_are_the_row() -> None:
     assert run.figures.output_tokens == theirs["total_osl"]["avg"]
     assert (run.load_point, run.completed_requests, run.failed_requests) == ("c4", 40, 0)
     assert run.version == "0.13.0" and run.requests is None
+
+
+def test_aiperf_s_csv_is_the_row_of_its_json_to_two_decimals() -> None:
+    figures, rounded = read("aiperf-0.13.json").figures.known, read("aiperf-0.13.csv")
+    assert rounded.figures.known == pytest.approx(figures, abs=0.00501, rel=0)
+    assert (rounded.completed_requests, rounded.failed_requests) == (40, 0)
+    assert rounded.load_point == "load"
+    assert any("two decimals" in note for note in rounded.notes)
 
 
 def test_aiperf_s_requests_are_rows_with_their_latencies() -> None:
@@ -259,9 +267,11 @@ def test_a_foreign_file_is_told_with_the_formats_that_are_known(
 def test_an_empty_file_a_folder_a_csv_and_no_file_are_one_line_each(tmp_path: Path) -> None:
     empty, table = tmp_path / "empty.json", tmp_path / "profile_export_aiperf.csv"
     empty.touch()
-    table.write_text("Metric,avg\nTTFT,1\n")
+    table.write_text("Variant,TTFT\nbf16,1\n")
     assert "is empty" in one_line_of(empty)
-    assert "give the JSON beside it" in one_line_of(table)
+    assert "a CSV that is not AIPerf's" in one_line_of(table)
+    table.write_text("Metric,avg,min\nRequest Latency (ms),fast,1\n")
+    assert "looks like a result of AIPerf, but" in one_line_of(table)
     assert "is a folder" in one_line_of(tmp_path)
     assert "no such file" in one_line_of(tmp_path / "none.json")
 
