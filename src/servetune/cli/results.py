@@ -188,9 +188,7 @@ def export(
         record = read_measurement(record_path(the_plan.study, id, ROOT))
         spec = the_plan.datasets[record.load.dataset].spec
         source: Any = "random" if spec.kind == "random" else "unknown"
-        report = benchmark_report(
-            record, measured.sessions[session], source, version("servetune")
-        )
+        report = benchmark_report(record, measured.sessions[session], source, version("servetune"))
         write_text(folder / f"{id}.yaml", as_yaml(report))
     left = len(measured.points) - len(rows)
     echo(f"{folder}: {len(rows)} reports" + (f"; {left} without valid numbers" if left else ""))

@@ -15,8 +15,8 @@ from servetune.imports import aiperf, guidellm, inference_perf, llmd, vllm_bench
 from servetune.imports.run import Run
 
 KNOWN = (
-    "vllm bench serve (JSON), GuideLLM (JSON), AIPerf (profile_export_aiperf.json or"
-    " profile_export.jsonl, or the CSV), inference-perf (*_lifecycle_metrics.json), llm-d's benchmark report"
+    "vllm bench serve (JSON), GuideLLM (JSON), AIPerf (profile_export_aiperf.json or .csv,"
+    " profile_export.jsonl), inference-perf (*_lifecycle_metrics.json), llm-d's benchmark report"
     " (YAML or JSON)"
 )
 
