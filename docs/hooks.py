@@ -29,8 +29,9 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS, GALLERY = ROOT / "docs", ROOT / "gallery"
 ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 ROOT_PAGES |= {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
-ROOT_PAGES |= {"gallery/README.md": "gallery/index.md"}
-ROOT_PAGES |= {"gallery/docs/studies.md": "gallery/studies.md"}
+ROOT_PAGES |= {
+    str(page.relative_to(ROOT)): f"gallery/{page.name}" for page in ROOT.glob("gallery/docs/*.md")
+}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 REPORTS = "<!-- the reports -->"
 DIAGRAM = re.compile(r"```mermaid\n.*?```|<!-- the DAG -->", re.DOTALL)
@@ -66,7 +67,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return os.path.relpath(path, Path(page.file.src_uri).parent)
 
     if REPORTS in markdown:
-        listed = (f"- [{p.study}](reports/{p.study}.html): {p.question}" for p in recorded_plans())
+        to_reports = os.path.relpath("reports", Path(page.file.src_uri).parent)
+        listed = (
+            f"- [{p.study}]({to_reports}/{p.study}.html): {p.question}" for p in recorded_plans()
+        )
         markdown = markdown.replace(REPORTS, "\n".join(listed))
     if DIAGRAM.search(markdown):
         markdown = DIAGRAM.sub(lambda _: draw_dag(), markdown)

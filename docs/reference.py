@@ -1,9 +1,9 @@
-"""Write the reference of what a user declares, and the JSON schema that an editor checks it by.
+"""Write the reference of keys and commands, and the JSON schema that an editor checks a study by.
 
 uv run python docs/reference.py
 
-Everything comes from the models in servetune.study and from the arguments that engines recorded;
-a test says when the files differ from them.
+Everything comes from the models in servetune.study, from the commands of servetune.cli and from the
+arguments that engines recorded; a test says when the files differ from them.
 """
 
 import json
@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
+from servetune.cli.app import app
 from servetune.engines.arguments import OWNED, Argument
 from servetune.study.study import Params, Study
 
@@ -31,8 +33,13 @@ HEADS = {
         " argument by its long name with underscores: it overrides that argument in every variant,"
         " and left empty it keeps the study's value."
     ),
+    "commands": (
+        "# Commands\n\nEvery command of `servetune`, as `servetune COMMAND --help` prints it. Run"
+        " them as `uv run servetune …` in the project's folder."
+    ),
 }
 NOTE = "<!-- Written by docs/reference.py from the models in src/servetune/study. -->"
+COMMANDS_NOTE = "<!-- Written by docs/reference.py from the commands in src/servetune/cli. -->"
 
 
 class _Untitled(GenerateJsonSchema):
@@ -48,6 +55,7 @@ def generated() -> dict[Path, str]:
         ROOT / "studies/study.schema.json": json.dumps(schema, indent=1) + "\n",
         ROOT / "docs/reference/study.md": _page("study", schema),
         ROOT / "docs/reference/params.md": _page("params", params),
+        ROOT / "docs/reference/commands.md": _commands(),
     }
 
 
@@ -214,6 +222,42 @@ def _scalar(node: Node) -> str:
     bounds["exclusiveMaximum"] = "below"
     limits = [f"{word} {node[bound]:,.12g}" for bound, word in bounds.items() if bound in node]
     return " ".join([words, *limits])
+
+
+def _commands() -> str:
+    """The page of the commands, with their arguments and options."""
+    parts = [COMMANDS_NOTE, HEADS["commands"]]
+    for name, command in _named(typer.main.get_command(app), "servetune"):
+        parts.append(f"## `{name}`")
+        parts.append(" ".join((command.help or "").split()))
+        rows = [
+            f"| {_spelled(each)} | {' '.join((getattr(each, 'help', None) or '').split())} |"
+            for each in command.params
+            if not getattr(each, "hidden", False) and each.name not in _OF_EVERY_COMMAND
+        ]
+        if rows:
+            parts.append("\n".join(["| Argument or option | Meaning |", "| --- | --- |", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+_OF_EVERY_COMMAND = ("help", "install_completion", "show_completion")
+
+
+def _named(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Each command with its full name; a group stands for its commands."""
+    for key, each in command.commands.items():
+        if hasattr(each, "commands"):
+            yield from _named(each, f"{name} {key}")
+        elif not each.hidden:
+            yield f"{name} {key}", each
+
+
+def _spelled(parameter: Any) -> str:
+    """How a parameter is written on the command line."""
+    if parameter.param_type_name == "argument":
+        return f"`{(parameter.metavar or parameter.name).upper()}`".replace(" | ", "` or `")
+    flag = "" if parameter.is_flag else f" {parameter.name.upper()}"
+    return f"`{parameter.opts[0]}{flag}`"
 
 
 def main() -> None:

@@ -1,16 +1,14 @@
-"""The examples of docs/workloads.md with classes of requests, on real vLLM."""
+"""The examples of docs/classes.md, on real vLLM."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 
 from tests.e2e.clone import Clone, make_clone
-from tests.paths import ROOT
 from tests.rows import Row, rows_by
+from tests.workflow.test_documented_workloads import blocks
 
 pytestmark = pytest.mark.e2e
 
@@ -30,11 +28,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory, models: Path) -> dict[Any,
 
 
 def _study(clone: Clone) -> dict[str, Any]:
-    page = (ROOT / "docs/workloads.md").read_text()
-    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    examples = map(yaml.safe_load, blocks)
-    with_classes = [each for each in examples if "classes" in str(each["workloads"])]
-    structured, adapted = (each for each in with_classes if {"server", "variants"} & {*each})
+    structured, adapted = (each for each in blocks("classes") if {"server", "variants"} & {*each})
     study = {**clone.study(), **adapted, "baseline": "adapted"}
     study["server"] = {**clone.study()["server"], **structured["server"]}
     study["datasets"] = {"short": adapted["datasets"]["chat"], **structured["datasets"]}

@@ -1,4 +1,4 @@
-"""Examples of docs/workloads.md on real vLLM: one server takes those that need more than tokens."""
+"""Examples of the docs on real vLLM: one server takes those that need more than tokens."""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Every example of docs/workloads.md runs as it stands; with a server of its own, on real vLLM."""
+"""Every example of a workload runs as it stands; with a server of its own, on real vLLM."""
 
 import re
 import shutil
@@ -13,13 +13,18 @@ from tests.paths import ROOT
 from tests.standin.serving import write_tokenizer
 from tests.workspace import make_workspace
 
-PAGE = ROOT / "docs/workloads.md"
+PAGES = ("workloads", "prompts", "conversations", "classes", "capacity")
+
+
+def blocks(*pages: str) -> list[dict[str, Any]]:
+    """The examples of pages that hold a workload with its dataset."""
+    texts = [(ROOT / f"docs/{page}.md").read_text() for page in pages]
+    found = re.findall(r"^```yaml\n(.*?)^```", "\n".join(texts), re.DOTALL | re.MULTILINE)
+    return [each for each in map(yaml.safe_load, found) if {"datasets", "workloads"} <= {*each}]
 
 
 def examples() -> list[dict[str, Any]]:
-    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    examples = map(yaml.safe_load, blocks)
-    return [each for each in examples if not {"server", "variants"} & {*each}]
+    return [each for each in blocks(*PAGES) if not {"server", "variants"} & {*each}]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ def test_the_readme_and_the_results_hold_the_tables_that_the_command_prints() ->
         text=True,
         check=True,
     ).stdout
-    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md")]
+    names = ("README.md", "gallery/docs/results.md")
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in names]
     assert all("uv run python benchmarks/headline.py" in page for page in pages)
     tables = printed.strip().split("\n\n")
     assert [table.count("\n") for table in tables] == [8, 4]

@@ -18,20 +18,20 @@ NAMED = re.compile(
 RULE = re.compile(r"^(?:rule|checkpoint) (\w+):", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_path_of_the_repository_that_a_page_names_exists(page: Path) -> None:
     named = NAMED.findall(page.read_text(encoding="utf-8"))
     own = (path for path in named if not re.search(r"[<*]|mine|NAME", path))
     assert [path for path in own if not (ROOT / path).exists()] == []
 
 
-def test_the_page_of_the_dag_names_every_rule() -> None:
+def test_the_page_of_how_it_works_names_every_rule() -> None:
     rules = {
         name
         for file in (ROOT / "workflow/rules").glob("*.smk")
         for name in RULE.findall(file.read_text(encoding="utf-8"))
     }
-    page = (ROOT / "docs/dag.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/pipeline.md").read_text(encoding="utf-8")
     assert rules == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
