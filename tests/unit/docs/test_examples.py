@@ -20,7 +20,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`((?:uv run )?servetune [^`…]+)`")
 TASKS = ("What to measure", "What to send", "What to find out", "Run it", "Decide and ship")
-PARTS_OF_A_STUDY = {"capacity.md": {"slo"}, "quality.md": {"task"}}
+PARTS_OF_A_STUDY = {
+    "capacity.md": {"slo"},
+    "feared-loads.md": {"classes"},
+    "quality.md": {"task"},
+}
 """Pages with an example that is a part of a section, or of another tool, by its first key."""
 
 
