@@ -36,7 +36,7 @@ def test_all_of_the_page_is_legible_on_a_phone_and_on_a_desk_in_both_themes(
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (max(map(int, re.findall(r"\d+", background))) < 60) == (scheme == "dark")
         charts = page.locator("[data-chart]")
-        assert charts.count() == 19
+        assert charts.count() == 22
         hidden = page.locator("figure[hidden] [data-chart]")
         names = [attribute(chart, "data-chart") for chart in hidden.all()]
         assert names == ["timeline-acceptance", "timeline-positions"], "bf16 drafts nothing"

@@ -147,6 +147,21 @@ def decisions(
     return made
 
 
+MOST_COLUMNS = 6
+"""Verdicts of a row, as a page of 1,400 pixels holds; with more the lightest loads are left out."""
+
+
+def shown_in(decisions: list[Decision], most: int = MOST_COLUMNS) -> list[Shown]:
+    """Return what is shown at the loads that decide and at the lightest; of too much, the former.
+
+    It is what the answer's table and its chart show.
+    """
+    groups = {id(decision.beside): decision.beside for decision in decisions}
+    shown = [each for group in groups.values() for each in group]
+    decide = {place_of(decision.row) for decision in decisions}
+    return shown if len(shown) <= most else [s for s in shown if place_of(s.row) in decide]
+
+
 Verdicts = Mapping[tuple[Any, ...], Row]
 
 

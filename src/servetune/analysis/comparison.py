@@ -82,6 +82,20 @@ def _with_ratios(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return rows
 
 
+def with_judged_ratios(rows: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Give what is judged the ratio of its verdict, so that it has one wherever it stands.
+
+    Where launches are compared within their GPUs or rounds, that is not the ratio of the means.
+    """
+    rows = rows.copy()
+    at = pd.MultiIndex.from_frame(rows[KEY])
+    for metric, judged in verdicts.groupby("metric"):
+        ratios = judged.set_index(KEY)["ratio"].reindex(at).to_numpy(dtype=float)
+        column = f"{metric}_ratio"
+        rows[column] = np.where(np.isnan(ratios), rows[column].astype(float), ratios)
+    return rows
+
+
 def compare_kv_cache(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Give what each variant's servers told: one row a variant, in the table's order.
 

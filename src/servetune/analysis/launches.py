@@ -11,14 +11,14 @@ from servetune.analysis.devices import shares
 from servetune.analysis.differences import CONFIDENCE, Floats, Group, t_quantile
 from servetune.analysis.lockstep import is_of_wave, waves
 from servetune.analysis.spread import spread
-from servetune.metrics import JUDGED, METRIC, METRICS, Metric
+from servetune.metrics import JUDGED, METRIC, METRICS, PERCENTILES, Metric
 from servetune.records.sessions import SEVERAL
 from servetune.tables.frames import numbers, records_of
 
 PLACE = ["workload", "load_point", "metric"]
 
-INTERVALS = tuple(f"{latency}_p{p}_ms" for latency in ("ttft", "tpot", "e2e") for p in (50, 99))
-"""The percentiles that get an interval: middle and tail."""
+INTERVALS = tuple(f"{latency}_p{p}_ms" for latency in ("ttft", "tpot", "e2e") for p in PERCENTILES)
+"""The percentiles that get an interval."""
 
 SHARES = [metric.name for metric in METRICS if metric.needs_slo]
 

@@ -1,63 +1,49 @@
-"""Up to which load speculation pays, by what was measured."""
+"""Up to which load speculation pays: the verdicts of the study, by load."""
 
 from dataclasses import dataclass
 from itertools import takewhile
+from operator import itemgetter
+from typing import Any
 
 import pandas as pd
 
 from servetune.analysis.verdicts import compare
 from servetune.numbers import known
 from servetune.tables.design import Design, Place
-from servetune.tables.frames import records_of
+from servetune.tables.frames import grouped, records_of
 
-METRIC = "tpot_p50_ms"
+METRICS = ("tpot_p50_ms", "output_throughput_tok_s")
+"""What a draft is for, and what the steps that verify it cost all requests together."""
 
-
-@dataclass(frozen=True)
-class Speedup:
-    """A ratio of TPOT, plain over speculative, of geometric means over launches.
-
-    `low` and `high` are its interval at 95 %; None where either side has one launch. Then a
-    difference below `margin`, the smallest of interest, is taken for noise.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    margin: float = 0.0
-
-    @property
-    def pays(self) -> bool | None:
-        """Whether speculation is faster; None where that is not decided."""
-        low = self.value / (1 + self.margin) if self.low is None else self.low
-        high = self.value * (1 + self.margin) if self.high is None else self.high
-        return True if low > 1 else False if high < 1 else None
+Row = dict[str, Any]
+Key = tuple[str, str, str, str]
+"""Variant, workload, load point and metric."""
 
 
 @dataclass(frozen=True)
 class Payoff:
-    """The closed loops of a variant and workload by concurrency, with their speed-ups."""
+    """The verdicts on one metric over the closed loops of a workload, by concurrency.
+
+    `points` hold rows of `servetune.analysis.verdicts.compare` against `plain`.
+    """
 
     variant: str
     plain: str
     workload: str
-    points: tuple[tuple[float, Speedup], ...]
+    metric: str
+    points: tuple[tuple[float, Row], ...]
 
     @property
-    def pays_at(self) -> tuple[float, Speedup] | None:
-        """The last load at which it pays, as at all below; None if not at the lightest."""
-        paying = list(takewhile(lambda point: point[1].pays, self.points))
+    def pays_at(self) -> tuple[float, Row] | None:
+        """The last load at which it is proven faster, as at all below; None if at none."""
+        paying = list(takewhile(lambda point: point[1]["verdict"] == "faster", self.points))
         return paying[-1] if paying else None
 
     @property
-    def stops_at(self) -> tuple[float, Speedup] | None:
-        """The first load at which it does not pay; None where it pays, or may pay, at all."""
-        return next((point for point in self.points if point[1].pays is False), None)
-
-    @property
-    def has_intervals(self) -> bool:
-        """Whether launches tell how sure each speed-up is."""
-        return all(speedup.low is not None for _, speedup in self.points)
+    def stops_at(self) -> tuple[float, Row] | None:
+        """The first load at which it is proven not to be faster; None where there is none."""
+        of = (p for p in self.points if p[1]["verdict"] in ("slower", "indistinguishable"))
+        return next(of, None)
 
 
 def counterparts(design: Design) -> dict[str, str]:
@@ -75,34 +61,40 @@ def counterparts(design: Design) -> dict[str, str]:
     }
 
 
-def speedups(design: Design, launches: pd.DataFrame) -> dict[Place, Speedup]:
-    """Return the measured speed-up of each place at which both were measured.
+def against_plain(design: Design, launches: pd.DataFrame, verdicts: pd.DataFrame) -> dict[Key, Row]:
+    """Return the verdict of each variant that speculates against its counterpart.
 
-    `launches` are as `servetune.analysis.launches.launch_values` makes them.
+    `verdicts` are those against the baseline: they hold where that is the counterpart. Against
+    another variant they are made from the `launches` in the same way.
     """
-    measured = {}
-    for variant, plain in counterparts(design).items():
-        verdicts = compare(launches, plain, design.equivalence)
-        here = (verdicts["variant"] == variant) & (verdicts["metric"] == METRIC)
-        for row in records_of(verdicts[here]):
-            values = (known(row[name]) for name in ("ratio", "ratio_high", "ratio_low"))
-            value, low, high = (1 / ratio if ratio else None for ratio in values)
-            if value:
-                place = (variant, row["workload"], row["load_point"])
-                measured[place] = Speedup(value, low, high, design.equivalence)
-    return measured
+    found: dict[Key, Row] = {}
+    for plain, variants in grouped(counterparts(design).items(), lambda pair: pair[1]).items():
+        names = [variant for variant, _ in variants]
+        of = verdicts if plain == design.baseline else compare(launches, plain, design.equivalence)
+        here = of["variant"].isin(names) & of["metric"].isin(METRICS)
+        found |= {
+            (row["variant"], row["workload"], row["load_point"], row["metric"]): row
+            for row in records_of(of[here])
+            if known(row["ratio"])
+        }
+    return found
 
 
-def payoffs(design: Design, table: pd.DataFrame, measured: dict[Place, Speedup]) -> list[Payoff]:
-    """Gather the speed-ups of closed loops by variant and workload."""
+def payoffs(design: Design, table: pd.DataFrame, judged: dict[Key, Row]) -> list[Payoff]:
+    """Gather the verdicts of closed loops by variant, workload and metric."""
     plain = counterparts(design)
-    points: dict[tuple[str, str], dict[float, Speedup]] = {}
+    points: dict[tuple[str, str, str], dict[float, Row]] = {}
     for row in records_of(table):
-        place = (row["variant"], row["workload"], row["load_point"])
+        place: Place = (row["variant"], row["workload"], row["load_point"])
         concurrency = known(row["concurrency"])
-        if place in measured and concurrency and known(row["rate_rps"]) is None:
-            points.setdefault(place[:2], {})[concurrency] = measured[place]
+        if concurrency is None or known(row["rate_rps"]) is not None:
+            continue
+        for metric in METRICS:
+            if verdict := judged.get((*place, metric)):
+                points.setdefault((*place[:2], metric), {})[concurrency] = verdict
     return [
-        Payoff(variant, plain[variant], workload, tuple(sorted(at.items(), key=lambda p: p[0])))
-        for (variant, workload), at in points.items()
+        Payoff(
+            variant, plain[variant], workload, metric, tuple(sorted(at.items(), key=itemgetter(0)))
+        )
+        for (variant, workload, metric), at in points.items()
     ]

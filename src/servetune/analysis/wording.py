@@ -5,7 +5,7 @@ import math
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -157,6 +157,15 @@ def inside(title: str) -> str:
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
+def relabelled(text: str, labels: Mapping[str, str]) -> str:
+    """Put short names in the place of the names of candidates."""
+    longest_first = sorted((n for n in labels if labels[n] != n), key=len, reverse=True)
+    if not longest_first:
+        return text
+    names = "|".join(map(re.escape, longest_first))
+    return re.sub(rf"(?<![\w.-])(?:{names})(?![\w-])", lambda m: labels[m[0]], text)
+
+
 def plural(count: int, noun: str) -> str:
     """Count a noun: 1 repeat, 2 repeats."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -190,12 +199,19 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def state(table: pd.DataFrame) -> str:
-    """Count the measurements that are ok, failed, invalid and pending, in one sentence."""
+def state(table: pd.DataFrame, unanswered: int = 0, searches: int = 0) -> str:
+    """Count the measurements that are ok, failed, invalid and pending, in one sentence.
+
+    A search for a capacity whose measurements are ok may have no answer: that is told, too.
+    """
     total, ok = len(table), int((table["status"] == "ok").sum())
+    have = "has" if unanswered == 1 else "have"
+    of = f"; {unanswered:,} of {searches:,} searches {have} no answer" if unanswered else ""
     if ok == total:
-        return "The one measurement is ok." if total == 1 else f"All {total:,} measurements are ok."
+        every = "The one measurement is" if total == 1 else f"All {total:,} measurements are"
+        return f"{every} ok{of}."
     others = ("failed", "invalid", PENDING)
     counts = {status: int((table["status"] == status).sum()) for status in others}
     rest = listed(f"{count:,} {status}" for status, count in counts.items() if count)
-    return f"{ok:,} of {plural(total, 'measurement')} {'is' if ok == 1 else 'are'} ok, {rest}."
+    verb = "is" if ok == 1 else "are"
+    return f"{ok:,} of {plural(total, 'measurement')} {verb} ok, {rest}{of}."

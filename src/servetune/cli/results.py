@@ -32,11 +32,13 @@ def plan_command(study: StudyName = None, as_json: AsJson = False) -> None:
     from servetune.models.positions import short_drafts
     from servetune.plan.estimate import estimate
     from servetune.plan.listing import lines
+    from servetune.plan.preparation import preparation
     from servetune.plan.times import recorded_times
 
     plan = plan_to_measure(chosen_params(study), ROOT)
     times = recorded_times(plan.study, plan.hardware, ROOT)
-    estimated = estimate(plan, times, recorded(plan.study, ROOT))
+    measured = recorded(plan.study, ROOT)
+    estimated = estimate(plan, times, measured, preparation(plan, measured, ROOT))
     warnings = [*estimated.warnings, *short_drafts(plan, ROOT)]
     estimated = estimated.model_copy(update={"warnings": warnings})
     if as_json:
@@ -110,7 +112,11 @@ def compare(
     ],
     out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
     fail_on: Annotated[
-        str | None, typer.Option(help="slower: exit with 1 if a regression is proven.")
+        str | None,
+        typer.Option(
+            help="slower: exit with 1 if a regression is proven; stale: if the results are not"
+            " those of params.yaml and the records; or both: slower,stale."
+        ),
     ] = None,
     goodput: Annotated[
         list[str] | None, typer.Option(help="Of files: a limit in ms, as ttft:200; any number.")
@@ -118,39 +124,61 @@ def compare(
     study: StudyName = None,
 ) -> None:
     """Compare params.yaml's results with a Git revision's, or result files, as Markdown."""
-    if fail_on not in (None, "slower"):
-        raise UserError(f"--fail-on: {fail_on}: expected slower")
+    reasons = fail_on.split(",") if fail_on else []
+    if other := next((word for word in reasons if word not in ("slower", "stale")), None):
+        raise UserError(f"--fail-on: {other}: expected slower, stale, or slower,stale")
     if len(sides) == 1 and "=" not in sides[0] and not Path(sides[0]).is_file():
         if goodput:
             raise UserError("--goodput: is of result files; a study declares an slo")
-        markdown, slower = _against_revision(sides[0], study)
+        markdown, slower, is_stale = _against_revision(sides[0], study, out)
     else:
         if study:
             raise UserError("--study: result files are of none; leave it out")
-        markdown, slower = _of_files(sides, goodput or [])
+        if "stale" in reasons:
+            raise UserError("--fail-on stale: result files have no records; leave it out")
+        markdown, slower, is_stale = *_of_files(sides, goodput or []), False
     if out is None:
         echo(markdown.rstrip("\n"))
     else:
         write_text(out, markdown)
-    if fail_on and slower:
+    if ("slower" in reasons and slower) or ("stale" in reasons and is_stale):
         raise SystemExit(1)
 
 
-def _against_revision(revision: str, study: str | None) -> tuple[str, int]:
-    """Return the comparison with a revision as Markdown, and how many proven regressions it has."""
+def _against_revision(revision: str, study: str | None, out: Path | None) -> tuple[str, int, bool]:
+    """Return the comparison with a revision as Markdown, how many proven regressions it has, and
+    whether the results are stale.
+
+    Where it refuses, what it is to write says why, so that a pull request has the reason.
+    """
+    try:
+        return _compared(revision, study)
+    except UserError as error:
+        if out is not None:
+            from servetune.compare.markdown import render_refusal
+
+            write_text(out, render_refusal(revision, str(error)))
+        raise
+
+
+def _compared(revision: str, study: str | None) -> tuple[str, int, bool]:
     from servetune.compare.comparison import compare_sides
     from servetune.compare.markdown import render_comparison
     from servetune.compare.sides import revision_side, workspace_side
+    from servetune.compare.stale import stale
 
     plan = make_plan(chosen_params(study), ROOT)
+    old = stale(plan, ROOT)
     base = revision_side(revision, ROOT, study, plan.study)
     here = workspace_side(ROOT, study)
     if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:
         raise UserError(
-            f"results/{plan.study}: the tables do not belong to params.yaml; run: {RUN}"
+            old[0]
+            if old
+            else f"results/{plan.study}: the tables do not belong to params.yaml; run: {RUN}"
         )
     found = compare_sides(base, here, plan.equivalence)
-    return render_comparison(found), found.count("slower")
+    return render_comparison(found, old), found.count("slower"), bool(old)
 
 
 def _of_files(words: list[str], goodput: list[str]) -> tuple[str, int]:

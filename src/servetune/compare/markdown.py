@@ -1,5 +1,6 @@
 """A comparison of revisions as Markdown for a pull request."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,26 +20,40 @@ from servetune.report.gfm import bullets, details, escaped, pipe_table, text
 from servetune.report.quality import view as quality
 from servetune.report.table import Table
 from servetune.report.throughput import with_ends
-from servetune.report.verdicts import POWERED, power_table, unseen, verdict_cell
+from servetune.report.verdicts import POWERED, few, interval, power_table, unseen, verdict_cell
 from servetune.tables.frames import records_of
-
-MOST_RESOLVED = 25
-"""Rows in sight, a judgement: the others are folded."""
 
 MOST_ROWS = 150
 """More rows than a reviewer reads; it says how many are left out."""
+
+MOST_IN_SIGHT = 6
+"""Rows of a table beyond which all but these are folded: a pull request is read in one screen."""
+
+MOST_PROVEN = 6
+"""Verdicts that are named; the table has all."""
 
 MOST_PROBLEMS = 12
 """Reasons that are listed: more than a reviewer reads, and mostly the same."""
 
 
-def render_comparison(comparison: Comparison) -> str:
-    """Render what a reviewer signs: changes, verdicts, and what qualifies them."""
+def render_refusal(revision: str, reason: str) -> str:
+    """Render why there is no comparison."""
+    return f"## servetune: no verdict against {text(revision)}\n\n> {text(reason)}\n"
+
+
+def render_comparison(comparison: Comparison, stale: Sequence[str] = ()) -> str:
+    """Render what a reviewer signs: changes, verdicts, and what qualifies them.
+
+    `stale` says why results are not those of params.yaml. What is long is folded: in sight is what
+    decides.
+    """
     base, here = comparison.base, comparison.here
     installed = installed_changes(base, here)
     blocks = [
         f"## servetune: {text(str(here.params.get('study')))} against {text(base.label)}",
+        *(f"> **Stale results:** {text(line)}" for line in stale),
         f"**{_answer(comparison)}**",
+        *_proven(comparison),
         *(f"> {text(note)}" for note in _cautions(comparison, installed)),
         "### Parameters",
         _changes(declared_changes(base, here))
@@ -49,10 +64,8 @@ def render_comparison(comparison: Comparison) -> str:
         _metrics(comparison),
         *_optional("Capacity within the SLO", capacity_table(base, here)),
         *_optional("Quality", quality_table(base, here)),
-        "### Engine, models and host",
-        _changes(installed) or "Engine, models and host are the same on both sides.",
-        "### Validity",
-        _validity(comparison),
+        _installed(installed),
+        details("Validity", _validity(comparison)),
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -69,6 +82,21 @@ def _answer(comparison: Comparison) -> str:
     total = wording.plural(len(comparison.verdicts), "comparison")
     margin = numbers.share(comparison.equivalence)
     return f"Of {total}: {wording.listed(counts)} (smallest difference of interest {margin})."
+
+
+def _proven(comparison: Comparison) -> list[str]:
+    """Name what is proven to be slower, and faster, with its ratios: here over the base."""
+    lines = []
+    for verdict in ("slower", "faster"):
+        rows = [r for r in records_of(comparison.verdicts) if r["verdict"] == verdict]
+        of = [
+            f"{r['variant']} at {wording.where_of(r)} in"
+            f" {wording.inside(METRIC[r['metric']].title)} ({interval(r)})"
+            for r in rows
+        ]
+        if of:
+            lines.append(f"**{verdict.capitalize()}**: {text(few(of, MOST_PROVEN))}.")
+    return [bullets(lines)] if lines else []
 
 
 def _optional(title: str, table: str | None) -> list[str]:
@@ -97,9 +125,18 @@ def _cautions(comparison: Comparison, installed: list[Change]) -> list[str]:
     return notes
 
 
+def _installed(changes: list[Change]) -> str:
+    if not changes:
+        return "Engine, models and host are the same on both sides."
+    rows = [[text(c.name), text(c.base), text(c.here)] for c in changes]
+    names = [change.name for change in changes]
+    shown = pipe_table(["Name", "Base", "Here"], rows, numeric_from=3)
+    return details(f"Engine, models and host: other {text(few(names))}", shown)
+
+
 def _changes(changes: list[Change]) -> str:
     rows = [[text(c.name), text(c.base), text(c.here)] for c in changes]
-    return pipe_table(["Name", "Base", "Here"], rows, numeric_from=3) if rows else ""
+    return _folding(["Name", "Base", "Here"], rows) if rows else ""
 
 
 def _resolved(base: Side, here: Side) -> str:
@@ -112,10 +149,15 @@ def _resolved(base: Side, here: Side) -> str:
     if not rows:
         return "Nothing: as the servers report it, both sides run with the same configuration."
     heads = ["Setting", "Base", "Here", "Variants"]
-    shown = pipe_table(heads, rows[:MOST_RESOLVED], numeric_from=4)
-    if len(rows) > MOST_RESOLVED:
-        rest = pipe_table(heads, rows[MOST_RESOLVED:], numeric_from=4)
-        shown += "\n\n" + details(f"{len(rows) - MOST_RESOLVED} more", rest)
+    return _folding(heads, rows)
+
+
+def _folding(heads: list[str], rows: list[list[str]], numeric_from: int | None = None) -> str:
+    """Write a table, its first rows in sight and the others folded."""
+    numeric = len(heads) if numeric_from is None else numeric_from
+    shown = pipe_table(heads, rows[:MOST_IN_SIGHT], numeric_from=numeric)
+    if rest := rows[MOST_IN_SIGHT:]:
+        shown += "\n\n" + details(f"{len(rest)} more", pipe_table(heads, rest, numeric))
     return shown
 
 
@@ -135,14 +177,15 @@ def _metrics(comparison: Comparison) -> str:
         for row in comparison.rows[:MOST_ROWS]
     ]
     heads = ["Variant", "Load point", *(METRIC[metric].title for metric in judged)]
-    shown = pipe_table(heads, cells, numeric_from=len(heads))
+    shown = _folding(heads, cells)
     left = len(comparison.rows) - len(cells)
     shown += f"\n\n{wording.plural(left, 'more row')} not shown." if left else ""
     if comparison.verdicts.empty:
         return shown
     power = power_table(comparison.resolution)
     powered = [_plain(power), text(POWERED)] if power else []
-    return "\n\n".join(filter(None, [shown, *powered, text(unseen(comparison.verdicts))]))
+    told = "\n\n".join(filter(None, [*powered, text(unseen(comparison.verdicts))]))
+    return f"{shown}\n\n{details('What the launches can show', told)}" if told else shown
 
 
 def _plain(table: Table) -> str:

@@ -20,18 +20,28 @@ from servetune.plan.planned import (
     Session,
     Trace,
 )
+from servetune.plan.preparation import Preparation
 from servetune.plan.times import Times, typical
 from servetune.records.loads import Load
 from servetune.study.base import Frozen
+from servetune.study.datasets import mean_length
 from servetune.study.delays import mean_delay_s
 from servetune.study.generators import GENERATORS
 
-# Judgements where nothing was recorded yet, of the order of a small model's times; each is told as
-# assumed.
-ASSUMED_LAUNCH_S = 60.0
+# Judgements where nothing was recorded yet; each is told as assumed. Of launches: a small model on
+# two cores is ready in 30 to 40 s, a GPU's server in 65 to 130 s.
+ASSUMED_LAUNCH_ON_CPU_S = 42.0
+ASSUMED_LAUNCH_S = 90.0
 ASSUMED_LOAD_S = 30.0
-ASSUMED_QUALITY_S = 30.0
+ASSUMED_QUALITY_S = 15.0
 ASSUMED_TASKS_S = 600.0
+
+ASSUMED_TOKEN_S = 0.005
+"""An output token of one client's: 4 ms of a tiny model on two cores, 5 of eight billion parameters
+on an H200, and 20 or more of a hundred million on two cores."""
+
+AFTER_S = 15.0
+"""From the last session to the end of a run: the tables and the report, on two cores."""
 
 WARM_UP_S = 2.0
 """Beside a load's own time: the warm-up requests, and reading what came back."""
@@ -99,7 +109,8 @@ class ToMeasure(Frozen):
 class Estimate(Frozen):
     """A plan with its times, the sessions in the order of measuring.
 
-    It `has_more` where a tuning will add sessions; `notes` say how its traces were read.
+    `preparation` comes before all of them. It `has_more` where a tuning will add sessions; `notes`
+    say how its traces were read.
     """
 
     study: str
@@ -107,19 +118,26 @@ class Estimate(Frozen):
     question: str
     to_measure: ToMeasure
     sessions: list[SessionEstimate]
+    preparation: list[Preparation] = []
     notes: list[str] = []
     warnings: list[str] = []
     has_more: bool = False
 
 
-def estimate(plan: Plan, times: Times, measured: Collection[str]) -> Estimate:
-    """Estimate a plan; `measured` are the ids of what has a record."""
+def estimate(
+    plan: Plan, times: Times, measured: Collection[str], preparing: Sequence[Preparation] = ()
+) -> Estimate:
+    """Estimate a plan; `measured` are the ids of what has a record.
+
+    `preparing` is what is not there yet that its sessions need.
+    """
     in_order = sorted(plan.sessions, key=lambda session: session.order)
     sessions = [_of_session(session, plan, times, measured) for session in in_order]
     owed = [item for session in sessions for item in session.owed]
     pending = [session for session in sessions if session.owed]
-    seconds = sum(session.seconds for session in pending)
-    assumed = [item.seconds for item in owed if item.is_assumed]
+    preparing_s = sum(step.seconds for step in preparing)
+    seconds = sum(session.seconds for session in pending) + preparing_s
+    assumed = [preparing_s, *(item.seconds for item in owed if item.is_assumed)]
     assumed += [session.launch_s for session in pending if session.is_assumed]
     price = plan.price_usd_per_hour
     return Estimate(
@@ -139,6 +157,7 @@ def estimate(plan: Plan, times: Times, measured: Collection[str]) -> Estimate:
             else price * sum(each.seconds * max(1, each.gpus) for each in pending) / 3600,
         ),
         sessions=sessions,
+        preparation=list(preparing),
         notes=[_note(each) for each in plan.datasets.values() if each.trace],
         warnings=_warnings(plan),
         has_more=plan.tuning is not None and not plan.tuning.has_ended,
@@ -155,7 +174,8 @@ def _of_session(
             told.append((point.id, "load point", name, (0.0, False)))
             continue
         trace = plan.datasets[point.load.dataset].trace
-        takes = load_seconds(point, session.variant, times, trace)
+        tokens = _output_tokens(plan.datasets[point.load.dataset])
+        takes = load_seconds(point, session.variant, times, trace, tokens)
         told.append((point.id, "load point", name, takes))
     for search in session.searches:
         name = f"{search.workload} capacity ({', '.join(search.settings.slo)})"
@@ -173,7 +193,7 @@ def _of_session(
         )
         for id, kind, name, (seconds, is_assumed) in told
     ]
-    launch_s, is_assumed = (0.0, False) if session.results else _launch_s(session.variant, times)
+    launch_s, is_assumed = (0.0, False) if session.results else _launch_s(session, times)
     owed = [item.seconds for item in items if not item.is_measured]
     return SessionEstimate(
         id=session.id,
@@ -188,17 +208,24 @@ def _of_session(
     )
 
 
-def _launch_s(variant: str, times: Times) -> tuple[float, bool]:
-    took_s = typical(times.launches, variant)
-    return (ASSUMED_LAUNCH_S, True) if took_s is None else (took_s, False)
+def _launch_s(session: Session, times: Times) -> tuple[float, bool]:
+    took_s = typical(times.launches, session.variant)
+    if took_s is not None:
+        return took_s, False
+    return (ASSUMED_LAUNCH_S if session.gpus else ASSUMED_LAUNCH_ON_CPU_S), True
 
 
 def load_seconds(
-    point: Measurement, variant: str, times: Times, trace: Trace | None = None
+    point: Measurement,
+    variant: str,
+    times: Times,
+    trace: Trace | None = None,
+    output_tokens: float | None = None,
 ) -> tuple[float, bool]:
     """Return the seconds of a load point, and whether they are only assumed.
 
-    `trace` is what the load replays, if it replays one.
+    `trace` is what the load replays, if it replays one; `output_tokens` are those of a request,
+    where they are declared.
     """
     took_s = typical(times.loads, variant, point.workload, point.load_point)
     if took_s is None:
@@ -207,7 +234,8 @@ def load_seconds(
         took_s = _closed_loop_s(point, variant, times)
     if took_s is None:
         startup_s = GENERATORS[point.load.generator].startup_s
-        return ASSUMED_LOAD_S + startup_s + _thinking_s(point.load), True
+        loaded_s = _assumed_loop_s(point.load, output_tokens) or ASSUMED_LOAD_S
+        return loaded_s + startup_s + _thinking_s(point.load), True
     return took_s, False
 
 
@@ -242,6 +270,20 @@ def _closed_loop_s(point: Measurement, variant: str, times: Times) -> float | No
         return None
     loaded_s = latency_s(same, concurrency) * load.requests / min(concurrency, load.requests)
     return loaded_s + GENERATORS[load.generator].startup_s
+
+
+def _assumed_loop_s(load: Load, output_tokens: float | None) -> float | None:
+    """Return what a closed loop takes if tokens take what is assumed; None where nothing tells."""
+    if not load.requests or not load.concurrency or not output_tokens:
+        return None
+    at_once = min(load.concurrency, load.requests)
+    request_s = latency_s([(1, ASSUMED_TOKEN_S * output_tokens)], at_once)
+    return request_s * load.requests / at_once + WARM_UP_S
+
+
+def _output_tokens(dataset: PlannedDataset) -> float | None:
+    lengths = getattr(dataset.spec, "output_tokens", None)
+    return None if lengths is None else mean_length(lengths)
 
 
 def _thinking_s(load: Load) -> float:

@@ -32,6 +32,7 @@ class Trial:
 class TrialResult:
     """What a trial found: the objective with its interval at 95 %, or why there is none.
 
+    `reason` says more of a `failure`, for readers.
     `server_s` is what the launch took, from its start to its end; 0 without a launch. `start_s` is
     the part of it before the server was ready, where that is known.
     """
@@ -43,6 +44,7 @@ class TrialResult:
     upper: float = float("inf")
     failure: Failure | None = None
     start_s: float = 0.0
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from servetune.analysis.wording import plural
 from servetune.numbers import NONE
-from servetune.report.marks import marked
 from servetune.report.measured import Measured
 from servetune.report.table import Cell, Name, Styled, Table
 from servetune.terminal import visible
@@ -23,7 +22,7 @@ def table_of(measured: Measured, table: Table, most: int | None = None, after: s
 
     def write(cell: Cell) -> str:
         if isinstance(cell, Name):
-            return text(marked(cell.variant, measured.dummies, measured.failing))
+            return text(measured.marked(cell.variant))
         plain = escaped(cell.text if isinstance(cell, Styled) else cell)
         return f"**{plain}**" if isinstance(cell, Styled) and cell.is_bold else plain
 

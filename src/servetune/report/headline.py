@@ -4,7 +4,7 @@ A table of experiments has a column for each number, so these are few, and their
 """
 
 from collections.abc import Iterator
-from statistics import fmean
+from statistics import geometric_mean
 
 from servetune.errors import reason_of
 from servetune.numbers import known
@@ -22,30 +22,36 @@ def headline(measured: Measured) -> Headline:
     have four significant digits. What has no such number there is left out; so are capacities that
     are only bounded.
     """
-    baseline = measured.plan.baseline
     try:
-        for unit, values in _deciding(measured):
-            if base := values.pop(baseline, None):
-                ratios = {name: {"x": _rounded(value / base)} for name, value in values.items()}
-                return {baseline: {unit: _rounded(base)}, **ratios}
+        for unit, base, ratios in _deciding(measured):
+            if base:
+                told = {name: {"x": _rounded(value)} for name, value in ratios.items()}
+                return {measured.plan.baseline: {unit: _rounded(base)}, **told}
     except Exception as error:
         measured.lacks.append(lack("summary.json", reason_of(error)))
     return {}
 
 
-def _deciding(measured: Measured) -> Iterator[tuple[str, dict[str, float]]]:
+def _deciding(measured: Measured) -> Iterator[tuple[str, float | None, dict[str, float]]]:
+    """Yield a unit, the baseline's number, and the ratios of the others as the answer has them."""
+    baseline, tuned = measured.plan.baseline, measured.tuned
     exact = [each for each in measured.deciding if not each.has_no_answer | each.is_lower_bound]
     for here in grouped(exact, lambda each: each.place).values():
         of = grouped(here, lambda each: str(each.row["variant"]))
         unit = "rps" if here[0].row["over"] == "rate" else "clients"
-        yield (
-            unit,
-            {name: fmean(each.row["capacity"] for each in same) for name, same in of.items()},
-        )
+        values = {
+            name: geometric_mean(r.row["capacity"] for r in same) for name, same in of.items()
+        }
+        base = values.pop(baseline, None)
+        ratios = {name: value / base for name, value in values.items()} if base else {}
+        confirmed = {each.candidate: each.value for each in tuned.ratios} if tuned else {}
+        yield unit, base, {name: confirmed.get(name, ratio) for name, ratio in ratios.items()}
     for decision in measured.decisions:
-        values = {name: known(outcome.value) for name, outcome in decision.outcomes.items()}
         unit = decision.metric.key or decision.metric.name
-        yield unit, {name: value for name, value in values.items() if value is not None}
+        own = decision.outcomes.get(baseline)
+        others = decision.outcomes.items()
+        ratios = {name: of.ratio for name, of in others if name != baseline and of.ratio}
+        yield unit, known(own.value) if own else None, ratios
 
 
 def _rounded(value: float) -> float:

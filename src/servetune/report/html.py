@@ -9,9 +9,11 @@ import base64
 import contextlib
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -31,6 +33,8 @@ from servetune.report.section import Section, sections, unmade
 from servetune.tables.frames import grouped
 
 HERE = Path(__file__).parent
+
+SCRIPTS = ("tables.js", "page.js")
 
 LONGEST_UNBROKEN = 24
 """Characters: a longer word, kept whole, would widen a table. A judgement."""
@@ -65,7 +69,7 @@ def _renderable(measured: Measured, section: Section) -> Section:
 def _page(measured: Measured, shown: list[Section]) -> str:
     plan, table, sessions = measured.plan, measured.table, measured.sessions
     looks = styles(plan.variants, plan.baseline)
-    scripts = [bundle(), (HERE / "page.js").read_text(encoding="utf-8")]
+    scripts = [bundle(), *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)]
     return (
         _environment()
         .get_template("page.html.j2")
@@ -73,7 +77,12 @@ def _page(measured: Measured, shown: list[Section]) -> str:
             plan=plan,
             parts=grouped(shown, lambda section: section.part),
             anchors={section.anchor for section in shown},
-            charts={name: spec for section in shown for name, spec in section.drawn.items()},
+            charts={
+                name: _labelled(spec, measured.labels)
+                for section in shown
+                for name, spec in section.drawn.items()
+            },
+            labels=measured.labels,
             legend=looks,
             looks={look.variant: index for index, look in enumerate(looks)},
             themes={theme: vega_config(theme, looks) for theme in TOKENS},
@@ -89,6 +98,17 @@ def _page(measured: Measured, shown: list[Section]) -> str:
             script_hashes=map(_script_hash, scripts),
         )
     )
+
+
+def _labelled(part: Any, labels: Mapping[str, str]) -> Any:
+    """Put short names of candidates wherever a chart holds their own."""
+    if not labels:
+        return part
+    if isinstance(part, dict):
+        return {name: _labelled(value, labels) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_labelled(value, labels) for value in part]
+    return labels.get(part, part) if isinstance(part, str) else part
 
 
 @lru_cache(maxsize=1)

@@ -20,18 +20,19 @@ FRONT_END = "\N{SECTION SIGN}"
 """Stands behind a load point at which the front end limits a variant, wherever ratios are shown."""
 
 
+ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
+"""Which way a metric is better."""
+
+
 def dummies(table: pd.DataFrame) -> set[str]:
     """Return the variants whose weights are dummy; each is marked wherever it is named."""
     return set(table.loc[table["is_dummy"].astype(bool), "variant"])
 
 
-def marked(variant: str, dummies: set[str], failing: Collection[str] = ()) -> str:
-    """Return a variant's name, with its marks: of dummy weights, and of poor quality.
-
-    `failing` are the variants that fail a bound of quality.
-    """
-    dagger = " \N{DAGGER}" if variant in dummies else ""
-    return f"{variant}{dagger}{f' {POOR}' if variant in failing else ''}"
+def marked_as(is_dummy: bool, is_poor: bool) -> str:
+    """Return the marks that stand behind a variant's name: of dummy weights, of poor quality."""
+    dagger = " \N{DAGGER}" if is_dummy else ""
+    return f"{dagger} {POOR}" if is_poor else dagger
 
 
 def at_front_end(row: dict[str, Any], limited: Collection[tuple[str, str]]) -> str:

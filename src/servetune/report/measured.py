@@ -1,33 +1,34 @@
 """What a study measured, as both forms of the report take it, and what both make of it first."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
 from servetune.analysis.answer import Decision, decisions
-from servetune.analysis.comparison import compare
+from servetune.analysis.comparison import compare, with_judged_ratios
 from servetune.analysis.context_growth import Growth, growths
 from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.lockstep import waves
-from servetune.analysis.payoff import Payoff, Speedup, payoffs, speedups
-from servetune.analysis.tuning.answer import Answer, answer
-from servetune.analysis.wording import place_of, variants_by_place
+from servetune.analysis.payoff import Key, Payoff, against_plain, payoffs
+from servetune.analysis.tuning.answer import Answer, answer, with_confirmed
+from servetune.analysis.tuning.names import labels
+from servetune.analysis.wording import place_of, relabelled, variants_by_place
 from servetune.metrics import COMPARED, COSTS, PER_GPU, WHOLE_LOAD, Metric
 from servetune.numbers import known
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SessionRecord
 from servetune.records.trials import TrialResult
+from servetune.report import marks
 from servetune.report.capacity import view as capacity
-from servetune.report.marks import dummies
 from servetune.report.quality.view import failing
 from servetune.report.turns.view import by_turn
-from servetune.tables.design import Design, Place, design_of
+from servetune.tables.design import Design, design_of
 from servetune.tables.frames import PENDING, declared, grouped, numbers, records_of
 from servetune.tables.history import Measuring
 from servetune.tables.published import Published
@@ -100,7 +101,8 @@ class Measured:
     @cached_property
     def comparison(self) -> pd.DataFrame:
         """A row a (workload, load point, variant), beside the baseline's."""
-        return compare(self.points, self.plan.baseline)
+        means = compare(self.points, self.plan.baseline)
+        return with_judged_ratios(means, self.judgement.verdicts)
 
     @cached_property
     def compared(self) -> list[dict[str, Any]]:
@@ -164,8 +166,13 @@ class Measured:
 
     @cached_property
     def judgement(self) -> Judgement:
-        """Verdicts, effects and drift."""
-        return judge_study(self.design, self.points, self.distributions)
+        """Verdicts, effects and drift; of what a tuning confirmed, its own verdict."""
+        judged = judge_study(self.design, self.points, self.distributions)
+        tuning = self.plan.tuning
+        if tuning is None or self.tuned is None:
+            return judged
+        told = with_confirmed(judged.verdicts, tuning.tune, tuning.place, self.tuned.ratios)
+        return replace(judged, verdicts=told)
 
     @cached_property
     def decisions(self) -> list[Decision]:
@@ -185,14 +192,14 @@ class Measured:
         return ok[numbers(ok["acceptance_length"]).notna()]
 
     @cached_property
-    def speedups(self) -> dict[Place, Speedup]:
-        """What speculation was measured to gain, by place."""
-        return speedups(self.design, self.judgement.launches)
+    def against_plain(self) -> dict[Key, dict[str, Any]]:
+        """The verdicts on variants that speculate, against what differs in that alone."""
+        return against_plain(self.design, self.judgement.launches, self.judgement.verdicts)
 
     @cached_property
     def payoffs(self) -> list[Payoff]:
         """Up to which load speculation pays, by variant and workload."""
-        return payoffs(self.design, self.speculating, self.speedups)
+        return payoffs(self.design, self.speculating, self.against_plain)
 
     @cached_property
     def growing(self) -> list[Growth]:
@@ -212,7 +219,9 @@ class Measured:
     @cached_property
     def found(self) -> list[capacity.Found]:
         """What each search found for each tier."""
-        return capacity.found(self.plan, self.searched) if self.searched else []
+        found = capacity.found(self.plan, self.searched) if self.searched else []
+        # A tuning judges its candidates together: a pair of searches says something else.
+        return [replace(each, gain=None) for each in found] if self.plan.tuning else found
 
     @cached_property
     def deciding(self) -> list[capacity.Found]:
@@ -241,7 +250,21 @@ class Measured:
     @cached_property
     def dummies(self) -> set[str]:
         """The variants whose weights are dummy."""
-        return dummies(self.table)
+        return marks.dummies(self.table)
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Short names of a tuning's candidates by their own; empty of a study without one."""
+        return labels(self.plan.tuning.candidates) if self.plan.tuning else {}
+
+    def relabelled(self, text: str) -> str:
+        """Put the short names of candidates into a text."""
+        return relabelled(text, self.labels)
+
+    def marked(self, variant: str) -> str:
+        """Return what a variant is called, with its marks."""
+        of = marks.marked_as(variant in self.dummies, variant in self.failing)
+        return f"{self.labels.get(variant, variant)}{of}"
 
     @cached_property
     def failing(self) -> dict[str, str]:

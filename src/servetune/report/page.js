@@ -1,6 +1,11 @@
 // Draws the charts in the reader's theme, keeps them in step with the controls, opens what is
 // folded, copies commands.
 const { charts, themes } = JSON.parse(document.getElementById("charts").textContent);
+// Charts of the same rows hold them once.
+for (const chart of Object.values(charts)) {
+  const from = chart.usermeta?.rowsOf;
+  if (from) chart.datasets.rows = charts[from].datasets.rows;
+}
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const views = new Map();
 const hidden = new Set();
@@ -136,11 +141,51 @@ async function drawAll() {
   document.documentElement.dataset.drawn = dark.matches ? "dark" : "light";
 }
 
-function toggle(variant) {
-  if (!hidden.delete(variant)) hidden.add(variant);
+// What is chosen stands in the address, so that a link keeps it: #latency?latency.where=text…
+const chosen = new URLSearchParams(location.hash.split("?")[1] ?? "");
+
+function remember(key, value) {
+  if (value) chosen.set(key, value);
+  else chosen.delete(key);
+  keepAddress(location.hash.split("?")[0].slice(1) || key.split(".")[0]);
+}
+
+function keepAddress(anchor) {
+  const query = chosen.toString();
+  history.replaceState(null, "", `#${anchor}${query ? `?${query}` : ""}`);
+}
+
+function choose() {
+  for (const control of document.querySelectorAll("[data-param]")) {
+    const value = chosen.get(keyOf(control));
+    if (value === null) continue;
+    const has = control.localName !== "select" || [...control.options].some((o) => o.value === value);
+    if (has) control.value = value;
+    else chosen.delete(keyOf(control));
+  }
+  for (const variant of chosen.get("hidden")?.split(" ") ?? []) hidden.add(decodeURIComponent(variant));
+  press();
+}
+
+const keyOf = (control) => `${control.closest("section").id}.${control.dataset.param}`;
+
+function changed(control) {
+  const options = [...(control.options ?? [])];
+  const usual = options.find((option) => option.defaultSelected) ?? options[0];
+  remember(keyOf(control), usual?.value === control.value ? "" : control.value);
+  updateAll(control.closest("section"));
+}
+
+function press() {
   for (const button of document.querySelectorAll("button[data-variant]")) {
     button.setAttribute("aria-pressed", String(!hidden.has(button.dataset.variant)));
   }
+}
+
+function toggle(variant) {
+  if (!hidden.delete(variant)) hidden.add(variant);
+  remember("hidden", [...hidden].map(encodeURIComponent).join(" "));
+  press();
   elements.forEach(update);
 }
 
@@ -170,7 +215,7 @@ async function written(code) {
 
 // A link into what is folded opens it.
 function reveal(hash) {
-  const target = document.getElementById(decodeURIComponent(hash.slice(1)));
+  const target = document.getElementById(decodeURIComponent(hash.slice(1).split("?")[0]));
   if (!target) return;
   const inner = target.querySelector(":scope > details");
   for (let e = inner ?? target; e; e = e.parentElement) if (e.localName === "details") e.open = true;
@@ -197,7 +242,10 @@ const boxes = new ResizeObserver((seen) => {
 document.querySelectorAll(".box, .box > table").forEach((sized) => boxes.observe(sized));
 
 document.addEventListener("toggle", (event) => event.target.open && fit(event.target), true);
-window.addEventListener("hashchange", () => reveal(location.hash));
+window.addEventListener("hashchange", () => {
+  reveal(location.hash);
+  if (!location.hash.includes("?") && chosen.size) keepAddress(location.hash.slice(1));
+});
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href^='#']");
   if (link) reveal(link.hash);
@@ -206,16 +254,20 @@ document.addEventListener("click", (event) => {
   else if (button?.classList.contains("copy")) copy(button);
   else if (button?.classList.contains("whole")) {
     const section = button.closest("section");
-    for (const input of section.querySelectorAll("input[data-param]")) input.value = "";
+    for (const input of section.querySelectorAll("input[data-param]")) {
+      input.value = "";
+      remember(keyOf(input), "");
+    }
     updateAll(section);
   }
 });
 document.addEventListener("change", (event) => {
-  if (event.target.dataset.param) updateAll(event.target.closest("section"));
+  if (event.target.dataset.param) changed(event.target);
 });
 dark.addEventListener("change", drawAll);
 if (document.readyState !== "complete") {
   await new Promise((resolve) => window.addEventListener("load", resolve, { once: true }));
 }
+choose();
 await drawAll();
 reveal(location.hash);

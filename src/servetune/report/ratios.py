@@ -7,9 +7,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from servetune.analysis.answer import Decision, Outcome
+from servetune.analysis.answer import UNDECIDED, Decision, Outcome, shown_in
 from servetune.analysis.capacities import Gain
 from servetune.analysis.judgement import Judgement
+from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.wording import TIMES, inside, ratio, where_of
 from servetune.metrics import METRIC
 from servetune.numbers import known, number
@@ -29,33 +30,38 @@ from servetune.report.grammar import (
     tooltip,
 )
 from servetune.report.lacks import drawing
-from servetune.report.verdicts import interval, interval_of
+from servetune.report.marks import ARROWS
+from servetune.report.verdicts import interval, interval_of, worded
 from servetune.tables.frames import records_of
+
+MOST_LANES = 48
+"""Marks below each other, a judgement: of more the chart shows only what decides."""
 
 
 @drawing
 def gains(decisions: list[Decision], found: list[Found], variants: list[str]) -> Spec | None:
-    """Draw what each variant gains at the loads that decide, and in capacity; None if nothing.
+    """Draw the ratios of the answer's table, and those of capacities; None if there is none.
 
-    More is better in every row: the gain is the ratio of a throughput or a capacity, and of a
-    latency its inverse. What has no interval is faint.
+    An arrow says of each row which way is better. What has no interval is faint.
     """
+    lanes = variants[1:]
     rows: list[dict[str, Any]] = [
         {
             "variant": variant,
-            "where": f"{where_of(decision.row)}\n{inside(metric.title)}",
-            **_gain(outcome, is_inverse=metric.better == "lower"),
-            "shown": f"{interval_of(outcome.ratio, outcome.low, outcome.high)}, {outcome.verdict}",
+            "where": f"{where_of(each.row)}\n{inside(each.metric.head or each.metric.title)}"
+            f" {ARROWS[each.metric.better or '']}",
+            **_ends(outcome),
+            "shown": f"{interval_of(outcome.ratio, outcome.low, outcome.high)},"
+            f" {worded(outcome.verdict or UNDECIDED, each.metric)}",
         }
-        for decision in decisions
-        for metric in [decision.metric]
-        for variant, outcome in decision.outcomes.items()
-        if outcome.ratio is not None
+        for each in shown_in(decisions, MOST_LANES // max(1, len(lanes)))
+        for variant, outcome in each.outcomes.items()
+        if outcome.ratio and outcome.verdict != LOCKSTEP
     ] + [
         {
             "variant": each.row["variant"],
-            "where": f"{each.place}\ncapacity",
-            **_gain(each.gain),
+            "where": f"{each.place}\ncapacity {ARROWS['higher']}",
+            **_ends(each.gain),
             "shown": each.gained,
         }
         for each in found
@@ -63,11 +69,11 @@ def gains(decisions: list[Decision], found: list[Found], variants: list[str]) ->
     ]
     if not rows:
         return None
-    places, lanes = distinct(rows, "where"), variants[1:]
+    places = distinct(rows, "where")
     values = [row["value"] for row in rows]
     low, high = _limits(values)
     ends = [float(np.clip(row[end], low, high)) for row in rows for end in ("low", "high")]
-    x = _axis([*values, *ends], f"gain over {variants[0]}, better \N{RIGHTWARDS ARROW}")
+    x = _axis([*values, *ends], f"{TIMES} {variants[0]}")
     colour, shape = look(variants)
     one = alt.Chart(data("baseline")).mark_rule(strokeWidth=1.5).encode(alt.X("value:Q"))
     bands = _bands("rows", places, lanes, "Ratio").encode(colour)
@@ -81,20 +87,18 @@ def gains(decisions: list[Decision], found: list[Found], variants: list[str]) ->
     ]
     return spec(
         shown(layered(one, spans, points)),
-        f"Gain over {variants[0]} where the study is decided, ratios in words. {says(facts)}",
+        f"Ratios to {variants[0]} where the study is decided, in words. {says(facts)}",
         len(places) * max(34, 15 * len(lanes) + 14),
         rows=rows,
         baseline=[{"value": 1}],
     )
 
 
-def _gain(of: Outcome | Gain, *, is_inverse: bool = False) -> dict[str, float]:
-    """Return the gain with the ends of its interval; without one all three are the same."""
+def _ends(of: Outcome | Gain) -> dict[str, float]:
+    """Return a ratio with the ends of its interval; without one all three are the same."""
     ratio = of.ratio or 1.0
-    values = [ratio if value is None else value for value in (of.low, ratio, of.high)]
-    if is_inverse:
-        values = [1 / value for value in reversed(values)]
-    return dict(zip(("low", "value", "high"), values, strict=True))
+    ends = (ratio if end is None else end for end in (of.low, ratio, of.high))
+    return dict(zip(("low", "value", "high"), ends, strict=True))
 
 
 @drawing

@@ -16,10 +16,10 @@ from servetune.report.measured import Measured
 from servetune.report.table import Table
 
 PARTS = {
-    "Answer": ("tuning", "answer"),
+    "Answer": ("answer",),
     "Evidence": (
-        *("load_points", "capacity", "quality", "latency", "tradeoff", "batch", "turns", "classes"),
-        *("leavers", "versus"),
+        *("load_points", "capacity", "quality", "targets", "latency", "tradeoff"),
+        *("batch", "turns", "classes", "leavers", "versus"),
         *("effects", "findings"),
         *("timeline", "roofline", "speculation", "context", "kv_cache", "published"),
         *("generators", "history"),

@@ -9,20 +9,18 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from servetune.analysis.comparison import compare
 from servetune.analysis.wording import TIMES, inside, ratio, where_of
 from servetune.errors import reason_of
 from servetune.metrics import METRICS
 from servetune.numbers import number
-from servetune.plan.planned import Plan
 from servetune.report.answer import view as answers
 from servetune.report.capacity import view as slo
 from servetune.report.lacks import lack
-from servetune.report.marks import DUMMY, marked
+from servetune.report.marks import DUMMY
 from servetune.report.measured import Measured
 from servetune.report.problems.section import counts
 from servetune.report.quality import view as quality
-from servetune.tables.frames import PENDING, grouped, records_of
+from servetune.tables.frames import PENDING, grouped
 
 STATUS_STYLE = {
     "ok": "green",
@@ -42,24 +40,18 @@ def render_terminal(measured: Measured) -> Group:
     Below them stands why a search failed, what is wrong with the quality of a variant, and how to
     measure again what failed or is invalid.
     """
-    plan, points, dummy, found = (
-        measured.plan,
-        measured.points,
-        measured.dummies,
-        measured.found,
-    )
+    plan, points, found = measured.plan, measured.points, measured.deciding
     parts: dict[str, Callable[[], list[Table] | list[str]]] = {
-        "The tuning": lambda: [of.sentence] if (of := measured.tuned) else [],
-        "The answer": lambda: [f"{at}: {said}" for at, said in answers.sentences(measured)],
+        "The answer": lambda: [
+            f"{at}: {said}".removeprefix(": ") for at, said in answers.said(measured)
+        ],
         "The table of the answer": lambda: (
             [_answer(measured, of)] if (of := _proven(measured)) else []
         ),
-        "The table of load points": lambda: (
-            [_load_points(plan, points, dummy)] if len(points) else []
-        ),
-        "The table of capacities": lambda: [_capacities(found, dummy)] if found else [],
+        "The table of load points": lambda: [_load_points(measured)] if len(points) else [],
+        "The table of capacities": lambda: [_capacities(measured, found)] if found else [],
         "The notes": lambda: [
-            *([DUMMY] if dummy else []),
+            *([DUMMY] if measured.dummies else []),
             *slo.failures(found),
             *quality.warnings(plan, measured.answers),
             *_unusable(points),
@@ -96,7 +88,7 @@ def _answer(measured: Measured, proven: list[answers.Column]) -> Table:
         for variant, cell in cells.items():
             baseline = "baseline" if variant == measured.plan.baseline else ""
             rendered.add_row(
-                _name(marked(variant, measured.dummies)),
+                _name(measured.marked(variant)),
                 Text(cell.verdict or baseline),
                 Text("\n".join(filter(None, (cell.figure, cell.remark)))),
                 end_section=variant == next(reversed(cells)),
@@ -125,14 +117,14 @@ def _name(name: str, style: str = "") -> Text:
     return Text("\n".join(line.strip() for line in lines).strip(), style=style)
 
 
-def _capacities(found: list[slo.Found], dummy: set[str]) -> Table:
+def _capacities(measured: Measured, found: list[slo.Found]) -> Table:
     """Make a row a (tier, variant), below a row that names the tier."""
     rendered = _table(["search"], ("capacity", "interval", f"{TIMES} baseline"))
     for place, same in grouped(found, lambda each: each.place).items():
         rendered.add_row(_name(place, "bold"))
         for each in same:
             rendered.add_row(
-                _name(marked(each.row["variant"], dummy)),
+                _name(measured.marked(each.row["variant"])),
                 Text(slo.ENDED[each.row["ended"]]),
                 f"{each.capacity}\n{each.unit}",
                 each.interval,
@@ -142,7 +134,7 @@ def _capacities(found: list[slo.Found], dummy: set[str]) -> Table:
     return rendered
 
 
-def _load_points(plan: Plan, table: pd.DataFrame, dummy: set[str]) -> Table:
+def _load_points(measured: Measured) -> Table:
     """Make a row a (workload, load point, variant), below a row that names the load point.
 
     The last column is output throughput as a ratio to the baseline's.
@@ -151,11 +143,12 @@ def _load_points(plan: Plan, table: pd.DataFrame, dummy: set[str]) -> Table:
     judged = [metric for metric in METRICS if metric.judged and not metric.needs_slo]
     heads = [f"{inside(metric.head or metric.title)}\n{metric.unit}" for metric in judged]
     rendered = _table(["status"], [*heads, f"{TIMES} baseline\ntok/s"])
-    for where, same in grouped(records_of(compare(table, plan.baseline)), where_of).items():
+    answering = (r for r in measured.compared if r["workload"] not in measured.plan.choosing)
+    for where, same in grouped(answering, where_of).items():
         rendered.add_row(_name(where, "bold"))
         for row in same:
             rendered.add_row(
-                _name(marked(row["variant"], dummy)),
+                _name(measured.marked(row["variant"])),
                 Text(row["status"], style=STATUS_STYLE[row["status"]]),
                 *(number(row[metric.name]) for metric in judged),
                 ratio(row["output_throughput_tok_s_ratio"]),

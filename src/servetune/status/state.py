@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from servetune.plan.estimate import SessionEstimate, estimate
+from servetune.plan.estimate import AFTER_S, SessionEstimate, estimate
 from servetune.plan.order import place_of
 from servetune.plan.planned import Plan, Session
+from servetune.plan.preparation import Preparation, preparation
 from servetune.plan.times import Times
 from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, recorded, session_path
@@ -87,6 +88,8 @@ def state_of(
     own = [step for step in runs if step.step == "run"]
     is_running = bool(own or running)
     left_s = sum(session.left_s for session in sessions) / max(1, len(running))
+    if left_s:
+        left_s += AFTER_S + _preparing_s(preparation(plan, measured, root), steps)
     ends_at = datetime.now().astimezone() + timedelta(seconds=left_s)
     return State(
         study=plan.study,
@@ -102,6 +105,18 @@ def state_of(
         sessions=sessions,
         steps=steps,
     )
+
+
+def _preparing_s(needed: list[Preparation], steps: list[Running]) -> float:
+    """Return what is left of what sessions need, of a step that runs what has not passed yet."""
+    began = {(step.step, step.name): step.began_at for step in steps}
+    left_s = 0.0
+    for each in needed:
+        # An engine's step goes by its name, without the digest.
+        names = (each.id, each.id.rpartition("-")[0])
+        at = next((began[each.kind, n] for n in names if (each.kind, n) in began), None)
+        left_s += max(0.0, each.seconds - (since(at) if at else 0.0))
+    return left_s
 
 
 def _session(

@@ -78,6 +78,13 @@ def longest(lengths: Lengths) -> int:
     return lengths if isinstance(lengths, int) else lengths.max
 
 
+def mean_length(lengths: Lengths) -> float:
+    """Return the mean of the lengths that can be drawn."""
+    if isinstance(lengths, int):
+        return lengths
+    return (lengths.min + lengths.max) / 2 if isinstance(lengths, Range) else lengths.mean
+
+
 class SharedWords(Declared):
     """One of `count` passages, drawn for each request."""
 

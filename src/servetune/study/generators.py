@@ -83,7 +83,7 @@ GENERATORS = {
             protocol="vllm-bench-2",
             lacks=(*OURS_ALONE, "turns", "token ids", "trace", "duration", "ramp-up", "burst"),
             had_no_protocol=True,
-            startup_s=20.0,
+            startup_s=15.0,
             draws_arrivals=True,
             counts_role=True,
         ),
@@ -95,7 +95,7 @@ GENERATORS = {
             lacks=(*OURS_ALONE, "itl", "token ids", "rate with concurrency", "ramp-up of clients"),
             had_no_protocol=True,
             environment="guidellm",
-            startup_s=20.0,
+            startup_s=15.0,
         ),
     )
 }

@@ -70,7 +70,8 @@ def found_by(
         search = read_search(_kept(search_path(session.study, session.searches[0].id, root)))
         capacity = search.tiers[tuning.place[1]]
         if failure := _failure_of(capacity, record):
-            return replace(launched, failure=failure)
+            reason = "the server was not steady" if capacity.ended == "unsteady" else ""
+            return replace(launched, failure=failure, reason=reason)
         lower, upper = _at_95(capacity, search.confidence)
         return replace(launched, value=capacity.capacity, lower=lower, upper=upper)
     point = read_measurement(_kept(record_path(session.study, session.measurements[0].id, root)))
@@ -78,7 +79,7 @@ def found_by(
     if point.status == "failed":
         return replace(launched, failure=failure_by(point.reason or "", record))
     if point.status == "invalid" or value is None:
-        return replace(launched, failure="invalid")
+        return replace(launched, failure="invalid", reason=f"invalid: {point.rule or 'no value'}")
     return replace(launched, value=value, lower=value, upper=value)
 
 

@@ -190,6 +190,18 @@ def make_tables(plan: Plan, root: Path, records: Records) -> Tables:
     )
 
 
+def reviewed_tables(plan: Plan, made: Tables) -> dict[str, pd.DataFrame]:
+    """Return the tables that Git holds, by their files: without what is long."""
+    heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]
+    heavy += ["card", "checks"]
+    asked = plan.quality.questions if plan.quality else None
+    long = ["server_command", "log_tail", *(["changed"] if asked else quality.ANSWERS)]
+    return {
+        "load_points.csv": made.load_points.drop(columns=heavy),
+        "quality.csv": made.quality.drop(columns=long),
+    }
+
+
 def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
     """Write all tables of a plan into its results folder; returns the tidy table.
 
@@ -203,15 +215,10 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
         (results / folder).mkdir(exist_ok=True)
         (results / folder / ".keep").touch()
     made = make_tables(plan, root, read_records(plan, root))
-    for table in fields(made):
-        write_table(results / f"{table.name}.parquet", getattr(made, table.name))
-    heavy = ["server_command", "load_command", "log_tail", "acceptance_by_position"]
-    heavy += ["card", "checks"]
-    write_table(results / "load_points.csv", made.load_points.drop(columns=heavy))
-    asked = plan.quality.questions if plan.quality else None
-    heavy = ["server_command", "log_tail", *(["changed"] if asked else quality.ANSWERS)]
-    light = made.quality.drop(columns=heavy)
-    write_table(results / "quality.csv", light)
+    for each in fields(made):
+        write_table(results / f"{each.name}.parquet", getattr(made, each.name))
+    for name, table in reviewed_tables(plan, made).items():
+        write_table(results / name, table)
     nested = reviewed_metrics(made.load_points)
     for variant, workloads in capacity.metrics(made.capacities).items():
         for workload, values in workloads.items():

@@ -25,9 +25,8 @@ def git(*words: str) -> None:
     subprocess.run(["git", *author, *words], check=True)
 
 
-@pytest.fixture
-def compared(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Result]:
-    """Commit what a test changes as the branch `other`, and compare with it."""
+def commit_results(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit the results of a recorded study in a project of their own, and work there."""
     shutil.copytree(GALLERY / RESULTS, project.root / RESULTS)
     (project.root / "params.yaml").write_text(f"study: {STUDY}\nvariants: all\nseed: 0\n")
     (project.root / "Snakefile").touch()
@@ -35,6 +34,12 @@ def compared(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     git("init", "-q", "-b", "main")
     git("add", "-A")
     git("commit", "-qm", "Measured")
+
+
+@pytest.fixture
+def compared(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Result]:
+    """Commit what a test changes as the branch `other`, and compare with it."""
+    commit_results(project, monkeypatch)
     git("checkout", "-qb", "other")
 
     def compare() -> Result:
@@ -202,3 +207,68 @@ def test_times_of_another_revision_are_text(compared: Callable[[], Result]) -> N
     done = compared()
     assert done.exit_code == 0, done.output
     assert "measured 2026-01-01T00:00:00Z to 2026-01-01T00:00:00Z" in done.stdout
+
+
+@pytest.fixture
+def checked(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Compare the working tree with what is committed, as a CI job does."""
+    commit_results(project, monkeypatch)
+
+    def compare(*words: str) -> Result:
+        job = ["compare", "main", "--out", "verdict.md", "--fail-on", "slower,stale", *words]
+        return CliRunner().invoke(app, job)
+
+    return compare
+
+
+def test_results_that_are_those_of_the_parameters_pass_the_job(
+    checked: Callable[..., Result],
+) -> None:
+    assert checked().exit_code == 0
+    assert "Stale" not in Path("verdict.md").read_text()
+
+
+def test_a_table_that_its_records_do_not_make_fails_the_job_and_is_said(
+    checked: Callable[..., Result],
+) -> None:
+    edit(RESULTS / "load_points.csv", column("ttft_p50_ms", "1.5"))
+    assert checked().exit_code == 1
+    told = Path("verdict.md").read_text()
+    assert "> **Stale results:** results/h200-neighbours/load\\_points.csv" in told or (
+        "> **Stale results:** results/h200-neighbours/load_points.csv is not what" in told
+    )
+
+
+def test_parameters_whose_results_are_not_measured_are_refused_with_the_reason(
+    checked: Callable[..., Result],
+) -> None:
+    edit(Path("params.yaml"), lambda text: f"{text}max_num_seqs: 7\n")
+    assert checked().exit_code != 0
+    told = Path("verdict.md").read_text()
+    assert told.startswith("## servetune: no verdict against main") and "has no record" in told
+
+
+def test_a_revision_that_is_not_there_is_refused_with_the_reason(
+    checked: Callable[..., Result],
+) -> None:
+    words = ["compare", "elsewhere", "--out", "verdict.md"]
+    assert CliRunner().invoke(app, words).exit_code == 2
+    assert "elsewhere: no such Git revision" in Path("verdict.md").read_text()
+
+
+def test_another_reason_to_fail_is_a_line(checked: Callable[..., Result]) -> None:
+    assert "expected slower, stale" in checked("--fail-on", "old").stderr
+
+
+def test_a_pull_request_shows_at_most_sixty_lines_of_one_variant(
+    checked: Callable[..., Result],
+) -> None:
+    """Each value that a server resolved changed, as after an upgrade."""
+    for path in (RESULTS / "sessions").glob("*.json"):
+        edit(path, lambda text: text.replace("0.26.0", "0.27.0").replace("true", "false"))
+    edit(Path("params.yaml"), lambda text: text.replace("all", "[bf16]"))
+    checked()
+    told = Path("verdict.md").read_text()
+    in_sight = re.sub(r"<details>.*?</details>", "", told, flags=re.DOTALL)
+    assert "<details>" in told
+    assert len(in_sight.splitlines()) <= 60, in_sight

@@ -11,22 +11,24 @@ from rich.console import Console
 
 from servetune.analysis.tuning.answer import Answer, answer
 from servetune.analysis.tuning.effects import Effect
+from servetune.analysis.tuning.names import labels
 from servetune.numbers import NONE, number
 from servetune.plan.planned import Tuning
 from servetune.records.trials import Elimination, Round, Trial, TrialResult
-from servetune.report.table import Name
-from servetune.report.terminal import render_terminal
-from servetune.report.tuning.front import front
-from servetune.report.tuning.standings import Standing, standings
-from servetune.report.tuning.view import (
+from servetune.report.answer.front import front
+from servetune.report.answer.race import (
     effects,
     expectations,
     failures,
     race,
+    unknown_effects,
     untried,
     value_of,
 )
-from servetune.study.space import candidates
+from servetune.report.answer.standings import Standing, standings
+from servetune.report.table import Name
+from servetune.report.terminal import render_terminal
+from servetune.study.space import Candidate, candidates
 from tests.report_data import make_data
 from tests.unit.tune.tunings import capacity_of, run, study_with
 
@@ -161,14 +163,14 @@ def test_the_best_measured_is_ahead_also_in_the_middle_of_a_round() -> None:
     ]
     running = [Round(2, (Trial(other, "screen"),), incumbent=base)]
     told = answer(study.tune, names, of, running)
-    assert f"{other} is ahead" in told.sentence and not told.is_over
+    assert f"{told.labels[other]} is ahead" in told.sentence and not told.is_over
 
 
 def test_candidates_that_left_without_a_launch_are_counted_by_reason() -> None:
     reasons = {"a": "x", "b": "y", "c": "x", "d": "z", "e": "w"}
     left = tuple(Elimination(name, 2, reason) for name, reason in reasons.items())
     tried = Standing("e", [TrialResult(Trial("e", "screen"), 1.0, failure="refused")])
-    told = untried(Answer("", None, None, 1, left, (), is_over=False), [tried])
+    told = untried(Answer("", None, (), 1, left, (), is_over=False), [tried])
     assert told.startswith("4 candidates") and "x (2), y (1) and z (1)" in told
 
 
@@ -182,23 +184,25 @@ def test_the_end_of_a_run_begins_with_the_answer(
     console.print(render_terminal(replace(data, plan=plan, seen=seen)))
     shown = console.export_text()
     assert answered.winner and answered.ratio
-    assert f"{100 * (answered.ratio.value - 1):.0f} %" in shown.partition("output throughput")[0]
+    assert f"{answered.ratio.value:.2f}\N{MULTIPLICATION SIGN} [" in shown.partition("status")[0]
 
 
-def test_effects_that_are_not_known_say_so_in_one_row_a_setting() -> None:
+def test_effects_that_are_not_known_have_no_row_and_are_named_once() -> None:
     told = (
         Effect("max_num_seqs", 4, 0),
         Effect("max_num_seqs", 8, 5, 1.2, 1.1, 1.31),
         Effect("max_num_seqs", 16, 1),
         Effect("kv_cache_dtype", None, 0),
     )
-    table = effects(Answer("", None, None, 5, (), told, is_over=True))
+    found = Answer("", None, (), 5, (), told, is_over=True)
+    table = effects(found)
     assert table is not None
-    assert [row[:4] for row in table.rows] == [
-        ["max_num_seqs", "8", "5", "1.20\N{MULTIPLICATION SIGN}"],
-        ["max_num_seqs", "4, 16", "0, 1", "not known"],
-        ["kv_cache_dtype", "default", "0", "not known"],
-    ]
+    (row,) = table.rows
+    assert row == ["max_num_seqs", "8", "5", "1.20\N{MULTIPLICATION SIGN} [1.10, 1.31]"]
+    assert unknown_effects(found) == (
+        "Too few candidates tell the effect of max_num_seqs (4, 16) and kv_cache_dtype (default)."
+    )
+    assert effects(Answer("", None, (), 5, (), told[:1], is_over=True)) is None
 
 
 def test_the_front_holds_what_no_other_candidate_beats_in_throughput_and_ttft() -> None:
@@ -215,7 +219,7 @@ def test_the_front_holds_what_no_other_candidate_beats_in_throughput_and_ttft() 
     assert table is not None
     assert [row[0] for row in table.rows] == [Name("fast"), Name("slow")]
     assert [row[2] for row in table.rows] == ["50.0", "20.0"]
-    assert len(table.heads) == 3
+    assert table.heads[-1] == "Best known as" and len(table.heads) == 4
 
 
 def test_beside_a_capacity_stands_the_probe_nearest_to_it() -> None:
@@ -230,4 +234,57 @@ def test_beside_a_capacity_stands_the_probe_nearest_to_it() -> None:
     rows = [{**at, **cost, "probe": 1, "rate_rps": r, "ttft_p50_ms": ms} for r, ms in probes]
     table = front(tuning, standings(tuning, told), pd.DataFrame(rows))
     assert table is not None
-    assert table.rows[0][2:] == ["50.0", "2.00"]
+    assert table.rows[0][2:] == ["50.0", "2.00", "confirmed"]
+
+
+def test_what_was_screened_once_takes_no_place_of_what_was_confirmed() -> None:
+    study = study_with(maximize="output_throughput_tok_s", at="c8")
+    assert study.tune is not None
+    tuning = Tuning(declared="", tune=study.tune, place=("chat", "c8"), candidates=[], rounds=[])
+    told = [TrialResult(Trial("lucky", "screen"), 60.0, 210.0, 210.0, 210.0)]
+    told += [TrialResult(Trial("won", "confirm", i), 60.0, 200.0, 200.0, 200.0) for i in (1, 2)]
+    of = {"load_point": "c8", "status": "ok", "probe": None}
+    of |= {"cost_usd_per_million_output_tokens": None}
+    rows: list[dict[str, Any]] = [
+        {**of, "variant": "lucky", "workload": "chat-screen", "ttft_p50_ms": 20.0},
+        {**of, "variant": "won", "workload": "chat", "ttft_p50_ms": 25.0},
+        {**of, "variant": "won", "workload": "chat", "ttft_p50_ms": 36.0},
+    ]
+    table = front(tuning, standings(tuning, told), pd.DataFrame(rows), "won")
+    assert table is not None
+    assert {row[0]: (row[2], row[3]) for row in table.rows} == {
+        Name("lucky"): ("20.0", "screened"),
+        # The mean of its launches, as its throughput is.
+        Name("won"): ("30.0", "confirmed"),
+    }
+
+
+def test_a_candidate_is_called_by_what_differs_from_the_base() -> None:
+    space: dict[str, list[Any]] = {
+        "model": ["llama-8b", "llama-8b-fp8"],
+        "kv_cache_dtype": ["auto", "fp8"],
+        "max_num_seqs": [4, 256],
+        "max_num_batched_tokens": [2048, 16384],
+        "enable_prefix_caching": [True, False],
+    }
+    values: list[dict[str, Any]] = [{name: of[at] for name, of in space.items()} for at in (0, -1)]
+    variant = make_quickstart_variant()
+    told = labels([Candidate(f"n{i}", of, variant) for i, of in enumerate(values)])
+    dot = " \N{MIDDLE DOT} "
+    assert told == {
+        "n0": "n0",
+        "n1": dot.join(["fp8", "kv fp8", "256 seqs", "16k tokens", "no prefix caching"]),
+    }
+
+
+def test_candidates_that_would_be_called_alike_keep_their_names() -> None:
+    variant = make_quickstart_variant()
+    values: list[dict[str, Any]] = [{"model": "a", "x": 1}, {"model": "a", "x": "2"}]
+    of = [
+        Candidate(f"n{i}", each, variant) for i, each in enumerate([*values, {**values[0], "x": 2}])
+    ]
+    assert labels(of) == {"n0": "n0", "n1": "n1", "n2": "n2"}
+
+
+def make_quickstart_variant() -> Any:
+    return study_with().variants["plain"]

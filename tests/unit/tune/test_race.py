@@ -25,7 +25,7 @@ def test_the_best_is_found_and_its_gain_is_told_from_fresh_launches() -> None:
     assert (values["max_num_seqs"], values["model"]) == (8, "small")
     assert found.ratio.lower < 1.5 < found.ratio.upper
     assert found.ratio.launches == study.tune.confirm.repeats
-    assert "confirmed on 3 fresh launches" in found.sentence
+    assert "on 3 fresh launches of each" in found.sentence
     gain = next(each for each in found.effects if each.value == "small")
     assert gain.lower is not None and gain.upper is not None
     assert gain.lower < 1.25 < gain.upper

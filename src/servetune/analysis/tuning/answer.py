@@ -1,9 +1,13 @@
 """The answer of a tuning: which candidate won, by how much, and why the others left."""
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+import pandas as pd
 
 from servetune.analysis.tuning.effects import Effect, effects
+from servetune.analysis.tuning.names import labels
+from servetune.analysis.wording import inside, plural, ratio
 from servetune.metrics import METRIC
 from servetune.records.trials import OF_A_LAUNCH, Elimination, Round, TrialResult, failures
 from servetune.study.base import DECIDING
@@ -17,19 +21,25 @@ from servetune.tune.verdict import Ratio, judged
 class Answer:
     """What a tuning found, so far or in the end.
 
-    `winner` is None while the race runs and where none was proven better; `ratio` is then that of
-    the best that was confirmed, if any was. `tried` counts candidates that were launched beside
-    the base. `left` says when each candidate left the race, and by what; once the race `is_over`,
-    what did not leave was not proven worse.
+    `winner` is None while the race runs and where none was proven better. `ratios` are of what was
+    confirmed, the best first. `tried` counts candidates that were launched beside the base.
+    `left` says when each candidate left the race, and by what; once the race `is_over`, what did
+    not leave was not proven worse. `labels` are short names of the candidates.
     """
 
     sentence: str
     winner: str | None
-    ratio: Ratio | None
+    ratios: tuple[Ratio, ...]
     tried: int
     left: tuple[Elimination, ...]
     effects: tuple[Effect, ...]
     is_over: bool
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """The best that was confirmed, over the base; None where none was."""
+        return self.ratios[0] if self.ratios else None
 
 
 def answer(
@@ -48,105 +58,133 @@ def answer(
     last = rounds[-1] if rounds else None
     # Who left may be back, as what is in a region that ended may yet start.
     out = {each.candidate for each in last.left} if last else set()
-    ratios = judged(tune, candidates, seen, launch_spread)
-    best = ratios[0] if ratios else None
-    if is_over := last is not None and last.ended is not None:
-        sentence = _sentence(tune, candidates, tried, seen, last, best)
-    else:
-        sentence = _running(tune, tried, seen, len(candidates) - 1, launch_spread)
+    ratios = tuple(judged(tune, candidates, seen, launch_spread))
+    is_over = last is not None and last.ended is not None
+    race = _Race(tune, labels(candidates), base.name, tried, seen, rounds, launch_spread)
     return Answer(
-        sentence=sentence,
-        winner=best.candidate if best and best.is_better and is_over else None,
-        ratio=best,
+        sentence=race.sentence(ratios) if is_over else race.running(),
+        winner=ratios[0].candidate if ratios and ratios[0].is_better and is_over else None,
+        ratios=ratios,
         tried=len(tried),
         left=tuple(leaving for name, leaving in first.items() if name in out),
         effects=tuple(effects(tune, candidates, seen, launch_spread)),
         is_over=is_over,
+        labels=race.labels,
     )
 
 
-def _running(
-    tune: Tune, tried: Set[str], seen: Sequence[TrialResult], count: int, launch_spread: float
-) -> str:
-    """Say how far the race is, and what was measured to be the best so far."""
-    failed = failures(seen)
-    known = estimates(tune, seen, launch_spread)
-    standing = {name: known[name].value for name in known if name not in failed}
-    leader = f"; {max(standing, key=standing.__getitem__)} is ahead" if standing else ""
-    return f"The race is not over: {len(tried)} of {count} candidates tried{leader}."
+def with_confirmed(
+    verdicts: pd.DataFrame, tune: Tune, place: tuple[str, str], ratios: Sequence[Ratio]
+) -> pd.DataFrame:
+    """Give the objective of what was confirmed the ratio and the verdict of the tuning.
 
-
-def _sentence(
-    tune: Tune,
-    candidates: Sequence[Candidate],
-    tried: Set[str],
-    seen: Sequence[TrialResult],
-    last: Round,
-    best: Ratio | None,
-) -> str:
-    count = len(tried)
-    if best is None:
-        return _unconfirmed(candidates[0].name, tried, seen, last)
-    metric = METRIC.get(tune.objective)
-    what = metric.title if metric else "the capacity within the SLO"
-    word = "more" if tune.is_higher_better else "less"
-    sign = 1 if tune.is_higher_better else -1
-    gain, *ends = (100 * sign * (each - 1) for each in (best.value, best.lower, best.upper))
-    low, high = sorted(ends)
-    if best.is_better:
-        return (
-            f"{described(candidates, best.candidate)}: {what} is {gain:.0f} % {word} than the"
-            f" base's (95 %: {low:.0f} to {high:.0f} %), confirmed on {_launches(best)}."
+    A tuning judges its finalists together, and a table of verdicts all of its rows: one comparison
+    has one answer, which is that of the tuning.
+    """
+    verdicts = verdicts.copy()
+    for of in ratios:
+        at = (
+            (verdicts["variant"] == of.candidate)
+            & (verdicts["workload"] == place[0])
+            & (verdicts["load_point"] == place[1])
+            & (verdicts["metric"] == tune.objective)
         )
-    if not best.decides:
+        told = "faster" if of.is_better else "undecided"
+        for column, end in (("", of.value), ("_low", of.lower), ("_high", of.upper)):
+            verdicts.loc[at, f"ratio{column}"] = end
+        verdicts.loc[at, "verdict"] = told
+    return verdicts
+
+
+@dataclass(frozen=True)
+class _Race:
+    """A race, as it is told: `labels` by candidate, and which of them were `tried`."""
+
+    tune: Tune
+    labels: Mapping[str, str]
+    base: str
+    tried: Set[str]
+    seen: Sequence[TrialResult]
+    rounds: Sequence[Round]
+    launch_spread: float
+
+    @property
+    def launched(self) -> str:
+        """How many were launched beside the base: 6 of 720 candidates."""
+        return f"{len(self.tried):,} of {plural(len(self.labels), 'candidate')}"
+
+    @property
+    def what(self) -> str:
+        """What is best, as it stands in a sentence."""
+        metric = METRIC.get(self.tune.objective)
+        return inside(metric.title) if metric else "capacity within the SLO"
+
+    def running(self) -> str:
+        """Say how far the race is, and what was measured to be the best so far."""
+        failed = failures(self.seen)
+        known = estimates(self.tune, self.seen, self.launch_spread)
+        standing = {name: known[name].value for name in known if name not in failed}
+        ahead = max(standing, key=standing.__getitem__) if standing else None
+        leader = f"; {self.labels[ahead]} is ahead" if ahead else ""
+        return f"The race is not over: {self.launched} launched{leader}."
+
+    def sentence(self, ratios: Sequence[Ratio]) -> str:
+        """Say what the race found once it is over."""
+        if not ratios:
+            return self._unconfirmed()
+        best, was = ratios[0], "was" if len(self.tried) == 1 else "were"
+        told = f"{ratio(best.value)} [{best.lower:.2f}, {best.upper:.2f}]"
+        has = f"{told} the {self.what} of {self.base}"
+        name, on = self.labels[best.candidate], self._launches(best)
+        if best.is_better:
+            word = "the best" if len(self.labels) > 2 else "better"
+            return f"{name} is {word}: {has}, {on}. {self.launched} {was} launched."
+        if not best.decides:
+            return (
+                f"Not proven: {name} has {has}, {on}; a verdict takes {DECIDING} launches of each."
+                f" {self.launched} {was} launched."
+            )
         return (
-            f"Not proven: {described(candidates, best.candidate)} has {what} {gain:.0f} % {word}"
-            f" than the base's (95 %: {low:.0f} to {high:.0f} %) on {_launches(best)}; a verdict"
-            f" takes {DECIDING} of each."
+            f"No candidate was proven better than {self.base}. The best, {name}, has {has}, {on}."
+            f" {self.launched} {was} launched."
         )
-    # Rounded up, so that the sentence holds.
-    most = max(0, -int(-high // 1))
-    return (
-        f"None of {count} candidates tried was proven better than the base; the best,"
-        f" {described(candidates, best.candidate)}, is at most {most} % better (95 %), on"
-        f" {_launches(best)}."
-    )
 
+    def _unconfirmed(self) -> str:
+        """Say what is known where no finalist was measured beside the base."""
+        failed, last = failures(self.seen), self.rounds[-1]
+        bad = len(self.tried & failed.keys())
+        if last.ended == "none better":
+            more = len(self.tried) - bad
+            below = f"{more} {'is' if more == 1 else 'are'} below it for certain" if more else ""
+            out = " and ".join(filter(None, (f"{bad} failed" if bad else "", below)))
+            return f"None beats {self.base}: of {self.launched} launched, {out}."
+        if failed.get(self.base, "invalid") not in OF_A_LAUNCH:
+            why = f"Nothing was confirmed, as {self.base}, the base, failed ({failed[self.base]})"
+        elif last.ended == "not confirmed":
+            why = "Nothing was confirmed, as too few of the confirming launches have a value"
+        else:
+            why = "The budget ended before anything was confirmed"
+        if self.tried and bad == len(self.tried):
+            return f"{why}: all {self.launched} that were launched failed."
+        ahead = f"{self.labels[last.incumbent]} is ahead, and by how much is undecided"
+        return f"{why}: of {self.launched} launched, {ahead}."
 
-def _unconfirmed(base: str, tried: Set[str], seen: Sequence[TrialResult], last: Round) -> str:
-    """Say what is known where no finalist was measured beside the base."""
-    failed = failures(seen)
-    bad = len(tried & failed.keys())
-    if last.ended == "none better":
-        below = f"{len(tried) - bad} are below it for certain" if len(tried) > bad else ""
-        out = " and ".join(filter(None, (f"{bad} failed" if bad else "", below)))
-        return f"None of {len(tried)} candidates tried beats the base: {out}."
-    if failed.get(base, "invalid") not in OF_A_LAUNCH:
-        why = f"Nothing was confirmed, as the base, {base}, failed ({failed[base]})"
-    elif last.ended == "not confirmed":
-        why = "Nothing was confirmed, as too few of the confirming launches have a value"
-    else:
-        why = "The budget ended before anything was confirmed"
-    if tried and bad == len(tried):
-        return f"{why}: all {bad} candidates tried failed."
-    ahead = f"{last.incumbent} is ahead, and by how much is not known"
-    return f"{why}: of {len(tried)} candidates tried, {ahead}."
+    def _launches(self, best: Ratio) -> str:
+        """Count the confirming launches of both sides, and say which had no value."""
+        of_both = (best.launches, best.asked), (best.base_launches, best.base_asked)
+        own, base = (f"{has}" if has == asked else f"{has} of {asked}" for has, asked in of_both)
+        if of_both[0] == of_both[1] == (best.launches,) * 2:
+            return f"on {own} fresh launches of each"
+        why = self._lost(best)
+        return f"on {own} fresh launches, against {base} of {self.base}{why and f' ({why})'}"
 
-
-def _launches(best: Ratio) -> str:
-    """Count the confirming launches, and say which had no value."""
-    if best.launches < best.asked:
-        own = f"{best.launches} of {best.asked} fresh launches (the rest invalid)"
-    else:
-        own = f"{best.launches} fresh launches"
-    if best.base_launches == best.base_asked:
-        return own
-    base = f"{best.base_launches} of {best.base_asked} of the base (the rest invalid)"
-    return f"{own}, beside {base}"
-
-
-def described(candidates: Sequence[Candidate], name: str) -> str:
-    """Name the settings of a candidate that differ from the base's, as `max_num_seqs 256`."""
-    base, one = candidates[0].values, next(each for each in candidates if each.name == name).values
-    changed = [f"{setting} {value}" for setting, value in one.items() if value != base[setting]]
-    return ", ".join(changed) or name
+    def _lost(self, best: Ratio) -> str:
+        """Say why confirming launches of both sides have no value, each reason once."""
+        sides = {best.candidate: self.labels[best.candidate], self.base: self.base}
+        return "; ".join(
+            f"{sides[each.trial.candidate]}, launch {each.trial.repeat}:"
+            f" {each.reason or each.failure}"
+            for each in self.seen
+            if each.trial.level == "confirm" and each.trial.candidate in sides
+            if each.value is None
+        )

@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from servetune.analysis.answer import UNDECIDED, Decision, Outcome, Shown
+from servetune.analysis.answer import UNDECIDED, Decision, Outcome, Shown, shown_in
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.wording import (
-    change,
     inside,
     listed,
     load_of,
@@ -25,17 +24,18 @@ from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.capacity.view import Found
 from servetune.report.lockstep import MARK
-from servetune.report.marks import at_front_end
+from servetune.report.marks import ARROWS, at_front_end
 from servetune.report.measured import Measured
 from servetune.report.quality.view import absent, estimate
 from servetune.report.verdicts import few, further, interval_of, worded
 from servetune.study.base import DECIDING
 from servetune.tables.frames import grouped, records_of
 
+ONE_LAUNCH = "one launch"
+"""In the place of an interval."""
+
 MOST_NAMED = 4
 """Variants in a sentence: the table names them all."""
-
-ARROWS = {"higher": "\N{UPWARDS ARROW}", "lower": "\N{DOWNWARDS ARROW}"}
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,6 @@ class Cell:
 
 Column = tuple[str, dict[str, Cell]]
 """A head, and a cell a variant."""
-
-MOST_COLUMNS = 6
-"""Verdicts of a row, as a page of 1,400 pixels holds; with more the lightest loads are left out."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,11 @@ class Grid:
     def groups(self) -> list[tuple[str, int]]:
         """The groups in their order, with how many columns each has."""
         return [(group, len(list(same))) for group, same in groupby(h.group for h in self.heads)]
+
+
+def said(measured: Measured) -> list[tuple[str, str]]:
+    """Say what is shown: where, if that says more, and what; of a tuning, what it found."""
+    return [("", of.sentence)] if (of := measured.tuned) else sentences(measured)
 
 
 def sentences(measured: Measured) -> list[tuple[str, str]]:
@@ -198,11 +200,11 @@ def _open(decision: Decision) -> Iterator[str]:
 
 
 def _changed(outcomes: dict[str, Outcome], gpus: dict[str, int]) -> str:
-    """Name variants with their changes, and GPUs if told; those that changed most come first."""
+    """Name variants with their ratios, and GPUs if told; those that differ most come first."""
 
     def told(name: str) -> str:
         has = f", {counted(gpus[name])}" if gpus else ""
-        return f"{name} ({change(outcomes[name].ratio)}{has})"
+        return f"{name} ({ratio(outcomes[name].ratio)}{has})"
 
     most = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
     return few(map(told, most), MOST_NAMED)
@@ -253,11 +255,6 @@ def grid(measured: Measured) -> Grid | None:
 
 def _matrix(measured: Measured) -> list[tuple[Head, dict[str, Cell]]]:
     """Make a column for each metric at each load that decides, and at the lightest of its kind."""
-    groups = {id(decision.beside): decision.beside for decision in measured.decisions}
-    shown = [each for group in groups.values() for each in group]
-    if len(shown) > MOST_COLUMNS:
-        decide = {place_of(decision.row) for decision in measured.decisions}
-        shown = [each for each in shown if place_of(each.row) in decide]
     return [
         (
             Head(
@@ -267,7 +264,7 @@ def _matrix(measured: Measured) -> list[tuple[Head, dict[str, Cell]]]:
             ),
             {variant: _verdict(each, variant, out) for variant, out in each.outcomes.items()},
         )
-        for each in shown
+        for each in shown_in(measured.decisions)
     ]
 
 
@@ -281,10 +278,11 @@ def _verdict(shown: Shown, variant: str, outcome: Outcome) -> Cell:
         return Cell(cell.verdict, number(outcome.value) if cell.figure else "", cell.remark)
     if outcome.verdict == LOCKSTEP:
         return Cell(figure=f"{LOCKSTEP} {MARK}")
+    spread = cell.figure.removeprefix(ratio(outcome.ratio)).strip()
     return Cell(
         cell.verdict,
         ratio(outcome.ratio),
-        cell.figure.removeprefix(ratio(outcome.ratio)).strip(),
+        spread or ONE_LAUNCH,
         f"{number(outcome.value)} {shown.metric.unit}; {cell.remark}".removesuffix("; "),
     )
 
@@ -315,8 +313,7 @@ def _outcome(decision: Shown, variant: str, outcome: Outcome) -> Cell:
     shown = interval_of(outcome.ratio, outcome.low, outcome.high)
     if outcome.verdict != UNDECIDED:
         return Cell(worded(outcome.verdict, decision.metric), shown)
-    launch = "one launch: " if _is_few(outcome) else ""
-    return Cell(f"{launch}{UNDECIDED}", shown, wanting(outcome))
+    return Cell(UNDECIDED, shown, wanting(outcome) or ONE_LAUNCH * _is_few(outcome))
 
 
 def _capacities(measured: Measured) -> Iterator[Column]:

@@ -71,9 +71,15 @@ def _heads(plan: Plan, *, several: bool) -> list[str]:
     """Name the columns; `several` tells that variants have other numbers of GPUs."""
     repeat = ["Repeat"] if plan.repeats > 1 else []
     per_gpu = ["Per GPU"] if several else []
+    gain = [] if plan.tuning else ["Gain"]
     cost = ["USD/1k requests"] if plan.price_usd_per_hour else []
-    heads = ["Variant", *repeat, "Capacity", "Gain", "Capacity interval", *per_gpu, *cost]
+    heads = ["Variant", *repeat, "Capacity", *gain, "Capacity interval", *per_gpu, *cost]
     return [*heads, "Limited by", "Search", "Probes", "Requests", "Seconds"]
+
+
+def _gain(plan: Plan, each: Found) -> Cell:
+    is_baseline = each.row["variant"] == plan.baseline
+    return Styled("baseline", "muted") if is_baseline else each.gained
 
 
 def _row(plan: Plan, each: Found, capacity: Cell, interval: str, *, several: bool) -> list[Cell]:
@@ -82,7 +88,7 @@ def _row(plan: Plan, each: Found, capacity: Cell, interval: str, *, several: boo
         Name(row["variant"]),
         *([str(row["repeat"])] if plan.repeats > 1 else []),
         capacity,
-        Styled("baseline", "muted") if row["variant"] == plan.baseline else each.gained,
+        *([] if plan.tuning else [_gain(plan, each)]),
         interval,
         *([each.per_gpu] if several else []),
         *([each.cost] if plan.price_usd_per_hour else []),

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from servetune.analysis.lockstep import is_of_wave
@@ -15,7 +16,9 @@ from servetune.report.grammar import (
     curves,
     data,
     heaviest,
+    layered,
     log_ticks,
+    look,
     says,
     short,
     spec,
@@ -44,17 +47,19 @@ def distribution(
     latency: str,
     waves: Collection[Place] = (),
 ) -> Spec | None:
-    """Draw the distribution of a latency: a curve a measurement, share of requests below a value.
+    """Draw the distribution of a latency: a curve a variant, share of requests below a value.
 
-    `quantiles` holds a row a (measurement, latency, probability). None if it holds no such row.
-    Where clients run in lockstep, at one of the `waves`, a TTFT is marked.
+    Its launches are taken together, as the geometric mean at each share; a band spans them where
+    there are several. `quantiles` holds a row a (measurement, latency, probability). None if it
+    holds no such row. Where clients run in lockstep, at one of the `waves`, a TTFT is marked.
     """
     of_latency = quantiles[(quantiles["latency"] == latency) & quantiles["value_ms"].notna()]
     if of_latency.empty:
         return None
-    every = max(1, -(-len(of_latency) // POINTS_AT_MOST))
-    groups = grouped(records_of(of_latency), lambda row: row["measurement"])
-    rows = [_curve(index, group, every) for index, group in enumerate(groups.values())]
+    curves_of = _over_launches(of_latency)
+    every = max(1, -(-len(curves_of) // POINTS_AT_MOST))
+    groups = grouped(records_of(curves_of), lambda row: (row["variant"], where_of(row)))
+    rows = [_curve(group, every) for group in groups.values()]
     values = of_latency["value_ms"]
     # Latencies at one and at many requests in flight do not fit one linear axis.
     wide = bool(values.min() > 0 and values.max() / values.min() > 40)
@@ -63,27 +68,20 @@ def distribution(
         {"values": log_ticks(values.min(), values.max())} if wide else {"tickCount": 5}
     )
     title = LATENCIES[latency]
-    base = (
-        at_place()
-        .transform_flatten(["probability", "value"])
-        .encode(
-            alt.X(
-                "value:Q",
-                scale=alt.Scale(nice=False, padding=10, **kind),
-                axis=alt.Axis(title=f"{title} (ms{', log scale' if wide else ''})", **ticks),
-            ),
-            alt.Y(
-                "probability:Q",
-                scale=alt.Scale(domain=[0, 1]),
-                axis=alt.Axis(title="requests at or below", format=".0%", values=_SHARES),
-            ),
-            alt.Detail("measurement:N"),
-        )
+    y = alt.Y(
+        "probability:Q",
+        scale=alt.Scale(domain=[0, 1]),
+        axis=alt.Axis(title="requests at or below", format=".0%", values=_SHARES),
     )
+    scale = alt.Scale(nice=False, padding=10, **kind)
+    axis = alt.Axis(title=f"{title} (ms{', log scale' if wide else ''})", **ticks)
+    flat = at_place().transform_flatten(["probability", "value", "low", "high"])
+    base = flat.encode(alt.X("value:Q", scale=scale, axis=axis), y)
     is_marked = " || ".join(f"datum.probability === {p}" for p in MARKED)
     told = (
         "format(datum.value, '.3s') + ' ms at p' + format(datum.probability * 100, 'd')"
-        " + ', repeat ' + datum.repeat"
+        " + (datum.launches > 1 ? ', ' + format(datum.low, '.3s') + ' to ' +"
+        " format(datum.high, '.3s') + ' over ' + datum.launches + ' launches' : '')"
     )
     marks = base.transform_filter(is_marked).transform_calculate(shown=told)
     where = heaviest(of_latency)
@@ -95,8 +93,27 @@ def distribution(
     ]
     description = f"Distribution of {title} over requests. Medians at {where}: {says(medians)}"
     at_wave = [{"where": " · ".join(at)} for at in waves if is_of_wave(latency)]
-    chart = curves(base, marks, variants, title, above=[_doubt()] if at_wave else [])
+    spread = (
+        flat.transform_filter("datum.launches > 1")
+        .mark_area(orient="horizontal", opacity=0.18)
+        .encode(alt.X("low:Q", scale=scale, axis=axis), alt.X2("high:Q"), y, look(variants)[0])
+    )
+    lines = curves(base, marks, variants, title, above=[_doubt()] if at_wave else [])
+    chart = layered(spread, lines)
     return spec(chart, description, 230, {"where": where}, rows=rows, waves=at_wave)
+
+
+def _over_launches(quantiles: pd.DataFrame) -> pd.DataFrame:
+    """Take the launches of a variant together: a row a (load point, variant, probability)."""
+    by = ["workload", "load_point", "variant", "probability"]
+    logs = quantiles.assign(log=np.log(quantiles["value_ms"].clip(lower=1e-9)))
+    of = logs.groupby(by, sort=False).agg(
+        log=("log", "mean"),
+        low_ms=("value_ms", "min"),
+        high_ms=("value_ms", "max"),
+        launches=("value_ms", "size"),
+    )
+    return of.assign(value_ms=np.exp(of["log"])).reset_index()
 
 
 def _doubt() -> alt.Chart:
@@ -109,18 +126,20 @@ def _doubt() -> alt.Chart:
     return doubt
 
 
-def _curve(index: int, group: list[dict[str, Any]], every: int) -> dict[str, Any]:
+def _curve(group: list[dict[str, Any]], every: int) -> dict[str, Any]:
     first, last = group[0], len(group) - 1
     kept = [
         row
         for i, row in enumerate(group)
         if i % every == 0 or i == last or row["probability"] in MARKED
     ]
+    launches = int(first["launches"])
+    spread = kept if launches > 1 else []
     return {
         "variant": first["variant"],
         "where": where_of(first),
-        "measurement": index,
-        "repeat": int(first["repeat"]),
+        "launches": launches,
         "probability": [float(row["probability"]) for row in kept],
         "value": [short(row["value_ms"]) for row in kept],
+        **{end: [short(row[f"{end}_ms"]) for row in spread] for end in ("low", "high")},
     }

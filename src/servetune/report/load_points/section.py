@@ -8,7 +8,7 @@ from servetune.numbers import NONE, known, number
 from servetune.report import lockstep, verdicts
 from servetune.report.gfm import bullets, left, pipe_table, table_of, text
 from servetune.report.grammar import Spec
-from servetune.report.marks import at_front_end, marked
+from servetune.report.marks import at_front_end
 from servetune.report.measured import Measured
 from servetune.report.ratios import forest, ratios
 from servetune.report.section import Fit, Section
@@ -122,7 +122,7 @@ def _verdicts(measured: Measured, words: LoadPoints, most: int | None) -> str:
     cells = [
         [
             text(where_of(row) + words.mark(row)),
-            text(marked(row["variant"], measured.dummies, measured.failing)),
+            text(measured.marked(row["variant"])),
             *(verdicts.verdict_cell(row["cells"], metric) for metric in words.heads),
         ]
         for row in words.judged[:most]
@@ -141,7 +141,7 @@ def _comparison(measured: Measured, words: LoadPoints) -> Table:
     cells = []
     for row in rows:
         workload, load_point = place_of(row)
-        name = marked(row["variant"], measured.dummies, measured.failing)
+        name = measured.marked(row["variant"])
         several = f", {row['ok']} of {row['measurements']}" if row["measurements"] > 1 else ""
         cells.append(
             [

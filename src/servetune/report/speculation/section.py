@@ -24,14 +24,15 @@ from servetune.report.grammar import (
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.speculation.view import interval, payoff_table, synthetic, unsure
+from servetune.report.speculation.view import payoff_table, synthetic
 from servetune.report.table import Cell, Name, Table
+from servetune.report.verdicts import interval
 from servetune.tables.design import Place
 from servetune.tables.frames import grouped, records_of
 
 HEADS = (
     *("Variant", "Load point", "Length", "Ratio", "By position"),
-    *("Step, predicted", "measured", "Speed-up, predicted", "measured", "Pays until"),
+    *("Step, predicted", "measured", "TPOT, predicted", "measured", "Pays until"),
 )
 
 
@@ -42,16 +43,13 @@ def section(measured: Measured) -> Section | None:
         return None
     texts = ("Variant", "Load point", "By position")
     pays, remark = payoff_table(measured.payoffs), synthetic(measured.plan)
-    alone = unsure(measured.payoffs)
-    told = table_of(measured, pays, after=text(alone))
-    blocks = ["### Speculation", text(remark), told]
+    blocks = ["### Speculation", text(remark), table_of(measured, pays)]
     return Section(
         "speculation",
         "Speculative decoding",
         {
             "table": Table("Acceptance", HEADS, rows, texts, css=("tall after", "dense")),
             "pays": pays,
-            "unsure": alone,
             "synthetic": remark,
             "places": places_of(measured.speculating),
             "place": heaviest(measured.speculating),
@@ -78,17 +76,17 @@ def _rows(measured: Measured) -> list[list[Cell]]:
         length = fmean(row["acceptance_length"] for row in rows)
         positions = (positions_of(row["acceptance_by_position"]) for row in rows)
         gains = [gain for row in rows if (gain := predicted.get(row["measurement"]))]
-        speedup = measured.speedups.get(place)
+        tpot = measured.against_plain.get((*place, "tpot_p50_ms"))
         cells.append(
             [
                 *(Name(place[0]), where_of(rows[0]), number(length)),
                 percent(fmean(known(row["acceptance_ratio"]) or 0.0 for row in rows)),
                 ", ".join(percent(fmean(shares)) for shares in zip(*positions, strict=False)),
                 number(fmean(gain.step_cost for gain in gains) if gains else None),
-                # The cost of a step that the measured speed-up implies.
-                number(fmean(map(emitted_of, rows)) / speedup.value if speedup else None),
-                ratio(fmean(gain.predicted_speedup for gain in gains) if gains else None),
-                interval(speedup) if speedup else NONE,
+                # The cost of a step that the measured ratio implies.
+                number(fmean(map(emitted_of, rows)) * tpot["ratio"] if tpot else None),
+                ratio(1 / fmean(gain.predicted_speedup for gain in gains) if gains else None),
+                interval(tpot) if tpot else NONE,
                 _until(gains[0].pays_until) if gains else NONE,
             ]
         )

@@ -1,46 +1,38 @@
 """Speculation in words: up to which load it pays."""
 
-from servetune.analysis.payoff import Payoff, Speedup
-from servetune.analysis.wording import listed, ratio
+from typing import Any
+
+from servetune.analysis.payoff import Payoff
+from servetune.analysis.wording import listed
+from servetune.metrics import METRIC
 from servetune.numbers import NONE
 from servetune.plan.planned import Plan
 from servetune.report.table import Cell, Name, Table
+from servetune.report.verdicts import interval, word_of
 
 
 def payoff_table(payoffs: list[Payoff]) -> Table:
-    """Tell of each variant and workload up to which concurrency it was measured to pay."""
-    heads = ("Variant", "Pays up to concurrency", "No longer at", "Against", "Workload")
+    """Tell of each variant, workload and metric up to which concurrency it was proven to pay."""
+    heads = ("Variant", "Against", "Workload", "Metric", "Faster up to concurrency", "Not from")
     return Table("Up to which load it pays", heads, list(map(_cells, payoffs)), heads)
 
 
 def _cells(payoff: Payoff) -> list[Cell]:
     pays, stops = payoff.pays_at, payoff.stops_at
     if pays is None:
-        up_to = f"not proven even at {_at(payoff.points[0])}"
+        up_to = f"not proven at {_at(payoff.points[0])}"
     else:
         is_last = pays == payoff.points[-1]
         up_to = f"{_at(pays)}, the highest measured" if is_last else _at(pays)
-    undecided = NONE if pays is None or pays == payoff.points[-1] else "undecided above"
-    no_longer = _at(stops) if stops else undecided
-    return [Name(payoff.variant), up_to, no_longer, payoff.plain, payoff.workload]
+    above = NONE if pays is None or pays == payoff.points[-1] else "undecided above"
+    stop = f"{_at(stops)}, {word_of(stops[1])}" if stops else above
+    about = (payoff.plain, payoff.workload, METRIC[payoff.metric].title)
+    return [Name(payoff.variant), *about, up_to, stop]
 
 
-def unsure(payoffs: list[Payoff]) -> str:
-    """Say which speed-ups are of a single launch; empty if none is."""
-    alone = dict.fromkeys(each.variant for each in payoffs if not each.has_intervals)
-    return f"Launched once, so without an interval: {listed(alone)}." if alone else ""
-
-
-def _at(point: tuple[float, Speedup]) -> str:
-    concurrency, speedup = point
-    return f"{concurrency:g} ({interval(speedup)})"
-
-
-def interval(speedup: Speedup) -> str:
-    """Write a speed-up with its interval, where it has one."""
-    if speedup.low is None or speedup.high is None:
-        return ratio(speedup.value)
-    return f"{ratio(speedup.value)}, {ratio(speedup.low)} to {ratio(speedup.high)}"
+def _at(point: tuple[float, dict[str, Any]]) -> str:
+    concurrency, row = point
+    return f"{concurrency:g} ({interval(row)})"
 
 
 def synthetic(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""Throughput against latency: a line a variant through its load points."""
+"""Throughput against latency: a line a variant through its load points, and the Pareto front."""
 
 from collections.abc import Collection
 from typing import Any
@@ -14,6 +14,7 @@ from servetune.report.lacks import drawing
 from servetune.report.latency.charts import LATENCIES
 from servetune.report.measured import Measured
 from servetune.report.section import Section
+from servetune.report.tradeoff.pareto import pareto
 from servetune.tables.frames import records_of
 
 SELECTED = (
@@ -26,6 +27,7 @@ def section(measured: Measured) -> Section | None:
     """Make the section; None where no load point has a line to draw."""
     rows = records_of(measured.comparison)
     charts = {f"tradeoff-{latency}": _chart(measured, rows, latency) for latency in LATENCIES}
+    charts["pareto"] = pareto(measured, rows)
     if not (charts["tradeoff-ttft"] or charts["tradeoff-e2e"]):
         return None
     words = {

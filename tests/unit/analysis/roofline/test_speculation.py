@@ -6,14 +6,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from servetune.analysis.payoff import Payoff, Speedup, counterparts, payoffs, speedups
+from servetune.analysis.payoff import Payoff, against_plain, counterparts, payoffs
 from servetune.analysis.roofline.attained import Engine, attain
 from servetune.analysis.roofline.speculation import LARGEST_BATCH, speculate, step_cost
+from servetune.analysis.verdicts import compare
 from servetune.records.sessions import Ceilings
 from servetune.report.gfm import text
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
-from servetune.report.speculation.view import payoff_table, synthetic, unsure
+from servetune.report.speculation.view import payoff_table, synthetic
 from servetune.report.table import Name
 from servetune.tables.design import design_of
 from tests.report_data import make_data, make_quickstart_plan
@@ -104,53 +105,54 @@ def test_a_variant_is_held_against_the_one_that_differs_in_speculation_alone() -
     assert counterparts(design_of(plan.model_copy(update={"sessions": sessions}))) == {}
 
 
-def test_where_speculation_stops_paying_lies_between_two_loads() -> None:
-    """Each value once: no interval is claimed, and one or two percent decide nothing."""
-    plain = {"c1": [5.0], "c8": [5.2], "c32": [6.0], "c64": [8.0]}
-    drafted = {"c1": [2.5], "c8": [4.0], "c32": [5.9], "c64": [8.4]}
-    table = launches({"bf16": plain, "eagle3": drafted})
+def paid(tpot_ms: dict[str, dict[str, list[float]]]) -> Payoff:
+    table = launches(tpot_ms)
     design = design_of(make_quickstart_plan())
-    (found,) = payoffs(design, table, speedups(design, table))
-    assert [at for at, _ in found.points] == [1, 8, 32, 64]
-    values = [speedup.value for _, speedup in found.points]
-    assert values == pytest.approx([2, 1.3, 6 / 5.9, 8 / 8.4])
-    assert (found.pays_at, found.stops_at) == (found.points[1], found.points[3])
-    assert not found.has_intervals
-    ((_, up_to, no_longer, *_),) = payoff_table([found]).rows
-    assert str(up_to).startswith("8 (1.30") and str(no_longer).startswith("64 (0.95")
-    assert "eagle3" in unsure([found])
+    verdicts = compare(table, "bf16", design.equivalence)
+    (found,) = payoffs(design, table, against_plain(design, table, verdicts))
+    return found
+
+
+def test_where_speculation_stops_paying_lies_between_two_loads() -> None:
+    plain = {"c1": [5.0, 5.01, 4.99], "c8": [5.2, 5.21, 5.19], "c64": [8.0, 8.01, 7.99]}
+    drafted = {"c1": [2.5, 2.51, 2.49], "c8": [4.0, 4.01, 3.99], "c64": [8.4, 8.41, 8.39]}
+    found = paid({"bf16": plain, "eagle3": drafted})
+    assert [at for at, _ in found.points] == [1, 8, 64]
+    assert [row["ratio"] for _, row in found.points] == pytest.approx(
+        [0.5, 4 / 5.2, 8.4 / 8], rel=1e-3
+    )
+    assert (found.pays_at, found.stops_at) == (found.points[1], found.points[2])
+    ((_, against, workload, metric, up_to, stop),) = payoff_table([found]).rows
+    assert (against, workload, metric) == ("bf16", "closed", "TPOT p50")
+    assert str(up_to).startswith("8 (0.77\N{MULTIPLICATION SIGN} [")
+    assert str(stop).startswith("64 (1.05") and str(stop).endswith("slower")
 
 
 def test_launches_that_vary_leave_it_undecided() -> None:
     plain = {"c1": [5.0, 5.1, 4.9], "c8": [5.0, 6.0, 4.0]}
     drafted = {"c1": [2.5, 2.4, 2.6], "c8": [4.8, 5.6, 4.0]}
-    table = launches({"bf16": plain, "eagle3": drafted})
-    design = design_of(make_quickstart_plan())
-    (found,) = payoffs(design, table, speedups(design, table))
-    (_, sure), (_, not_sure) = found.points
-    assert sure.low is not None and sure.high is not None and sure.pays is True
-    assert sure.low < 2 < sure.high
-    assert not_sure.pays is None and found.stops_at is None and found.has_intervals
+    found = paid({"bf16": plain, "eagle3": drafted})
+    assert found.pays_at == found.points[0] and found.stops_at is None
     (cells,) = payoff_table([found]).rows
-    assert [cells[0], *cells[3:]] == [Name("eagle3"), "bf16", "closed"]
-    assert str(cells[1]).startswith("1 (2.00\N{MULTIPLICATION SIGN}, ")
-    assert cells[2] == "undecided above"
-    assert unsure([found]) == ""
+    assert cells[0] == Name("eagle3") and cells[-1] == "undecided above"
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ([0.9, 0.8], ("not proven even at 1 (0.90\N{MULTIPLICATION SIGN})", "1 (0.90")),
-        ([1.5, 1.2], ("2 (1.20\N{MULTIPLICATION SIGN}), the highest measured", "\N{EN DASH}")),
-    ],
-)
-def test_speculation_may_pay_never_or_at_every_load(
-    values: list[float], said: tuple[str, str]
-) -> None:
-    points = tuple((float(i), Speedup(value)) for i, value in enumerate(values, 1))
-    ((_, up_to, no_longer, *_),) = payoff_table([Payoff("eagle3", "bf16", "closed", points)]).rows
-    assert up_to == said[0] and str(no_longer).startswith(said[1])
+def test_one_launch_of_each_proves_nothing_at_any_load() -> None:
+    found = paid({"bf16": {"c1": [5.0], "c8": [5.2]}, "eagle3": {"c1": [2.5], "c8": [2.6]}})
+    assert found.pays_at is None and found.stops_at is None
+    ((*_, up_to, stop),) = payoff_table([found]).rows
+    assert up_to == "not proven at 1 (0.50\N{MULTIPLICATION SIGN})" and stop == "\N{EN DASH}"
+
+
+def test_where_it_pays_at_every_load_the_last_is_the_highest_measured() -> None:
+    rows = [
+        (float(i), {"verdict": "faster", "ratio": 0.8, "metric": "tpot_p50_ms"}) for i in (1, 2)
+    ]
+    ends = {"ratio_low": 0.79, "ratio_high": 0.81}
+    points = tuple((at, {**row, **ends}) for at, row in rows)
+    ((*_, up_to, stop),) = payoff_table([Payoff("e", "b", "w", "tpot_p50_ms", points)]).rows
+    assert str(up_to).startswith("2 (0.80") and str(up_to).endswith(", the highest measured")
+    assert stop == "\N{EN DASH}"
 
 
 def test_acceptance_that_a_study_sets_is_said_to_be_synthetic() -> None:

@@ -1,5 +1,6 @@
 """A tuning: the answer, the race of the candidates, and how to run the winner."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import altair as alt
@@ -8,26 +9,24 @@ from servetune.analysis.tuning.answer import Answer
 from servetune.analysis.wording import listed
 from servetune.numbers import number
 from servetune.progress import counted
-from servetune.report.commands.section import command_of
-from servetune.report.gfm import details, fence, table_of, text
-from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
-from servetune.report.lacks import drawing
-from servetune.report.measured import Measured
-from servetune.report.section import Section
-from servetune.report.table import Table
-from servetune.report.tuning.front import front
-from servetune.report.tuning.standings import LEVELS, Standing, standings
-from servetune.report.tuning.view import (
+from servetune.report.answer.front import FRONT, front
+from servetune.report.answer.race import (
     effects,
     expectations,
     failures,
     objective,
     race,
+    unknown_effects,
     untried,
     value_of,
 )
-
-TITLE = "Tuning"
+from servetune.report.answer.standings import LEVELS, Standing, standings
+from servetune.report.commands.section import command_of
+from servetune.report.gfm import details, fence, table_of, text
+from servetune.report.grammar import Spec, data, layered, look, says, shown, spec, tooltip
+from servetune.report.lacks import drawing
+from servetune.report.measured import Measured
+from servetune.report.table import Table
 
 LANE_PX = 36
 """A candidate's in the chart: its name, and its launches under it."""
@@ -37,18 +36,19 @@ LANE_PX = 36
 class Words:
     """What the template and the Markdown take; `command` serves the winner."""
 
-    said: str
     how: str
     race: Table
     front: Table | None
+    front_means = FRONT
     effects: Table | None
+    unknown: str
     axis: str
     winner: str | None
     command: str
 
 
-def section(measured: Measured) -> Section | None:
-    """Make the section; None of a study that tunes nothing, or has not begun to."""
+def tuning_of(measured: Measured) -> Words | None:
+    """Return what is told of a tuning; None of a study that tunes nothing, or has not begun to."""
     tuning, outcome = measured.plan.tuning, measured.tuned
     if tuning is None or outcome is None:
         return None
@@ -61,18 +61,28 @@ def section(measured: Measured) -> Section | None:
         untried(outcome, found),
         expectations(tuning, found),
     ]
-    words = Words(
-        said=outcome.sentence,
+    return Words(
         how=" ".join(filter(None, how)),
         race=race(tuning, found, outcome),
-        front=front(tuning, found, measured.table),
+        front=front(tuning, found, measured.table, outcome.winner),
         effects=effects(outcome),
+        unknown=unknown_effects(outcome),
         axis=objective(tuning),
         winner=outcome.winner,
         command=_command(measured, outcome),
     )
-    charts = {"tuning": _chart(measured.variants, found, words.axis)}
-    return Section("tuning", TITLE, words, charts, lambda fit: _markdown(measured, words, fit.rows))
+
+
+def charts_of(measured: Measured) -> dict[str, Spec | None]:
+    """Draw the race; nothing of a study that tunes nothing."""
+    tuning = measured.plan.tuning
+    if tuning is None or measured.tuned is None:
+        return {}
+    return {
+        "tuning": _chart(
+            measured.variants, standings(tuning, measured.seen), objective(tuning), measured.labels
+        )
+    }
 
 
 def _command(measured: Measured, outcome: Answer) -> str:
@@ -82,7 +92,9 @@ def _command(measured: Measured, outcome: Answer) -> str:
 
 
 @drawing
-def _chart(variants: list[str], found: list[Standing], axis: str) -> Spec | None:
+def _chart(
+    variants: list[str], found: list[Standing], axis: str, labels: Mapping[str, str]
+) -> Spec | None:
     """Draw each launch of each candidate with its interval, the best candidate first."""
     rows = [
         {
@@ -122,15 +134,22 @@ def _chart(variants: list[str], found: list[Standing], axis: str) -> Spec | None
         base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=axis), alt.X2("high:Q")),
         base.mark_point(filled=True, size=70).encode(x, shape),
     )
-    facts = [f"{of.name} {value_of(of.best_known)}" for of in found if of.best_known.value]
+    facts = [
+        f"{labels.get(of.name, of.name)} {value_of(of.best_known)}"
+        for of in found
+        if of.best_known.value
+    ]
     description = f"{axis} of each launch, the best candidate first. {says(facts)}"
     return spec(shown(layered(*layers)), description, 40 + LANE_PX * len(lanes), rows=rows)
 
 
-def _markdown(measured: Measured, words: Words, most: int | None) -> str:
+def markdown_of(measured: Measured, words: Words, most: int | None) -> str:
+    """Write what led to the answer: a command to run the winner, and the folded race."""
     tables = [table_of(measured, words.race, most)]
-    more = (table for table in (words.front, words.effects) if table)
-    tables += [table_of(measured, table, most) for table in more]
+    if words.front:
+        tables.append(table_of(measured, words.front, most, after=FRONT))
+    if words.effects:
+        tables.append(table_of(measured, words.effects, most, after=text(words.unknown)))
     run = fence(f"servetune deploy {words.winner}\n{words.command}", "sh")
-    blocks = [f"**{text(words.said)}** {text(words.how)}", *([run] if words.winner else [])]
+    blocks = [text(words.how), *([run] if words.winner else [])]
     return "\n\n".join([*blocks, details("The race", "\n\n".join(tables))])

@@ -5,15 +5,15 @@ from statistics import median
 
 from servetune.analysis.tuning.answer import Answer
 from servetune.analysis.tuning.effects import Effect
-from servetune.analysis.wording import listed, plural, ratio, span
+from servetune.analysis.wording import listed, plural, ratio, relabelled, span
 from servetune.metrics import METRIC
 from servetune.numbers import NONE, number
 from servetune.plan.planned import Tuning
 from servetune.records.trials import TrialResult
+from servetune.report.answer.standings import LEVELS, Standing
 from servetune.report.table import Cell, Name, Styled, Table
-from servetune.report.tuning.standings import LEVELS, Standing
-
-NOT_KNOWN = "not known"
+from servetune.report.verdicts import interval_of
+from servetune.tables.frames import grouped
 
 MOST_REASONS = 3
 """Of candidates that left without a launch, that are told one by one."""
@@ -29,7 +29,7 @@ def objective(tuning: Tuning) -> str:
 def value_of(seen: TrialResult) -> str:
     """Write a value with its interval, or why there is none."""
     if seen.value is None:
-        return seen.failure or NOT_KNOWN
+        return seen.reason or seen.failure or NONE
     if seen.lower == seen.upper:
         return number(seen.value)
     if seen.upper == float("inf"):
@@ -39,7 +39,7 @@ def value_of(seen: TrialResult) -> str:
 
 def failures(found: list[Standing]) -> str:
     """Count the candidates that have no value, by the kind of what went wrong."""
-    kinds = Counter(of.best_known.failure or NOT_KNOWN for of in found if not _has_value(of))
+    kinds = Counter(of.best_known.failure or "none yet" for of in found if not _has_value(of))
     if not kinds:
         return ""
     counts = listed(f"{kind}: {count}" for kind, count in kinds.most_common())
@@ -52,8 +52,9 @@ def untried(outcome: Answer, found: list[Standing]) -> str:
     reasons = Counter(each.reason for each in outcome.left if each.candidate not in tried)
     if not reasons:
         return ""
-    counts = [f"{reason} ({count})" for reason, count in reasons.most_common(MOST_REASONS)]
-    if others := reasons.total() - sum(n for _, n in reasons.most_common(MOST_REASONS)):
+    common = reasons.most_common(MOST_REASONS)
+    counts = [f"{named(reason, outcome)} ({count})" for reason, count in common]
+    if others := reasons.total() - sum(count for _, count in common):
         counts.append(f"other reasons ({others})")
     return f"{plural(reasons.total(), 'candidate')} left without a launch: {listed(counts)}."
 
@@ -104,6 +105,7 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
         known, leaving = of.best_known, left.get(of.name)
         is_winner = of.name == outcome.winner
         minutes = sum(each.server_s for each in of.seen) / 60
+        became = leaving.reason if leaving else _staying(tuning, of, outcome)
         rows.append(
             [
                 Name(of.name),
@@ -113,7 +115,7 @@ def race(tuning: Tuning, found: list[Standing], outcome: Answer) -> Table:
                 number(minutes),
                 expected.get(of.name, NONE),
                 str(leaving.round) if leaving else NONE,
-                Styled(leaving.reason if leaving else _staying(tuning, of, outcome), "why"),
+                Styled(named(became, outcome), "why"),
             ]
         )
     texts = ("Candidate", "Best known as", "By")
@@ -143,25 +145,28 @@ def _launches(of: Standing) -> str:
 
 def effects(outcome: Answer) -> Table | None:
     """Make the table of effects: the objective at a value of a setting, over that at the base's."""
-    if not outcome.effects:
-        return None
-    heads = ("Setting", "Value", "Candidates", "Ratio", "95 % interval")
-    rows = []
-    for setting in dict.fromkeys(of.setting for of in outcome.effects):
-        here = [of for of in outcome.effects if of.setting == setting]
-        rows += [_effect([of]) for of in here if of.ratio is not None]
-        rows += [_effect(unknown)] if (unknown := [of for of in here if of.ratio is None]) else []
-    return Table("Effects of settings", heads, rows, texts=heads[:2])
+    heads = ("Setting", "Value", "Candidates", "Ratio")
+    rows = [
+        [of.setting, _value(of), str(of.candidates), interval_of(of.ratio, of.lower, of.upper)]
+        for of in outcome.effects
+        if of.ratio is not None
+    ]
+    return Table("Effects of settings", heads, rows, texts=heads[:2]) if rows else None
 
 
-def _effect(alike: list[Effect]) -> list[str]:
-    """Make a row of one effect that is known, or of all of a setting that are not."""
-    values = ("default" if of.value is None else str(of.value) for of in alike)
-    counts = (str(of.candidates) for of in alike)
-    return [alike[0].setting, ", ".join(values), ", ".join(counts), *_ratio(alike[0])]
+def unknown_effects(outcome: Answer) -> str:
+    """Name the values whose effect too few candidates tell, by their settings."""
+    unknown = grouped(
+        (of for of in outcome.effects if of.ratio is None), lambda effect: effect.setting
+    )
+    named = [f"{setting} ({', '.join(map(_value, of))})" for setting, of in unknown.items()]
+    return f"Too few candidates tell the effect of {listed(named)}." if named else ""
 
 
-def _ratio(effect: Effect) -> list[str]:
-    if effect.ratio is None or effect.lower is None or effect.upper is None:
-        return [NOT_KNOWN, NONE]
-    return [ratio(effect.ratio), span([effect.lower, effect.upper])]
+def _value(effect: Effect) -> str:
+    return "default" if effect.value is None else str(effect.value)
+
+
+def named(reason: str, outcome: Answer) -> str:
+    """Put the short names of candidates into a reason."""
+    return relabelled(reason, outcome.labels)

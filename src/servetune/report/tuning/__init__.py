@@ -1,1 +1,0 @@
-"""A tuning: its answer, and the race that led to it."""
