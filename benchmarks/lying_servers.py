@@ -740,6 +740,7 @@ class Stage:
             session=session,
             root=self.folder,
             launch=1,
+            servers=None,
             target=server,
             facts=facts,
             clients=clients,

@@ -13,13 +13,13 @@ from tests.workspace import QUIET
 pytestmark = pytest.mark.e2e
 
 STUDY = "fleet-quickstart"
-POLICIES = ("round-robin", "consistent-hash", "cache-aware")
+POLICIES = ("round-robin", "consistent-hash", "cache-aware", "kv-aware")
 TURNS = 4
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, models: Path) -> Clone:
-    """A clone in which three policies were launched once, and one whose replicas give no tokens."""
+    """A clone in which four policies were launched once, and one whose replicas give no tokens."""
     made = make_clone(tmp_path_factory.mktemp("fleet") / "servetune", models)
     study = yaml.safe_load((ROOT / "studies" / f"{STUDY}.yaml").read_text())
     study["variants"] = {
@@ -65,12 +65,19 @@ def test_conversations_that_stay_on_a_replica_hit_more(measured: Clone) -> None:
         ratios[policy] = metrics.prefix_cache_hit_ratio
     assert ratios["consistent-hash"] > ratios["round-robin"]
     assert ratios["cache-aware"] > ratios["round-robin"]
+    assert ratios["kv-aware"] > ratios["round-robin"]
 
 
 def test_cache_aware_goes_by_prefixes(measured: Clone) -> None:
     outcomes = record(measured, "cache-aware").card.routing_outcomes
     assert outcomes is not None
     assert set(outcomes) == {"prefix_hit", "prefix_miss"} and sum(outcomes.values()) == 24 * TURNS
+
+
+def test_kv_aware_is_told_of_the_blocks_that_a_replica_caches(measured: Clone) -> None:
+    lookups = record(measured, "kv-aware").card.routing_lookups
+    # Each conversation's later turns have a replica that holds what came before.
+    assert lookups is not None and lookups["hit"] >= 24 * (TURNS - 1)
 
 
 def test_without_scale_out_a_prefix_policy_is_invalid_and_says_why(measured: Clone) -> None:

@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -14,6 +17,7 @@ from tests.paths import GALLERY, ROOT
 from tests.standin.serving import write_tokenizer
 from tests.workflow.test_bundle import Host, export
 from tests.workflow.test_gpus import with_gpus
+from tests.workflow.test_kills import SNAKEMAKE, is_loading, wait_for
 from tests.workspace import Workspace, make_workspace
 
 ROUTER = "vllm-router"
@@ -123,6 +127,30 @@ def test_a_prefix_policy_whose_replicas_give_no_tokens_is_invalid_in_one_line(
     assert "\n" not in one["reason"] and "enable_scale_out: true" in one["reason"]
 
 
+def test_variants_that_differ_in_their_gateways_alone_are_measured_on_the_same_servers(
+    measured: Workspace,
+) -> None:
+    def servers(variant: str) -> Any:
+        assert record(measured, variant)["servers"] == launch(measured, variant)["servers"]
+        return record(measured, variant)["servers"]
+
+    assert servers("two") == servers("sticky") == servers("by-prefix") is not None
+    assert servers("plain") == servers("one") not in (None, servers("two"))
+    commands = [
+        [each["command"] for each in launch(measured, name)["replicas"]]
+        for name in ("two", "sticky", "by-prefix")
+    ]
+    assert commands[0] == commands[1] == commands[2]
+    logs = [*(measured.root / "results/raw/standin").glob("*/server-1-*.log")]
+    # One server for two variants, two for three.
+    assert len(logs) == 3
+
+
+def test_caches_are_emptied_between_gateways(measured: Workspace) -> None:
+    for variant in ("two", "sticky"):
+        assert record(measured, variant)["card"]["prefix_cache_was_reset"] is True
+
+
 def test_a_single_server_has_no_fleet(measured: Workspace) -> None:
     assert record(measured, "plain")["fleet"] is None
     assert launch(measured, "plain")["replicas"] is None
@@ -153,6 +181,82 @@ def test_telemetry_has_the_gauges_of_each_replica(measured: Workspace) -> None:
 def test_the_version_of_the_gateway_is_recorded(measured: Workspace) -> None:
     assert launch(measured, "two")["versions"][ROUTER] == "0.1.17"
     assert json.dumps(launch(measured, "plain")["versions"]).count(ROUTER) == 0
+
+
+@pytest.fixture
+def two_policies(tmp_path: Path, engine_cache: Path) -> Workspace:
+    """Two policies that share a launch, whose third load stalls until it is ended from outside."""
+    made = make_workspace(tmp_path / "w", with_router(engine_cache))
+    study = made.study
+    study["baseline"] = "two"
+    study["variants"] = {
+        name: {"model": "standin", "replicas": 2, "gateway": gateway(policy)}
+        for name, policy in (("two", "round_robin"), ("sticky", "consistent_hash"))
+    }
+    study["workloads"]["random"] |= {
+        "load_points": [{"concurrency": 4, "requests": 8}, {"concurrency": 2, "requests": 8}]
+    }
+    made.write_study(study)
+    return made
+
+
+def first_and_second(made: Workspace) -> tuple[str, str]:
+    """Return the variants in the order of their turns."""
+    sessions = json.loads(made.check("servetune", "plan", "--json"))["sessions"]
+    first, second = sorted(sessions, key=lambda each: int(each["order"]))
+    return first["variant"], second["variant"]
+
+
+def test_a_gateway_that_dies_fails_its_load_point_and_nothing_else(
+    two_policies: Workspace,
+) -> None:
+    made = two_policies
+    study = made.study
+    # Its first load lasts until its gateway is gone.
+    study["server"]["standin_step_ms"] = 150
+    made.write_study(study)
+    started = subprocess.Popen(SNAKEMAKE, cwd=made.root, env=made.cold)
+    wait_for(lambda: is_loading(made))
+    (gateway_process,) = [
+        process
+        for process in psutil.process_iter(["cmdline", "cwd"])
+        if process.info["cwd"] == str(made.root)
+        and "vllm_router.launch_router" in (process.info["cmdline"] or [])
+    ]
+    gateway_process.kill()
+    assert started.wait() == 0
+    first, second = first_and_second(made)
+    records = [each for each in made.records().values() if each["variant"] == first]
+    assert sorted(each["status"] for each in records) == ["failed", "ok"]
+    (failed,) = [each for each in records if each["status"] == "failed"]
+    assert "gateway" in failed["reason"] and "ended under load" in failed["reason"]
+    others = [each for each in made.records().values() if each["variant"] == second]
+    assert [each["status"] for each in others] == ["ok", "ok"]
+    assert len({each["servers"] for each in (*others, *records) if each["servers"]}) == 1
+
+
+def test_a_run_that_was_killed_goes_on_with_the_turns_that_are_left(
+    two_policies: Workspace,
+) -> None:
+    made = two_policies
+    first, second = first_and_second(made)
+    started = subprocess.Popen(SNAKEMAKE, cwd=made.root, env=made.cold, process_group=0)
+    wait_for(lambda: len(made.records()) >= 3)
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    kept = made.records()
+    made.collect()
+    after = made.records()
+    assert len(after) == 4 and {id: after[id] for id in kept} == kept
+    assert {each["status"] for each in after.values()} == {"ok"}
+    servers = {id: each["servers"] for id, each in after.items()}
+    of_first = {servers[id] for id, each in after.items() if each["variant"] == first}
+    assert len(of_first) == 1
+    resumed = {id for id in after if id not in kept}
+    # What was left had servers of its own: a block of its own in the comparison.
+    assert not of_first & {servers[id] for id in resumed}
+    assert all(after[id]["variant"] == second for id in resumed)
+    assert "Nothing to be done" in made.check(*SNAKEMAKE[:1], "-n", *SNAKEMAKE[1:])
 
 
 def host_with_needs_of_the_router(folder: Path) -> Host:

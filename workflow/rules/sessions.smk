@@ -1,4 +1,5 @@
 # Serving and loading: the only step that needs the accelerator.
+from servetune.plan.sharing import leader_of, sharing
 from servetune.sessions.needs import most_gpus, needs
 
 MOST_GPUS = most_gpus(PLAN.hardware)
@@ -6,10 +7,20 @@ if MOST_GPUS and workflow.local_exec and "gpu" not in workflow.global_resources:
     workflow.register_resource("gpu", MOST_GPUS)
 
 
+def leader(wildcards):
+    """The session whose launch measures this one; where that is another, it needs no host."""
+    return leader_of(session_of(wildcards), plan().sessions, Path())
+
+
 def need(name):
     """What a session asks of the host: a number by its wildcards."""
     cores = workflow.resource_settings.cores
-    return lambda wildcards: needs(session_of(wildcards), cores, MOST_GPUS)[name]
+    return lambda wildcards: needs(
+        session_of(wildcards),
+        cores,
+        MOST_GPUS,
+        is_led=leader(wildcards).id != wildcards.session,
+    )[name]
 
 
 def needs_of(wildcards):
@@ -17,11 +28,17 @@ def needs_of(wildcards):
     session = session_of(wildcards)
     if Path(RESULTS, "sessions", f"{session.id}.json").is_file():
         return []
+    if (first := leader(wildcards)).id != session.id:
+        return [f"{RESULTS}/sessions/{first.id}.json"]
     return [
-        *(str(description_file(id)) for id in session.engines),
-        *map(engine_file, session.tools),
-        *map(model_file, session.models),
-        *(f"data/workloads/{dataset}.jsonl" for dataset in session.datasets),
+        file
+        for each in sharing(session, plan().sessions)
+        for file in (
+            *(str(description_file(id)) for id in each.engines),
+            *map(engine_file, each.tools),
+            *map(model_file, each.models),
+            *(f"data/workloads/{dataset}.jsonl" for dataset in each.datasets),
+        )
     ]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import special
 
 from servetune.analysis import wording
@@ -38,21 +39,22 @@ def launch_values(
     """Return one row a (measurement that is ok, metric), from the tidy table and distributions.
 
     Columns variant, repeat, order, started_at, session, device (None: not known, as in older
-    tables), measurement, workload, load_point, metric, value, log_value, request_variance: of the
-    log value, from the requests of this launch alone; NaN where it is not known, as of a
-    throughput; and in_lockstep: a TTFT of a load point at which any clients run in lockstep. Of
-    a study with an endpoint, also ended_at and endpoint (`servetune.tables.endpoints`).
+    tables), servers (those that variants share; None: its own), measurement, workload, load_point,
+    metric, value, log_value, request_variance: of the log value, from the requests of this launch
+    alone; NaN where it is not known, as of a throughput; and in_lockstep: a TTFT of a load point at
+    which any clients run in lockstep. Of a study with an endpoint, also ended_at and endpoint
+    (`servetune.tables.endpoints`).
     A throughput has no row where a rate or a trace sets the pace: it is the pace, and says nothing
     of the server. SLO attainment has one only there. Its log value counts half a request more, so
     that there is one where none is within (Walter, Biometrika 62, 1975).
     """
     ok = table[table["status"] == "ok"]
-    ok = ok.assign(device=ok.get("device"))
+    ok = ok.assign(device=ok.get("device"), servers=ok.get("servers"))
     paced = ["load_point", *_PACE]
     rows = records_of(ok.reindex(columns=paced))
     is_paced = np.array([wording.is_paced(row) for row in rows], dtype=bool)
-    about = ["variant", "repeat", "order", "started_at", "session", "device", "measurement"]
-    about += [name for name in _OF_ENDPOINTS if name in ok]
+    about = ["variant", "repeat", "order", "started_at", "session", "device", "servers"]
+    about += ["measurement", *(name for name in _OF_ENDPOINTS if name in ok)]
     kept = ok[[*about, *PLACE[:2], "completed_requests"]]
     parts = [
         kept[at].assign(metric=name, value=numbers(ok.loc[at, name]))
@@ -157,13 +159,17 @@ def group_launches(values: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def pool_launches(values: pd.DataFrame, *, has_rounds: bool = True) -> pd.DataFrame:
+def pool_launches(
+    values: pd.DataFrame, *, has_rounds: bool = True, is_shared: bool = False
+) -> pd.DataFrame:
     """Reduce launch values as `group_launches` does, with the variance that all variants tell.
 
     `planned_variance` is the one to plan further launches with.
     `is_blocked` tells where launches were compared within their rounds, and variants with the same
     `group` met on the same devices. `has_rounds` is False if launches of the same repeat were not
-    measured side by side, and then not compared within their devices either.
+    measured side by side, and then not compared within their devices either. Variants that share
+    launches are one in what they tell of how much launches vary, unless the values `is_shared`:
+    all are of variants that met on each launch, which is a round.
     """
     groups = group_launches(values)
     if groups.empty:
@@ -186,7 +192,14 @@ def pool_launches(values: pd.DataFrame, *, has_rounds: bool = True) -> pd.DataFr
         of_launches = shares([str(name) for name in values["device"].fillna("")])
         devices = np.zeros((*launches.shape[-2:], of_launches.shape[-1]))
         devices[of_values[-1], rounds] = of_launches
-    pooled = spread(launches, has_rounds=has_rounds, devices=devices)
+    together = None if is_shared else _measured_together(values, known[-1])
+    pooled = spread(
+        launches,
+        has_rounds=has_rounds and (together is None or bool((together == 1).all())),
+        devices=devices,
+        together=together,
+        is_shared=is_shared,
+    )
     return groups.assign(
         mean=pooled.mean[of_groups],
         variance=pooled.variance[of_groups],
@@ -195,6 +208,47 @@ def pool_launches(values: pd.DataFrame, *, has_rounds: bool = True) -> pd.DataFr
         is_blocked=pooled.is_blocked[of_groups[0]],
         group=pooled.groups[of_groups],
     )
+
+
+def _measured_together(values: pd.DataFrame, variants: pd.MultiIndex) -> NDArray[np.int64]:
+    """Return how many variants were measured on the same launches as each, itself included."""
+    counts = np.ones(len(variants), np.int64)
+    if "servers" not in values or values["servers"].isna().all():
+        return counts
+    known = values.dropna(subset=["servers"])[["variant", "servers"]].drop_duplicates()
+    sizes = known.groupby("servers")["variant"].transform("size").groupby(known["variant"]).max()
+    for variant, size in sizes.items():
+        counts[variants.get_loc((variant,))] = size
+    return counts
+
+
+def pool_shared_launches(values: pd.DataFrame) -> pd.DataFrame:
+    """Reduce launch values as `pool_launches` does, of variants that share launches of servers.
+
+    Those that met have the same `group`. A launch of servers is a round of theirs, whatever the
+    repeats that it was measured for.
+    """
+    if "servers" not in values:
+        values = values.assign(servers=None)
+    known = values.dropna(subset=["servers"])
+    met = known[known.groupby("servers")["variant"].transform("nunique") > 1]
+    parts = []
+    for number, variants in enumerate(_that_met(met)):
+        rows = met[met["variant"].isin(variants)]
+        rounds = pd.factorize(rows["servers"])[0]
+        pooled = pool_launches(rows.assign(repeat=rounds, device=None), is_shared=True)
+        parts.append(pooled.assign(group=number))
+    return pd.concat(parts) if parts else pool_launches(met)
+
+
+def _that_met(met: pd.DataFrame) -> list[set[str]]:
+    """Return the sets of variants that share launches, directly or through others."""
+    sets: list[set[str]] = []
+    for _, names in met.groupby("servers", sort=False)["variant"]:
+        found = {*map(str, names)}
+        joined = [each for each in sets if each & found]
+        sets = [each for each in sets if not each & found] + [found.union(*joined)]
+    return sets
 
 
 def on_the_same_devices(values: pd.DataFrame) -> dict[str, str]:

@@ -36,6 +36,14 @@ TELLING = 4.0
 ROUNDS_DIFFER = 0.01
 """Level of the test by which launches are compared within their round."""
 
+SHARED_DIFFER = 0.05
+"""The same where all variants share their launches: they are known to have met, so that a weaker
+proof does (`benchmarks/shared_launches.py`)."""
+
+PAIRED_SHARE = 0.8
+"""Share of the degrees of freedom of paired launches that counts where they are compared within.
+With all of them, 8 % of simulated tables of two variants held a false verdict."""
+
 POOLED_SHARE = 0.6
 """Share of the pool's degrees of freedom that counts, as variances are never quite alike."""
 
@@ -71,7 +79,14 @@ class Spread:
     groups: NDArray[np.int64]
 
 
-def spread(launches: Floats, *, has_rounds: bool = True, devices: Floats | None = None) -> Spread:
+def spread(
+    launches: Floats,
+    *,
+    has_rounds: bool = True,
+    devices: Floats | None = None,
+    together: NDArray[np.int64] | None = None,
+    is_shared: bool = False,
+) -> Spread:
     """Estimate the variance of launches from those of all variants.
 
     - A variant's variance is the pooled one or its own, whichever is larger.
@@ -89,18 +104,27 @@ def spread(launches: Floats, *, has_rounds: bool = True, devices: Floats | None 
     - Launches on several devices are compared within them, or a device at a time
       (`servetune.analysis.devices`, which says what `devices` is); None is one.
     - Two launches decide by a pool that is well known, over all places, times `OF_TWO`.
+    - Variants of which so many were measured on the same launches (`together` [variants], 1 by
+      default) tell together as much of how much launches vary as one. Among themselves they have
+      met on each: a round of theirs `is_shared`.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice|Degrees of freedom|All-NaN")
         of_devices = block(launches, _one(launches) if devices is None else devices)
-        effects, is_blocked = _rounds(of_devices.launches, has_rounds)
+        effects, is_blocked = _rounds(
+            of_devices.launches, has_rounds, SHARED_DIFFER if is_shared else ROUNDS_DIFFER
+        )
         blocked = of_devices.launches - effects
         mean, own = np.nanmean(blocked, -1), np.nanvar(blocked, -1, ddof=1)
     count = np.isfinite(blocked).sum(-1)
     variants = np.maximum((count > 1).sum(-1, keepdims=True), 2)
     kept = np.where(is_blocked[..., None, None], (variants - 1) / variants, 1.0) * of_devices.kept
     own = np.maximum(own / kept, _rounding(launches) + _SMALLEST)
-    variance, degrees, planned = _pooled(own, np.maximum(count - 1, 0) * kept, count == 2)
+    of_one = 1.0 if together is None else 1.0 / together
+    variance, degrees, planned = _pooled(own, np.maximum(count - 1, 0) * kept, count == 2, of_one)
+    if is_shared:
+        paired = PAIRED_SHARE * (count - 1) * is_blocked[..., None, None]
+        degrees = np.where(count > 1, np.maximum(degrees, paired), degrees)
     wider = of_devices.inflation
     return Spread(mean, variance * wider, degrees, planned * wider, is_blocked, of_devices.groups)
 
@@ -117,8 +141,13 @@ def can_decide(launches: Floats, degrees: Floats) -> NDArray[np.bool_]:
     return (launches >= DECIDING) | (degrees > DECIDING - 1)
 
 
-def _pooled(own: Floats, degrees: Floats, is_two: NDArray[np.bool_]) -> list[Floats]:
-    """Return variance, degrees and planned variance, NaN where a variant has fewer than two."""
+def _pooled(
+    own: Floats, degrees: Floats, is_two: NDArray[np.bool_], of_one: Floats | float = 1.0
+) -> list[Floats]:
+    """Return variance, degrees and planned variance, NaN where a variant has fewer than two.
+
+    `of_one` is the share of a variant's degrees of freedom that count in a pool.
+    """
     known = np.where(degrees > 0, own, 0.0)
     squares = degrees * known
     share = _shares(squares)
@@ -126,8 +155,8 @@ def _pooled(own: Floats, degrees: Floats, is_two: NDArray[np.bool_]) -> list[Flo
         varies_more = _is_larger(_mean(share, degrees > 0, (-3, -2)), degrees, VARIES_MORE)
         varies_more = (varies_more | _is_odd(squares, degrees)) & ~is_two
         is_out = varies_more & (varies_more.sum(-1, keepdims=True) == 1)
-        pool_degrees = np.sum(degrees * ~is_out, -1, keepdims=True)
-        pool = np.sum(squares * ~is_out, -1, keepdims=True) / pool_degrees
+        pool_degrees = np.sum(of_one * degrees * ~is_out, -1, keepdims=True)
+        pool = np.sum(of_one * squares * ~is_out, -1, keepdims=True) / pool_degrees
         others = np.maximum(degrees.sum(-1, keepdims=True) - degrees, 1e-9)
         is_more = known > special.fdtri(degrees, others, 1 - VARIES_MORE_HERE) * pool
     is_own = varies_more | is_more | (is_two & (pool_degrees < WELL_KNOWN))
@@ -190,7 +219,7 @@ def _alike(squares: Floats, degrees: Floats) -> Floats:
     return np.asarray(np.clip(np.nan_to_num(effective / variants), 1 / variants, 1.0))
 
 
-def _rounds(launches: Floats, has_rounds: bool) -> tuple[Floats, NDArray[np.bool_]]:
+def _rounds(launches: Floats, has_rounds: bool, level: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the effect of each round at each place, zero unless rounds are proven to differ.
 
     The F test of a two-way analysis of variance, over the variants that have every round, of
@@ -205,7 +234,7 @@ def _rounds(launches: Floats, has_rounds: bool) -> tuple[Floats, NDArray[np.bool
     between = np.sum(of_round[..., 0, :] ** 2, -1) * variants
     within = np.nansum((of_launch - of_round) ** 2, (-2, -1))
     degrees = np.maximum((variants - 1) * (rounds - 1), 1)
-    critical = special.fdtri(max(rounds - 1, 1), degrees, 1 - ROUNDS_DIFFER)
+    critical = special.fdtri(max(rounds - 1, 1), degrees, 1 - level)
     differ = between * degrees > critical * within * (rounds - 1)
     differ &= (variants > 1) & (rounds > 2) & has_rounds
     return np.where(differ[..., None, None, None], np.nan_to_num(effects), 0.0), differ

@@ -14,7 +14,7 @@ import pandas as pd
 
 from servetune.analysis.differences import CONFIDENCE, difference, holm, three_sided
 from servetune.analysis.in_turn import ACROSS_REVISIONS, apart, endpoints_of
-from servetune.analysis.launches import PLACE, as_group, pool_launches
+from servetune.analysis.launches import PLACE, as_group, pool_launches, pool_shared_launches
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.planning import further_of_few, further_repeats
 from servetune.analysis.spread import can_decide
@@ -33,7 +33,8 @@ def compare(
     """Give the verdict of each variant against the baseline at the same place.
 
     Takes `launch_values` and the smallest relative difference of interest, such as 0.03.
-    `has_rounds` is False if launches of the same repeat were not measured side by side.
+    `has_rounds` is False if launches of the same repeat were not measured side by side. Variants
+    that share launches of servers are compared by those, and with all others by means of launches.
 
     Returns:
         A row a (variant, workload, load_point, metric), in the order of the values, with the
@@ -47,13 +48,27 @@ def compare(
         has no verdict where it was not measured in turn (`servetune.analysis.in_turn`).
     """
     groups = pool_launches(values, has_rounds=has_rounds)
-    pairs = groups[groups["variant"] != baseline].merge(
+    pairs = _pairs(groups, baseline)
+    shared = _pairs(pool_shared_launches(values), baseline)
+    shared = shared[shared["group"] == shared["group_base"]]
+    if not shared.empty:
+        place = ["variant", *PLACE]
+        at = pd.MultiIndex.from_frame(pairs[place])
+        within = shared.set_index(place).reindex(at).reset_index()
+        is_shared = within["launches"].notna().to_numpy()
+        pairs = pd.concat([pairs[~is_shared], within[is_shared]]).set_index(place).loc[at]
+        pairs = pairs.reset_index()
+    return _judge_pairs(pairs, f"the baseline {baseline}", equivalence, apart(values, baseline))
+
+
+def _pairs(groups: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Put the baseline's launches beside those of each variant at the same place."""
+    return groups[groups["variant"] != baseline].merge(
         groups[groups["variant"] == baseline].drop(columns="variant"),
         on=PLACE,
         how="left",
         suffixes=("", "_base"),
     )
-    return _judge_pairs(pairs, f"the baseline {baseline}", equivalence, apart(values, baseline))
 
 
 def compare_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: float) -> pd.DataFrame:

@@ -6,7 +6,7 @@ Usage: `python -m servetune.bundle.turns PROJECT SESSION UNTIL_S` measures one s
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from servetune.bundle.manifest import Manifest, read_manifest
@@ -47,17 +47,20 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
         UserError: a session could not be measured.
     """
     waiting, running = without_record(manifest, project), dict[str, Guarded]()
+    busy: dict[str, str | None] = {}
     most = max([1, *map(most_gpus, {session.hardware for session in waiting})])
     with contextlib.ExitStack() as stack:
         try:
             while running or waiting:
-                while waiting and len(running) < most:
-                    session = waiting.pop(0)
+                while len(running) < most and (session := _next(waiting, busy)):
+                    waiting.remove(session)
                     if not _is_time(session, project, until_s):
                         continue
                     running[session.id] = stack.enter_context(_start(session, project, until_s))
+                    busy[session.id] = session.servers
                 ended = [id for id, process in running.items() if process.poll() is not None]
                 for id in ended:
+                    busy.pop(id)
                     if running.pop(id).returncode:
                         raise UserError(f"session {id} could not be measured; see above")
                     keep()
@@ -66,6 +69,14 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
             # All at once: each takes its time to end.
             for process in running.values():
                 process.terminate()
+
+
+def _next(waiting: list[Session], busy: Mapping[str, str | None]) -> Session | None:
+    """Return the first that is not measured already, by the launch of one that shares its servers.
+
+    It has its record once that launch has ended, and is then done in a moment.
+    """
+    return next((s for s in waiting if s.servers is None or s.servers not in busy.values()), None)
 
 
 def without_record(manifest: Manifest, project: Path) -> list[Session]:

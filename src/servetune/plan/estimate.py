@@ -43,6 +43,9 @@ on an H200, and 20 or more of a hundred million on two cores."""
 AFTER_S = 15.0
 """From the last session to the end of a run: the tables and the report, on two cores."""
 
+GATEWAY_S = 5.0
+"""The start of a gateway before servers that run, as seen with vllm-router 0.1.17."""
+
 WARM_UP_S = 2.0
 """Beside a load's own time: the warm-up requests, and reading what came back."""
 
@@ -72,7 +75,10 @@ class Item(Frozen):
 
 
 class SessionEstimate(Frozen):
-    """A session. `seconds` are what is left of it, its launch included; 0 once all is measured."""
+    """A session. `seconds` are what is left of it, its launch included; 0 once all is measured.
+
+    One that `is_led` is measured by the launch of another before it.
+    """
 
     id: str
     variant: str
@@ -83,6 +89,7 @@ class SessionEstimate(Frozen):
     is_assumed: bool
     seconds: float
     items: list[Item]
+    is_led: bool = False
 
     @property
     def owed(self) -> list[Item]:
@@ -133,6 +140,7 @@ def estimate(
     """
     in_order = sorted(plan.sessions, key=lambda session: session.order)
     sessions = [_of_session(session, plan, times, measured) for session in in_order]
+    sessions = _with_shared_launches(sessions, in_order)
     owed = [item for session in sessions for item in session.owed]
     pending = [session for session in sessions if session.owed]
     preparing_s = sum(step.seconds for step in preparing)
@@ -145,7 +153,7 @@ def estimate(
         hardware=plan.hardware,
         question=plan.question,
         to_measure=ToMeasure(
-            launches=len(pending),
+            launches=sum(not session.is_led for session in pending),
             load_points=_count(owed, "load point"),
             searches=_count(owed, "search"),
             quality=_count(owed, "quality"),
@@ -206,6 +214,21 @@ def _of_session(
         seconds=launch_s + sum(owed) if owed else 0.0,
         items=items,
     )
+
+
+def _with_shared_launches(
+    estimates: list[SessionEstimate], sessions: list[Session]
+) -> list[SessionEstimate]:
+    """Count a launch that several share once, with the first that owes something."""
+    led: list[SessionEstimate] = []
+    started: set[str] = set()
+    for each, session in zip(estimates, sessions, strict=True):
+        is_led = bool(each.owed) and session.servers in started
+        started |= {session.servers} if each.owed and session.servers else set()
+        seconds = each.seconds - each.launch_s + GATEWAY_S
+        shared = {"is_led": True, "launch_s": GATEWAY_S, "is_assumed": False, "seconds": seconds}
+        led.append(each.model_copy(update=shared) if is_led else each)
+    return led
 
 
 def _launch_s(session: Session, times: Times) -> tuple[float, bool]:

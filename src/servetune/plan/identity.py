@@ -24,7 +24,7 @@ PROTOCOL = 2
 
 LATER = (
     *("environment_from", "neighbours", "adapters", "endpoint", "replicas", "gateway"),
-    "results",
+    *("results", "kv_events"),
 )
 """Keys that studies have had since others were measured."""
 
@@ -55,7 +55,8 @@ def digest_of(id: str) -> str:
 class Serving(Frozen):
     """All that decides how a variant is served; engine and models by their digests.
 
-    An endpoint stands in place of both. `replicas` is None of one server.
+    An endpoint stands in place of both. `replicas` is None of one server. With `kv_events` each
+    publishes the blocks that it caches.
     """
 
     server: ServerArguments
@@ -72,6 +73,7 @@ class Serving(Frozen):
     endpoint: dict[str, str] | None = None
     replicas: int | None = None
     gateway: dict[str, Any] | None = None
+    kv_events: bool = False
     results: str | None = None
 
     @model_serializer(mode="wrap")

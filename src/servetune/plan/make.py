@@ -4,6 +4,7 @@ It reads declared files, and which records there are: what they hold keeps the i
 there. All else of a plan follows from the declarations alone.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from servetune.plan.results import check_results
 from servetune.plan.rounds import plan_rounds, plan_tuning
 from servetune.plan.sendable import check_study
 from servetune.plan.sessions import Declared, models_of, plan_session
+from servetune.plan.sharing import keep_together, share_servers
 from servetune.records.sessions import Ceilings
 from servetune.study.named_files import check_files
 from servetune.study.reading import validate
@@ -68,14 +70,19 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     check_lengths(chosen, study, names, root)
     check_quality(chosen, study, names, root)
     planned = {name: study.variants[name] for name in names}
+    servers = share_servers(study, chosen)
     declared = declare(chosen, study.model_copy(update={"variants": planned}), root)
+    declared = replace(declared, servers=servers)
     models, datasets = declared.models, declared.datasets
     repeats = chosen.repeats or study.repeats
     # A part of the variants keeps the order of them all, in which they may have been measured.
     tuned = [one.name for one in tuning.tried] if tuning else []
     at_once = [name for name in names if name not in tuned]
-    everything = measuring_order(
-        [name for name in study.variants if name not in tuned], repeats, chosen.seed
+    everything = keep_together(
+        measuring_order(
+            [name for name in study.variants if name not in tuned], repeats, chosen.seed
+        ),
+        {name: each.name for name, each in servers.items() if each.name},
     )
     order = {at: i for i, at in enumerate(at for at in everything if at[0] in at_once)}
     sessions = [

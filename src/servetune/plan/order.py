@@ -1,7 +1,7 @@
 """The order in which the sessions of a plan are measured, and what is left of them."""
 
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Container, Iterable
 from operator import itemgetter
 
@@ -51,15 +51,27 @@ def in_rounds(owed: Iterable[Session], planned: Iterable[Session]) -> list[Sessi
     What is owed may be measured on a host of its own, which is a block of the comparison and may be
     taken back at any time. So that host launches each variant once before any of them again,
     whatever others have launched. A round has the order of one of the plan, from the earliest that
-    is owed. The rounds of a tuning are as they shall be.
+    is owed; sessions that share a launch stay together. The rounds of a tuning are as they shall
+    be.
     """
     owed = sorted(owed, key=lambda session: session.order)
-    place = {(session.variant, session.repeat): session.order for session in planned}
+    place: dict[tuple[str, int], int] = {}
+    for session in planned:
+        at = (_served(session), session.repeat)
+        place[at] = min(session.order, place.get(at, session.order))
     earliest = min((session.repeat for session in owed), default=1)
-    launches: Counter[str] = Counter()
+    launches: dict[str, list[int]] = defaultdict(list)
     places: list[tuple[int, int]] = []
     for session in owed:
-        at = (session.variant, earliest + launches[session.variant])
-        launches[session.variant] += 1
+        repeats = launches[_served(session)]
+        if session.repeat not in repeats:
+            repeats.append(session.repeat)
+        at = (_served(session), earliest + repeats.index(session.repeat))
         places.append((session.order if session.trial else place[at], session.order))
     return [session for _, session in sorted(zip(places, owed, strict=True), key=itemgetter(0))]
+
+
+def _served(session: Session) -> str:
+    """Name what a launch is of: the variant, or the servers that several share."""
+    servers = session.servers and session.servers.rpartition("-r")[0]
+    return f"shared {servers}" if servers else session.variant

@@ -200,6 +200,7 @@ class Session(_Planned):
     `order` is its place among the sessions of the plan, from 0. `trial` is what it is to a tuning.
     `environment_from` names the variables that its server gets from whoever runs it. An `endpoint`
     has neither engine nor model. Behind a `gateway` there are several `replicas` of the server.
+    Sessions with the same `servers` share a launch of them (`servetune.plan.sharing`).
     """
 
     order: int
@@ -220,6 +221,8 @@ class Session(_Planned):
     results: PlannedResults | None = None
     replicas: int = 1
     gateway: PlannedGateway | PlannedCommand | None = None
+    servers: str | None = None
+    has_kv_events: bool = False
     startup_timeout_s: float
     load_timeout_s: float
     stall_timeout_s: float

@@ -140,7 +140,7 @@ def plan_rounds(declared: Declared, rounds: Iterable[Round], order: int) -> list
         study = declared.study.model_copy(
             update={"variants": {name: served}, "workloads": workloads}
         )
-        asked = replace(declared, study=study, beaten_below=chosen.beaten_below)
+        asked = replace(declared, study=study, beaten_below=chosen.beaten_below, servers={})
         at = order + len(sessions)
         repeat = _repeat(trial, declared.study)
         session = plan_session(asked, name, repeat, at, is_scored=is_scored)

@@ -1,7 +1,7 @@
 """One session of a plan: how a variant is served, and what is asked of its server."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from servetune.plan.planned import (
     Session,
 )
 from servetune.plan.results import plan_results
+from servetune.plan.sharing import Servers
 from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Id
 from servetune.study.capacity import Search
@@ -45,8 +46,8 @@ from servetune.study.workloads import Traffic, Workload
 class Declared:
     """All that is declared, and the models and datasets that it names, by those names.
 
-    `engines` are the ids of what serves each variant. A search may end where its capacity cannot
-    reach `beaten_below`; None: it never does so early.
+    `engines` are the ids of what serves each variant, `servers` with whom it shares them. A search
+    may end where its capacity cannot reach `beaten_below`; None: it never does so early.
     """
 
     params: Params
@@ -56,6 +57,7 @@ class Declared:
     engines: dict[str, Id]
     root: Path
     beaten_below: float | None = None
+    servers: Mapping[str, Servers] = field(default_factory=dict)
 
 
 def plan_session(
@@ -77,6 +79,7 @@ def plan_session(
         speculative = {"draft_load_config": {"load_format": "dummy"}, **speculative}
     model = models[variant.model].id if variant.model else None
     draft = models[draft_name].id if draft_name else None
+    servers = declared.servers.get(name, Servers())
     session = Session(
         id=name,
         order=order,
@@ -97,6 +100,8 @@ def plan_session(
         results=plan_results(params.study, name, variant, repeat, declared.root),
         replicas=variant.replicas,
         gateway=_plan_gateway(declared, name) if variant.gateway else None,
+        servers=f"{servers.name}-r{repeat}" if servers.name else None,
+        has_kv_events=servers.has_kv_events,
         startup_timeout_s=study.startup_timeout_s,
         load_timeout_s=study.load_timeout_s,
         stall_timeout_s=study.stall_timeout_s,
@@ -179,6 +184,7 @@ def serving_of(session: Session) -> Serving:
         endpoint=session.endpoint.identity if session.endpoint else None,
         replicas=session.replicas if session.replicas > 1 else None,
         gateway=session.gateway.identity if session.gateway else None,
+        kv_events=session.has_kv_events,
         results=session.results.digest if session.results else None,
     )
 

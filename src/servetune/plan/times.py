@@ -131,7 +131,9 @@ def times_of(
     for session in sessions:
         for launch in session.launches:
             loads_s = within.get((session.session, launch.launch))
-            if launch.status == "ok" and (took_s := _without_loads(launch, loads_s)):
+            # One on servers that another session started takes no start.
+            is_own = launch.servers in (None, f"{session.session}-{launch.launch}")
+            if launch.status == "ok" and is_own and (took_s := _without_loads(launch, loads_s)):
                 times.launches[(session.variant,)].append(took_s)
     return times
 

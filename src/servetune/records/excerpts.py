@@ -61,6 +61,7 @@ class LaunchExcerpt(_Part):
     """When a server was started and stopped."""
 
     launch: Number
+    servers: Line | None = None
     status: Literal["ok", "failed"]
     started_at: Moment
     stopped_at: Moment | None = None

@@ -338,6 +338,7 @@ class MeasurementRecord(Record):
     `status` is `ok`, `failed` (no numbers) or `invalid` (numbers that break a validity rule,
     named in `rule`), by the limits of the study when it was measured. `log_tail` is the end of the
     server's log. `device` names the GPUs of its launch (`Slot.device`); None: not known, or none.
+    `servers` names the servers where variants share a launch of them; None: they are its own.
     `quantiles` maps `ttft_ms`, `tpot_ms`, `itl_ms` and `e2e_ms` to their values at
     QUANTILE_PROBABILITIES, over the completed requests (itl: over all gaps). `attained` is by the
     SLO of the study when it was measured; None: it had none, or the record is older.
@@ -364,6 +365,7 @@ class MeasurementRecord(Record):
     session: Id
     launch: Number
     device: Line | None = None
+    servers: Line | None = None
     load: Load
     server_command: Argv
     load_command: Argv

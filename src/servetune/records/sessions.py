@@ -199,11 +199,13 @@ class Launch(Record):
     settings that it ignored or changed, in its own words; None where they are not known. Of several
     `replicas` behind a gateway, `command`, `server_info` and `choices` are those of the first, and
     `server` is of all together. Of an endpoint, `fingerprint` is what it told of itself, and
-    `spent` what this launch took from it.
+    `spent` what this launch took from it. `servers` names those that launches of several sessions
+    share: the session and launch that started them, where their logs are.
     """
 
     free: ClassVar[frozenset[str]] = frozenset({"server_info"})
     launch: Number
+    servers: Line | None = None
     status: Literal["ok", "failed"]
     reason: str | None = None
     log_tail: Log = []

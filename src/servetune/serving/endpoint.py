@@ -161,7 +161,7 @@ class Endpoint:
             return False
         return True
 
-    def stop(self) -> None:
+    def leave(self) -> None:
         """Do nothing: it goes on."""
 
     def client(self, timeout_s: float) -> httpx.Client:

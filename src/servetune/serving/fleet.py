@@ -19,7 +19,12 @@ from servetune.records.sessions import ReplicaLaunch, ServerFacts
 from servetune.serving.gateway import GatewayProcess, Start
 from servetune.serving.listener import publishes
 from servetune.serving.server import Server
-from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError, counters_of
+from servetune.serving.target import (
+    SCRAPE_TIMEOUT_S,
+    GatewayError,
+    ServerError,
+    counters_of,
+)
 
 SUMMED = ("kv_cache_tokens", "kv_cache_max_concurrency", "kv_cache_gib", "max_num_seqs")
 """What a fleet has of all its replicas together; all else is as of each."""
@@ -51,7 +56,6 @@ class Fleet:
         self._is_ready = False
         self._kv_events: list[str] = []
         self._block_tokens: int | None = None
-        self._started = 0.0
         self._startup_s: float | None = None
         self._failed: Server | GatewayProcess = self.gateway
 
@@ -71,8 +75,7 @@ class Fleet:
         return self.gateway.command
 
     def start(self) -> None:
-        """Start all replicas; the gateway is started once they are ready."""
-        self._started = time.monotonic()
+        """Start the replicas that do not run yet; the gateway follows once they are ready."""
         for server in self.servers:
             server.start()
 
@@ -85,6 +88,7 @@ class Fleet:
         for number, server in enumerate(self.servers, 1):
             with self._blaming(server, number):
                 server.wait_ready(timeout_s, progress)
+        began_s = time.monotonic()
         if self.has_kv_events:
             for number, server in enumerate(self.servers, 1):
                 with self._blaming(server, number):
@@ -95,7 +99,8 @@ class Fleet:
         self._is_ready = True
         with self._blaming(self.gateway):
             self._check_name()
-        self._startup_s = round(time.monotonic() - self._started, 2)
+        slowest_s = max(each.startup_s or 0.0 for each in self.servers)
+        self._startup_s = round(slowest_s + time.monotonic() - began_s, 2)
 
     def check(self) -> None:
         """Look after all once; raises ServerError where one died or hangs."""
@@ -117,11 +122,9 @@ class Fleet:
         """Tell whether all answer."""
         return self.gateway.is_healthy() and all(each.is_healthy() for each in self.servers)
 
-    def stop(self) -> None:
-        """Stop the gateway, then the replicas."""
+    def leave(self) -> None:
+        """Stop the gateway alone."""
         self.gateway.close()
-        for server in self.servers:
-            server.stop()
 
     def client(self, timeout_s: float) -> httpx.Client:
         """Return an HTTP client with the gateway's address and the key; raises ServerError."""
@@ -223,8 +226,9 @@ class Fleet:
             yield
         except ServerError as error:
             self._failed = process
-            who = "gateway" if number is None else f"replica {number}"
-            raise ServerError(f"{who} {error}") from None
+            if number is None:
+                raise GatewayError(f"gateway {error}") from None
+            raise ServerError(f"replica {number} {error}") from None
 
 
 def _events_of(server: Server) -> str:

@@ -107,8 +107,18 @@ class Server:
         """The server's address."""
         return f"http://{HOST}:{self.port}"
 
+    @property
+    def startup_s(self) -> float | None:
+        """The seconds from its start until it was ready; None until then."""
+        return self._startup_s
+
     def start(self) -> None:
-        """Start the process, behind a guard that stops it when this process ends."""
+        """Start the process, behind a guard that stops it when this process ends.
+
+        One that runs already stays as it is.
+        """
+        if self.is_running():
+            return
         self.log.parent.mkdir(parents=True, exist_ok=True)
         own = {**self.environment, **self.passed, **self.devices}
         environment = {**environment_with_source(), **own}
@@ -138,6 +148,8 @@ class Server:
         Raises:
             ServerError: it ended, did not get ready in time, or another one answers.
         """
+        if self._startup_s is not None:
+            return
         try:
             self._wait_ready(timeout_s, progress)
         except ServerError as error:
@@ -188,6 +200,9 @@ class Server:
     def is_running(self) -> bool:
         """Tell whether the process lives."""
         return self._process is not None and self._process.poll() is None
+
+    def leave(self) -> None:
+        """Do nothing: it is all a server."""
 
     def stop(self) -> None:
         """Ask it to end, kill what does not, and wait until process, port and memory are free."""

@@ -30,6 +30,10 @@ class EndedError(ServerError):
     """A target that may be sent nothing more in this session; the message says why."""
 
 
+class GatewayError(ServerError):
+    """The gateway is what cannot start, or died; the servers behind it still serve."""
+
+
 def counters_of(target: "Target", tries: int) -> Counters:
     """Return a target's metrics now; empty where it does not answer after so many tries."""
     with target.client(SCRAPE_TIMEOUT_S) as client:
@@ -113,7 +117,7 @@ class Target(Protocol):
         ...
 
     def start(self) -> None:
-        """Begin to start it."""
+        """Begin to start what of it does not run yet."""
         ...
 
     def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
@@ -136,8 +140,8 @@ class Target(Protocol):
         """Tell whether it answers."""
         ...
 
-    def stop(self) -> None:
-        """Stop what `start` started."""
+    def leave(self) -> None:
+        """Stop what is its own; servers stay, as another target may be before them."""
         ...
 
     def client(self, timeout_s: float) -> httpx.Client:

@@ -152,9 +152,10 @@ def assign(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[s
     """Deal GPUs to sessions in their order, each variant to each GPU about equally often.
 
     Those that a tuning asks for at once are spread over the GPUs first, so that none waits for
-    another. A session of several GPUs gets neighbours on the bus. More repeats change nothing for
-    those before them. Returns the UUIDs by session.
+    another. A session of several GPUs gets neighbours on the bus, and those that share a launch get
+    the same. More repeats change nothing for those before them. Returns the UUIDs by session.
     """
+    of_servers: dict[str, Sequence[str]] = {}
     at_once: Counter[tuple[str, str]] = Counter()
     of_variant: Counter[tuple[str, str]] = Counter()
     of_any: Counter[str] = Counter()
@@ -165,16 +166,19 @@ def assign(sessions: Iterable[Session], gpus: Sequence[str]) -> dict[str, list[s
             continue
         trial = session.trial
         asked = f"{trial.level} {trial.repeat}" if trial else session.id
-        group = min(
-            groups,
-            key=lambda group: (
-                sum(at_once[asked, gpu] for gpu in group),
-                sum(of_variant[session.variant, gpu] for gpu in group),
-                sum(of_any[gpu] for gpu in group),
-            ),
-        )
+        servers = session.servers or session.id
+        if servers not in of_servers:
+            of_servers[servers] = min(
+                groups,
+                key=lambda group: (
+                    sum(at_once[asked, gpu] for gpu in group),
+                    sum(of_variant[session.variant, gpu] for gpu in group),
+                    sum(of_any[gpu] for gpu in group),
+                ),
+            )
+            of_any.update(of_servers[servers])
+        group = of_servers[servers]
         dealt[session.id] = list(group)
-        of_any.update(group)
         at_once.update((asked, gpu) for gpu in group)
         of_variant.update((session.variant, gpu) for gpu in group)
     return dealt

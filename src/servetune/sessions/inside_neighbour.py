@@ -32,7 +32,8 @@ def main(file: Path) -> None:
     ]
     endless = session.model_copy(update={"measurements": loads, "searches": [], "quality": None})
     with pinned(parse_cores(neighbour.slot.cores or "")):
-        ServerLaunch(pending_of(endless, Path.cwd()), GpuAllocation(neighbour.slot)).run(math.inf)
+        pending = pending_of(endless, Path.cwd())
+        ServerLaunch([pending], GpuAllocation(neighbour.slot)).run(math.inf)
 
 
 if __name__ == "__main__":

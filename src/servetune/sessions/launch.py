@@ -1,296 +1,93 @@
-"""One launch of a session's target: start it, send what is owed, record each, stop it."""
+"""One launch of servers: started, given to each session that shares them in its turn, stopped."""
 
-import time
+from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import cache
-from pathlib import Path
 
-import psutil
-
-from servetune.engines.environments import check_lock, read_engine
-from servetune.errors import UserError
 from servetune.load.process import Clients
-from servetune.models.architecture import count_checkpoint
-from servetune.models.make import checkpoint
-from servetune.models.shape import UncountedError
 from servetune.plan.kept import next_launch
 from servetune.plan.pending import Pending
-from servetune.plan.planned import Measurement, Session
-from servetune.progress import about, counted, say
-from servetune.records.measurements import MeasurementRecord
-from servetune.records.rules import COMPILED
-from servetune.records.sessions import Architecture, Launch, ServerFacts
-from servetune.running import tell
-from servetune.serving.target import SCRAPE_TIMEOUT_S, EndedError, ServerError, Target
+from servetune.serving.target import Target
 from servetune.sessions.allocation import GpuAllocation
-from servetune.sessions.ceilings import measured_ceilings
-from servetune.sessions.expected import left_s
-from servetune.sessions.hardware import describe_host
-from servetune.sessions.measure import Bench, measure
-from servetune.sessions.processes import checkpoint_path, start_client, target_of
-from servetune.sessions.provenance import git_state, now
-from servetune.sessions.quality.measure import measure_quality
-from servetune.sessions.recorder import Recorder
-from servetune.sessions.spending import changed_since
-from servetune.telemetry.gpus import NO_GPU, Gpus, servers_processes
-from servetune.telemetry.sampler import Sampler
-from servetune.workloads.datasets import read_requests
-from servetune.workloads.prepare import Prepared, prepare
-from servetune.workloads.salt import salt_of
+from servetune.sessions.processes import servers_of, start_client
+from servetune.sessions.turn import LaunchedServers, Turn
+from servetune.telemetry.gpus import NO_GPU, Gpus
 
 
 class ServerLaunch:
-    """A target of a session, from its start until it is gone."""
+    """Servers from their start until they are gone, and the sessions that they are measured for."""
 
-    def __init__(self, pending: Pending, allocation: GpuAllocation) -> None:
-        """Prepare the next launch of a session that owes something."""
-        self._session = session = pending.session
+    def __init__(self, pending: Sequence[Pending], allocation: GpuAllocation) -> None:
+        """Prepare the next launch of sessions that owe something, in their order.
+
+        Several differ in their gateways alone (`servetune.plan.sharing`).
+        """
+        self._pending = [*pending]
         self._allocation = allocation
-        self._root = root = pending.root
-        self._number = next_launch(session, root)
-        self._target = target_of(session, self._number, root, allocation)
-        launch = _described(session, self._number, root, allocation, self._target)
-        self._recorder = Recorder(pending, self._target, launch)
+        self._turn: Turn | None = None
 
-    def run(self, until_s: float) -> Pending:
-        """Measure until nothing is owed, the time is up, or the server is gone.
+    def run(self, until_s: float) -> list[Pending]:
+        """Measure until nothing is owed, the time is up, or a server is gone.
 
         Returns what is owed then.
         """
-        session, target, root = self._session, self._target, self._root
-        load_points = self._recorder.pending.load_points
         with ExitStack() as stack:
-            stack.callback(lambda: self._recorder.note(stopped_at=now()))
-            stack.callback(target.stop)
-            clients = Clients(lambda name: start_client(name, session, self._number, root, target))
-            stack.callback(clients.stop)
-            tell("starting")
-            self._say(f"{target.opening}; {self._extent()} to go")
-            devices = Gpus(self._allocation.visible if target.is_here else NO_GPU)
-            stack.callback(devices.close)
-            before = devices.processes()
-            target.start()
-            for generator in session.generators:
-                clients.start(generator)
-            loads = _Loads(session, self._number, root)
-            for measurement in load_points:
-                loads.prepare(measurement)
-            facts = self._wait_ready()
-            if facts is None:
-                return self._recorder.pending
-            tiers = target.tiers(self._recorder.launch.server_info, session.server)
-            self._allocation.wait_for_neighbours()
-            own = [child.pid for child in psutil.Process().children(recursive=True)]
-            servers = servers_processes(before, devices.processes(), own)
-            client = target.client(SCRAPE_TIMEOUT_S)
-            sampler = Sampler(client, target.scrape, devices, servers)
-            stack.enter_context(self._recorder.sampling(sampler))
-            bench = Bench(
-                session=session,
-                root=root,
-                launch=self._number,
-                target=target,
-                facts=facts,
-                clients=clients,
-                tokenizer=checkpoint_path(session.model, root) if session.model else None,
-                sampler=sampler,
-                allocation=self._allocation,
-                tiers=tiers,
-            )
-            if self._send(bench, loads, len(load_points), until_s):
-                self._measure_quality(bench, until_s)
-        return self._recorder.pending
+            servers = self._start(stack)
+            for place, pending in enumerate(self._pending):
+                outcome = "gateway lost"
+                # It has cost a load point; for the next one another is started.
+                while pending.count and outcome == "gateway lost":
+                    turn = self._next_turn(pending, servers)
+                    outcome = turn.run(until_s)
+                    pending = self._pending[place] = turn.pending
+                if outcome == "not started":
+                    self._give_up(place + 1, servers)
+                if outcome not in ("measured", "gateway lost"):
+                    break
+        return self._pending
 
-    def _wait_ready(self) -> ServerFacts | None:
-        """Wait for the target; one that does not start leaves records that say so."""
-        session, target = self._session, self._target
-        try:
-            target.wait_ready(
-                session.startup_timeout_s, lambda s: self._say(f"starting for {s:.0f} s")
-            )
-        except ServerError as error:
-            reason = f"the {target.kind} {error}"
-            self._say(reason)
-            self._recorder.give_up(reason)
-            return None
-        if changed := changed_since(session, target, self._root):
-            self._say(changed)
-            self._recorder.give_up(changed)
-            return None
-        info = target.info()
-        facts = target.facts(self._recorder.launch.versions, info)
-        replicas = target.replicas(self._recorder.launch.versions, info)
-        fleet = {"replicas": replicas, "gateway_command": target.gateway_command}
-        self._recorder.note(
-            status="ok",
-            server=facts,
-            server_info=info,
-            **target.choices(),
-            **(fleet if replicas else {}),
+    def _start(self, stack: ExitStack) -> LaunchedServers:
+        """Return servers that the first turn starts, with what ends them on the stack."""
+        first = self._pending[0]
+        session, root = first.session, first.root
+        number = next_launch(session, root)
+        processes = servers_of(session, number, root, self._allocation)
+        is_here = session.endpoint is None
+        stack.callback(self._stopped)
+        for process in processes:
+            stack.callback(process.stop)
+        clients = Clients(lambda name: start_client(name, session, number, root, self._target))
+        stack.callback(clients.stop)
+        devices = Gpus(self._allocation.visible if is_here else NO_GPU)
+        stack.callback(devices.close)
+        return LaunchedServers(
+            processes=processes,
+            name=f"{session.id}-{number}" if session.servers else None,
+            allocation=self._allocation,
+            clients=clients,
+            devices=devices,
+            before=devices.processes(),
         )
-        self._say(_ready(facts))
-        return facts
 
-    def _send(self, bench: Bench, loads: "_Loads", load_points: int, until_s: float) -> bool:
-        """Measure each load point and probe; returns whether the server can be asked more."""
-        count = 0
-        while (measurement := self._recorder.pending.next) is not None:
-            began, count = time.monotonic(), count + 1
-            if began >= until_s:
-                self._say(f"time is up after {count - 1} load points")
-                return False
-            name = f"{measurement.workload} {measurement.load_point}"
-            of = None if measurement.probe else load_points
-            tell(name, item=measurement.id, position=count, of=of)
-            self._say(f"{name}, {_place(measurement, count, load_points)}")
-            try:
-                record = measure(bench, measurement, loads.prepare(measurement))
-                if record.rule == COMPILED:
-                    self._say(f"{name}: {record.reason}; measured again, as they are compiled now")
-                    record = measure(bench, measurement, loads.prepare(measurement))
-            except ServerError as error:
-                # The load points after this one get a server of their own.
-                reason = f"the {self._target.kind} {error}"
-                self._say(reason)
-                self._recorder.fail([measurement], reason)
-                if isinstance(error, EndedError):
-                    self._recorder.give_up(f"not sent, as {reason}")
-                return False
-            self._recorder.keep(record)
-            took_s = time.monotonic() - began
-            seconds = left_s(self._session, self._recorder.pending.load_points, self._root)
-            left = f"; {about(seconds)} left" if seconds else ""
-            self._say(f"{name}: {_outcome(record)} in {took_s:.0f} s{left}")
-        return True
+    @property
+    def _target(self) -> Target:
+        """What is loaded now; its key is that of the launch."""
+        assert self._turn is not None
+        return self._turn.target
 
-    def _measure_quality(self, bench: Bench, until_s: float) -> None:
-        quality = self._recorder.pending.quality
-        if quality is None:
-            return
-        if (began := time.monotonic()) >= until_s:
-            self._say("time is up before its quality")
-            return
-        bench.sampler.measurement = quality.id
-        tell("quality", item=quality.id)
-        self._say(f"quality on {' and '.join(quality.datasets)}")
-        try:
-            record = measure_quality(bench, quality)
-        except ServerError as error:
-            reason = f"the {self._target.kind} {error}"
-            self._recorder.note(status="failed", reason=reason)
-            self._recorder.fail_quality(reason)
-            return
-        finally:
-            bench.sampler.measurement = ""
-        self._recorder.keep(record)
-        extent = counted({"document": len(record.documents), "question": len(record.answers)})
-        outcome = record.reason or " and ".join(extent)
-        self._say(f"quality: {outcome} in {time.monotonic() - began:.0f} s")
+    def _next_turn(self, pending: Pending, servers: LaunchedServers) -> Turn:
+        self._stopped()
+        self._turn = Turn(pending, servers)
+        return self._turn
 
-    def _extent(self) -> str:
-        pending = self._recorder.pending
-        searched = [f"{s.workload} ({', '.join(s.settings.slo)})" for s in self._session.searches]
-        parts = [
-            *counted({"load point": len(pending.load_points)}),
-            *([f"the capacity of {', '.join(searched)}"] if searched else []),
-            *(["quality"] if pending.quality else []),
-        ]
-        return " and ".join(parts)
+    def _stopped(self) -> None:
+        if self._turn:
+            self._turn.stopped()
 
-    def _say(self, message: str) -> None:
-        repeat = "" if self._session.repeat == 1 else f" r{self._session.repeat}"
-        say(f"{self._session.variant}{repeat}: {message}")
-
-
-def _described(
-    session: Session, number: int, root: Path, allocation: GpuAllocation, target: Target
-) -> Launch:
-    """Return what is known of a launch before it starts: failed, unless it gets further."""
-    engine = read_engine(session.engine) if session.engine else None
-    if engine:
-        check_lock(engine, root)
-    host = describe_host(allocation.visible) if target.is_here else {}
-    model, draft, uncounted = _counted(session, root)
-    return Launch(
-        launch=number,
-        status="failed",
-        command=target.command,
-        environment=target.environment,
-        environment_from=session.environment_from,
-        started_at=now(),
-        versions={**(engine.versions if engine else {}), **_gateway_version(session)},
-        engine_lock=engine.lock if engine else None,
-        git=git_state(root),
-        host=host,
-        slot=allocation.slot,
-        model=model,
-        draft=draft,
-        uncounted=uncounted,
-        ceilings=measured_ceilings(engine, host, {**session.environment, **allocation.environment})
-        if engine
-        else None,
-    )
-
-
-def _gateway_version(session: Session) -> dict[str, str]:
-    return {session.gateway.title: session.gateway.version} if session.gateway else {}
-
-
-def _counted(
-    session: Session, root: Path
-) -> tuple[Architecture | None, Architecture | None, str | None]:
-    """Count model and draft; what is not understood is None, and the text says why."""
-    counted: dict[str, Architecture] = {}
-    reasons = []
-    for id in session.checkpoints:
-        try:
-            counted[id] = count_checkpoint(checkpoint(id, root))
-        except UncountedError as error:
-            reasons.append(f"{id.rpartition('-')[0]}: {error}")
-    model, draft = (counted.get(id or "") for id in (session.model, session.draft))
-    return model, draft, "; ".join(reasons) or None
-
-
-class _Loads:
-    """Load points made ready to be sent, those that are known early while the server starts."""
-
-    def __init__(self, session: Session, launch: int, root: Path) -> None:
-        self._launch = launch
-        self._model = checkpoint(session.model, root) if session.model else None
-        self._read = cache(lambda id: read_requests(root / "data" / "workloads" / f"{id}.jsonl"))
-        self._ready: dict[str, Prepared | UserError] = {}
-
-    def prepare(self, measurement: Measurement) -> Prepared | UserError:
-        """Prepare a load point, once; one that cannot be has its error."""
-        if measurement.id not in self._ready:
-            try:
-                rows = self._read(measurement.load.dataset)
-                salt = salt_of(measurement.id, self._launch)
-                self._ready[measurement.id] = prepare(measurement.load, rows, self._model, salt)
-            except UserError as error:
-                self._ready[measurement.id] = error
-        return self._ready[measurement.id]
-
-
-def _ready(facts: ServerFacts) -> str:
-    if facts.startup_s is None:
-        return "ready"
-    tokens = "unknown" if facts.kv_cache_tokens is None else facts.kv_cache_tokens
-    return f"ready after {facts.startup_s:.0f} s, {tokens} KV-cache tokens"
-
-
-def _place(measurement: Measurement, count: int, load_points: int) -> str:
-    if measurement.probe is None:
-        return f"load point {count} of {load_points}"
-    index = measurement.probe.index
-    return f"probe {index}" if index else "a closed loop, to predict the capacity"
-
-
-def _outcome(record: MeasurementRecord) -> str:
-    if record.metrics is None:
-        return f"failed: {record.reason}"
-    outcome = f"{record.metrics.output_throughput_tok_s:.0f} output tok/s"
-    if record.probe and record.probe.tier:
-        judgement = record.probe.judgements[record.probe.tier]
-        outcome = f"{judgement.verdict} ({record.probe.tier}: {judgement.binding}), {outcome}"
-    return outcome if record.status == "ok" else f"{record.status} ({record.reason}), {outcome}"
+    def _give_up(self, place: int, servers: LaunchedServers) -> None:
+        """Record that what is left of the sessions from a place on has no servers either."""
+        assert self._turn is not None
+        reason = self._turn.reason
+        for later in range(place, len(self._pending)):
+            turn = self._next_turn(self._pending[later], servers)
+            turn.give_up(reason)
+            self._pending[later] = turn.pending

@@ -77,11 +77,15 @@ Made = TypeVar("Made", MeasurementRecord, QualityRecord)
 
 @dataclass(frozen=True)
 class Bench:
-    """What the load points of one launch share. Paths are relative to `root`."""
+    """What the load points of one launch share. Paths are relative to `root`.
+
+    `servers` names its servers where other sessions share them.
+    """
 
     session: Session
     root: Path
     launch: int
+    servers: str | None
     target: Target
     facts: ServerFacts
     clients: Clients
@@ -124,6 +128,7 @@ def measure(
         update={
             "server": bench.facts,
             "device": bench.allocation.slot.device,
+            "servers": bench.servers,
             "started_at": now(),
             "protocol": generator.protocol,
             "load_command": [word.replace(str(scratch), str(raw)) for word in command],

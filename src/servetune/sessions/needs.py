@@ -10,6 +10,7 @@ from servetune.telemetry.gpus import EVERY
 CORES_PER_GPU = 8
 MEM_MB_PER_GPU = 65_536
 MEM_MB_OF_CPU = 16_384
+MEM_MB_TO_WRITE = 2_048
 """Defaults, for a cluster. On one host a session gets its share of the cores."""
 
 
@@ -21,11 +22,14 @@ class Needs(TypedDict):
     mem_mb: int
 
 
-def needs(session: Session, cores: int | None, most: int) -> Needs:
+def needs(session: Session, cores: int | None, most: int, *, is_led: bool = False) -> Needs:
     """Return what a session needs; `cores` are those of the run, None on a cluster.
 
     A session on a CPU takes all cores, so that it is alone. `most` is what `most_gpus` returned.
+    One that `is_led` is measured by the launch of another, and writes its record alone.
     """
+    if is_led:
+        return Needs(gpu=0, threads=1, mem_mb=MEM_MB_TO_WRITE)
     count = session.gpus
     if not count:
         return Needs(gpu=0, threads=cores or CORES_PER_GPU, mem_mb=MEM_MB_OF_CPU)

@@ -34,17 +34,51 @@ OWN_ARGUMENTS = ("enable_prompt_tokens_details",)
 """Turned on where the engine knows them: with it, answers tell their cached prompt tokens."""
 
 
-def target_of(session: Session, number: int, root: Path, allocation: GpuAllocation) -> Target:
-    """Return the target of a session's launch, not started; launches count from 1.
+def servers_of(
+    session: Session, number: int, root: Path, allocation: GpuAllocation
+) -> list[Server]:
+    """Return the servers of a session's launch, not started; launches count from 1.
+
+    Replicas share a name and a key, and each has its part of the host. An endpoint has none.
 
     Raises:
-        UserError: the caller lacks a variable that the server is to get, or that holds a key.
+        UserError: the caller lacks a variable that the servers are to get.
     """
-    if session.gateway:
-        return _fleet_of(session, session.gateway, number, root, allocation)
-    if (endpoint := session.endpoint) is None:
-        return _server_of(session, number, root, allocation)
-    return _endpoint_of(session, endpoint, root)
+    if session.endpoint:
+        return []
+    server = _server_of(session, number, root, allocation)
+    if session.gateway is None and session.servers is None:
+        return [server]
+    if session.has_kv_events:
+        server = replace(server, arguments=[*server.arguments, *server.dialect.kv_events])
+    logs = raw_folder(session.study, session.id, root)
+    return [
+        replace(
+            server,
+            devices=part.environment,
+            cores=part.cores,
+            log=logs / f"server-{number}-{replica}.log",
+        )
+        for replica, part in enumerate(allocation.parts(session.replicas), 1)
+    ]
+
+
+def target_of(session: Session, servers: list[Server], number: int, root: Path) -> Target:
+    """Return what the loads of a session's launch go to, before these servers.
+
+    Raises:
+        UserError: the caller lacks a variable that holds a key.
+    """
+    if session.endpoint:
+        return _endpoint_of(session, session.endpoint, root)
+    if (gateway := session.gateway) is None:
+        return servers[0]
+    log = raw_folder(session.study, session.id, root) / f"gateway-{number}.log"
+    return Fleet(
+        servers=servers,
+        gateway=_gateway_of(gateway, log, root),
+        has_kv_events=gateway.policy == KV_AWARE,
+    )
 
 
 def _endpoint_of(session: Session, endpoint: DeclaredEndpoint, root: Path) -> Endpoint:
@@ -71,35 +105,6 @@ def _endpoint_of(session: Session, endpoint: DeclaredEndpoint, root: Path) -> En
 def ledger_of(study: str, endpoint: DeclaredEndpoint) -> str:
     """Return what identifies the ledger of a study's endpoint, in its block."""
     return digest({"study": study, **endpoint.identity})
-
-
-def _fleet_of(
-    session: Session,
-    gateway: PlannedGateway | PlannedCommand,
-    number: int,
-    root: Path,
-    allocation: GpuAllocation,
-) -> Fleet:
-    """Return replicas that share a name and a key, each on its part of the host."""
-    server = _server_of(session, number, root, allocation)
-    has_kv_events = gateway.policy == KV_AWARE
-    if has_kv_events:
-        server = replace(server, arguments=[*server.arguments, *server.dialect.kv_events])
-    logs = raw_folder(session.study, session.id, root)
-    servers = [
-        replace(
-            server,
-            devices=part.environment,
-            cores=part.cores,
-            log=logs / f"server-{number}-{replica}.log",
-        )
-        for replica, part in enumerate(allocation.parts(session.replicas), 1)
-    ]
-    return Fleet(
-        servers=servers,
-        gateway=_gateway_of(gateway, logs / f"gateway-{number}.log", root),
-        has_kv_events=has_kv_events,
-    )
 
 
 def _gateway_of(gateway: PlannedGateway | PlannedCommand, log: Path, root: Path) -> GatewayProcess:

@@ -18,7 +18,7 @@ NUMBERS = (
     *("repeat", "order", "probe", "concurrency", "rate_rps", "completed_requests"),
     *METRIC,
 )
-_MORE_TEXTS, _MORE_NUMBERS = ("rule", "reason", "device"), ("throughput_is_uncertain",)
+_MORE_TEXTS, _MORE_NUMBERS = ("rule", "reason", "device", "servers"), ("throughput_is_uncertain",)
 _ALWAYS = (*PLACE, "status", "measurement")
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 _STATUSES = ("ok", "failed", "invalid")

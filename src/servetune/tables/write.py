@@ -72,6 +72,7 @@ def _row(
         **({"protocol": record.protocol} if record.protocol else {}),
         **({"fleet": record.fleet.model_dump_json()} if record.fleet else {}),
         **({"leavers": record.leavers.model_dump_json()} if record.leavers else {}),
+        **({"servers": record.servers} if record.servers else {}),
         **figures(record, limits_ms, devices, plan.price_usd_per_hour),
         **record.signals.model_dump(),
         **record.server.model_dump(),

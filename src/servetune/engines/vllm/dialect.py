@@ -24,14 +24,8 @@ from servetune.study.families import VLLM
 KV_EVENTS = (
     "--kv-events-config",
     # On loopback, as they ask for no key. vLLM binds what has a star, and connects to all else.
-    json.dumps(
-        {
-            "enable_kv_cache_events": True,
-            "publisher": "zmq",
-            "endpoint": f"tcp://{HOST}:*",
-            "topic": "kv",
-        }
-    ),
+    # Without a topic: vllm-router 0.1.17 takes events of every topic and drops those that have one.
+    json.dumps({"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": f"tcp://{HOST}:*"}),
 )
 """By which a server publishes the blocks that it caches, on a port of its choice."""
 
