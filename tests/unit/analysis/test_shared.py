@@ -14,8 +14,9 @@ def on_launches(values: pd.DataFrame, speeds: list[float], *shared: str) -> pd.D
     """Put the launches of some variants on servers, each with a speed of its own."""
     of_servers = values["variant"].isin(shared)
     speed = np.array([speeds[repeat - 1] for repeat in values["repeat"]])
+    names = "s" + values["repeat"].astype(str)
     return values.assign(
-        servers=np.where(of_servers, "s" + values["repeat"].astype(str), None),
+        servers=names.astype(object).where(of_servers, None),
         log_value=values["log_value"] + np.where(of_servers, speed, 0.0),
     )
 
