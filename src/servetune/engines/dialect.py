@@ -39,6 +39,8 @@ class Dialect:
         placed: the last words, by host, port and served name: where it listens, behind the key of
             its launch.
         key_variable: by which its process gets that key.
+        replica_variable: by which one of several gets its number, to name it in a header of its
+            answers (`servetune.load.client.http.REPLICA`); None where it does not.
         health: the one path that asks for no key.
         unlocked: why it may answer without the key.
         keeps_connections: False where it closes one after a stream and does not say so.
@@ -73,6 +75,7 @@ class Dialect:
     page: Callable[[str], Counters] = lambda _: {}
     cache: Callable[[str], Mapping[str, str]] = lambda _: {}
     version: Callable[[httpx.Client], str | None] = lambda _: None
+    replica_variable: str | None = None
     health: str = "/health"
     unlocked: str = "this version of the engine does not ask for one"
     keeps_connections: bool = True

@@ -72,7 +72,7 @@ class Reply:
     `rate_limited` counts how often it was put off (429) and sent again; None of a generator that
     takes that for a failure. `ttfat_s` is the time to the first token of the answer after its
     reasoning; None where it did not reason. `answer` is what it said after that, where a grammar
-    was asked for.
+    was asked for. `replica` is the number of the server that answered, where it says it.
     """
 
     scheduled: int
@@ -96,6 +96,7 @@ class Reply:
     tool_calls: int | None = None
     answer: str | None = None
     tpot_s: float | None = None
+    replica: int | None = None
 
     @property
     def latencies_ms(self) -> dict[str, Any] | None:

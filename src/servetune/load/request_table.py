@@ -21,6 +21,7 @@ and, null in older tables, and where there is none:
 
 - `ttfat_ms` time to first answer token: to the first chunk after the reasoning
 - `reasoning_tokens` of the output; `tool_calls` in it
+- `replica` the number of the server that answered, behind a gateway
 - `class` text, the kind of the request; `is_valid` whether its answer is as its grammar asks
 
 The definitions are vLLM's (`vllm bench serve`) and are applied to every generator alike. A change
@@ -85,6 +86,7 @@ def request_table(
                 "cached_tokens": reply.cached_tokens,
                 "reasoning_tokens": reply.reasoning_tokens,
                 "tool_calls": reply.tool_calls,
+                "replica": reply.replica,
                 "class": scheduled.class_name,
                 "is_valid": is_valid(reply.answer)
                 if is_valid and latencies_ms and reply.answer is not None
@@ -118,7 +120,7 @@ _TYPES = {
 
 _LATER = {
     "ttfat_ms": "float64",
-    **dict.fromkeys(("reasoning_tokens", "tool_calls"), "Int64"),
+    **dict.fromkeys(("reasoning_tokens", "tool_calls", "replica"), "Int64"),
     "class": "object",
     "is_valid": "boolean",
 }

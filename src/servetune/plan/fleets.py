@@ -5,6 +5,7 @@ from servetune.plan.checks import engine_of
 from servetune.study.engines import family_of
 from servetune.study.families import VLLM
 from servetune.study.gateways import KV_AWARE, DeclaredGateway
+from servetune.study.generators import OWN
 from servetune.study.study import Study
 
 KV_EVENTS = "kv_events_config"
@@ -23,6 +24,7 @@ def check_fleets(name: str, study: Study, names: list[str]) -> None:
         )
     for key in names:
         variant, where = study.variants[key], f"studies/{name}.yaml: variants.{key}"
+        _check_kills(name, study, key)
         if variant.gateway is None:
             if variant.replicas > 1:
                 raise UserError(
@@ -48,3 +50,21 @@ def check_fleets(name: str, study: Study, names: list[str]) -> None:
                 f"{where}.server.{KV_EVENTS}: is set for {KV_AWARE}, so that its gateway finds"
                 " them; leave it out"
             )
+
+
+def _check_kills(name: str, study: Study, key: str) -> None:
+    """Check that each replica which a variant's loads kill is there, and leaves another."""
+    variant = study.variants[key]
+    for sent in variant.workloads or study.workloads:
+        workload = study.workloads[sent]
+        for i, point in enumerate(workload.load_points):
+            where = f"studies/{name}.yaml: workloads.{sent}.load_points.{i}.kill"
+            if point.kill is None:
+                continue
+            if variant.gateway is None or variant.replicas < max(2, point.kill.replica):
+                raise UserError(
+                    f"{where}: variants.{key} has no replica {point.kill.replica} beside another;"
+                    " name the workloads of those that have in their workloads"
+                )
+            if workload.generator != OWN:
+                raise UserError(f"{where}: only the generator {OWN} sends such a load")

@@ -40,14 +40,21 @@ class Pending:
 
     @property
     def next(self) -> Measurement | None:
-        """What to measure next: the load points, then the probes of searches.
+        """What to measure next: the load points, then the probes of searches, then deaths.
 
         The searches take turns, so that a machine that drifts does so for all of them alike.
         """
-        if self.load_points:
-            return self.load_points[0]
+        for point in self.load_points:
+            if point.load.kill is None:
+                return point
         probes = (each.step for each in self.searches if not isinstance(each.step, dict))
-        return min(probes, key=lambda m: m.probe.index if m.probe else 0, default=None)
+        probe = min(probes, key=lambda m: m.probe.index if m.probe else 0, default=None)
+        return probe or next(iter(self.load_points), None)
+
+    @property
+    def deaths(self) -> int:
+        """How many load points kill a replica: after each, the rest takes another launch."""
+        return sum(point.load.kill is not None for point in self.load_points)
 
     @property
     def closed_loops(self) -> list[Measurement]:

@@ -1,6 +1,6 @@
 """What a record holds of a fleet: replicas behind a gateway."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -35,15 +35,71 @@ class ReplicaMetrics(Record):
         return self.prefix_cache_hits / self.prefix_cache_queries
 
 
+class Death(Record):
+    """A replica that was killed in the middle of a load, and what became of the requests.
+
+    `at_s` is when, in seconds since the first request was sent, `in_flight` what it had running or
+    waiting when last seen. `lost` are requests that failed, `not_sent` later turns of conversations
+    that ended with them. `noticed_s` is how long
+    the gateway went on taking it for healthy, `last_lost_s` when the last of the lost was sent,
+    both after the death. None: not known, or never while the load lasted.
+    """
+
+    signed: ClassVar[frozenset[str]] = frozenset({"last_lost_s"})
+    replica: Number
+    at_s: float
+    in_flight: int | None = None
+    lost: int
+    not_sent: int = 0
+    noticed_s: float | None = None
+    last_lost_s: float | None = None
+
+
 class FleetMetrics(Record):
     """What the replicas of a fleet did under a load.
 
     `gateway` is by how much each counter of the gateway grew over the load, and what its gauges
-    were at the end, by name and labels; a replica stands for its address.
+    were at the end, by name and labels; a replica stands for its address. Of the `later_turns` of
+    conversations, `met_turns` were answered by the replica that had answered the turn before, which
+    holds their prefix unless it was evicted; None: not known who answered.
     """
 
     replicas: Annotated[list[ReplicaMetrics], Field(max_length=1000)]
+    later_turns: int | None = None
+    met_turns: int | None = None
+    death: Death | None = None
     gateway: Annotated[dict[Line, float], Field(max_length=10_000)] = {}
+
+    @property
+    def met_ratio(self) -> float | None:
+        """The share of later turns that met the replica which holds their prefix."""
+        if not self.later_turns or self.met_turns is None:
+            return None
+        return self.met_turns / self.later_turns
+
+    def counted(self, name: str, **labels: str) -> float | None:
+        """Return a counter of the gateway, summed over its other labels; None where it has none.
+
+        A counter that did not grow is not in the record: it is 0 where the gateway was read.
+        """
+        asked = {f"{key}={value}" for key, value in labels.items()}
+        found = [
+            value
+            for key, value in self.gateway.items()
+            for metric, _, rest in [key.removesuffix("}").partition("{")]
+            if metric == name and asked <= {*rest.split(",")}
+        ]
+        return sum(found) if self.gateway else None
+
+    @property
+    def retries(self) -> float | None:
+        """How often the gateway sent a request again."""
+        return self.counted("retries_total")
+
+    @property
+    def breakers_opened(self) -> float | None:
+        """How often the gateway stopped sending to a replica that failed."""
+        return self.counted("cb_state_transitions_total", to="open")
 
     @property
     def request_shares(self) -> list[float]:

@@ -4,6 +4,7 @@ A record keeps what was observed (`Card`); the rules are applied to it here, whe
 again when tables are made, so that a changed limit measures nothing again.
 """
 
+from servetune.records.loads import Load
 from servetune.records.measurements import Card, Check, MeasurementRecord, Metrics, Probe, Status
 from servetune.records.rules import RULES
 from servetune.study.validity import Limits
@@ -31,8 +32,21 @@ def checks(metrics: Metrics, card: Card, limits: Limits) -> list[Check]:
     return found
 
 
-def limits_of(limits: Limits, probe: Probe | None) -> Limits:
-    """Return the limits for a measurement: failures of an overloaded probe are what it found."""
+OF_THE_DEAD = (
+    *("failed_ratio", "preemptions_per_request", "counter_error_ratio"),
+    *("missing_in_flight_ratio", "unserved_in_flight_ratio", "rate_error_ratio"),
+    *("latency_below_server_ratio", "tpot_below_server_ratio"),
+)
+"""What cannot be judged where a replica was killed: its counters are gone, and so are requests."""
+
+
+def limits_of(limits: Limits, probe: Probe | None, load: Load) -> Limits:
+    """Return the limits for a measurement.
+
+    Failures of an overloaded probe are what it found, and those of a load that kills a replica.
+    """
+    if load.kill:
+        return limits.model_copy(update=dict.fromkeys(OF_THE_DEAD))
     if probe is None or not probe.index:
         return limits
     return limits.model_copy(update={"failed_ratio": None, "preemptions_per_request": None})
@@ -55,4 +69,5 @@ def status_of(record: MeasurementRecord, limits: Limits) -> tuple[Status, str | 
     """Return status, rule and reason of a record by these limits, whatever it says itself."""
     if record.metrics is None:
         return record.status, record.rule, record.reason
-    return check_measurement(record.metrics, record.card, limits_of(limits, record.probe))
+    judged_by = limits_of(limits, record.probe, record.load)
+    return check_measurement(record.metrics, record.card, judged_by)

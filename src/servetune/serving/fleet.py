@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import httpx
 
-from servetune.engines.counters import Counters, of_fleet
+from servetune.engines.counters import GAUGES, Counters, of_fleet
 from servetune.engines.dialect import Tiers
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
@@ -58,6 +58,8 @@ class Fleet:
         self._block_tokens: int | None = None
         self._startup_s: float | None = None
         self._failed: Server | GatewayProcess = self.gateway
+        # Of a replica that was killed, by its number: what it had counted.
+        self._gone: dict[int, Counters] = {}
 
     @property
     def url(self) -> str:
@@ -102,9 +104,32 @@ class Fleet:
         slowest_s = max(each.startup_s or 0.0 for each in self.servers)
         self._startup_s = round(slowest_s + time.monotonic() - began_s, 2)
 
+    def kill(self, replica: int) -> int | None:
+        """Kill a replica, by its number; returns how many requests it had, None if unknown.
+
+        From then on it is expected to be gone, and what it counted stands still.
+        """
+        server = self.servers[replica - 1]
+        counted: Counters = {}
+        with contextlib.suppress(httpx.HTTPError):
+            counted = server.dialect.page(server.get("/metrics").text)
+        server.kill()
+        self._gone[replica] = {**counted, **dict.fromkeys(GAUGES, 0.0)}
+        queued = [counted.get(name) for name in ("requests_running", "requests_waiting")]
+        return None if None in queued else round(sum(filter(None, queued)))
+
+    def has_noticed(self, replica: int) -> bool:
+        """Tell whether the gateway takes a replica for dead."""
+        return self.servers[replica - 1].url not in self.gateway.healthy()
+
+    def _there(self) -> list[tuple[int, Server]]:
+        """Return the replicas that were not killed, with their numbers."""
+        numbered = enumerate(self.servers, 1)
+        return [(number, server) for number, server in numbered if number not in self._gone]
+
     def check(self) -> None:
         """Look after all once; raises ServerError where one died or hangs."""
-        for number, server in enumerate(self.servers, 1):
+        for number, server in self._there():
             with self._blaming(server, number):
                 server.check()
         with self._blaming(self.gateway):
@@ -112,7 +137,7 @@ class Fleet:
 
     def confirm(self) -> None:
         """After a load that failed, raise ServerError unless all still answer."""
-        for number, server in enumerate(self.servers, 1):
+        for number, server in self._there():
             with self._blaming(server, number):
                 server.confirm()
         with self._blaming(self.gateway):
@@ -120,7 +145,7 @@ class Fleet:
 
     def is_healthy(self) -> bool:
         """Tell whether all answer."""
-        return self.gateway.is_healthy() and all(each.is_healthy() for each in self.servers)
+        return self.gateway.is_healthy() and all(each.is_healthy() for _, each in self._there())
 
     def leave(self) -> None:
         """Stop the gateway alone."""
@@ -135,9 +160,12 @@ class Fleet:
 
     def scrape(self, client: httpx.Client) -> Counters:
         """Read the metrics of each replica by a client; raises httpx.HTTPError."""
-        pages = (client.get(f"{each.url}/metrics").raise_for_status().text for each in self.servers)
         dialect = self.servers[0].dialect
-        return of_fleet([dialect.page(page) for page in pages])
+        found = dict(self._gone)
+        for number, server in self._there():
+            page = client.get(f"{server.url}/metrics").raise_for_status().text
+            found[number] = dialect.page(page)
+        return of_fleet([found[number] for number in sorted(found)])
 
     def counters(self, tries: int = 1) -> Counters:
         """Return their metrics now; empty where one does not answer after so many tries."""

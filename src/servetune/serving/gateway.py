@@ -133,6 +133,15 @@ class GatewayProcess(ABC):
             f" {READY_TIMEOUT_S:.0f} s: {self._last_words()}"
         )
 
+    def healthy(self) -> list[str]:
+        """Return the addresses of the servers that it takes for healthy.
+
+        Where it does not tell, those are all that it was given.
+        """
+        with contextlib.suppress(httpx.HTTPError, ValueError):
+            return self._registered()
+        return self._workers
+
     def is_running(self) -> bool:
         """Tell whether the process lives."""
         return self._process is not None and self._process.poll() is None

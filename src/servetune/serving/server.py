@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
+import psutil
 
 from servetune.engines.counters import Counters
 from servetune.engines.dialect import Dialect, Tiers
@@ -70,6 +71,7 @@ class Server:
     account: ClassVar[None] = None
     devices: dict[str, str] = field(default_factory=dict)
     cores: frozenset[int] = frozenset()
+    replica: int | None = None
     passed: dict[str, str] = field(default_factory=dict, repr=False)
     api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
@@ -125,6 +127,8 @@ class Server:
         # As in an activated environment: an engine's compilers look for their tools on PATH.
         environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
         environment[self.dialect.key_variable] = self.api_key
+        if self.replica and self.dialect.replica_variable:
+            environment[self.dialect.replica_variable] = str(self.replica)
         for name in self.dialect.unset:
             environment.pop(name, None)
         # Processes that name themselves by setproctitle else overwrite what marks them as ours.
@@ -200,6 +204,14 @@ class Server:
     def is_running(self) -> bool:
         """Tell whether the process lives."""
         return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """Kill all its processes at once, as a host does that is lost."""
+        assert self._process is not None
+        with contextlib.suppress(psutil.Error):
+            for process in psutil.Process(self._process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
 
     def leave(self) -> None:
         """Do nothing: it is all a server."""

@@ -9,7 +9,7 @@ from servetune.plan.pending import Pending
 from servetune.serving.target import Target
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.processes import servers_of, start_client
-from servetune.sessions.turn import LaunchedServers, Turn
+from servetune.sessions.turn import LaunchedServers, Outcome, Turn
 from servetune.telemetry.gpus import NO_GPU, Gpus
 
 
@@ -32,18 +32,29 @@ class ServerLaunch:
         """
         with ExitStack() as stack:
             servers = self._start(stack)
-            for place, pending in enumerate(self._pending):
-                outcome = "gateway lost"
-                # It has cost a load point; for the next one another is started.
-                while pending.count and outcome == "gateway lost":
-                    turn = self._next_turn(pending, servers)
-                    outcome = turn.run(until_s)
-                    pending = self._pending[place] = turn.pending
-                if outcome == "not started":
-                    self._give_up(place + 1, servers)
-                if outcome not in ("measured", "gateway lost"):
-                    break
+            # What kills a replica comes after all that needs it, whoever's it is.
+            for kills in (False, True):
+                for place in range(len(self._pending)):
+                    outcome = self._measure(place, servers, until_s, kills=kills)
+                    if outcome == "not started":
+                        self._give_up(place + 1, servers)
+                    if outcome != "measured":
+                        return self._pending
         return self._pending
+
+    def _measure(
+        self, place: int, servers: LaunchedServers, until_s: float, *, kills: bool
+    ) -> Outcome:
+        """Give a session its turn; one whose gateway is lost has another, as it is a load less."""
+        pending = self._pending[place]
+        outcome: Outcome = "measured"
+        while pending.count > (0 if kills else pending.deaths):
+            turn = self._next_turn(pending, servers)
+            outcome = turn.run(until_s, kills=kills)
+            pending = self._pending[place] = turn.pending
+            if outcome != "gateway lost":
+                return outcome
+        return "measured"
 
     def _start(self, stack: ExitStack) -> LaunchedServers:
         """Return servers that the first turn starts, with what ends them on the stack."""

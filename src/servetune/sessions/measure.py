@@ -25,6 +25,7 @@ from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
 from servetune.records.validity import check_measurement, limits_of
+from servetune.serving.fleet import Fleet
 from servetune.serving.ledger import LimitError
 from servetune.serving.target import EndedError, Target
 from servetune.sessions.agreement import (
@@ -37,13 +38,14 @@ from servetune.sessions.agreement import (
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.card import from_requests
 from servetune.sessions.conversations import by_conversation
+from servetune.sessions.death import Killing
 from servetune.sessions.drafts import from_drafts
 from servetune.sessions.expected import expected_s
 from servetune.sessions.leavers import leavers, wait_until_idle
 from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
 from servetune.sessions.provenance import now
-from servetune.sessions.replicas import by_replica, from_gateway
+from servetune.sessions.replicas import by_replica, from_gateway, met
 from servetune.sessions.spending import counting, granted, of_load
 from servetune.sessions.watch import LoadWatch
 from servetune.study.generators import GENERATORS
@@ -134,6 +136,7 @@ def measure(
             "load_command": [word.replace(str(scratch), str(raw)) for word in command],
         }
     )
+    killing: Killing | None = None
     bench.sampler.discard(measurement.id)
     folder = bench.root / scratch
     # What a killed session left is of no use; the lock makes sure that nobody writes there now.
@@ -145,12 +148,15 @@ def measure(
         rule = planned.rule if planned else None
         argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
         job = Job(argv=argv, schedule=destination.schedule, load=load, probe=rule)
+        if load.kill and isinstance(bench.target, Fleet):
+            killing = Killing(bench.target, load.kill)
         drop = partial(bench.clients.drop, generator.name)
         with granted(bench.target, of_load(prepared), drop) as may_send:
             if may_send:
                 counted = {"ledger": may_send.path, "retries": may_send.retries}
                 job = job.model_copy(update=counted)
-            before, after, around, usage, gateway, idle_s = _load(bench, measurement, job, prepared)
+            loaded = _load(bench, measurement, job, prepared, killing)
+            before, after, around, usage, gateway, idle_s = loaded
         replies = driver.read(folder)
         requests = request_table(replies, prepared.schedule, load)
         span_s = _span_s(replies) if generator.startup_s else (0.0, math.inf)
@@ -194,6 +200,10 @@ def measure(
     tokenizer = None if is_dummy or bench.tokenizer is None else bench.root / bench.tokenizer
     count = counter_of_tokens(tokenizer) if tokenizer else None
     fleet = by_replica(grown, samples, *gateway)
+    if fleet:
+        first_sent_s = min(reply.sent_s for reply in replies)
+        death = killing.death(requests, first_sent_s) if killing else None
+        fleet = fleet.model_copy(update={**met(requests), "death": death})
     card = usage.read(*span_s).model_copy(
         update={
             **around,
@@ -211,7 +221,7 @@ def measure(
         }
     )
     status, broken_rule, reason = check_measurement(
-        metrics, card, limits_of(bench.session.validity, probe)
+        metrics, card, limits_of(bench.session.validity, probe, load)
     )
     measured: dict[str, Any] = {
         "status": status,
@@ -244,7 +254,11 @@ def _span_s(replies: list[Reply]) -> tuple[float, float]:
 
 
 def _load(
-    bench: Bench, measurement: Measurement, job: Job, prepared: Prepared
+    bench: Bench,
+    measurement: Measurement,
+    job: Job,
+    prepared: Prepared,
+    killing: Killing | None,
 ) -> tuple[Counters, Counters, dict[str, Any], UsageWatch, GatewayCounts, float | None]:
     """Load the target.
 
@@ -278,6 +292,7 @@ def _load(
         load_timeout_s=bench.session.load_timeout_s,
         other_cpu_ratio=bench.session.validity.other_cpu_ratio,
         expected_s=expected_s(bench.session, measurement, bench.root),
+        finished=killing or (lambda _: None),
     )
     log_began = target.log_size()
     bench.sampler.usage = usage.so_far
@@ -290,6 +305,8 @@ def _load(
         usage.stop()
     idle_s = wait_until_idle(load, target.counters)
     log_ended = target.log_size()
+    if killing:
+        killing.wait_until_noticed()
     after = target.counters(tries=3)
     # The more of both, as a load is short beside the session that another one is.
     others = None if others is None else max(others, bench.allocation.count_others() or 0)

@@ -57,6 +57,7 @@ def servers_of(
             server,
             devices=part.environment,
             cores=part.cores,
+            replica=replica,
             log=logs / f"server-{number}-{replica}.log",
         )
         for replica, part in enumerate(allocation.parts(session.replicas), 1)

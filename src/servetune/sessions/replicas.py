@@ -51,6 +51,20 @@ def from_gateway(fleet: FleetMetrics | None, policy: str | None) -> dict[str, An
     }
 
 
+def met(requests: pd.DataFrame) -> dict[str, int]:
+    """Count the turns of a request table that the replica of the turn before answered.
+
+    Returns fields of `FleetMetrics`; none where requests do not say who answered, or have no turns.
+    """
+    answered = requests[requests["replica"].notna()].sort_values(["conversation", "turn"])
+    of_conversation = answered.groupby("conversation")
+    follows = of_conversation["turn"].diff() == 1
+    if not follows.any():
+        return {}
+    stayed = answered["replica"] == of_conversation["replica"].shift()
+    return {"later_turns": int(follows.sum()), "met_turns": int((follows & stayed).sum())}
+
+
 def _replica(number: int, grown: Counters, samples: pd.DataFrame) -> ReplicaMetrics:
     def gauge(name: str) -> "pd.Series[float]":
         column = f"replica{number}_{name}"

@@ -104,8 +104,11 @@ class Turn:
         self.reason = reason
         self._recorder.give_up(reason)
 
-    def run(self, until_s: float) -> Outcome:
-        """Measure until nothing is owed, the time is up, or what is loaded is gone."""
+    def run(self, until_s: float, *, kills: bool) -> Outcome:
+        """Measure until nothing is owed, the time is up, or what is loaded is gone.
+
+        What kills a replica is left unless `kills`.
+        """
         session, target, root = self._session, self._target, self._root
         load_points = self._recorder.pending.load_points
         clients = self._servers.clients
@@ -151,7 +154,7 @@ class Turn:
                 allocation=self._allocation,
                 tiers=tiers,
             )
-            outcome = self._send(bench, loads, len(load_points), until_s)
+            outcome = self._send(bench, loads, len(load_points), until_s, kills=kills)
             return self._measure_quality(bench, until_s) if outcome == "measured" else outcome
 
     def _wait_ready(self) -> ServerFacts:
@@ -174,10 +177,14 @@ class Turn:
         self._say(_ready(facts))
         return facts
 
-    def _send(self, bench: Bench, loads: "_Loads", load_points: int, until_s: float) -> Outcome:
+    def _send(
+        self, bench: Bench, loads: "_Loads", load_points: int, until_s: float, *, kills: bool
+    ) -> Outcome:
         """Measure each load point and probe."""
         count = 0
         while (measurement := self._recorder.pending.next) is not None:
+            if measurement.load.kill and not kills:
+                break
             began, count = time.monotonic(), count + 1
             if began >= until_s:
                 self._say(f"time is up after {count - 1} load points")
@@ -204,6 +211,8 @@ class Turn:
             seconds = left_s(self._session, self._recorder.pending.load_points, self._root)
             left = f"; {about(seconds)} left" if seconds else ""
             self._say(f"{name}: {_outcome(record)} in {took_s:.0f} s{left}")
+            if measurement.load.kill:
+                return "servers lost"
         return "measured"
 
     def _measure_quality(self, bench: Bench, until_s: float) -> Outcome:

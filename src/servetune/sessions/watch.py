@@ -1,6 +1,7 @@
 """Looking after a load that runs: how far it is, what spoils it, and its end if it stands still."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from servetune.engines.counters import Counters, difference
@@ -35,6 +36,7 @@ class LoadWatch:
         load_timeout_s: ends any load.
         other_cpu_ratio: the share of the cores from which a measurement is invalid; None: none.
         expected_s: what the load should take; None where nothing tells, as of a probe.
+        finished: called with how many requests are answered, by the counters.
     """
 
     target: Target
@@ -47,6 +49,7 @@ class LoadWatch:
     load_timeout_s: float
     other_cpu_ratio: float | None
     expected_s: float | None
+    finished: Callable[[int], None] = lambda _: None
     _tokens: float = 0.0
     _said: set[str] = field(default_factory=set)
 
@@ -75,6 +78,7 @@ class LoadWatch:
         if still_s > self.stall_timeout_s:
             raise LoadError(f"not a token for {self.stall_timeout_s:.0f} s (stall_timeout_s)")
         done, generated = int(grown.get("requests_finished", 0)), grown.get("generation_tokens", 0)
+        self.finished(done)
         update(
             requests_done=done,
             requests=self.requests,

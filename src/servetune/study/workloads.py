@@ -82,6 +82,13 @@ RateOrAtOnce = Annotated[
 """Requests per second. JSON has no infinity: "inf" there."""
 
 
+class Kill(Declared):
+    """The death of a replica in the middle of a load, as when its host is lost."""
+
+    replica: int = Field(1, ge=1, le=64, description="which one, from 1")
+    after_requests: Requests = Field(description="once the replicas finished so many together")
+
+
 class LoadPoint(Declared):
     """One load: a closed loop (`concurrency`), an open loop (`rate_rps`), both, or a trace.
 
@@ -102,6 +109,9 @@ class LoadPoint(Declared):
     )
     requests: Requests | None = Field(None, description="counted requests; of conversations, turns")
     duration_s: Seconds | None = Field(None, description="nothing due later is sent")
+    kill: Kill | None = Field(
+        None, description="kill a replica meanwhile; such loads come last, each on its own launch"
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -123,9 +133,13 @@ class LoadPoint(Declared):
 
     @property
     def name(self) -> str:
-        """`c8` for a concurrency of 8, `r2.5` for 2.5 requests a second, `c8-r2.5`, `t1`."""
+        """`c8` for a concurrency of 8, `r2.5` for 2.5 requests a second, `c8-r2.5`, `t1`.
+
+        One that kills the second replica ends in `-kill2`.
+        """
         parts = {"c": self.concurrency, "r": self.rate_rps, "t": self.time_scale}
-        return "-".join(f"{letter}{value:g}" for letter, value in parts.items() if value)
+        named = [f"{letter}{value:g}" for letter, value in parts.items() if value]
+        return "-".join([*named, *([f"kill{self.kill.replica}"] if self.kill else [])])
 
 
 class Traffic(Declared):

@@ -48,7 +48,8 @@ def _row(
     empty = dict.fromkeys(Metrics.model_fields)
     status, rule, reason = status_of(record, plan.validity)
     devices = session.devices if session.engine else None
-    limits, load = limits_of(plan.validity, record.probe), record.load
+    load = record.load
+    limits = limits_of(plan.validity, record.probe, load)
     applied = checks(record.metrics, record.card, limits) if record.metrics else []
     return {
         "study": plan.study,

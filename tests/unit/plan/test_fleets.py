@@ -89,6 +89,8 @@ def test_a_fleet_is_not_deployed_as_if_it_were_one_server(project: Project) -> N
 
 TUNE_TWO = {**TUNE, "base": "two"}
 
+KILLING = {"concurrency": 1, "requests": 8, "kill": {"replica": 2, "after_requests": 4}}
+
 TWO = on("two", replicas=2, gateway=gateway())
 
 
@@ -113,6 +115,10 @@ TWO = on("two", replicas=2, gateway=gateway())
             r"variants\.two\.server\.kv_events_config: is set for kv_aware",
         ),
         ([TWO, lambda study: study.update(tune=TUNE_TWO)], r"tune\.base: two has a gateway"),
+        (
+            [TWO, lambda study: study["workloads"]["text"]["load_points"].append(KILLING)],
+            r"workloads\.text\.load_points\.\d\.kill: variants\.bf16 has no replica 2 beside",
+        ),
         (
             [
                 lambda study: study["models"].update(gguf={"source": "gguf", "base": "tiny"}),

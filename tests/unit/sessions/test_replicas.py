@@ -7,7 +7,7 @@ from servetune.engines.counters import difference, figure_of, of_fleet
 from servetune.records.fleets import FleetMetrics
 from servetune.records.sessions import Slot
 from servetune.sessions.allocation import GpuAllocation
-from servetune.sessions.replicas import by_replica, from_gateway
+from servetune.sessions.replicas import by_replica, from_gateway, met
 
 
 def counters(requests: float, hits: float, usage: float) -> dict[str, float]:
@@ -113,3 +113,36 @@ def test_decisions_of_a_prefix_policy_are_told_by_outcome() -> None:
     assert routed("round_robin", **counted) == {}
     assert routed("cache_aware") == {"routing_outcomes": {}, "routing_lookups": None}
     assert from_gateway(None, "cache_aware") == {}
+
+
+def turns(*answered_by: int | None) -> pd.DataFrame:
+    """Two conversations of as many turns, the second of which replica 2 alone answers."""
+    count = len(answered_by)
+    return pd.DataFrame(
+        {
+            "conversation": [0] * count + [1] * count,
+            "turn": [*range(count)] * 2,
+            "replica": pd.array([*answered_by, *[2] * count], dtype="Int64"),
+        }
+    ).sample(frac=1, random_state=0)
+
+
+def test_later_turns_that_met_the_replica_of_the_turn_before_are_counted() -> None:
+    assert met(turns(1, 1, 2)) == {"later_turns": 4, "met_turns": 3}
+    # A turn whose answer does not say who gave it has met nobody, and neither has the next.
+    assert met(turns(1, None, 1)) == {"later_turns": 2, "met_turns": 2}
+    assert met(turns(1)) == {}
+
+
+def test_retries_and_opened_breakers_are_those_that_the_gateway_counted() -> None:
+    counted = {
+        "retries_total{route=/v1/completions}": 3.0,
+        "retries_total{route=/v1/chat/completions}": 1.0,
+        "cb_state_transitions_total{from=closed,replica=1,to=open}": 1.0,
+        "cb_state_transitions_total{from=open,replica=1,to=half_open}": 2.0,
+    }
+    fleet = FleetMetrics(replicas=[], gateway=counted)
+    assert (fleet.retries, fleet.breakers_opened) == (4, 1)
+    # What did not grow is not in the record.
+    assert FleetMetrics(replicas=[], gateway={"up": 1.0}).retries == 0
+    assert FleetMetrics(replicas=[]).retries is None

@@ -12,7 +12,12 @@ from servetune.engines.dialect import Dialect
 from servetune.engines.vllm.causes import explain
 from servetune.engines.vllm.choices import known_variables, read_choices, read_ignored
 from servetune.engines.vllm.facts import read_facts
-from servetune.engines.vllm.inside_key import KEY_VARIABLE, OPEN_PATH, RequireKey
+from servetune.engines.vllm.inside_key import (
+    KEY_VARIABLE,
+    OPEN_PATH,
+    REPLICA_VARIABLE,
+    RequireKey,
+)
 from servetune.engines.vllm.load_log import read_load_log
 from servetune.engines.vllm.metrics import FIGURES, read_cache, read_metrics, scrape
 from servetune.engines.vllm.tiers import read_tiers
@@ -113,6 +118,7 @@ DIALECT = Dialect(
     program=("-m", "vllm.entrypoints.cli.main", "serve"),
     placed=placed,
     key_variable=KEY_VARIABLE,
+    replica_variable=REPLICA_VARIABLE,
     health=OPEN_PATH,
     unlocked="it does not take --middleware",
     environment={

@@ -16,6 +16,9 @@ KEY_VARIABLE = "SERVETUNE_KEY"
 
 OPEN_PATH = "/health"
 
+REPLICA_VARIABLE, REPLICA_HEADER = "SERVETUNE_REPLICA", b"x-servetune-replica"
+"""The number of one of several servers, which its answers then name: gateways pass headers on."""
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -29,12 +32,13 @@ class RequireKey:
         """Wrap an application; raises KeyError where the launch was given no key."""
         self._app = app
         self._expected = f"Bearer {os.environ[KEY_VARIABLE]}".encode()
+        self._replica = os.environ.get(REPLICA_VARIABLE, "").encode()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer 403 to a foreign origin and 401 without the key; pass on all else."""
         status = self._refusal(scope) if scope["type"] in ("http", "websocket") else None
         if status is None:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, self._named(send) if self._replica else send)
         elif scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
             kind = "http" if scope["type"] == "http" else "websocket.http"
             headers = [(b"content-length", b"0"), (b"www-authenticate", b"Bearer")]
@@ -43,6 +47,17 @@ class RequireKey:
         else:
             # Closed before it is accepted: the client gets a 403.
             await send({"type": "websocket.close", "code": 1008})
+
+    def _named(self, send: Send) -> Send:
+        """Have an answer say which replica gives it."""
+
+        async def with_name(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                named = [*message.get("headers", ()), (REPLICA_HEADER, self._replica)]
+                message = {**message, "headers": named}
+            await send(message)
+
+        return with_name
 
     def _refusal(self, scope: Message) -> int | None:
         host, port = scope.get("server") or ("", None)

@@ -35,6 +35,7 @@ class Answer:
     has_left: bool = False
     textless: int = 0
     rate_limited: int = 0
+    replica: int | None = None
     answer_s: float | None = None
     reasoning_chunks: int = 0
     tool_calls: set[int] = field(default_factory=set)

@@ -45,6 +45,9 @@ LONGEST_LINE = 2**24
 SESSION = "x-session-id"
 """Names the conversation of a request, by which a router may keep it on one server."""
 
+REPLICA = "x-servetune-replica"
+"""By which one of several servers names itself, whatever gateway its answer came through."""
+
 PUT_OFF_S, LONGEST_PUT_OFF_S = 1.0, 60.0
 """After a 429 that says no time, and at most, before a request is sent again."""
 
@@ -152,6 +155,7 @@ class Sending:
             ):
                 status = response.status
                 if status == HTTPStatus.OK:
+                    answer.replica = _replica(response)
                     await _read(response, answer, kind.leave_after_tokens)
                     error, put_off_s = LEFT if answer.has_left else answer.fault, None
                 else:
@@ -213,6 +217,11 @@ class Sending:
         return reply
 
 
+def _replica(response: aiohttp.ClientResponse) -> int | None:
+    told = response.headers.get(REPLICA, "")
+    return int(told) if told.isascii() and told.isdigit() and len(told) < 4 else None
+
+
 def _put_off_s(response: aiohttp.ClientResponse) -> float | None:
     """Return after how many seconds a request may be sent again; None of one that may not be."""
     if response.status != HTTPStatus.TOO_MANY_REQUESTS:
@@ -267,6 +276,7 @@ def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:
         "text": answer.whole_text,
         "textless_tokens": answer.textless_tokens,
         "rate_limited": answer.rate_limited,
+        "replica": answer.replica,
     }
 
 
