@@ -1,5 +1,6 @@
 """What a record holds of a fleet: replicas behind a gateway."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -62,11 +63,13 @@ class FleetMetrics(Record):
     were at the end, by name and labels; a replica stands for its address. Of the `later_turns` of
     conversations, `met_turns` were answered by the replica that had answered the turn before, which
     holds their prefix unless it was evicted; None: not known who answered.
+    `kv_cache_spread_ratio` is the mean over time of the fullest KV cache less the emptiest.
     """
 
     replicas: Annotated[list[ReplicaMetrics], Field(max_length=1000)]
     later_turns: int | None = None
     met_turns: int | None = None
+    kv_cache_spread_ratio: float | None = None
     death: Death | None = None
     gateway: Annotated[dict[Line, float], Field(max_length=10_000)] = {}
 
@@ -82,14 +85,34 @@ class FleetMetrics(Record):
 
         A counter that did not grow is not in the record: it is 0 where the gateway was read.
         """
-        asked = {f"{key}={value}" for key, value in labels.items()}
-        found = [
-            value
-            for key, value in self.gateway.items()
-            for metric, _, rest in [key.removesuffix("}").partition("{")]
-            if metric == name and asked <= {*rest.split(",")}
-        ]
+        asked = labels.items()
+        found = [value for told, value in self._labelled(name) if asked <= told.items()]
         return sum(found) if self.gateway else None
+
+    def by_label(self, name: str, label: str) -> dict[str, float]:
+        """Return a counter of the gateway by one of its labels, summed over the others."""
+        found: dict[str, float] = {}
+        for told, value in self._labelled(name):
+            if label in told:
+                found[told[label]] = found.get(told[label], 0.0) + value
+        return found
+
+    def _labelled(self, name: str) -> Iterator[tuple[dict[str, str], float]]:
+        for key, value in self.gateway.items():
+            metric, _, labels = key.removesuffix("}").partition("{")
+            if metric == name:
+                pairs = (pair.split("=", 1) for pair in labels.split(",") if "=" in pair)
+                yield dict(pairs), value
+
+    @property
+    def decisions(self) -> dict[str, float]:
+        """The decisions of a policy by prefixes, by outcome."""
+        return self.by_label("prefix_routing_decisions_total", "outcome")
+
+    @property
+    def lookups(self) -> dict[str, float]:
+        """The lookups of blocks that are cached, by result."""
+        return self.by_label("kv_placement_lookups_total", "result")
 
     @property
     def retries(self) -> float | None:
@@ -114,3 +137,14 @@ class FleetMetrics(Record):
         """The requests of the busiest replica over an equal share; 1 is balanced."""
         shares = self.request_shares
         return max(shares) * len(shares) if shares else None
+
+    @property
+    def token_imbalance_ratio(self) -> float | None:
+        """The same of its tokens, prompts and answers: all that went through it."""
+        counts = [
+            each.prompt_tokens + each.output_tokens
+            for each in self.replicas
+            if each.prompt_tokens is not None and each.output_tokens is not None
+        ]
+        is_known = len(counts) == len(self.replicas) and sum(counts) > 0
+        return max(counts) * len(counts) / sum(counts) if is_known else None

@@ -20,6 +20,7 @@ PARTS = {
     "Evidence": (
         *("load_points", "capacity", "quality", "targets", "latency", "tradeoff"),
         *("batch", "turns", "classes", "leavers", "versus"),
+        "replicas",
         *("effects", "findings"),
         *("timeline", "roofline", "speculation", "context", "kv_cache", "published"),
         *("generators", "history"),

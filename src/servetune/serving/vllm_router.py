@@ -13,10 +13,6 @@ PROGRAM = ("-m", MODULE)
 OWN = {"worker_startup_check_interval": 1, "health_check_interval_secs": 5}
 """In place of 30 and 60 s, in which it would not be ready, or not notice a death."""
 
-DECISIONS, LOOKUPS = "prefix_routing_decisions_total", "kv_placement_lookups_total"
-"""Decisions of policies by prefixes, by `outcome`; lookups of blocks that are cached, by `result`.
-"""
-
 _SAMPLE = re.compile(r"^vllm_router_(\w+)(?:\{(.*)\})? (\S+)$", re.M)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -74,14 +70,3 @@ def read_page(page: str, workers: list[str]) -> dict[str, float]:
         shown = ",".join(f"{key}={text}" for key, text in sorted(named) if key != "quantile")
         values[f"{name}{{{shown}}}" if shown else name] = float(value)
     return values
-
-
-def outcomes(counted: Mapping[str, float], name: str, label: str) -> dict[str, float]:
-    """Return what a counter of `read_page` tells by one of its labels."""
-    found: dict[str, float] = {}
-    for key, value in counted.items():
-        metric, _, labels = key.removesuffix("}").partition("{")
-        pairs = dict(pair.split("=", 1) for pair in labels.split(",") if "=" in pair)
-        if metric == name and label in pairs:
-            found[pairs[label]] = found.get(pairs[label], 0.0) + value
-    return found

@@ -7,7 +7,6 @@ import pandas as pd
 
 from servetune.engines.counters import Counters, of_replicas
 from servetune.records.fleets import FleetMetrics, ReplicaMetrics
-from servetune.serving.vllm_router import DECISIONS, LOOKUPS, outcomes
 from servetune.study.gateways import PREFIX_POLICIES
 
 GROWING = ("_total", "_sum", "_count")
@@ -32,6 +31,7 @@ def by_replica(
         return None
     return FleetMetrics(
         replicas=sorted(replicas, key=lambda replica: replica.replica),
+        kv_cache_spread_ratio=_spread(samples, len(replicas)),
         gateway=_growth(before, after),
     )
 
@@ -43,11 +43,10 @@ def from_gateway(fleet: FleetMetrics | None, policy: str | None) -> dict[str, An
     """
     if fleet is None or policy not in PREFIX_POLICIES or not fleet.gateway:
         return {}
-    decisions = outcomes(fleet.gateway, DECISIONS, "outcome")
-    lookups = outcomes(fleet.gateway, LOOKUPS, "result")
+    lookups = {name: round(count) for name, count in fleet.lookups.items()}
     return {
-        "routing_outcomes": {name: round(count) for name, count in decisions.items()},
-        "routing_lookups": {name: round(count) for name, count in lookups.items()} or None,
+        "routing_outcomes": {name: round(count) for name, count in fleet.decisions.items()},
+        "routing_lookups": lookups or None,
     }
 
 
@@ -86,6 +85,15 @@ def _replica(number: int, grown: Counters, samples: pd.DataFrame) -> ReplicaMetr
         kv_cache_usage_mean_ratio=float(usage.mean()) if len(usage) else None,
         kv_cache_usage_max_ratio=float(usage.max()) if len(usage) else None,
     )
+
+
+def _spread(samples: pd.DataFrame, count: int) -> float | None:
+    """Return by how much the fullest KV cache is above the emptiest, over the time of a load."""
+    names = [f"replica{number}_kv_cache_usage_ratio" for number in range(1, count + 1)]
+    if count < 2 or not {*names} <= {*samples}:
+        return None
+    usage = samples[names].dropna()
+    return float((usage.max(axis=1) - usage.min(axis=1)).mean()) if len(usage) else None
 
 
 def _whole(value: float | None) -> int | None:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from servetune.serving.vllm_router import healthy_workers, outcomes, read_page, words
+from servetune.records.fleets import FleetMetrics
+from servetune.serving.vllm_router import healthy_workers, read_page, words
 
 WORKERS = ["http://127.0.0.1:1", "http://127.0.0.1:2"]
 
@@ -74,7 +75,6 @@ def test_counters_are_named_by_replica_and_buckets_left_out() -> None:
 
 
 def test_outcomes_add_up_over_other_labels() -> None:
-    counted = read_page(PAGE, WORKERS)
-    name = "prefix_routing_decisions_total"
-    assert outcomes(counted, name, "outcome") == {"missing_tokens": 7}
-    assert outcomes(counted, "policy_decisions_total", "replica") == {"1": 6, "2": 5}
+    fleet = FleetMetrics(replicas=[], gateway=read_page(PAGE, WORKERS))
+    assert fleet.decisions == {"missing_tokens": 7}
+    assert fleet.by_label("policy_decisions_total", "replica") == {"1": 6, "2": 5}
