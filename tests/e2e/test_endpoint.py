@@ -97,6 +97,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory, server: ByHand) -> Worksp
     study["workloads"]["random"]["load_points"][1]["concurrency"] = 2
     study["datasets"]["random"].update(vocabulary=200, output_tokens=64)
     plain: dict[str, Any] = {"url": f"{server.url}/v1", "model": "granite", "key_env": KEY_ENV}
+    plain["limits"] = {"requests": 200}
     counted = {**plain, "metrics": [f"{server.url}/metrics"], "block": "counted"}
 
     def write(**endpoints: dict[str, Any]) -> None:
@@ -108,6 +109,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory, server: ByHand) -> Worksp
     made.collect()
     write(plain=plain)
     made.collect()
+    words = ("--requests", "30", "--ttft", "100000", "--tpot", "100000", "--json")
+    check = ("servetune", "check", server.url, "--key-env", KEY_ENV, *words)
+    made.first_output = made.run(*check).stdout
     server.kill()
     write(plain=plain, dead={**plain, "block": "after its end"})
     made.measure()
@@ -137,6 +141,28 @@ def test_its_metrics_are_read_where_they_are_named(measured: Workspace) -> None:
         card = record["card"]
         assert card["counters_were_read"] is True and card["server_output_ratio"] == 1.0
         assert card.get("prefix_cache_was_reset") is None
+
+
+def test_it_tells_its_version_cache_and_start_which_are_its_fingerprint(
+    measured: Workspace,
+) -> None:
+    (launch,) = [
+        launch
+        for session in measured.sessions()
+        if session["variant"] == "counted"
+        for launch in session["launches"]
+    ]
+    told = launch["fingerprint"]
+    assert told["version"].startswith("0.") and float(told["started"]) > 0
+    assert "num_gpu_blocks" in told["cache"] and told["owned_by"] == "vllm"
+
+
+def test_a_check_of_it_tells_what_it_is_and_what_it_serves(measured: Workspace) -> None:
+    told = json.loads(measured.first_output)
+    assert [level["clients"] for level in told["levels"]] == [1, 8]
+    assert told["serves"] == 8 and told["engine"] == "vllm serve"
+    assert all(level["kv_cache_ratio"] is not None for level in told["levels"])
+    assert told["spent"]["requests"] <= 30
 
 
 def test_its_key_is_in_no_file(measured: Workspace) -> None:

@@ -63,7 +63,6 @@ class Check:
     spent: Amount = field(default_factory=Amount)
     load_s: float = 0.0
     ended: str = ""
-    is_whole: bool = True
 
 
 class Checker:
@@ -77,14 +76,18 @@ class Checker:
         """
         self._asked, self._folder = asked, folder
         self._ledger = f"check-{uuid.uuid4().hex}"
-        self._account = Account(self._ledger, SpendLimits(requests=asked.requests), None, list)
         key = from_caller([asked.key_env], "--key-env")[asked.key_env] if asked.key_env else ""
         values = from_caller(asked.headers_env.values(), "--header")
         headers = {name: values[variable] for name, variable in asked.headers_env.items()}
+        self._account = Account(self._ledger, SpendLimits(requests=asked.requests), None, list)
         try:
             self._endpoint, self.check = self._open(key, headers)
         except ServerError as error:
+            self._forget()
             raise UserError(f"{asked.url}: the endpoint {error}") from None
+        except BaseException:
+            self._forget()
+            raise
 
     def run(self) -> None:
         """Send one load after another until what it serves is known, or nothing is left to send."""
@@ -97,17 +100,15 @@ class Checker:
                 left_s = asked.seconds - check.load_s
                 if count is None:
                     check.ended = f"at its limit of {asked.requests} requests"
-                    check.is_whole = False
                     return
                 if left_s < self._least_s(clients):
-                    check.ended = f"after {asked.seconds:g} s of load, its limit"
-                    check.is_whole = False
+                    check.ended = f"after {check.load_s:.0f} s of {asked.seconds:g} s of load"
                     return
                 say(f"{clients} clients: {count} requests" if clients > 1 else f"1 client: {count}")
                 try:
                     level = self._load(client, clients, count, min(left_s, LONGEST * asked.seconds))
                 except (LoadError, LimitError, ServerError) as error:
-                    check.ended, check.is_whole = f"at {clients} clients: {error}", False
+                    check.ended = f"at {clients} clients, as it {error}"
                     return
                 check.levels.append(level)
                 check.load_s += level.seconds
@@ -116,6 +117,9 @@ class Checker:
     def close(self) -> None:
         """Count no more, and keep what was counted for nobody."""
         self.check.spent = self._account.spent
+        self._forget()
+
+    def _forget(self) -> None:
         for path in ledger_folder(self._ledger).glob("*"):
             path.unlink()
         ledger_folder(self._ledger).rmdir()
@@ -320,7 +324,8 @@ def _found_metrics(endpoint: Endpoint) -> list[str]:
     try:
         with endpoint.client(SCRAPE_TIMEOUT_S) as client:
             answer = client.get(address)
-    except httpx.HTTPError:
+    except (httpx.HTTPError, OSError):
+        # Why it does not answer is told when it is asked for more.
         return []
     is_known = answer.is_success and dialect_of_page(answer.text) is not EMPTY
     return [address] if is_known else []

@@ -130,7 +130,7 @@ def answer(check: Check) -> Iterator[str]:
         yield f"It breaks at {broken.clients} by {_by(broken)}; {_cache(broken)}."
         yield from _advice(broken)
     if check.ended:
-        yield f"Ended {check.ended}{_open(check, served, broken)}."
+        yield f"It ended {check.ended}{_open(check, served, broken)}."
     yield (
         f"Sent {check.spent.requests:,} requests for {check.spent.output_tokens:,} output tokens,"
         f" {check.load_s:.0f} s of load. A few requests a load are a guide, and no proof."

@@ -59,7 +59,7 @@ def check_command(
     asked = Asked(
         url=_address(url),
         model=model,
-        key_env=key_env,
+        key_env=_variable(key_env),
         headers_env=dict(map(_header, header or [])),
         ca=ca,
         metrics=[*(metrics or [])],
@@ -118,6 +118,13 @@ def _address(url: str) -> str:
         return api_address(given if given.endswith(API) else f"{given}{API}")
     except ValueError as error:
         raise UserError(f"URL: {error}") from None
+
+
+def _variable(name: str | None) -> str | None:
+    if name is not None and not name.isidentifier():
+        # It may be the key itself, which no message holds.
+        raise UserError("--key-env: expected the name of the variable that holds the key")
+    return name
 
 
 def _header(word: str) -> tuple[str, str]:

@@ -33,6 +33,7 @@ from servetune.study.generators import GENERATORS
 ASSUMED_LAUNCH_ON_CPU_S = 42.0
 ASSUMED_LAUNCH_S = 90.0
 ASSUMED_LOAD_S = 30.0
+ENDPOINT_LAUNCH_S = 5.0
 ASSUMED_QUALITY_S = 15.0
 ASSUMED_TASKS_S = 600.0
 
@@ -232,6 +233,8 @@ def _with_shared_launches(
 
 
 def _launch_s(session: Session, times: Times) -> tuple[float, bool]:
+    if session.endpoint:
+        return ENDPOINT_LAUNCH_S, False
     took_s = typical(times.launches, session.variant)
     if took_s is not None:
         return took_s, False

@@ -2,16 +2,19 @@
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servetune.serving.endpoint import Endpoint
 from servetune.serving.target import EndedError, ServerError, Target
+from tests.certificates import write_certificate
 
 KEY = "planted-key-0123456789"
 MODELS = json.dumps({"data": [{"id": "granite"}]})
@@ -189,6 +192,30 @@ def test_a_port_where_nothing_listens_is_told() -> None:
 def test_https_where_there_is_none_is_told() -> None:
     with answering() as server, pytest.raises(ServerError, match=r"TLS: .*is it http://"):
         ready(Endpoint(f"https://127.0.0.1:{server.http.server_port}/v1", "granite"))
+
+
+def behind_tls(server: Answering, folder: Path) -> tuple[str, Path]:
+    """Put TLS before a server; returns the address of its API, and its certificate."""
+    certificate, key = write_certificate(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.http.socket = context.wrap_socket(server.http.socket, server_side=True)
+    return f"https://127.0.0.1:{server.http.server_port}/v1", certificate
+
+
+def test_a_certificate_of_ones_own_is_trusted_by_its_file_alone(tmp_path: Path) -> None:
+    with answering() as server:
+        address, ca = behind_tls(server, tmp_path)
+        ready(Endpoint(address, "granite", KEY, ca=str(ca)))
+        with pytest.raises(ServerError, match=r"TLS: its certificate is not trusted \(.*in ca,"):
+            ready(Endpoint(address, "granite", KEY))
+    assert [path for path, _ in server.asked] == OPENING
+
+
+def test_a_file_of_certificates_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nothing")
+    with answering() as server, pytest.raises(ServerError, match=r"cannot be asked: ca: .*ca\.pem"):
+        ready(Endpoint(f"{server.url}/v1", "granite", ca=str(tmp_path / "ca.pem")))
 
 
 def test_headers_go_with_the_key_to_its_address_alone() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,13 +17,14 @@ from aiohttp import web
 from servetune.capacity.rule import ProbeRule
 from servetune.engines.source import environment_with_source
 from servetune.load.client import shares
-from servetune.load.client.driver import DRIVER, RESULT, read
+from servetune.load.client.driver import DRIVER, HEADERS, RESULT, read
 from servetune.load.client.http import send_job
 from servetune.load.generator import CUT, NOT_SENT, Destination, Job, RefusedError, Reply
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.sessions.agreement import from_answers
 from servetune.study.capacity import Slo
+from tests.certificates import write_certificate
 from tests.loads import load, rows
 from tests.standin.serving import KEY, Server, serving, write_model
 
@@ -47,12 +49,14 @@ def send(
     rows: list[Any],
     probe: ProbeRule | None = None,
     counts: dict[str, Any] | None = None,
+    ca: str = "",
 ) -> list[Reply]:
     """Send the requests of a load as a job of the client does; returns what it would record."""
     path = "/v1/chat/completions" if declared.is_chat else "/v1/completions"
     schedule = tmp_path / "schedule.jsonl"
     write_schedule(make_schedule(rows, declared), schedule)
     words = ["--url", url + path, "--model", "it", "--result", str(tmp_path / RESULT)]
+    words += ["--ca", ca] if ca else []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(DRIVER.key_variable, KEY)
         send_job(Job(argv=words, schedule=schedule, load=declared, probe=probe, **(counts or {})))
@@ -131,6 +135,8 @@ def told(
     ledger: Path | None = None,
     retries: int = 5,
     sessions: list[str] | None = None,
+    headers: list[str] | None = None,
+    tls: bool = False,
 ) -> list[Reply]:
     """Send a load to a server that answers as it is told to, in a loop of its own."""
 
@@ -138,6 +144,8 @@ def told(
         async def complete(request: web.Request) -> web.StreamResponse:
             if sessions is not None:
                 sessions.append(request.headers["x-session-id"])
+            if headers is not None:
+                headers.extend(request.headers[name] for name in ("X-Api-Key", "Authorization"))
             body = answer(await request.json())
             if isinstance(body, web.Response):
                 return body
@@ -150,11 +158,16 @@ def told(
         app.router.add_post("/v1/{endpoint:.*}", complete)
         runner = web.AppRunner(app)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        context, ca = None, ""
+        if tls:
+            certificate, key = write_certificate(tmp_path)
+            context, ca = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), str(certificate)
+            context.load_cert_chain(certificate, key)
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        url = f"http{'s' * tls}://127.0.0.1:{runner.addresses[0][1]}"
         counts = {"ledger": ledger, "retries": retries}
         try:
-            return await asyncio.to_thread(send, url, tmp_path, declared, data, None, counts)
+            return await asyncio.to_thread(send, url, tmp_path, declared, data, None, counts, ca)
         finally:
             await runner.cleanup()
 
@@ -371,6 +384,18 @@ def test_a_request_that_is_put_off_is_sent_again_and_counted(
     closed = own(requests=1)
     card = from_answers([reply], make_schedule(rows(1), closed), closed, "it", None)
     assert (card["rate_limited_answers"], card["rate_was_limited"]) == (2, False)
+
+
+def test_further_headers_are_sent_over_tls_that_a_file_of_certificates_vouches_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HEADERS, json.dumps({"X-Api-Key": "a-secret"}))
+    sent: list[str] = []
+    declared = own(concurrency=1, requests=1)
+    answer = stream_of([FIRST, FIRST, *END])
+    (reply,) = told(tmp_path, declared, lambda _: answer, rows(1), headers=sent, tls=True)
+    assert reply.error is None and reply.output_tokens == 3
+    assert sent == ["a-secret", f"Bearer {KEY}"]
 
 
 def counted(tmp_path: Path) -> list[int]:
