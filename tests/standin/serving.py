@@ -84,10 +84,13 @@ def launch(model: Path, port: int, log: Path, arguments: tuple[str, ...]) -> sub
 
 
 @contextmanager
-def serving(model: Path, tmp_path: Path, *arguments: str) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def serving(
+    model: Path, tmp_path: Path, *arguments: str, port: int | None = None
+) -> Iterator[Server]:
+    if port is None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
     log = tmp_path / f"{port}.log"
     process = launch(model, port, log, arguments)
     client = httpx.Client(

@@ -209,6 +209,54 @@ def test_an_endpoint_that_refuses_is_left_alone(workspace: Workspace, tmp_path: 
     assert first.startswith(told) and second.startswith(f"not sent, as {told}")
 
 
+def test_another_server_behind_an_address_is_not_loaded_in_the_same_block(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STANDIN_PYTHON", sys.executable)
+        with serving(write_model(tmp_path), tmp_path) as server:
+            address, port = endpoint(server), server.http.base_url.port
+            endpoint_alone(workspace, **address)
+            workspace.collect()
+        shorter = ("--max-model-len", "512")
+        with serving(tmp_path, tmp_path, *shorter, port=port) as server:
+            workspace.write_study({**workspace.study, "repeats": 2})
+            workspace.collect()
+            # The small first request alone.
+            assert requests_of(server) == 1
+    statuses = {record["repeat"]: record["status"] for record in workspace.records().values()}
+    assert statuses == {1: "ok", 2: "failed"}
+    told = "the endpoint is another one than before in its block: its max_model_len was 4096, and"
+    assert any((reason or "").startswith(told) for reason in reasons(workspace))
+
+
+def test_two_endpoints_are_measured_in_turn_and_have_a_verdict(
+    workspace: Workspace, server: Server, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STANDIN_PYTHON", sys.executable)
+        slow = ("--standin-step-ms", "40")
+        with serving(write_model(tmp_path), tmp_path, *slow) as slower:
+            endpoint_alone(workspace, **endpoint(server, block="turns"))
+            study = workspace.study
+            study["variants"]["slow"] = {"endpoint": endpoint(slower, block="turns")}
+            study["repeats"] = 3
+            workspace.write_study(study)
+            workspace.measure()
+    records = sorted(workspace.records().values(), key=lambda record: record["started_at"])
+    order = list(dict.fromkeys((record["variant"], record["repeat"]) for record in records))
+    first, second = order[0][0], order[1][0]
+    assert [variant for variant, _ in order] == [first, second, second, first, *order_of(order)]
+    assert "slower" in (workspace.root / "reports/summary.md").read_text()
+
+
+def order_of(order: list[tuple[str, int]]) -> list[str]:
+    """Return the variants of the third round, which is shuffled anew."""
+    third = [variant for variant, repeat in order if repeat == 3]
+    assert set(third) == {"plain", "slow"}
+    return third
+
+
 def test_an_endpoint_that_dies_under_load_is_a_failed_record_and_never_zeros(
     workspace: Workspace, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 # An id holds two names, a load point, a repeat and a digest, within the 255 bytes of a file's name.
 NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 Name = Annotated[str, Field(pattern=NAME, max_length=64)]
 """A name that may stand in a path: letters, digits, and inside it `.`, `_`, `-`."""
 

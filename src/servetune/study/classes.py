@@ -1,6 +1,7 @@
 """Classes of requests: what some requests of a workload ask for beside their prompt."""
 
 import json
+import re
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -22,10 +23,34 @@ CHAT_ALONE = ("tools", "documents", "chat_template", "chat_template_kwargs")
 """Fields that only a chat has: its template makes more of a prompt for them."""
 
 
+_CREDENTIAL = re.compile(
+    r"(?:^|[_-])(?:api[_-]?key|authorization|password|secret|(?:access|auth)[_-]?token)$",
+    re.IGNORECASE,
+)
+
+
+def _credential(value: Any, place: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the place of the first text that is named as a credential; None: there is none."""
+    if isinstance(value, dict):
+        inside = ((str(key), each) for key, each in value.items())
+    elif isinstance(value, list):
+        inside = ((str(index), each) for index, each in enumerate(value))
+    else:
+        is_named = isinstance(value, str) and place and _CREDENTIAL.search(place[-1])
+        return place if is_named else None
+    found = (_credential(each, (*place, key)) for key, each in inside)
+    return next(filter(None, found), None)
+
+
 def _not_ours(extra_body: dict[str, Any]) -> dict[str, Any]:
     for field in extra_body:
         if field in _OWN:
             raise ValueError(f"{field} is not for a class to set: {_OWN[field]}")
+    if place := _credential(extra_body, ()):
+        raise ValueError(
+            f"{'.'.join(place)}: a credential would be recorded; send it as a header, by"
+            " headers_env of the endpoint"
+        )
     try:
         json.dumps(extra_body, allow_nan=False)
     except (TypeError, ValueError):

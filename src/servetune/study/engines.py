@@ -21,7 +21,7 @@ from pydantic import (
 from typing_extensions import TypeAliasType
 
 from servetune.errors import nearest
-from servetune.study.base import Declared, Name
+from servetune.study.base import VARIABLE, Declared, Name
 from servetune.study.families import FAMILIES, PINNED, VLLM, EngineFamily
 from servetune.study.hardware import CPU
 from servetune.study.secrets import check_named
@@ -106,7 +106,7 @@ def _as_text(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
-_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
+_Variable = Annotated[str, Field(pattern=VARIABLE, max_length=200)]
 # Linux takes 131,072 bytes of one variable.
 _Text = Annotated[
     str,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from servetune.errors import UserError, nearest
-from servetune.study.base import NAME
+from servetune.study.base import NAME, VARIABLE
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -21,6 +21,9 @@ _ELSEWHERE = {
     "request_rate": "rate_rps",
 }
 """What other tools call keys of ours."""
+
+_UNTOLD = {"url", "key_env", "headers_env", "metrics", "extra_body", "environment_from"}
+"""Keys in whose values a credential may stand by mistake: no message repeats them."""
 
 _IMAGE = "; no images are run here: write python: PATH, or vllm: VERSION, of one that is installed"
 
@@ -89,10 +92,13 @@ def _explain(problem: ErrorDetails, content: dict[str, Any], model: type[BaseMod
         message = f'expected text; write it in quotes: "{given}"'
     if kind == "string_pattern_mismatch" and context["pattern"] == NAME:
         message = "expected a name of letters and digits, with . _ - inside"
+    if kind == "string_pattern_mismatch" and context["pattern"] == VARIABLE:
+        message = "expected the name of a variable of your shell, which holds the value"
     if kind == "too_short":
         message = f"expected {context['min_length']} or more"
     # Of a whole mapping the place is enough.
-    shown = "" if isinstance(problem["input"], dict) and problem["input"] else f"{given[:80]}: "
+    is_mapping = isinstance(problem["input"], dict) and problem["input"]
+    shown = "" if is_mapping or not _UNTOLD.isdisjoint(path) else f"{given[:80]}: "
     return f"{where}: {shown}{message}"
 
 

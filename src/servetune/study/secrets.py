@@ -22,11 +22,13 @@ _VALUE = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|nvapi-[A-Za-z0-9_-]{20,}|gh[oprsu]_[A-Za-z0-9]{30,}"
     r"|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{20,}|xox[abeprs]-[A-Za-z0-9-]{10,}"
-    r"|A[KS]IA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35})(?![A-Za-z0-9])"
+    r"|A[KS]IA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
+    r"|(?i:bearer) +[A-Za-z0-9._~+/-]{16,}=*)(?![A-Za-z0-9])"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]+:[^/\s@]+@"
 )
 """Tokens by their issuers' prefixes (Hugging Face, OpenAI, NVIDIA, GitHub, GitLab, Slack, AWS,
-Google), private keys, and passwords in addresses."""
+Google), JSON web tokens, bearer tokens, private keys, and passwords in addresses."""
 
 _OWN = re.compile(r"SERVETUNE_.*|VLLM_API_KEY")
 """Variables that servetune sets for a server."""

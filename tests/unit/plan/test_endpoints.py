@@ -116,7 +116,9 @@ def test_what_an_endpoint_cannot_be_asked_is_one_line(
         ("modle", "x", "unknown key; did you mean model"),
         ("limits", {}, "expected one of requests, output_tokens, usd"),
         ("limits", {"requests": 0}, "expected"),
-        ("headers_env", {"X-Key": "not a name"}, "should match"),
+        ("headers_env", {"X-Key": "not a name"}, "expected the name of a variable of your shell"),
+        ("key_env", "not/a-name", "expected the name of a variable of your shell"),
+        ("headers", {"X-Key": "a"}, "unknown key; did you mean headers_env"),
         ("headers_env", {"bad header": "KEY"}, "should match"),
     ],
 )
@@ -146,6 +148,42 @@ def test_a_search_is_planned_where_it_is_allowed(project: Project) -> None:
     search = {"dataset": "text", "capacity": CAPACITY}
     plan = planned(project, lambda s: s["workloads"].update(text=search), search=True)
     assert [s.searches[0].workload for s in plan.sessions if s.variant == "prod"] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("url", "http://127.0.0.1/v1?key=planted-secret-1"),
+        ("url", "http://planted-secret-1@127.0.0.1/v1"),
+        ("key_env", "planted-secret-1"),
+        ("headers_env", {"X-Key": "planted-secret-1"}),
+        ("metrics", ["http://127.0.0.1/metrics?token=planted-secret-1"]),
+        ("block", "Bearer planted-secret-1"),
+    ],
+)
+def test_a_credential_in_the_wrong_place_is_refused_and_not_repeated(
+    project: Project, key: str, value: object
+) -> None:
+    with pytest.raises(UserError) as caught:
+        planned(project, **{key: value})
+    assert "planted-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "extra_body",
+    [{"api_key": "planted-secret-1"}, {"vendor": [{"auth-token": "planted-secret-1"}]}],
+)
+def test_a_credential_in_the_body_of_requests_is_refused(
+    project: Project, extra_body: dict[str, Any]
+) -> None:
+    def edit(study: dict[str, Any]) -> None:
+        study["workloads"]["text"]["classes"] = {"a": {"extra_body": extra_body}}
+
+    with pytest.raises(
+        UserError, match=r"a credential would be recorded; .* headers_env"
+    ) as caught:
+        planned(project, edit)
+    assert "planted-secret" not in str(caught.value)
 
 
 def test_a_bundle_takes_no_endpoint(project: Project, tmp_path: Path) -> None:
