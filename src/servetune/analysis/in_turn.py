@@ -77,7 +77,9 @@ def _why(variant: str, baseline: str, launches: list[_Launch]) -> str | None:
         if len(both) < 2:
             continue
         first, second = both
-        if pair.index(second) != pair.index(first) + 1:
+        if second.began < first.ended:
+            told = "both were measured at once"
+        elif pair.index(second) != pair.index(first) + 1:
             told = "another one of theirs was measured between the two"
         elif (idle_s := _idle_s(first, second, launches)) > MOST_IDLE_S:
             told = f"{_span(idle_s)} without a measurement were between the two"

@@ -45,6 +45,7 @@ def test_launches_in_turn_have_a_verdict(order: str) -> None:
     [
         ("bbbppp", {}, "in round 1 another one of theirs was measured between the two"),
         ("bppbbp", {1: 600.0}, "in round 1 10 hours without a measurement were between the two"),
+        ("bppbbp", {1: -0.5}, "in round 1 both were measured at once"),
         ("bppbbp", {5: 45.0}, "in round 3 45 minutes without a measurement were between the two"),
     ],
 )
