@@ -1,34 +1,28 @@
 """A check from its first small requests to its last load."""
 
 import json
-import math
-import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import httpx
 
 from servetune.check.asked import Asked
 from servetune.check.levels import Level, next_clients, requests_for
-from servetune.check.way import Way, measure_way
-from servetune.engines.registry import EMPTY, dialect_of_page
+from servetune.check.opening import Opened, open_endpoint
+from servetune.check.watch import Watch
 from servetune.errors import UserError
 from servetune.load.client.driver import DRIVER, HEADERS
 from servetune.load.generator import Destination, Job
-from servetune.load.process import LoadClient, LoadError
+from servetune.load.process import LoadClient, LoadError, LoadRefusedError
 from servetune.load.request_table import aggregate, attained, request_table
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.progress import say
 from servetune.records.loads import Load
 from servetune.records.spending import Amount
-from servetune.serving.endpoint import MODELS, ApiError, Endpoint
 from servetune.serving.ledger import Account, LimitError, ledger_folder
-from servetune.serving.target import SCRAPE_TIMEOUT_S, ServerError
+from servetune.serving.target import ServerError
 from servetune.sessions.passed import from_caller
 from servetune.sessions.spending import of_load
 from servetune.study.datasets import TextDataset
@@ -38,7 +32,6 @@ from servetune.workloads.prepare import prepare
 from servetune.workloads.synthetic import text_rows
 
 PROMPTS = 512
-SAMPLE_EVERY_S = 0.25
 CLIENT_READY_S = 300.0
 ANSWERS_S = 300.0
 """For the answers that are in flight when the time of a load is over."""
@@ -52,17 +45,16 @@ class Check:
     """What a check found so far; `ended` says why it went no further."""
 
     asked: Asked
-    model: str
-    api: str
-    is_openai: bool
-    metrics: list[str]
-    way: Way
-    fingerprint: dict[str, str]
-    engine: str
+    opened: Opened
     levels: list[Level] = field(default_factory=list)
     spent: Amount = field(default_factory=Amount)
     load_s: float = 0.0
     ended: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model's name, as requests have it."""
+        return self.opened.endpoint.name
 
 
 class Checker:
@@ -81,13 +73,15 @@ class Checker:
         headers = {name: values[variable] for name, variable in asked.headers_env.items()}
         self._account = Account(self._ledger, SpendLimits(requests=asked.requests), None, list)
         try:
-            self._endpoint, self.check = self._open(key, headers)
+            opened = open_endpoint(asked, key, headers, self._account)
         except ServerError as error:
             self._forget()
             raise UserError(f"{asked.url}: the endpoint {error}") from None
         except BaseException:
             self._forget()
             raise
+        self._endpoint = opened.endpoint
+        self.check = Check(asked, opened)
 
     def run(self) -> None:
         """Send one load after another until what it serves is known, or nothing is left to send."""
@@ -107,8 +101,12 @@ class Checker:
                 say(f"{clients} clients: {count} requests" if clients > 1 else f"1 client: {count}")
                 try:
                     level = self._load(client, clients, count, min(left_s, LONGEST * asked.seconds))
-                except (LoadError, LimitError, ServerError) as error:
+                    self._endpoint.confirm()
+                except (LoadRefusedError, ServerError) as error:
                     check.ended = f"at {clients} clients, as it {error}"
+                    return
+                except (LoadError, LimitError) as error:
+                    check.ended = f"at {clients} clients: {error}"
                     return
                 check.levels.append(level)
                 check.load_s += level.seconds
@@ -150,14 +148,14 @@ class Checker:
         endpoint, check = self._endpoint, self.check
         load = Load(
             dataset="text",
-            endpoint=check.api,
+            endpoint=check.opened.api,
             seed=len(check.levels),
             concurrency=clients,
             requests=count,
             duration_s=seconds,
             warmup_requests=0,
             prompt_salt=True,
-            ignore_eos=not check.is_openai,
+            ignore_eos=not check.opened.is_openai,
         )
         spec = TextDataset(
             kind="text",
@@ -179,7 +177,7 @@ class Checker:
             keeps_connections=endpoint.keeps_connections,
             ca=endpoint.ca,
         )
-        watch = _Watch(endpoint)
+        watch = Watch(endpoint)
         began = time.monotonic()
         with self._account.load(of_load(prepared)) as granted:
             job = Job(
@@ -217,118 +215,6 @@ class Checker:
             error=str(errors.iloc[0]) if len(errors) else None,
             **watch.highest,
         )
-
-    def _open(self, key: str, headers: dict[str, str]) -> tuple[Endpoint, Check]:
-        asked = self._asked
-        address = asked.url
-
-        def endpoint(name: str, apis: tuple[str, ...], metrics: list[str]) -> Endpoint:
-            return Endpoint(
-                address=address,
-                name=name,
-                api_key=key,
-                metrics=metrics,
-                headers=headers,
-                ca=str(asked.ca.absolute()) if asked.ca else "",
-                apis=apis,
-                account=self._account,
-            )
-
-        model = asked.model or _only_model(endpoint("", (), []))
-        metrics = asked.metrics or _found_metrics(endpoint(model, (), []))
-        opened = endpoint(model, (), metrics)
-        opened.wait_ready(math.inf, lambda _: None)
-        api, is_openai = self._api(opened)
-        way = measure_way(opened)
-        return opened, Check(
-            asked=asked,
-            model=model,
-            api=api,
-            is_openai=is_openai,
-            metrics=metrics,
-            way=way,
-            fingerprint=opened.fingerprint,
-            engine=opened.engine_title,
-        )
-
-    def _api(self, endpoint: Endpoint) -> tuple[str, bool]:
-        """Find out what of the API answers one token, and whether it takes more than OpenAI's.
-
-        Raises:
-            ServerError: nothing does.
-        """
-        reasons: list[ServerError] = []
-        for api in ("chat", "completions"):
-            for more in ({"ignore_eos": True}, {}):
-                try:
-                    endpoint.ask_token(api, more)
-                except ApiError as error:
-                    reasons.append(error)
-                else:
-                    return api, not more
-        raise reasons[0]
-
-
-class _Watch:
-    """Samples what a server tells while it is loaded; keeps the highest of each."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._seen: dict[str, float] = {}
-
-    @property
-    def highest(self) -> dict[str, Any]:
-        """The fields of a level."""
-        waiting = self._seen.get("requests_waiting")
-        running = self._seen.get("requests_running")
-        return {
-            "kv_cache_ratio": self._seen.get("kv_cache_usage_ratio"),
-            "waiting": None if waiting is None else int(waiting),
-            "running": None if running is None else int(running),
-        }
-
-    def __enter__(self) -> None:
-        if self._endpoint.has_counters:
-            self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _sample(self) -> None:
-        with self._endpoint.client(SCRAPE_TIMEOUT_S) as client:
-            while not self._stop.wait(SAMPLE_EVERY_S):
-                try:
-                    counters = self._endpoint.scrape(client)
-                except httpx.HTTPError:
-                    continue
-                for name, value in counters.items():
-                    self._seen[name] = max(value, self._seen.get(name, value))
-
-
-def _only_model(endpoint: Endpoint) -> str:
-    """Return the one model that an endpoint lists; raises ServerError or UserError."""
-    names = endpoint.models()
-    if len(names) != 1:
-        told = ", ".join(names[:5]) or "none"
-        raise UserError(f"--model: missing; expected one of those at {MODELS}: {told}")
-    return names[0]
-
-
-def _found_metrics(endpoint: Endpoint) -> list[str]:
-    """Return where the endpoint has metrics of a known engine; empty where it has none."""
-    address = f"{endpoint.url}/metrics"
-    try:
-        with endpoint.client(SCRAPE_TIMEOUT_S) as client:
-            answer = client.get(address)
-    except (httpx.HTTPError, OSError):
-        # Why it does not answer is told when it is asked for more.
-        return []
-    is_known = answer.is_success and dialect_of_page(answer.text) is not EMPTY
-    return [address] if is_known else []
 
 
 def _told(level: Level) -> str:

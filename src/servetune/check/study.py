@@ -37,13 +37,13 @@ def study_of(check: Check) -> str:
         endpoint["headers_env"] = asked.headers_env
     if asked.ca:
         endpoint["ca"] = str(asked.ca)
-    if check.is_openai:
+    if check.opened.is_openai:
         endpoint["dialect"] = "openai"
-    if check.metrics:
-        endpoint["metrics"] = check.metrics
+    if check.opened.metrics:
+        endpoint["metrics"] = check.opened.metrics
     endpoint |= {"block": today, "limits": {"requests": sent + BESIDE}}
-    workload: dict[str, Any] = {"dataset": "text", "endpoint": check.api}
-    if check.is_openai:
+    workload: dict[str, Any] = {"dataset": "text", "endpoint": check.opened.api}
+    if check.opened.is_openai:
         workload["ignore_eos"] = False
     workload |= {
         "slo": {

@@ -12,26 +12,21 @@ FULL, ROOM = 0.9, 0.5
 """Of a KV cache: one that is full limits, one with so much room does not."""
 
 TITLES = {"ttft": "TTFT", "tpot": "TPOT", "failures": "failed requests"}
-NOT_KNOWN = "not known"
+NO_METRICS = "no metrics found, so KV cache and queue are not known"
 
 
 def head(check: Check) -> Iterator[str]:
     """Say what answers, and how far it is."""
-    told = check.fingerprint
-    version = told.get("version")
-    engine = f"{check.engine or 'an engine that does not tell'}{f' {version}' if version else ''}"
-    context = told.get("max_model_len", "")
-    parts = [
-        engine,
-        *([f"context of {int(context):,} tokens"] if context.isdigit() else []),
-    ]
+    opened, told = check.opened, check.opened.endpoint.fingerprint
+    engine = opened.endpoint.engine_title or "an engine that does not tell"
+    parts = [f"{engine} {told.get('version', '')}".strip()]
+    if (context := told.get("max_model_len", "")).isdigit():
+        parts.append(f"context of {int(context):,} tokens")
     yield f"{check.asked.url} serves {check.model}: {', '.join(parts)}"
-    yield f"  API: {check.api}{', without fields beyond OpenAI' if check.is_openai else ''};" + (
-        f" metrics: {', '.join(check.metrics)}"
-        if check.metrics
-        else " no metrics found, so KV cache and queue are not known"
-    )
-    yield f"  The way there: {_way(check.way)}"
+    api = f"{opened.api}{', without fields beyond those of OpenAI' if opened.is_openai else ''}"
+    known = f"metrics: {', '.join(opened.metrics)}" if opened.metrics else NO_METRICS
+    yield f"  API: {api}; {known}"
+    yield f"  The way there: {_way(opened.way)}"
 
 
 def _way(way: Way) -> str:
@@ -82,7 +77,7 @@ def _cells(level: Level, check: Check) -> tuple[str, ...]:
         answers,
         _figure(metrics.ttft_p50_ms),
         _figure(metrics.ttft_p90_ms),
-        _figure(without_way(metrics.ttft_p50_ms, check.way)),
+        _figure(without_way(metrics.ttft_p50_ms, check.opened.way)),
         _figure(metrics.tpot_p50_ms),
         _figure(metrics.tpot_p90_ms),
         _figure(metrics.output_throughput_tok_s),
@@ -193,10 +188,10 @@ def as_json(check: Check) -> str:
     content: dict[str, Any] = {
         "url": check.asked.url,
         "model": check.model,
-        "engine": check.engine or None,
-        "fingerprint": check.fingerprint,
-        "api": check.api,
-        "way": vars(check.way),
+        "engine": check.opened.endpoint.engine_title or None,
+        "fingerprint": check.opened.endpoint.fingerprint,
+        "api": check.opened.api,
+        "way": vars(check.opened.way),
         "targets": {**check.asked.targets.limits_ms, "share": check.asked.targets.share},
         "serves": served.clients if served else 0,
         "breaks_at": broken.clients if broken else None,
@@ -208,7 +203,7 @@ def as_json(check: Check) -> str:
                 **{name: value for name, value in vars(level).items() if name != "metrics"},
                 "metrics": level.metrics.model_dump(exclude_none=True) if level.metrics else None,
                 "ttft_p50_without_way_ms": without_way(
-                    level.metrics.ttft_p50_ms if level.metrics else None, check.way
+                    level.metrics.ttft_p50_ms if level.metrics else None, check.opened.way
                 ),
             }
             for level in check.levels

@@ -6,10 +6,12 @@ import pytest
 
 from servetune.check.asked import Asked
 from servetune.check.levels import Level, next_clients, requests_for, serves
+from servetune.check.opening import Opened
 from servetune.check.run import Check
 from servetune.check.view import answer, head, table_of
 from servetune.check.way import Way
 from servetune.records.measurements import Metrics
+from servetune.serving.endpoint import Endpoint
 
 METRICS = Metrics(
     requests=16,
@@ -86,18 +88,9 @@ def test_what_breaks_is_what_fewest_requests_kept_to() -> None:
 
 
 def found(*levels: Level, ended: str = "") -> str:
-    check = Check(
-        asked=Asked("http://h/v1", "granite"),
-        model="granite",
-        api="chat",
-        is_openai=False,
-        metrics=[],
-        way=Way(None, 1.0, None, 20.0),
-        fingerprint={},
-        engine="",
-        levels=[*levels],
-        ended=ended,
-    )
+    endpoint = Endpoint("http://h/v1", "granite")
+    opened = Opened(endpoint, "chat", False, [], Way(None, 1.0, None, 20.0))
+    check = Check(Asked("http://h/v1", "granite"), opened, [*levels], ended=ended)
     return "\n".join([*head(check), *table_of(check), *answer(check)])
 
 
