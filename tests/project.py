@@ -36,7 +36,7 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        for name in ("studies", "workflow", "data/prompts", "data/published"):
+        for name in ("studies", "workflow", "data/prompts", "data/published", "data/questions"):
             shutil.copytree(ROOT / name, root / name)
         shutil.copytree(GALLERY / "studies", root / "studies", dirs_exist_ok=True)
         (root / "params.yaml").write_text(PARAMS.format(study="quickstart"))

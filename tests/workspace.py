@@ -22,7 +22,7 @@ from tests.warm import commands
 COPIED = (
     *("Snakefile", "dvc.yaml", ".dvcignore", ".gitattributes", ".gitignore"),
     *("profiles", "src", "workflow"),
-    *("data/prompts", "data/published", "uv.lock"),
+    *("data/prompts", "data/published", "data/questions", "uv.lock"),
 )
 
 TABLES = "results/standin/metrics.json"

@@ -40,6 +40,7 @@ class Metric:
         drawn: as a chart of ratios to the baseline.
         is_cost: shown beside the others where it is known: with a price, where variants have
             other numbers of GPUs, or where a GPU tells its power.
+        is_pooled: only of loads whose answers have no tokens: embeddings, reranks.
         needs_slo: only of loads whose workload has an SLO, and judged where a rate or a trace sets
             the pace.
     """
@@ -56,6 +57,7 @@ class Metric:
     drawn: bool = False
     is_cost: bool = False
     needs_slo: bool = False
+    is_pooled: bool = False
 
     @property
     def column(self) -> str:
@@ -91,6 +93,18 @@ METRICS = (
         reviewed=True,
         judged=True,
         needs_slo=True,
+    ),
+    Metric(
+        *("input_throughput_rps", "Input throughput", "inputs/s", "higher", "Inputs"),
+        reviewed=True,
+        judged=True,
+        is_pooled=True,
+    ),
+    Metric(
+        *("pooling_p50_ms", "E2E p50 of whole answers", "ms", "lower", "Whole answer"),
+        reviewed=True,
+        judged=True,
+        is_pooled=True,
     ),
     Metric("acceptance_length", "Acceptance length", reviewed=True),
     Metric("acceptance_ratio", "Acceptance ratio"),

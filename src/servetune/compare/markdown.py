@@ -171,7 +171,8 @@ def _is_configured(side: Side) -> bool:
 
 
 def _metrics(comparison: Comparison) -> str:
-    judged = [name for name in JUDGED if not METRIC[name].needs_slo or _has(comparison, name)]
+    everywhere = [m.name for m in METRIC.values() if not m.needs_slo and not m.is_pooled]
+    judged = [name for name in JUDGED if name in everywhere or _has(comparison, name)]
     cells = [
         [text(row.variant), text(f"{row.workload} · {row.load_point}"), *_row_cells(row, judged)]
         for row in comparison.rows[:MOST_ROWS]

@@ -22,6 +22,8 @@ def body_of(load: Load, class_name: str | None) -> dict[str, Any]:
     Where a grammar says where an answer ends, it is not made longer.
     """
     kind = load.classes.get(class_name or "", RequestClass())
+    if load.is_pooled:
+        return {**({"model": kind.model} if kind.model else {}), **kind.extra_body}
     ignores = load.ignore_eos and not kind.has_grammar
     return {
         **({"ignore_eos": True} if ignores else {}),
@@ -29,3 +31,8 @@ def body_of(load: Load, class_name: str | None) -> dict[str, Any]:
         **({"model": kind.model} if kind.model else {}),
         **kind.extra_body,
     }
+
+
+def pooled_prompt(load: Load, prompt: str | list[int]) -> dict[str, Any]:
+    """Return the field that holds the prompt of a request whose answer has no tokens."""
+    return {"query" if load.endpoint == "rerank" else "input": prompt}

@@ -72,7 +72,8 @@ class Reply:
     `rate_limited` counts how often it was put off (429) and sent again; None of a generator that
     takes that for a failure. `ttfat_s` is the time to the first token of the answer after its
     reasoning; None where it did not reason. `answer` is what it said after that, where a grammar
-    was asked for. `replica` is the number of the server that answered, where it says it.
+    was asked for. `replica` is the number of the server that answered, where it says it. `is_whole`
+    tells an answer that came at once, and has no first token.
     """
 
     scheduled: int
@@ -97,12 +98,17 @@ class Reply:
     answer: str | None = None
     tpot_s: float | None = None
     replica: int | None = None
+    is_whole: bool = False
 
     @property
     def latencies_ms(self) -> dict[str, Any] | None:
         """The latencies by their columns of a request table; None where there is no answer."""
-        if self.error is not None or self.ttft_s is None or self.e2e_s is None:
+        if self.error is not None or self.e2e_s is None:
             return None
+        if self.ttft_s is None:
+            none = dict.fromkeys(("ttft_ms", "ttfat_ms", "tpot_ms"))
+            whole: dict[str, Any] = {**none, "itl_ms": [], "e2e_ms": 1e3 * self.e2e_s}
+            return whole if self.is_whole else None
         tpot_s, later_tokens = self.tpot_s, self.output_tokens - 1
         if tpot_s is None and later_tokens > 0:
             tpot_s = (self.e2e_s - self.ttft_s) / later_tokens

@@ -147,8 +147,14 @@ def read_request_table(path: Path) -> pd.DataFrame:
         gaps_ms = np.concatenate([np.empty(0), *table["itl_ms"]]).astype(float)
     except (TypeError, ValueError, OverflowError):
         raise DamagedError(path, "holds something else than requests") from None
-    answered = table.loc[table["is_ok"], ["ttft_ms", "e2e_ms"]]
-    if answered.isna().any(axis=None) or table["start_s"].isna().any():
+    answered = table.loc[table["is_ok"], ["e2e_ms", "output_tokens"]]
+    # What has no output has no first token.
+    has_first = table["ttft_ms"].notna() | (table["output_tokens"] == 0)
+    if (
+        not has_first[table["is_ok"]].all()
+        or answered.isna().any(axis=None)
+        or table["start_s"].isna().any()
+    ):
         raise DamagedError(path, "a request has no time")
     numbers = table.select_dtypes("number").astype("float64").to_numpy()
     if (
@@ -302,7 +308,9 @@ def _answered(requests: pd.DataFrame, grown: Counters) -> dict[str, float]:
     if not requests["is_ok"].all() or grown.get("requests_finished") != len(requests):
         return {}
     return {
-        f"answered_{name}_mean_ms": float(requests[f"{name}_ms"].mean()) for name in ("ttft", "e2e")
+        f"answered_{name}_mean_ms": float(requests[f"{name}_ms"].mean())
+        for name in ("ttft", "e2e")
+        if requests[f"{name}_ms"].notna().any()
     }
 
 

@@ -159,7 +159,8 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
     for key, workload in study.workloads.items():
         dataset = study.datasets[workload.dataset]
         where = f"studies/{name}.yaml: workloads.{key}"
-        is_chat = endpoint_of(workload, dataset, root) == "chat"
+        endpoint = endpoint_of(workload, dataset, root)
+        is_chat = endpoint == "chat"
         content = content_of(dataset, root)
         if workload.arrivals == "trace" and not content.has_times:
             raise UserError(
@@ -175,7 +176,8 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
             raise UserError(f"{where}.endpoint: conversations need chat; leave endpoint out")
         _check_turns(where, workload, dataset, content, root)
         if workload.classes:
-            _check_classes(where, workload, is_chat, content)
+            # A rerank has documents of its own.
+            _check_classes(where, workload, is_chat or endpoint == "rerank", content)
         if workload.versus:
             _check_versus(where, workload, study.workloads[workload.versus])
         points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}

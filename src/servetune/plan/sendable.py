@@ -66,6 +66,7 @@ def _asks(owed: Measurement | PlannedSearch, content: Content) -> list[Ask]:
         return ["search"]
     load = owed.load
     is_asked: dict[Ask, bool] = {
+        "pooling": load.is_pooled,
         "itl": "itl" in owed.limits_ms,
         "classes": bool(load.classes),
         "delays": load.turn_delay_s != 0,
@@ -85,6 +86,7 @@ def _asks(owed: Measurement | PlannedSearch, content: Content) -> list[Ask]:
 
 _WORDS: dict[Ask, str] = {
     "search": "end a probe when it is decided, as a search for the capacity needs",
+    "pooling": "ask for embeddings or a rerank",
     "itl": "tell the ITL that the SLO limits",
     "classes": "send classes of requests",
     "delays": "send delays between turns",

@@ -125,6 +125,7 @@ class Measured:
             for metric in COMPARED
             if self.plan.has_slo or not metric.needs_slo
             if has_window or metric.name != WHOLE_LOAD
+            if not metric.is_pooled or metric.name in self.table
         ]
 
     @cached_property

@@ -140,7 +140,12 @@ def _load_points(measured: Measured) -> Table:
     The last column is output throughput as a ratio to the baseline's.
     """
     # The answer tells SLO attainment: a column more would not fit 80.
-    judged = [metric for metric in METRICS if metric.judged and not metric.needs_slo]
+    judged = [
+        metric
+        for metric in METRICS
+        if metric.judged and not metric.needs_slo
+        if not metric.is_pooled or metric.name in measured.table
+    ]
     heads = [f"{inside(metric.head or metric.title)}\n{metric.unit}" for metric in judged]
     rendered = _table(["status"], [*heads, f"{TIMES} baseline\ntok/s"])
     answering = (r for r in measured.compared if r["workload"] not in measured.plan.choosing)

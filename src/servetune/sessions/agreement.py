@@ -71,7 +71,7 @@ def from_answers(
     count: Count | None,
 ) -> dict[str, Any]:
     """Return the fields of a card that the answers' texts and their usage tell."""
-    ok = [reply for reply in replies if reply.error is None and reply.ttft_s is not None]
+    ok = [reply for reply in replies if reply.latencies_ms]
     usages = [reply.has_usage for reply in ok if reply.has_usage is not None]
     kinds = [load.classes.get(schedule[reply.scheduled].class_name or "") for reply in ok]
     asked = [(kind and kind.model) or served_name for kind in kinds]
@@ -81,7 +81,9 @@ def from_answers(
     prompts = {reply.scheduled: schedule[reply.scheduled].prompt for reply in sample}
     # A chat's input has a template, and the turns before.
     # A token without text begins a prompt.
-    inputs = [] if load.is_chat else [(prompts[r.scheduled], r.input_tokens, 1) for r in sample]
+    # And that of a rerank all documents.
+    is_other = load.is_chat or load.endpoint == "rerank"
+    inputs = [] if is_other else [(prompts[r.scheduled], r.input_tokens, 1) for r in sample]
     outputs = [(r.text, r.output_tokens, r.textless_tokens) for r in sample]
     return {
         "answers_without_usage": usages.count(False) if usages else None,

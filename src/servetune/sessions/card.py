@@ -65,7 +65,7 @@ def from_requests(
         "send_delay_p99_ms": float(delays_ms.quantile(0.99)) if len(delays_ms) else None,
         # The schedule itself says which turns are sent together, and which late.
         "send_crowding": None if is_paced else send_crowding(requests, load),
-        "wrong_length_requests": wrong if load.ignore_eos else None,
+        "wrong_length_requests": wrong if load.ignore_eos and not load.is_pooled else None,
     }
 
 

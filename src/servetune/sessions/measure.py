@@ -189,7 +189,7 @@ def measure(
     wordless, interval = int(load.is_chat and generator.counts_role), bench.facts.stream_interval
     is_counted = bench.target.has_counters
     chunks = {}
-    if generator.has_itl:
+    if generator.has_itl and not load.is_pooled:
         chunks = from_chunks(requests, metrics, interval, wordless, has_counters=is_counted)
     launch = bench.sampler.samples()
     samples, resting = launch[launch["measurement"] == measurement.id], rested(launch)

@@ -349,6 +349,8 @@ def _outcome(record: MeasurementRecord) -> str:
     if record.metrics is None:
         return f"failed: {record.reason}"
     outcome = f"{record.metrics.output_throughput_tok_s:.0f} output tok/s"
+    if record.load.is_pooled:
+        outcome = f"{record.metrics.request_throughput_rps:.1f} inputs/s"
     if record.probe and record.probe.tier:
         judgement = record.probe.judgements[record.probe.tier]
         outcome = f"{judgement.verdict} ({record.probe.tier}: {judgement.binding}), {outcome}"

@@ -10,11 +10,17 @@ from servetune.errors import nearest
 OWN = "servetune"
 """The generator of ours: the default, and the only one that can send all that a study may ask."""
 
-PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+PATHS = {
+    "completions": "/v1/completions",
+    "chat": "/v1/chat/completions",
+    "embeddings": "/v1/embeddings",
+    "rerank": "/v1/rerank",
+}
 """Where a server takes the requests of each endpoint."""
 
 Ask: TypeAlias = Literal[
     "search",
+    "pooling",
     "itl",
     "classes",
     "delays",
@@ -31,7 +37,9 @@ Ask: TypeAlias = Literal[
 ]
 """What a load may ask of its generator, beside a closed loop of single prompts."""
 
-OURS_ALONE: tuple[Ask, ...] = ("search", "classes", "delays", "recorded answers", "graphs")
+OURS_ALONE: tuple[Ask, ...] = (
+    *("search", "pooling", "classes", "delays", "recorded answers", "graphs"),
+)
 
 
 @dataclass(frozen=True)

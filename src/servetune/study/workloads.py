@@ -22,6 +22,11 @@ from servetune.study.classes import RequestClass
 from servetune.study.delays import TurnDelay
 from servetune.study.generators import OWN, GeneratorName
 
+Endpoint = Literal["completions", "chat", "embeddings", "rerank"]
+
+POOLED = ("embeddings", "rerank")
+"""The endpoints whose answers are whole at once: they have no first token, and no output."""
+
 Arrivals = Literal["constant", "poisson", "gamma", "trace"]
 
 
@@ -147,8 +152,10 @@ class Traffic(Declared):
 
     generator: GeneratorName = Field(OWN, description="the load generator")
     dataset: Name = Field(description="what it sends, a dataset of the study")
-    endpoint: Literal["completions", "chat"] | None = Field(
-        None, description="by default `chat` for conversations, which need it, else `completions`"
+    endpoint: Endpoint | None = Field(
+        None,
+        description="by default `chat` for conversations, which need it, else `completions`;"
+        " `embeddings` and `rerank` answer at once, without tokens",
     )
     arrivals: Arrivals = Field(
         "poisson", description="of an open loop; `trace` takes the dataset's own times"
@@ -224,12 +231,29 @@ class Workload(Traffic):
             raise ValueError("give either load_points or capacity")
         if self.capacity and self.slo:
             raise ValueError("slo is of load_points; a search has its own in capacity.slo")
+        if self.endpoint in POOLED and (problem := self._no_tokens()):
+            raise ValueError(problem)
         if self.capacity and (problem := self._no_search()):
             raise ValueError(f"capacity: {problem}")
         for index, point in enumerate(self.load_points):
             if problem := self._problem(point):
                 raise ValueError(f"load_points.{index}: {problem}")
         return self
+
+    def _no_tokens(self) -> str | None:
+        """Say what is asked of the tokens of answers that have none."""
+        limits = self.slo.limits_ms if self.slo else {}
+        if self.capacity:
+            return "capacity: a search judges streams of tokens; give load_points"
+        if others := sorted(limits.keys() - {"e2e"}):
+            return f"slo: {others[0]}: an answer of {self.endpoint} has no tokens; limit e2e"
+        if self.endpoint == "rerank" and not all(
+            isinstance(kind.extra_body.get("documents"), list) for kind in self.classes.values()
+        ):
+            return "classes: rerank needs the documents to rank in each class's extra_body"
+        if self.endpoint == "rerank" and not self.classes:
+            return "classes: missing; rerank takes the documents to rank from a class's extra_body"
+        return None
 
     def _no_search(self) -> str | None:
         """Say why the capacity cannot be searched for under this kind of load."""

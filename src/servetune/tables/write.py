@@ -67,6 +67,7 @@ def _row(
         "reason": reason,
         "tokens_confirmed_by": ", ".join(token_sources(record.card)) or None,
         **(record.metrics.model_dump() if record.metrics else empty),
+        **_pooled(record),
         "throughput_window": _throughput_window(record.metrics),
         **conversations(record.conversations),
         # The tables of studies whose records have none stay as they are.
@@ -99,6 +100,20 @@ def conversations(metrics: ConversationMetrics | None) -> dict[str, Any]:
     """
     told = metrics.model_dump() if metrics else {}
     return {f"conversation_{k}" if k.endswith("_s") else k: value for k, value in told.items()}
+
+
+def _pooled(record: MeasurementRecord) -> dict[str, Any]:
+    """Return the columns of a load whose answers have no tokens, in place of its output.
+
+    The tables of studies that have none stay as they are.
+    """
+    if not record.load.is_pooled or record.metrics is None:
+        return {}
+    return {
+        "output_throughput_tok_s": None,
+        "input_throughput_rps": record.metrics.request_throughput_rps,
+        "pooling_p50_ms": record.metrics.e2e_p50_ms,
+    }
 
 
 def _throughput_window(metrics: Metrics | None) -> str | None:
@@ -155,7 +170,7 @@ def reviewed_metrics(table: pd.DataFrame) -> dict[str, Any]:
     ):
         ok = rows[rows["status"] == "ok"]
         with np.errstate(divide="ignore"):
-            means = np.exp(np.log(ok[list(REVIEWED)].astype(float)).mean())
+            means = np.exp(np.log(ok.reindex(columns=list(REVIEWED)).astype(float)).mean())
         rounded = {name: float(f"{mean:.4g}") for name, mean in means.dropna().items()}
         of_workload = nested.setdefault(str(variant), {}).setdefault(str(workload), {})
         of_workload[str(point)] = {**rounded, "ok": len(ok)}

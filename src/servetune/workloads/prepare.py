@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from servetune.errors import UserError
+from servetune.load.classes import body_of, pooled_prompt
 from servetune.load.client.refusals import is_refusal
 from servetune.load.process import LoadError, LoadRefusedError
 from servetune.load.schedule import ScheduledRequest, make_schedule
@@ -183,16 +184,20 @@ def warm_up(
     def send(row: Row) -> None:
         turn = turns_of(row)[0]
         most = "max_completion_tokens" if load.is_chat else "max_tokens"
-        content = {
-            "model": model,
-            most: turn["output_tokens"],
-            "temperature": 0,
-            **({"ignore_eos": True} if load.ignore_eos else {}),
-        }
+        content: dict[str, Any] = {"model": model}
+        if load.is_pooled:
+            name = next(iter(load.classes), None)
+            content |= {**body_of(load, name), **pooled_prompt(load, turn["prompt"])}
+        else:
+            content |= {
+                most: turn["output_tokens"],
+                "temperature": 0,
+                **({"ignore_eos": True} if load.ignore_eos else {}),
+            }
         if load.is_chat:
             said = [{"role": "user", "content": turn["prompt"]}]
             content["messages"] = turn.get("messages", said)
-        else:
+        elif not load.is_pooled:
             content["prompt"] = turn["prompt"]
         settle = count(row)
         answer = client.post(PATHS[load.endpoint], json=content)

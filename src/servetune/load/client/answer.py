@@ -19,8 +19,9 @@ class Answer:
 
     `text` and `reasoning` are what it said, `chunks_s` when each chunk of tokens came;
     `answer_s` is when the first one after the reasoning did, a tool call included. `tool_calls`
-    holds the place of each call; `has_left` tells that its client closed the connection before the
-    end; `rate_limited` counts how often the request was put off before.
+    holds the place of each call; `whole_s` is when an answer without a stream was read to its end.
+    `has_left` tells that its client closed the connection before the end, `rate_limited` counts
+    how often the request was put off before.
     """
 
     is_chat: bool
@@ -33,6 +34,7 @@ class Answer:
     error: str | None = None
     is_done: bool = False
     has_left: bool = False
+    whole_s: float | None = None
     textless: int = 0
     rate_limited: int = 0
     replica: int | None = None
@@ -52,6 +54,16 @@ class Answer:
             self._take_choice(choices[0], at_s)
         if usage := message.get("usage"):
             self.usage, self.model = usage, message.get("model")
+
+    def take_whole(self, body: bytes, at_s: float) -> None:
+        """Take an answer that came at once: embeddings, or the ranks of documents."""
+        message: Message = json.loads(body)
+        self.whole_s, self.is_done = at_s, True
+        self.usage, self.model = message.get("usage"), message.get("model")
+        found = message.get("data") or message.get("results")
+        if not found or not (found[0].get("embedding") or "relevance_score" in found[0]):
+            self.error = "the answer holds no embedding and no rank"
+        self.finish_reason = "stop"
 
     def _take_choice(self, choice: Message, at_s: float) -> None:
         delta = (choice.get("delta") or {}) if self.is_chat else choice
@@ -79,7 +91,8 @@ class Answer:
         if self.finish_reason is None:
             return "the stream ended without a finish reason"
         if self.usage is None:
-            return "the stream ended without the usage that stream_options asked for"
+            of = "answer has no" if self.whole_s else "stream ended without the"
+            return f"the {of} usage{'' if self.whole_s else ' that stream_options asked for'}"
         return None
 
     @property

@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 
 from servetune.capacity.sequential import Finished
-from servetune.load.classes import body_of
+from servetune.load.classes import body_of, pooled_prompt
 from servetune.load.client.answer import Answer, Message
 from servetune.load.client.driver import DRIVER, FRESH, HEADERS, write
 from servetune.load.client.judge import Judge
@@ -154,8 +154,11 @@ class Sending:
                 http.post(self._url, json=body, headers=headers) as response,
             ):
                 status = response.status
-                if status == HTTPStatus.OK:
-                    answer.replica = _replica(response)
+                answer.replica = _replica(response) if status == HTTPStatus.OK else None
+                if status == HTTPStatus.OK and self._load.is_pooled:
+                    answer.take_whole(await response.read(), time.perf_counter())
+                    error, put_off_s = answer.fault, None
+                elif status == HTTPStatus.OK:
                     await _read(response, answer, kind.leave_after_tokens)
                     error, put_off_s = LEFT if answer.has_left else answer.fault, None
                 else:
@@ -184,6 +187,8 @@ class Sending:
 
     def _body(self, request: ScheduledRequest) -> Message:
         body = self._bodies[request.class_name]
+        if self._load.is_pooled:
+            return {**body, **pooled_prompt(self._load, request.prompt)}
         if self._load.is_chat:
             before = self._said[request.parents[0]] if request.parents else []
             said: Message = {"role": "user", "content": request.prompt}
@@ -234,8 +239,8 @@ def _put_off_s(response: aiohttp.ClientResponse) -> float | None:
 
 def _body_of(load: Load, model: str, class_name: str | None) -> Message:
     """Return what all requests of a class have in common."""
-    body = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
-    return body | body_of(load, class_name)
+    streamed = {"stream": True, "stream_options": {"include_usage": True}}
+    return {"model": model, **({} if load.is_pooled else streamed), **body_of(load, class_name)}
 
 
 async def _read(response: aiohttp.ClientResponse, answer: Answer, most: int | None) -> None:
@@ -267,7 +272,8 @@ def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:
         "cached_tokens": (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
         "ttft_s": chunks_s[0] - sent_s if chunks_s else None,
         "ttfat_s": None if answer.answer_s is None else answer.answer_s - sent_s,
-        "e2e_s": chunks_s[-1] - sent_s if chunks_s else None,
+        "e2e_s": _end_s(answer, sent_s),
+        "is_whole": answer.whole_s is not None,
         "itl_s": gaps_s,
         "reasoning_tokens": answer.reasoning_tokens,
         "tool_calls": len(answer.tool_calls),
@@ -278,6 +284,12 @@ def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:
         "rate_limited": answer.rate_limited,
         "replica": answer.replica,
     }
+
+
+def _end_s(answer: Answer, sent_s: float) -> float | None:
+    if answer.whole_s is not None:
+        return answer.whole_s - sent_s
+    return answer.chunks_s[-1] - sent_s if answer.chunks_s else None
 
 
 def _finished(reply: Reply) -> Finished:

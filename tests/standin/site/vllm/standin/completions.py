@@ -235,6 +235,32 @@ class Completions:
         answer = request.envelope(request.api.whole, choices)
         return web.json_response({**answer, "usage": request.usage})
 
+    async def embed(self, http: web.Request) -> web.StreamResponse:
+        """Answer /v1/embeddings: one short vector, after a pass over the prompt."""
+        body = await http.json()
+        usage = await self._pass(body, body["input"])
+        data = [{"object": "embedding", "index": 0, "embedding": [0.6, 0.8]}]
+        told = {"object": "list", "model": body["model"], "data": data, "usage": usage}
+        return web.json_response(told)
+
+    async def rerank(self, http: web.Request) -> web.StreamResponse:
+        """Answer /v1/rerank: the documents in their order, after a pass over all of them."""
+        body = await http.json()
+        usage = await self._pass(body, " ".join([body["query"], *body["documents"]]))
+        results = [
+            {"index": place, "document": {"text": text}, "relevance_score": 1 / (1 + place)}
+            for place, text in enumerate(body["documents"])
+        ]
+        return web.json_response({"model": body["model"], "results": results, "usage": usage})
+
+    async def _pass(self, body: dict[str, Any], prompt: Any) -> dict[str, int]:
+        request = self._read(COMPLETIONS, {**body, "prompt": prompt, "max_tokens": 1})
+        async with self._generating(request) as emissions:
+            async for _ in emissions:
+                pass
+        tokens = sum(map(len, request.prompts))
+        return {"prompt_tokens": tokens, "total_tokens": tokens}
+
     async def _stream(self, http: web.Request, request: _Request) -> web.StreamResponse:
         options = request.body.get("stream_options") or {}
         include_usage = options.get("include_usage", False)

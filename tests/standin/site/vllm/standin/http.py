@@ -35,6 +35,8 @@ def make_app(engine: Engine, fault: Fault, middlewares: list[str]) -> web.Applic
     app.router.add_get("/openapi.json", _openapi(engine))
     for path in RENDER:
         app.router.add_post(path, _render(engine))
+    app.router.add_post("/v1/embeddings", completions.embed)
+    app.router.add_post("/v1/rerank", completions.rerank)
     if os.environ.get("VLLM_SERVER_DEV_MODE") == "1":
         app.router.add_get("/server_info", _server_info(engine))
         app.router.add_post("/reset_prefix_cache", _reset_prefix_cache(engine, fault))
