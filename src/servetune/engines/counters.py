@@ -34,14 +34,18 @@ def difference(before: Counters, after: Counters) -> Counters:
 _OF_REPLICA = re.compile(r"replica(\d+)_(\w+)")
 
 
-def of_fleet(replicas: Sequence[Counters]) -> Counters:
-    """Return what replicas count together, and what each does, as `replica1_` and so on."""
+def of_fleet(replicas: Sequence[Counters], first: int = 0) -> Counters:
+    """Return what replicas count together, and what each does, as `replica1_` and so on.
+
+    `first` is the place of the first that counts among all: the prefill pool before it serves
+    the same requests.
+    """
     own = {
         f"replica{number}_{name}": value
         for number, counters in enumerate(replicas, 1)
         for name, value in counters.items()
     }
-    return {**combined(replicas), **own}
+    return {**combined(replicas[first:]), **own}
 
 
 def of_replicas(counters: Counters) -> dict[int, Counters]:

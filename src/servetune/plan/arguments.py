@@ -20,4 +20,8 @@ def check_built(id: str, plan: Plan) -> None:
 def check_served_arguments(session: Session, engine: BuiltEngine) -> None:
     """Hold the arguments of a session's server against its engine; raises UserError."""
     where = f"studies/{session.study}.yaml: variants.{session.variant}: server."
-    check_arguments(session.server, engine.arguments, where, program_of(engine.versions))
+    program = program_of(engine.versions)
+    check_arguments(session.server, engine.arguments, where, program)
+    for role, pool in session.roles.items():
+        of_role = where.replace("server.", f"roles.{role}.server.")
+        check_arguments(pool.server, engine.arguments, of_role, program)

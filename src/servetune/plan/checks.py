@@ -52,6 +52,9 @@ def check_server_arguments(params: Params, study: Study, names: list[str], root:
         check_arguments(params.overrides, parser, "params.yaml: ", program)
         check_arguments(study.server, parser, f"{file}: server.", program)
         check_arguments(variant.server, parser, f"{file}: variants.{name}.server.", program)
+        for role, pool in variant.roles.pools.items() if variant.roles else ():
+            where = f"{file}: variants.{name}.roles.{role}.server."
+            check_arguments(pool.server, parser, where, program)
         served = served_with(study, variant, params)
         if rule := contradiction(served):
             raise UserError(f"{file}: variants.{name}: {told(rule, served)}")

@@ -6,7 +6,7 @@ from servetune.study.engines import family_of
 from servetune.study.families import VLLM
 from servetune.study.gateways import KV_AWARE, DeclaredGateway
 from servetune.study.generators import OWN
-from servetune.study.study import Study
+from servetune.study.study import Study, Variant
 
 KV_EVENTS = "kv_events_config"
 
@@ -25,6 +25,8 @@ def check_fleets(name: str, study: Study, names: list[str]) -> None:
     for key in names:
         variant, where = study.variants[key], f"studies/{name}.yaml: variants.{key}"
         _check_kills(name, study, key)
+        if variant.roles:
+            _check_roles(variant, where)
         if variant.gateway is None:
             if variant.replicas > 1:
                 raise UserError(
@@ -68,3 +70,26 @@ def _check_kills(name: str, study: Study, key: str) -> None:
                 )
             if workload.generator != OWN:
                 raise UserError(f"{where}: only the generator {OWN} sends such a load")
+
+
+def _check_roles(variant: Variant, where: str) -> None:
+    """Check that a gateway knows the roles of a variant; raises UserError."""
+    assert variant.roles, "a variant with roles"
+    if not isinstance(variant.gateway, DeclaredGateway):
+        raise UserError(
+            f"{where}.roles: need a gateway that sends prompts to one pool and answers to the"
+            " other; add gateway: {kind: vllm-router, policy: round_robin}"
+        )
+    if variant.gateway.policy == KV_AWARE:
+        raise UserError(
+            f"{where}.gateway.policy: {KV_AWARE} is not known to work between roles; write another"
+        )
+    if variant.replicas > 1:
+        raise UserError(f"{where}.replicas: each role has its own; leave it out")
+    for role, pool in variant.roles.pools.items():
+        for name in pool.server:
+            if name.endswith("_parallel_size"):
+                raise UserError(
+                    f"{where}.roles.{role}.server.{name}: pools have equal parts of a host; set it"
+                    " in the variant's server"
+                )

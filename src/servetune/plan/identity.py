@@ -24,7 +24,7 @@ PROTOCOL = 2
 
 LATER = (
     *("environment_from", "neighbours", "adapters", "endpoint", "replicas", "gateway"),
-    *("results", "kv_events"),
+    *("results", "kv_events", "roles"),
 )
 """Keys that studies have had since others were measured."""
 
@@ -74,6 +74,7 @@ class Serving(Frozen):
     replicas: int | None = None
     gateway: dict[str, Any] | None = None
     kv_events: bool = False
+    roles: dict[str, Any] = {}
     results: str | None = None
 
     @model_serializer(mode="wrap")

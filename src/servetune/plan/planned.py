@@ -13,7 +13,7 @@ from servetune.study.base import Frozen, Id, Name, Neighbours
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
 from servetune.study.engines import Engine, ServerArguments, parallel_size
-from servetune.study.gateways import Policy
+from servetune.study.gateways import Policy, Role
 from servetune.study.generators import GENERATORS
 from servetune.study.models import ModelSource
 from servetune.study.quality import LmEval, Quality
@@ -187,6 +187,13 @@ class PlannedCommand(Frozen):
         return self.lock or Path(self.command[0]).name
 
 
+class PlannedPool(Frozen):
+    """The servers of one role, with all their arguments."""
+
+    replicas: int
+    server: ServerArguments
+
+
 class PlannedResults(Frozen):
     """A result file of another tool, which stands for a launch; `digest` is of its bytes."""
 
@@ -199,8 +206,9 @@ class Session(_Planned):
 
     `order` is its place among the sessions of the plan, from 0. `trial` is what it is to a tuning.
     `environment_from` names the variables that its server gets from whoever runs it. An `endpoint`
-    has neither engine nor model. Behind a `gateway` there are several `replicas` of the server.
-    Sessions with the same `servers` share a launch of them (`servetune.plan.sharing`).
+    has neither engine nor model. Behind a `gateway` there are several `replicas` of the server, or
+    the pools of its `roles`, of which `replicas` is the sum. Sessions with the same `servers` share
+    a launch of them (`servetune.plan.sharing`).
     """
 
     order: int
@@ -220,6 +228,7 @@ class Session(_Planned):
     endpoint: DeclaredEndpoint | None = None
     results: PlannedResults | None = None
     replicas: int = 1
+    roles: dict[Role, PlannedPool] = {}
     gateway: PlannedGateway | PlannedCommand | None = None
     servers: str | None = None
     has_kv_events: bool = False

@@ -50,7 +50,7 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
         return None
     base = study.variants[tune.base]
     # No key of a study that came later changes what others tried.
-    later = {"environment_from", "endpoint", "replicas", "gateway", "results"}
+    later = {"environment_from", "endpoint", "replicas", "gateway", "results", "roles"}
     later |= set() if base.adapters else {"adapters"}
     own = base.model_dump(mode="json", exclude=later)
     settings = [study.server, study.environment, own, *filter(None, [passed_to(study, base)])]

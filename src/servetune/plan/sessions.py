@@ -25,6 +25,7 @@ from servetune.plan.planned import (
     PlannedDataset,
     PlannedGateway,
     PlannedModel,
+    PlannedPool,
     PlannedQuality,
     PlannedQuestions,
     PlannedSearch,
@@ -36,7 +37,7 @@ from servetune.records.loads import PlannedTraffic
 from servetune.study.base import Id
 from servetune.study.capacity import Search
 from servetune.study.engines import ServerArguments
-from servetune.study.gateways import CommandGateway
+from servetune.study.gateways import CommandGateway, DeclaredRoles, Role
 from servetune.study.generators import GENERATORS
 from servetune.study.study import Params, Study, Variant, passed_to
 from servetune.study.workloads import Traffic, Workload
@@ -80,6 +81,7 @@ def plan_session(
     model = models[variant.model].id if variant.model else None
     draft = models[draft_name].id if draft_name else None
     servers = declared.servers.get(name, Servers())
+    roles = _plan_roles(variant.roles, server, params) if variant.roles else {}
     session = Session(
         id=name,
         order=order,
@@ -98,7 +100,8 @@ def plan_session(
         neighbours=variant.neighbours,
         endpoint=variant.endpoint,
         results=plan_results(params.study, name, variant, repeat, declared.root),
-        replicas=variant.replicas,
+        replicas=sum(pool.replicas for pool in roles.values()) if roles else variant.replicas,
+        roles=roles,
         gateway=_plan_gateway(declared, name) if variant.gateway else None,
         servers=f"{servers.name}-r{repeat}" if servers.name else None,
         has_kv_events=servers.has_kv_events,
@@ -118,6 +121,18 @@ def plan_session(
         }
     )
     return owing.model_copy(update={"id": f"{name}-r{repeat}-{digest(owing.owed)}"})
+
+
+def _plan_roles(
+    roles: DeclaredRoles, server: ServerArguments, params: Params
+) -> dict[Role, PlannedPool]:
+    """Plan the pools of a variant: its arguments, their own, and those of params.yaml."""
+    planned: dict[Role, PlannedPool] = {}
+    for role, pool in roles.pools.items():
+        merged = {**server, **pool.server, **params.overrides}
+        given = {name: value for name, value in merged.items() if value is not None}
+        planned[role] = PlannedPool(replicas=pool.replicas, server=given)
+    return planned
 
 
 def _plan_gateway(declared: Declared, name: str) -> PlannedGateway | PlannedCommand:
@@ -186,6 +201,7 @@ def serving_of(session: Session) -> Serving:
         gateway=session.gateway.identity if session.gateway else None,
         kv_events=session.has_kv_events,
         results=session.results.digest if session.results else None,
+        roles={role: pool.model_dump() for role, pool in session.roles.items()},
     )
 
 

@@ -41,6 +41,8 @@ def share_servers(study: Study, params: Params) -> dict[str, Servers]:
             declared = variant.model_dump(
                 mode="json", include={"model", "replicas", "neighbours", "adapters", "speculative"}
             )
+            if variant.roles:
+                declared["roles"] = variant.roles.model_dump(mode="json")
             declared["engine"] = str(variant.engine or study.engine)
             server = {**study.server, **variant.server, **params.overrides}
             declared["server"] = {key: value for key, value in server.items() if value is not None}

@@ -121,8 +121,12 @@ _SOME = Field(max_length=10_000)
 
 
 class ReplicaLaunch(Record):
-    """One of several servers of a launch: its command, its part of the host, its log's name."""
+    """One of several servers of a launch: its command, its part of the host, its log's name.
 
+    `role` is its pool's, where prompts and answers have a pool each.
+    """
+
+    role: Literal["prefill", "decode"] | None = None
     command: Argv
     devices: Line | None = None
     cores: Annotated[list[Number], _SOME] = []

@@ -34,12 +34,15 @@ SUMMED = ("kv_cache_tokens", "kv_cache_max_concurrency", "kv_cache_gib", "max_nu
 class Fleet:
     """Servers that are alike but for their devices, and the gateway before them.
 
-    `has_kv_events` says that each publishes the blocks that it caches, for the gateway.
+    `has_kv_events` says that each publishes the blocks that it caches, for the gateway. The first
+    `prefill` of them compute the prompts of requests whose answers the others compute: these are
+    counted once, as the others have them. 0: each serves whole requests.
     """
 
     servers: list[Server]
     gateway: GatewayProcess
     has_kv_events: bool = False
+    prefill: int = 0
     kind: ClassVar[str] = "fleet's"
     has_counters: ClassVar[bool] = True
     is_here: ClassVar[bool] = True
@@ -165,7 +168,7 @@ class Fleet:
         for number, server in self._there():
             page = client.get(f"{server.url}/metrics").raise_for_status().text
             found[number] = dialect.page(page)
-        return of_fleet([found[number] for number in sorted(found)])
+        return of_fleet([found[number] for number in sorted(found)], self.prefill)
 
     def counters(self, tries: int = 1) -> Counters:
         """Return their metrics now; empty where one does not answer after so many tries."""
@@ -192,7 +195,7 @@ class Fleet:
 
     def facts(self, versions: Mapping[str, str], info: dict[str, Any]) -> ServerFacts:
         """Return what they tell of their start and capacity, that of all together."""
-        told = [each.facts(versions, info) for each in self.servers]
+        told = [each.facts(versions, info) for each in self.servers[self.prefill :]]
         summed = {name: _sum([getattr(facts, name) for facts in told]) for name in SUMMED}
         return told[0].model_copy(update={**summed, "startup_s": self._startup_s})
 
@@ -200,13 +203,14 @@ class Fleet:
         """Return how each replica was started, and what it tells of itself."""
         return [
             ReplicaLaunch(
+                role=("prefill" if place < self.prefill else "decode") if self.prefill else None,
                 command=each.command,
                 devices=each.devices.get("CUDA_VISIBLE_DEVICES"),
                 cores=sorted(each.cores),
                 log=each.log.name,
                 server=each.facts(versions, info),
             )
-            for each in self.servers
+            for place, each in enumerate(self.servers)
         ]
 
     def choices(self) -> dict[str, Any]:
@@ -236,7 +240,10 @@ class Fleet:
     def _start_gateway(self) -> None:
         with self._blaming(self.gateway):
             workers = [each.url for each in self.servers]
-            start = Start(workers, self.name, self.api_key, self._kv_events, self._block_tokens)
+            start = Start(
+                *(workers, self.name, self.api_key, self._kv_events, self._block_tokens),
+                prefill=self.prefill,
+            )
             self.gateway.start(start)
 
     def _check_name(self) -> None:

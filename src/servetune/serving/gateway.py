@@ -35,7 +35,8 @@ LAST_LINES = 5
 class Start:
     """What a gateway is started before: servers by their addresses, their one name and key.
 
-    `kv_events` are where they publish the blocks that they cache, of so many tokens.
+    `kv_events` are where they publish the blocks that they cache, of so many tokens. The first
+    `prefill` of them have the role of that name, and the others decode; 0: none has a role.
     """
 
     workers: Sequence[str]
@@ -43,6 +44,7 @@ class Start:
     api_key: str
     kv_events: Sequence[str] = ()
     block_tokens: int | None = None
+    prefill: int = 0
 
 
 @dataclass(eq=False)
@@ -183,7 +185,7 @@ class GatewayProcess(ABC):
 
 @dataclass(eq=False)
 class Gateway(GatewayProcess):
-    """vLLM's router. The key of the launch goes through it, and is not given to it.
+    """vLLM's router. The key of the launch goes through it; between roles it has it, too.
 
     `python` has its packages.
     """
@@ -207,11 +209,14 @@ class Gateway(GatewayProcess):
             [*start.kv_events],
             start.model,
             start.block_tokens,
+            start.prefill,
         )
         return [str(self.python), *vllm_router.PROGRAM, *words]
 
     def _environment_of(self, start: Start) -> dict[str, str]:
-        return {**environment_with_source(), "SPT_NOENV": "1"}
+        # Between roles it sends requests of its own, for which it takes the key from there.
+        key = {vllm_router.KEY_VARIABLE: start.api_key} if start.prefill else {}
+        return {**environment_with_source(), "SPT_NOENV": "1", **key}
 
     def _registered(self) -> list[str]:
         return vllm_router.healthy_workers(self._get("/workers"))

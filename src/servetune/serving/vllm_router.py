@@ -10,6 +10,9 @@ from servetune.loopback import HOST
 MODULE = "vllm_router.launch_router"
 PROGRAM = ("-m", MODULE)
 
+KEY_VARIABLE = "OPENAI_API_KEY"
+"""Where it finds the key of requests that are its own: not those that a client sent."""
+
 OWN = {"worker_startup_check_interval": 1, "health_check_interval_secs": 5}
 """In place of 30 and 60 s, in which it would not be ready, or not notice a death."""
 
@@ -26,9 +29,10 @@ def words(
     kv_events: list[str],
     model: str,
     block_tokens: int | None = None,
+    prefill: int = 0,
 ) -> list[str]:
     """Return the words of its command; `kv_events` are the addresses of its workers' events, on
-    blocks of so many tokens."""
+    blocks of so many tokens. The first `prefill` workers compute prompts, the others answers."""
     options: list[str] = []
     for name, value in {**OWN, **arguments}.items():
         if value is not False:
@@ -39,8 +43,13 @@ def words(
     if kv_events:
         options += ["--kv-event-model", model]
         options += ["--kv-event-block-size", str(block_tokens)] if block_tokens else []
+    pools = ["--worker-urls", *workers]
+    if prefill:
+        pools = ["--vllm-pd-disaggregation"]
+        pools += [word for worker in workers[:prefill] for word in ("--prefill", worker)]
+        pools += [word for worker in workers[prefill:] for word in ("--decode", worker)]
     return [
-        *("--policy", policy, *options, "--worker-urls", *workers),
+        *("--policy", policy, *options, *pools),
         *("--host", HOST, "--port", str(port)),
         *("--prometheus-host", HOST, "--prometheus-port", str(metrics_port)),
     ]

@@ -1,5 +1,6 @@
 """One launch of servers: started, given to each session that shares them in its turn, stopped."""
 
+import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -8,7 +9,7 @@ from servetune.plan.kept import next_launch
 from servetune.plan.pending import Pending
 from servetune.serving.target import Target
 from servetune.sessions.allocation import GpuAllocation
-from servetune.sessions.processes import servers_of, start_client
+from servetune.sessions.processes import launch_folder, servers_of, start_client
 from servetune.sessions.turn import LaunchedServers, Outcome, Turn
 from servetune.telemetry.gpus import NO_GPU, Gpus
 
@@ -64,6 +65,8 @@ class ServerLaunch:
         processes = servers_of(session, number, root, self._allocation)
         is_here = session.endpoint is None
         stack.callback(self._stopped)
+        folder = launch_folder(session, number, root)
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         for process in processes:
             stack.callback(process.stop)
         clients = Clients(lambda name: start_client(name, session, number, root, self._target))

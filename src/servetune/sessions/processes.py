@@ -26,6 +26,7 @@ from servetune.serving.target import Target
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.passed import from_caller, secrets_of_endpoint
 from servetune.sessions.spending import recorded_spending
+from servetune.study.engines import LAUNCH_FOLDER, ServerArguments
 from servetune.study.gateways import KV_AWARE
 from servetune.study.generators import GENERATORS
 from servetune.study.targets import DeclaredEndpoint
@@ -51,10 +52,16 @@ def servers_of(
         return [server]
     if session.has_kv_events:
         server = replace(server, arguments=[*server.arguments, *server.dialect.kv_events])
+    words = [
+        each.arguments
+        for pool in session.roles.values()
+        for each in [_server_of(session, number, root, allocation, pool.server)] * pool.replicas
+    ] or [server.arguments] * session.replicas
     logs = raw_folder(session.study, session.id, root)
     return [
         replace(
             server,
+            arguments=words[replica - 1],
             devices=part.environment,
             cores=part.cores,
             replica=replica,
@@ -79,6 +86,7 @@ def target_of(session: Session, servers: list[Server], number: int, root: Path) 
         servers=servers,
         gateway=_gateway_of(gateway, log, root),
         has_kv_events=gateway.policy == KV_AWARE,
+        prefill=session.roles["prefill"].replicas if session.roles else 0,
     )
 
 
@@ -131,12 +139,26 @@ def _gateway_of(gateway: PlannedGateway | PlannedCommand, log: Path, root: Path)
     )
 
 
-def _server_of(session: Session, number: int, root: Path, allocation: GpuAllocation) -> Server:
+def launch_folder(session: Session, number: int, root: Path) -> Path:
+    """Return the folder that a launch may have for itself, which is gone after it."""
+    return root / ".servetune" / "launches" / f"{session.id}-{number}"
+
+
+def _server_of(
+    session: Session,
+    number: int,
+    root: Path,
+    allocation: GpuAllocation,
+    given: ServerArguments | None = None,
+) -> Server:
+    """Return one server; `given` are arguments in place of the session's."""
     assert session.engine and session.model, "a session without an endpoint has both"
     engine = read_engine(session.engine)
     own = {name: True for name in OWN_ARGUMENTS if name in engine.arguments}
     check_served_arguments(session, engine)
-    arguments = as_argv({**own, **session.server}, engine.arguments)
+    arguments = as_argv({**own, **(session.server if given is None else given)}, engine.arguments)
+    own_folder = str(launch_folder(session, number, root).absolute())
+    arguments = [word.replace(LAUNCH_FOLDER, own_folder) for word in arguments]
     if session.speculative:
         speculative = dict(session.speculative)
         if session.draft:

@@ -136,6 +136,11 @@ ServerArguments = TypeAliasType("ServerArguments", dict[str, _Value])
 """A server's arguments by long name with underscores; null leaves the server's default."""
 
 
+LAUNCH_FOLDER = "{launch_folder}"
+"""In the text of an argument: a folder that all servers of a launch share, and that is gone after
+it. A KV cache on a disk is then no other launch's."""
+
+
 def parallel_size(server: Mapping[str, Any], *kinds: str) -> int:
     """Return the product of parallel sizes: `tensor` is that of `tensor_parallel_size`, else 1."""
     sizes = (str(server.get(f"{kind}_parallel_size")) for kind in kinds)

@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import TypeAliasType
 
 from servetune.study.base import Declared, Name, SomeSeconds
-from servetune.study.engines import Environment
+from servetune.study.engines import Environment, ServerArguments
 
 VLLM_ROUTER = "vllm-router"
 """The distribution, and the environment of `workflow/envs` that holds it."""
@@ -69,6 +69,31 @@ class RouterArguments(Declared):
     def given(self) -> dict[str, Any]:
         """Those that are declared."""
         return self.model_dump(exclude_none=True)
+
+
+Role = Literal["prefill", "decode"]
+"""What a pool of servers does of each request: its prompt, or its answer."""
+
+
+class DeclaredPool(Declared):
+    """The servers of one role, alike."""
+
+    replicas: int = Field(1, ge=1, le=64, description="how many of them")
+    server: ServerArguments = Field(
+        {}, description="arguments that differ from the variant's; null drops its value"
+    )
+
+
+class DeclaredRoles(Declared):
+    """Two pools of servers, between which KV caches go by `kv_transfer_config`."""
+
+    prefill: DeclaredPool = Field(DeclaredPool(), description="computes prompts")
+    decode: DeclaredPool = Field(DeclaredPool(), description="computes answers")
+
+    @property
+    def pools(self) -> dict[Role, DeclaredPool]:
+        """The pools by role, in the order in which their servers are counted."""
+        return {"prefill": self.prefill, "decode": self.decode}
 
 
 class DeclaredGateway(Declared):

@@ -31,7 +31,7 @@ from servetune.study.engines import (
     ServerArguments,
     Speculative,
 )
-from servetune.study.gateways import AnyGateway
+from servetune.study.gateways import AnyGateway, DeclaredRoles
 from servetune.study.hardware import Hardware
 from servetune.study.models import ModelSource
 from servetune.study.quality import Quality
@@ -74,6 +74,9 @@ class Variant(Declared):
     )
     engine: Engine | None = Field(None, description="instead of the study's engine")
     replicas: int = Field(1, ge=1, le=64, description="servers of it, alike, behind its gateway")
+    roles: DeclaredRoles | None = Field(
+        None, description="in place of replicas: a pool for prompts and one for answers"
+    )
     gateway: AnyGateway | None = Field(
         None, description="what stands before its replicas: `vllm-router`, or any `command`"
     )
@@ -235,7 +238,7 @@ def passed_to(study: Study, variant: Variant) -> list[str]:
 
 OPERATORS = (
     *("server", "speculative", "adapters", "environment", "environment_from", "engine"),
-    *("neighbours", "replicas", "gateway"),
+    *("neighbours", "replicas", "roles", "gateway"),
 )
 """What of a variant is its operator's, where that is an endpoint."""
 

@@ -74,6 +74,13 @@ def test_counters_are_named_by_replica_and_buckets_left_out() -> None:
     }
 
 
+def test_pools_are_named_by_their_roles() -> None:
+    told = words(8000, 9000, "round_robin", {}, WORKERS, [], "it", prefill=1)
+    text = " ".join(told)
+    assert f"--vllm-pd-disaggregation --prefill {WORKERS[0]} --decode {WORKERS[1]} " in text
+    assert "--worker-urls" not in told
+
+
 def test_outcomes_add_up_over_other_labels() -> None:
     fleet = FleetMetrics(replicas=[], gateway=read_page(PAGE, WORKERS))
     assert fleet.decisions == {"missing_tokens": 7}
