@@ -303,35 +303,39 @@ def test_a_host_that_cannot_run_the_gateway_is_told_why_in_a_line(
     assert "Traceback" not in done.stderr
 
 
-def test_the_study_of_two_gpus_runs_from_its_bundle_a_gpu_a_replica(
-    tmp_path: Path, engine_cache: Path
+@pytest.mark.parametrize(("study_name", "count"), [("fleet-two-gpus", 2), ("fleet-four-gpus", 4)])
+def test_a_study_of_gpus_runs_from_its_bundle_a_gpu_a_replica(
+    tmp_path: Path, engine_cache: Path, study_name: str, count: int
 ) -> None:
     made = make_workspace(tmp_path / "w", with_router(engine_cache))
-    with_gpus(made, 2)
+    with_gpus(made, count)
     study = made.study
-    declared = yaml.safe_load((GALLERY / "studies/fleet-two-gpus.yaml").read_text())
+    declared = yaml.safe_load((GALLERY / f"studies/{study_name}.yaml").read_text())
     policies = ("round-robin", "consistent-hash")
     study["baseline"] = declared["baseline"]
     study["variants"] = {
         name: {**declared["variants"][name], "model": "standin"} for name in policies
     }
-    study["datasets"] = {"chats": {**declared["datasets"]["short-system"], "conversations": 6}}
-    study["datasets"]["chats"] |= {"opening_words": 20, "follow_up_words": 5, "output_tokens": 4}
+    (dataset, *_) = declared["datasets"].values()
+    study["datasets"] = {"chats": {**dataset, "conversations": 6, "turns": 4}}
+    study["datasets"]["chats"] |= {"starters": {"count": 2, "words": 9}, "output_tokens": 4}
+    study["datasets"]["chats"] |= {"follow_up_words": 5}
     study["workloads"] = {
-        "chats": {"dataset": "chats", "load_points": [{"rate_rps": 50, "requests": 48}]}
+        "chats": {"dataset": "chats", "load_points": [{"rate_rps": 50, "requests": 24}]}
     }
     made.write_study(study)
     bundle = export(made)
     host = host_with_needs_of_the_router(tmp_path / "host")
     paths = [made.environment["PYTHONPATH"], host.environment["PYTHONPATH"]]
-    host.environment |= {"PYTHONPATH": os.pathsep.join(paths), "STANDIN_GPUS": "2"}
+    host.environment |= {"PYTHONPATH": os.pathsep.join(paths), "STANDIN_GPUS": str(count)}
     made.check("servetune", "bundle", "import", str(host.measure(bundle)))
     for policy in policies:
         one = record(made, policy)
         assert one["status"] == "ok", one["reason"]
-        assert one["device"] == "GPU-0000+GPU-0001"
+        assert one["device"] == "+".join(f"GPU-{index:04}" for index in range(count))
         replicas = launch(made, policy)["replicas"]
-        assert [each["devices"] for each in replicas] == ["0", "1"]
+        assert [each["devices"] for each in replicas] == [str(index) for index in range(count)]
+    assert len({record(made, policy)["servers"] for policy in policies}) == 1
     served = [each["requests"] for each in record(made, "consistent-hash")["fleet"]["replicas"]]
-    # Each conversation has eight turns, and stays with its replica.
-    assert sum(served) == 48 and all(count % 8 == 0 for count in served)
+    # Each conversation has four turns, and stays with its replica.
+    assert sum(served) == 24 and all(count % 4 == 0 for count in served)

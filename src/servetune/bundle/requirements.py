@@ -9,6 +9,7 @@ from typing import Any
 from packaging.markers import Marker
 
 from servetune.errors import UserError
+from servetune.shipped import SHIPPED, is_clone
 
 LOCK = "uv.lock"
 PYTHONS = ("3.11.0", "3.11.9", "3.12.0", "3.12.9")
@@ -26,6 +27,9 @@ def requirements(names: Iterable[str], root: Path) -> str:
         UserError: the lock is not there, or does not hold one of the packages.
     """
     path = root / LOCK
+    if is_clone() and not path.is_file():
+        # A folder of studies in a clone, such as gallery/, has none of its own.
+        path = SHIPPED / LOCK
     if not path.is_file():
         raise UserError(f"{path}: no such file; expected this project's lock")
     packages: list[Package] = tomllib.loads(path.read_text(encoding="utf-8"))["package"]

@@ -54,7 +54,7 @@ class Fleet:
     def __post_init__(self) -> None:
         first = self.servers[0]
         self.name, self.api_key = first.name, first.api_key
-        self.environment, self.opening = first.environment, f"{first.opening} {len(self.servers)}x"
+        self.environment = first.environment
         self.secrets = list(dict.fromkeys(chain(*(each.secrets for each in self.servers))))
         self._is_ready = False
         self._kv_events: list[str] = []
@@ -63,6 +63,14 @@ class Fleet:
         self._failed: Server | GatewayProcess = self.gateway
         # Of a replica that was killed, by its number: what it had counted.
         self._gone: dict[int, Counters] = {}
+
+    @property
+    def opening(self) -> str:
+        """What its start is, for messages."""
+        first = self.servers[0]
+        is_there = first.startup_s is not None
+        title = f"starting another gateway before {first.dialect.family.title}"
+        return f"{title if is_there else first.opening} {len(self.servers)}x"
 
     @property
     def url(self) -> str:

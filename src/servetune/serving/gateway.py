@@ -1,6 +1,7 @@
 """The life of a gateway: one process before the replicas of a variant, ready once it has all."""
 
 import contextlib
+import re
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -29,6 +30,9 @@ ASK_TIMEOUT_S = 5.0
 
 LAST_LINES = 5
 """Of its log in a message: more than one reads in a line."""
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -170,10 +174,9 @@ class GatewayProcess(ABC):
             reserved.close()
 
     def log_tail(self, lines: int) -> list[str]:
-        """Return the last lines of its output."""
-        return (
-            self.log.read_text(errors="replace").splitlines()[-lines:] if self.log.is_file() else []
-        )
+        """Return the last lines of its output, without colours."""
+        text = self.log.read_text(errors="replace") if self.log.is_file() else ""
+        return _COLOUR.sub("", text).splitlines()[-lines:]
 
     def _get(self, path: str) -> str:
         with local_client(self.url, {}, ASK_TIMEOUT_S) as client:

@@ -58,7 +58,14 @@ def test_what_an_engine_has_stays_as_it_is() -> None:
     assert lacking(text, {"nvidia-ml-py"}) == "no-such-package==1\n"
 
 
-def test_a_project_without_its_lock_packs_no_bundle(tmp_path: Path) -> None:
+def test_a_folder_of_studies_in_a_clone_packs_what_the_clones_lock_pins(tmp_path: Path) -> None:
+    assert requirements(PACKAGES, tmp_path) == requirements(PACKAGES, ROOT)
+
+
+def test_a_project_without_its_lock_packs_no_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servetune.bundle.requirements.is_clone", lambda: False)
     with pytest.raises(UserError, match=r"uv\.lock: no such file; expected this project's lock"):
         requirements(PACKAGES, tmp_path)
 

@@ -1,10 +1,12 @@
 """What vllm-router is told, and what it tells."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from servetune.records.fleets import FleetMetrics
+from servetune.serving.gateway import Gateway
 from servetune.serving.vllm_router import healthy_workers, read_page, words
 
 WORKERS = ["http://127.0.0.1:1", "http://127.0.0.1:2"]
@@ -85,3 +87,11 @@ def test_outcomes_add_up_over_other_labels() -> None:
     fleet = FleetMetrics(replicas=[], gateway=read_page(PAGE, WORKERS))
     assert fleet.decisions == {"missing_tokens": 7}
     assert fleet.by_label("policy_decisions_total", "replica") == {"1": 6, "2": 5}
+
+
+def test_the_last_lines_of_its_log_have_no_colours(tmp_path: Path) -> None:
+    log = tmp_path / "gateway-1.log"
+    log.write_text("first\n\x1b[2m2026\x1b[0m \x1b[32m INFO\x1b[0m routed\n")
+    gateway = Gateway(python=Path(), policy="random", arguments={}, log=log, folder=tmp_path)
+    assert gateway.log_tail(1) == ["2026  INFO routed"]
+    gateway.close()

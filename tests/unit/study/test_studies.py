@@ -89,14 +89,23 @@ CONFIGURATIONS = {
 """gpu_memory_utilization, max_num_batched_tokens and max_num_seqs, as published."""
 
 
-def test_llama70b_slo_is_phase_0_its_rerun_six_configurations_and_eagle3(project: Project) -> None:
+def test_llama70b_slo_is_phase_0_its_rerun_six_configurations_eagle3_and_four_replicas(
+    project: Project,
+) -> None:
     plan = planned(project, "llama70b-slo")
     servers = {s.variant: s.server for s in plan.sessions}
     for name, values in CONFIGURATIONS.items():
         server = servers[name]
         keys = ("gpu_memory_utilization", "max_num_batched_tokens", "max_num_seqs")
         assert tuple(server[key] for key in keys) == values, name
-    assert set(servers) - set(CONFIGURATIONS) == {"phase2-llama-3.3", "phase2-eagle3"}
+    others = {"phase2-llama-3.3", "phase2-eagle3", "phase3-round-robin", "phase3-kv-aware"}
+    assert set(servers) - set(CONFIGURATIONS) == others
+    fleets = [session for session in plan.sessions if session.gateway]
+    assert [(s.gpus, s.gateway and s.gateway.policy) for s in fleets] == [
+        (4, "round_robin"),
+        (4, "kv_aware"),
+    ]
+    assert len({session.servers for session in fleets}) == 1
     sweep = [m for m in plan.sessions[0].measurements if m.workload == "sweep"]
     assert [m.load.rate_rps for m in sweep][0::6] == [0.25, 2, 5]
     assert {(m.load.settle_requests, m.load.cooldown_requests) for m in sweep} == {(20, 20)}
