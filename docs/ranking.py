@@ -5,7 +5,7 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 LEFT_OUT = ("changelog.md", "contributing.md", "examples/", "reports/")
-LATER = ("gallery/", "write-ups.md", "design.md", "security.md", "reference/")
+LATER = ("gallery/", "design.md", "security.md", "reference/")
 TASKS = ("What to measure", "What to send", "What to find out", "Run it", "Decide and ship")
 
 
