@@ -81,7 +81,7 @@ def show(plan: PlanFile = None, study: StudyName = None) -> None:
 
 @app.command()
 def status(plan: PlanFile = None, study: StudyName = None, as_json: AsJson = False) -> None:
-    """Say what is measured, what runs since when, what waits, and about when it ends."""
+    """Show progress: what is measured, running and waiting, and the estimated end."""
     from servetune.plan.times import recorded_times
     from servetune.running import read_running
     from servetune.status.state import state_of

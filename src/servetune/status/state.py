@@ -18,6 +18,7 @@ from servetune.records.measurements import read_measurement
 from servetune.records.paths import record_path, recorded, session_path
 from servetune.records.validity import status_of
 from servetune.running import Running, since
+from servetune.status.queue import queued_experiments
 from servetune.study.base import Frozen
 from servetune.study.validity import Limits
 
@@ -45,7 +46,10 @@ class SessionState(Frozen):
 
 
 class State(Frozen):
-    """A study. `steps` are what runs beside its sessions; `ends_at` is None while nothing runs."""
+    """A study. `steps` are what runs beside its sessions; `ends_at` is None while nothing runs.
+
+    `queued` are the experiments of any study that wait in DVC's queue.
+    """
 
     study: str
     hardware: str
@@ -59,6 +63,7 @@ class State(Frozen):
     ends_at: str | None
     sessions: list[SessionState]
     steps: list[Running]
+    queued: list[str] = []
 
 
 def state_of(
@@ -104,6 +109,7 @@ def state_of(
         ends_at=ends_at.isoformat(timespec="seconds") if is_running else None,
         sessions=sessions,
         steps=steps,
+        queued=queued_experiments(root),
     )
 
 

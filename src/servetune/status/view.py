@@ -103,7 +103,10 @@ def counted_states(of: SessionState | State) -> list[str]:
 
 
 def _advice(state: State) -> Iterator[str]:
-    """Say what to do next, where nothing runs."""
+    """Say what waits in DVC's queue, and what to do next where nothing runs."""
+    if state.queued:
+        names = ", ".join(state.queued)
+        yield f"In DVC's queue: {names}. To run them: uv run dvc queue start"
     if state.is_running:
         began = [f"Running since {_clock(state.began_at)}."] if state.began_at else []
         ends = [f"It should end at about {_clock(state.ends_at)}."] if state.ends_at else []

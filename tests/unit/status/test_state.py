@@ -120,3 +120,11 @@ def test_invalid_is_what_the_study_calls_so_now(plan: Plan, project: Project) ->
     assert state(plan, project).invalid == 1
     kind = plan.validity.model_copy(update={"other_cpu_ratio": 1.0})
     assert state(plan.model_copy(update={"validity": kind}), project).invalid == 0
+
+
+def test_experiments_in_the_queue_are_named_with_what_runs_them(
+    plan: Plan, project: Project
+) -> None:
+    queued = state(plan, project).model_copy(update={"queued": ["seqs-2", "seqs-4"]})
+    told = words(render_state(queued))
+    assert "In DVC's queue: seqs-2, seqs-4. To run them: uv run dvc queue start" in told
