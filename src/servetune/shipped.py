@@ -29,6 +29,12 @@ def env_file(name: str, root: Path) -> Path:
     return shipped if shipped.is_file() and not own.is_file() else own
 
 
+def env_names(root: Path) -> list[str]:
+    """Return the names of all tool environments, the project's own and the shipped ones."""
+    folders = (ENVS, root / "workflow" / "envs")
+    return sorted({file.stem for folder in folders for file in folder.glob("*.in")})
+
+
 def digest_of(file: Path) -> str:
     """Digest of a file's content."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:12]

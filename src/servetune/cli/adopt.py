@@ -20,14 +20,18 @@ def from_command(
             " --config YAML, compose, KServe, serving-tests.json."
         ),
     ],
-    name: Annotated[str | None, typer.Option(help="Of the study; by default the model's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the study; by default the model's.")
+    ] = None,
     hardware: Annotated[
-        str | None, typer.Option(help="As a study has it: cpu, nvidia-h200 …")
+        str | None, typer.Option(help="The hardware, such as cpu or nvidia-h200.")
     ] = None,
     vllm: Annotated[str | None, typer.Option(help="The version of vLLM.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A file; by default studies/NAME.yaml.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this file; by default studies/NAME.yaml.")
+    ] = None,
 ) -> None:
-    """Write a study of a command or a manifest that you have, which plans as it is."""
+    """Write a study from a command, a container or a manifest that you have."""
     from servetune.commands.files import source_of
     from servetune.commands.study import study_from
 

@@ -18,9 +18,11 @@ from servetune.terminal import echo
 ROOT = Path()
 PlanFile = Annotated[
     Path | None,
-    typer.Option("--plan", help="A plan file of the workflow; by default params.yaml decides."),
+    typer.Option(
+        "--plan", help="A plan file of the workflow; by default the plan follows from params.yaml."
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="For scripts: the same as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 MORE, STEPS, UPKEEP = "More", "Steps, which the workflow runs", "Upkeep"
 """Panels of the help, below that of every day."""
@@ -33,7 +35,9 @@ def studies() -> list[str]:
 
 StudyName = Annotated[
     str | None,
-    typer.Option("--study", help="By default that of params.yaml.", autocompletion=studies),
+    typer.Option(
+        "--study", help="The study; by default that of params.yaml.", autocompletion=studies
+    ),
 ]
 
 
@@ -85,7 +89,7 @@ def main(
         ),
     ] = False,
     log: Annotated[
-        Path | None, typer.Option(help="A file that holds what is printed on standard error, too.")
+        Path | None, typer.Option(help="Also write standard error to this file.")
     ] = None,
 ) -> None:
     """Tune and benchmark vLLM as params.yaml and its study declare."""

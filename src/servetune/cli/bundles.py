@@ -18,13 +18,15 @@ app.add_typer(bundle, name="bundle", rich_help_panel=MORE)
 
 @bundle.command("export")
 def export_command(
-    out: Annotated[Path | None, typer.Option(help="By default bundles/<study>.pyz.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this file; by default bundles/<study>.pyz.")
+    ] = None,
     config: Annotated[
         list[str] | None, typer.Option(help="key=value to override params.yaml; may be repeated.")
     ] = None,
     study: StudyName = None,
     kubernetes: Annotated[
-        bool, typer.Option("--kubernetes", help="Print a Job that runs it, as YAML.")
+        bool, typer.Option("--kubernetes", help="Print a Kubernetes Job that runs the bundle.")
     ] = False,
 ) -> None:
     """Pack the sessions that are still to measure into one file that Python runs."""

@@ -34,10 +34,14 @@ _COLUMNS = ("output_throughput_tok_s", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_m
 @app.command(rich_help_panel=MORE)
 def predict(
     study: StudyName = None,
-    variant: Annotated[str | None, typer.Option(help="By default the baseline.")] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="The variant to predict; by default the baseline.")
+    ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--from", help="The variant whose loads are fitted. By default the same."),
+        typer.Option(
+            "--from", help="The variant whose recorded loads are fitted; by default the same one."
+        ),
     ] = None,
     concurrency: Annotated[
         str | None, typer.Option(help="Clients of closed loops, such as 32,64.")
@@ -47,19 +51,26 @@ def predict(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Such as max_num_seqs=64 or kv_cache_dtype=fp8."),
+        typer.Option(
+            "--set",
+            help="Another setting, such as max_num_seqs=64 or kv_cache_dtype=fp8; may be repeated.",
+        ),
     ] = None,
     slo: Annotated[
         str | None,
-        typer.Option(help="A preset, a tier of the study, or ttft_p99_ms=500,tpot_p99_ms=30."),
+        typer.Option(
+            help="Find the capacity: a preset, a tier, or ttft_p99_ms=500,tpot_p99_ms=30."
+        ),
     ] = None,
-    users: Annotated[int | None, typer.Option(min=1, help="How many GPUs serve so many.")] = None,
+    users: Annotated[
+        int | None, typer.Option(min=1, help="Predict how many GPUs serve so many users.")
+    ] = None,
     every: Annotated[
         float | None,
         typer.Option(help="Seconds between a user's requests; else each follows an answer."),
     ] = None,
 ) -> None:
-    """Predict loads, settings, the capacity and GPUs for users, from two recorded loads."""
+    """Predict loads, settings, the capacity or the number of GPUs, from two recorded loads."""
     from servetune.analysis.wording import plural
     from servetune.models.loaded import served as served_by
     from servetune.models.shape import UncountedError

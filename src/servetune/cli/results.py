@@ -119,7 +119,8 @@ def compare(
         ),
     ] = None,
     goodput: Annotated[
-        list[str] | None, typer.Option(help="Of files: a limit in ms, as ttft:200; any number.")
+        list[str] | None,
+        typer.Option(help="For result files: a limit in ms, such as ttft:200; may be repeated."),
     ] = None,
     study: StudyName = None,
 ) -> None:
@@ -224,7 +225,7 @@ def export(
 
 @app.command(rich_help_panel=MORE)
 def interference(study: StudyName = None) -> None:
-    """Find out by a study whether sessions on one host disturb each other, and keep the answer."""
+    """Measure whether sessions on one host disturb each other, and remember the verdict."""
     from servetune.cli.interference import find_out
 
     echo(find_out(make_plan(chosen_params(study), ROOT), ROOT))
@@ -235,13 +236,13 @@ def history(
     metric: Annotated[
         str,
         typer.Argument(
-            help="Such as ttft_p50_ms, capacity_rps or perplexity.",
+            help="The metric, such as ttft_p50_ms, capacity_rps or perplexity.",
             autocompletion=lambda: list(METRIC),
         ),
     ],
     study: StudyName = None,
-    variant: Annotated[str | None, typer.Option(help="This variant only.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a list of rows.")] = False,
+    variant: Annotated[str | None, typer.Option(help="Show this variant only.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a list of rows.")] = False,
 ) -> None:
     """Show a metric, a capacity or quality over the commits that measured it."""
     from servetune.report.history import terminal
@@ -261,12 +262,15 @@ def deploy(
     variant: str,
     form: Annotated[
         str,
-        typer.Option("--as", help="compose, systemd, deployment, kserve, llm-inference-service."),
+        typer.Option(
+            "--as",
+            help="command, compose, systemd, deployment, kserve or llm-inference-service.",
+        ),
     ] = "command",
     plan: PlanFile = None,
     study: StudyName = None,
 ) -> None:
-    """Print a variant as something to run, with what was measured of it."""
+    """Print a measured variant as a command, Compose file, systemd unit or Kubernetes manifest."""
     from servetune.deploy.formats import FORMS
     from servetune.deploy.served import served
 

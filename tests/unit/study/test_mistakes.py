@@ -22,12 +22,17 @@ def message(project: Project, **params: Any) -> str:
     return line
 
 
+ENGINES = "expected vllm-cpu, vllm-cuda, llama-cpp, {vllm: VERSION} or {python: PATH}"
 IN_STUDY: list[tuple[Edit, str]] = [
     (lambda s: s.update(hardwar="cpu"), "hardwar: unknown key; did you mean hardware?"),
     (lambda s: s.pop("hardware"), "hardware: missing"),
     (lambda s: s.update(models=3), "models: 3: expected keys with values"),
     (lambda s: s["variants"].update(bf16="x"), "variants.bf16: .*keys with values, such as model"),
     (lambda s: s.update(engine="vllm-gpu"), "engine: .*did you mean vllm-cpu?"),
+    (lambda s: s.update(engine="vllm==0.26.0"), f'{ENGINES}; write {{vllm: "0.26.0"}}'),
+    (lambda s: s.update(engine="/opt/python"), f"{ENGINES}; write {{python: /opt/python}}"),
+    (lambda s: s.update(engine=["vllm-cpu"]), ENGINES),
+    (lambda s: s.update(engine={"vllm": "0.26.0", "python": "x"}), ENGINES),
     (lambda s: s.update(engine={"pyton": "x"}), "engine.pyton: unknown key; did you mean python?"),
     (lambda s: s.update(engine={"python": "no/such"}), "engine.python: no/such: no such file"),
     (lambda s: s.update(baseline="bf61"), "baseline: no variant bf61; .*did you mean bf16?"),
