@@ -11,7 +11,7 @@ import yaml
 from servetune.commands.arguments import Served, served_of
 from servetune.commands.bench import Bench, bench_from, bench_of
 from servetune.commands.files import Source
-from servetune.engines.environments import known_parser
+from servetune.engines.environments import known_parser, vllm_version
 from servetune.errors import UserError
 from servetune.study.engines import Engine, EngineVersion
 from servetune.study.hardware import CPU
@@ -58,9 +58,9 @@ def study_from(
     variants: dict[str, Any] = {}
     for key, served in servers.items():
         variants[key] = _variant(served, models)
-        versioned = version or served.version
-        if versioned and not is_cpu:
-            variants[key]["engine"] = {"vllm": versioned}
+        engine = _engine(version or served.version, is_cpu, root)
+        if isinstance(engine, EngineVersion):
+            variants[key]["engine"] = engine.model_dump()
         notes += [f"{key}: {line}" if len(servers) > 1 else line for line in served.dropped]
     for key, bench in _endpoints(benches).items():
         endpoint: dict[str, Any] = {"url": _api(bench.url or ""), "model": bench.model}
@@ -154,10 +154,7 @@ def _served(
     names: dict[str, str] = {}
     for key, command in source.servers.items():
         asked = version or command.version
-        engine: Engine = "vllm-cpu" if is_cpu else "vllm-cuda"
-        if asked and not is_cpu:
-            engine = EngineVersion(vllm=asked)
-        served = served_of(command, known_parser(engine, root))
+        served = served_of(command, known_parser(_engine(asked, is_cpu, root), root))
         alike = next((name for name, one in servers.items() if one == served), None)
         given = _slug(key if source.has_names else served.model)
         names[key] = alike or _free(given, servers)
@@ -166,6 +163,14 @@ def _served(
         local = [one for one in benches if one.model and not _is_elsewhere(one)]
         servers = {_slug(one.model or ""): Served(model=one.model or "") for one in local}
     return servers, names
+
+
+def _engine(version: str | None, is_cpu: bool, root: Path) -> Engine:
+    """Return the engine of a version: the pinned one, where none is asked for or it has that."""
+    pinned = "vllm-cpu" if is_cpu else "vllm-cuda"
+    if version is None or (is_cpu and version == vllm_version(pinned, root)):
+        return pinned
+    return EngineVersion(vllm=version)
 
 
 def _is_elsewhere(bench: Bench) -> bool:

