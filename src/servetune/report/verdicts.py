@@ -102,10 +102,16 @@ def method(plan: Plan, judgement: Judgement) -> str:
 
 
 def _blocks(judgement: Judgement) -> str:
-    if judgement.launches["device"].nunique() < 2:
-        return ""
-    gpus = plural(len(devices_in(judgement.launches)), "GPU")
-    return f" Launches ran on {gpus}, which are blocks in the comparison."
+    launches, told = judgement.launches, ""
+    if launches["device"].nunique() > 1:
+        gpus = plural(len(devices_in(launches)), "GPU")
+        told = f" Launches ran on {gpus}, which are blocks in the comparison."
+    if launches["servers"].notna().any():
+        told += (
+            " Variants that differ in their gateways alone share launches, and are compared within"
+            " them where launches are proven to differ."
+        )
+    return told
 
 
 def cautions(plan: Plan, judgement: Judgement) -> list[str]:

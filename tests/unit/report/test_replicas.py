@@ -14,6 +14,7 @@ from servetune.report.replicas.section import section
 from servetune.report.replicas.view import by_gateway, by_replica, costs, deaths, fleets_of
 from servetune.report.section import Fit
 from servetune.report.table import Name, Table
+from servetune.report.verdicts import method
 from tests.report_data import make_data, make_quickstart_plan
 
 
@@ -114,3 +115,10 @@ def test_the_section_is_there_where_a_fleet_was_measured(fleet: FleetMetrics | N
     assert (made is not None) == (fleet is not None)
     if made:
         assert "What the gateway costs" in (made.markdown(Fit()) or "")
+
+
+def test_the_page_says_that_variants_share_launches() -> None:
+    measured = measured_with(FLEET)
+    assert "share launches" in method(measured.plan, measured.judgement)
+    alone = make_data(make_quickstart_plan(repeats=3))
+    assert "share launches" not in method(alone.plan, alone.judgement)
