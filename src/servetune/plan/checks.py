@@ -230,6 +230,10 @@ def _check_classes(where: str, workload: Workload, is_chat: bool, content: Conte
         UserError: the first that cannot.
     """
     for name, kind in workload.classes.items():
+        if kind.images and (not is_chat or workload.endpoint == "rerank"):
+            raise UserError(
+                f"{where}.classes.{name}.images: are of chats; add endpoint: chat to the workload"
+            )
         at = f"{where}.classes.{name}.extra_body"
         if not is_chat and (field := next(filter(kind.extra_body.get, CHAT_ALONE), None)):
             raise UserError(f"{at}: {field} is of chats; add endpoint: chat to the workload")

@@ -58,6 +58,17 @@ def _not_ours(extra_body: dict[str, Any]) -> dict[str, Any]:
     return extra_body
 
 
+Pixels = Annotated[int, Field(ge=16, le=4096)]
+
+
+class Images(Declared):
+    """Random images of a size, others in each request: no cache has them."""
+
+    width: Pixels = Field(description="of each, in pixels")
+    height: Pixels = Field(description="of each, in pixels")
+    count: int = Field(1, ge=1, le=64, description="images in a request, after its prompt")
+
+
 class RequestClass(Declared):
     """A kind of request, and its share of the load."""
 
@@ -73,6 +84,9 @@ class RequestClass(Declared):
         " `chat_template_kwargs` or a `temperature` of its own",
     )
 
+    images: Images | None = Field(
+        None, description="images that its requests hold beside the prompt; chats alone"
+    )
     leave_after_tokens: Tokens | None = Field(
         None, description="its clients close the connection after so many tokens of the answer"
     )
@@ -95,8 +109,8 @@ class RequestClass(Declared):
 
     @property
     def changes_prompt(self) -> bool:
-        """Whether the chat's template makes more of a prompt than its dataset has."""
-        return any(field in self.extra_body for field in CHAT_ALONE)
+        """Whether a chat makes more of a prompt than its dataset has: tools, or images."""
+        return self.images is not None or any(field in self.extra_body for field in CHAT_ALONE)
 
     @property
     def may_end_early(self) -> bool:

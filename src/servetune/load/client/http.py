@@ -31,6 +31,7 @@ from servetune.load.client.refusals import Refusals
 from servetune.load.client.shares import count_shares, shares
 from servetune.load.client.spending import Spender
 from servetune.load.generator import CUT, LEFT, NOT_SENT, Job, RefusedError, Reply
+from servetune.load.images import image_parts
 from servetune.load.schedule import ScheduledRequest, read_schedule
 from servetune.records.loads import Load
 from servetune.sentences import refusal, sentence
@@ -73,6 +74,12 @@ class Sending:
         names = {request.class_name for request in schedule}
         self._with_grammar = {name for name, kind in load.classes.items() if kind.has_grammar}
         self._bodies = {name: _body_of(load, words["--model"], name) for name in names}
+        # Made now: it would take the time of a load.
+        self._images = {
+            request.index: image_parts(images, load.seed, request.index)
+            for request in schedule
+            if (images := self._kind(request).images)
+        }
         key = os.environ.get(DRIVER.key_variable)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._headers |= json.loads(os.environ.get(HEADERS, "{}"))
@@ -147,7 +154,7 @@ class Sending:
         """
         status: int | None = None
         counted = self._spender.sending(request) if self._spender else None
-        kind = self._load.classes.get(request.class_name or "", RequestClass())
+        kind = self._kind(request)
         try:
             async with (
                 asyncio.timeout(kind.leave_after_s),
@@ -174,6 +181,9 @@ class Sending:
                 put_off_s = None
         return status, error, put_off_s
 
+    def _kind(self, request: ScheduledRequest) -> RequestClass:
+        return self._load.classes.get(request.class_name or "", RequestClass())
+
     def _end(self) -> None:
         """Send no more, and take no more answers."""
         self._pacing.stop()
@@ -191,7 +201,9 @@ class Sending:
             return {**body, **pooled_prompt(self._load, request.prompt)}
         if self._load.is_chat:
             before = self._said[request.parents[0]] if request.parents else []
-            said: Message = {"role": "user", "content": request.prompt}
+            images = self._images.get(request.index, [])
+            content = [{"type": "text", "text": request.prompt}, *images]
+            said: Message = {"role": "user", "content": content if images else request.prompt}
             return {
                 **body,
                 "messages": request.messages or [*before, said],

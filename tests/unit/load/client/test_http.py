@@ -20,10 +20,12 @@ from servetune.load.client import shares
 from servetune.load.client.driver import DRIVER, HEADERS, RESULT, read
 from servetune.load.client.http import send_job
 from servetune.load.generator import CUT, NOT_SENT, Destination, Job, RefusedError, Reply
+from servetune.load.images import image_parts
 from servetune.load.schedule import make_schedule, write_schedule
 from servetune.load.stream import CUT_SHORT
 from servetune.sessions.agreement import from_answers
 from servetune.study.capacity import Slo
+from servetune.study.classes import Images, RequestClass
 from tests.certificates import write_certificate
 from tests.loads import load, rows
 from tests.standin.serving import KEY, Server, serving, write_model
@@ -520,3 +522,18 @@ def test_the_words_of_a_record_send_the_same_load_by_hand(server: Server, tmp_pa
     environment = {**environment_with_source(), DRIVER.key_variable: KEY}
     subprocess.run(words, check=True, env=environment)
     assert [reply.error for reply in read(tmp_path)] == [None] * 4
+
+
+def test_images_are_counted_as_the_server_says_and_differ_in_each_request(
+    server: Server, tmp_path: Path
+) -> None:
+    kinds = {"plain": RequestClass(), "seeing": RequestClass(images=Images(width=40, height=24))}
+    some = [{**row, "class": kind} for row, kind in zip(rows(2), kinds, strict=True)]
+    declared = own(concurrency=1, requests=4, endpoint="chat", classes=kinds)
+    plain, seeing, _, again = sorted(
+        send(at(server), tmp_path, declared, some), key=lambda reply: reply.scheduled
+    )
+    assert {reply.error for reply in (plain, seeing, again)} == {None}
+    assert seeing.input_tokens - plain.input_tokens == pytest.approx(64, abs=8)
+    one, other = (image_parts(Images(width=40, height=24), 0, index) for index in (1, 3))
+    assert one != other and one == image_parts(Images(width=40, height=24), 0, 1)

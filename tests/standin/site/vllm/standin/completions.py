@@ -15,6 +15,8 @@ from .engine_model import Emission, Engine, Generation
 from .faults import Fault
 from .tokens import encode, score
 
+IMAGE_TOKENS = 64
+
 
 @dataclass(frozen=True)
 class Api:
@@ -63,7 +65,8 @@ def _chat_prompts(body: dict[str, Any]) -> list[list[int]]:
 def _text_of(content: str | list[dict[str, Any]]) -> str:
     if isinstance(content, str):
         return content
-    return "".join(part.get("text", "") for part in content)
+    # An image is as many tokens as a vision model may make of it.
+    return "".join(part.get("text", " image" * IMAGE_TOKENS) for part in content)
 
 
 COMPLETIONS = Api(
