@@ -8,10 +8,11 @@ import math
 from pathlib import Path
 
 from servetune.errors import UserError
+from servetune.plan.planned import Plan
 from servetune.study.generators import OWN
 from servetune.study.study import Study
 from servetune.study.targets import OPENAI, DeclaredEndpoint
-from servetune.study.workloads import LoadPoint, Workload
+from servetune.study.workloads import LoadPoint, Traffic, Workload
 
 BEYOND_OPENAI = ("top_k", "min_p", "repetition_penalty")
 """What of `sampling` OpenAI's API lacks."""
@@ -88,7 +89,7 @@ def _check_extent(
     limit = endpoint.limits.requests if endpoint.limits else None
     apis = len({workload.endpoint for workload in workloads})
     loads = sum(
-        _requests(workload, point) for workload in workloads for point in workload.load_points
+        requests_of(workload, point) for workload in workloads for point in workload.load_points
     )
     sent = launches * (apis + loads)
     if limit is not None and sent > limit:
@@ -100,9 +101,24 @@ def _check_extent(
         )
 
 
-def _requests(workload: Workload, point: LoadPoint) -> int:
+def taken(plan: Plan) -> list[str]:
+    """Say of each endpoint how much of its limits the plan takes, where it is known before."""
+    told = []
+    for variant in plan.variants:
+        sessions = [each for each in plan.sessions if each.variant == variant and each.endpoint]
+        limits = sessions[0].endpoint.limits if sessions and sessions[0].endpoint else None
+        if limits is None or limits.requests is None:
+            continue
+        loads = [point.load for session in sessions for point in session.measurements]
+        sent = sum(requests_of(load, load) for load in loads)
+        sent += sum(len(session.apis) for session in sessions)
+        told.append(f"Endpoint {variant}: {sent:,} of {limits.requests:,} requests, all launches")
+    return told
+
+
+def requests_of(traffic: Traffic, point: LoadPoint) -> int:
     """Return how many requests a load point sends at least, its warm-up included."""
-    beside = workload.warmup_requests + workload.settle_requests + workload.cooldown_requests
+    beside = traffic.warmup_requests + traffic.settle_requests + traffic.cooldown_requests
     if point.requests is None:
         return beside
     sent = point.requests

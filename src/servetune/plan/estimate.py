@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from servetune.plan.endpoints import taken
 from servetune.plan.planned import (
     Measurement,
     Plan,
@@ -167,7 +168,7 @@ def estimate(
         ),
         sessions=sessions,
         preparation=list(preparing),
-        notes=[_note(each) for each in plan.datasets.values() if each.trace],
+        notes=[*(_note(each) for each in plan.datasets.values() if each.trace), *taken(plan)],
         warnings=_warnings(plan),
         has_more=plan.tuning is not None and not plan.tuning.has_ended,
     )

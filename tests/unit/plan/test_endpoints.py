@@ -9,8 +9,10 @@ import pytest
 from servetune.bundle.export import export_bundle
 from servetune.deploy.served import served
 from servetune.errors import UserError
+from servetune.plan.estimate import estimate
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
+from servetune.plan.times import Times
 from tests.project import TUNE, Project
 
 PROD: dict[str, Any] = {
@@ -142,6 +144,15 @@ def test_keys_of_an_endpoint_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=rf"variants\.prod\.endpoint: .*{expected}"):
         planned(project, **values)
+
+
+def test_a_plan_says_how_much_of_its_limits_it_takes(project: Project) -> None:
+    plan = planned(project)
+    loads = [m.load for s in plan.sessions if s.variant == "prod" for m in s.measurements]
+    sent = 1 + sum((load.requests or 0) + load.warmup_requests for load in loads)
+    assert estimate(plan, Times(), ()).notes == [
+        f"Endpoint prod: {sent} of 1,000 requests, all launches"
+    ]
 
 
 def test_a_search_is_planned_where_it_is_allowed(project: Project) -> None:
