@@ -119,7 +119,7 @@ class Estimate(Frozen):
     """A plan with its times, the sessions in the order of measuring.
 
     `preparation` comes before all of them. It `has_more` where a tuning will add sessions; `notes`
-    say how its traces were read.
+    say how its traces were read, and what its endpoints are sent.
     """
 
     study: str
