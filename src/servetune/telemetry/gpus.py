@@ -86,7 +86,7 @@ class Gpus:
         ]
 
     def sample(self) -> dict[str, Any]:
-        """Return the columns `gpu<i>_...` of `docs/telemetry.md` now; empty without a GPU."""
+        """Return the columns `gpu<i>_...` of the telemetry now; empty without a GPU."""
         return {
             f"gpu{index}_{name}": value
             for index, handle in self._gpus

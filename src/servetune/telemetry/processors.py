@@ -149,7 +149,7 @@ class UsageWatch:
         return _other_ratios(recent)[0]
 
     def so_far(self) -> dict[str, float]:
-        """Return the columns `client_cpu_s` and `other_cpu_s` of `docs/telemetry.md`."""
+        """Return the columns `client_cpu_s` and `other_cpu_s` of `docs/reference/telemetry.md`."""
         told = {"client_cpu_s": sum(p.stat.cpu_s for p in list(self._clients.values()))}
         if uses := self._uses:
             told["other_cpu_s"] = uses[-1].other_s - uses[0].other_s

@@ -28,7 +28,7 @@ _UNREMARKABLE = frozenset({"idle", "application_clocks"})
 def read_signals(
     samples: pd.DataFrame, resting: pd.DataFrame, grown: Counters, requests: pd.DataFrame
 ) -> Signals:
-    """Reduce the samples of a load, with the columns of `docs/telemetry.md`.
+    """Reduce the samples of a load, with the columns of `docs/reference/telemetry.md`.
 
     `resting` are samples of the same launch while its server rested; `grown` is what the server's
     counters grew by over the load.

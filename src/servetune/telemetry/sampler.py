@@ -1,6 +1,6 @@
 """What the server tells while it serves: its counters, and samples of them over time.
 
-`docs/telemetry.md` describes the samples, column by column.
+`docs/reference/telemetry.md` describes the samples, column by column.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> pd.DataFrame:
-        """Stop, and return one row a sample, with the columns of `docs/telemetry.md`."""
+        """Stop, and return one row a sample, with the columns of `docs/reference/telemetry.md`."""
         self._stopped.set()
         self._thread.join(timeout=15)
         return self._table(self._rows)

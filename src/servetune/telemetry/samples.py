@@ -16,7 +16,7 @@ _NUMBERS = re.compile(
 
 
 def read_samples(path: Path) -> pd.DataFrame:
-    """Read the columns of `docs/telemetry.md` that there are, one row a sample.
+    """Read the columns of `docs/reference/telemetry.md` that there are, one row a sample.
 
     Raises:
         UserError: there is no such file.
