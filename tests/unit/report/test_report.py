@@ -99,7 +99,7 @@ def test_the_page_answers_first_and_holds_every_part(page: Page) -> None:
         " appendix validity measurements startup commands setup reproduce glossary"
     )
     for text in (
-        "Which of w8a8",
+        "What is the prefix cache worth",
         "AMD EPYC 7R13, 2 cores",
         "torch 2.13.0+cpu",
         "0b4e11e6a7c1",
@@ -641,7 +641,7 @@ def test_findings_are_told_with_their_evidence_where_to_look_and_what_to_try(pag
 
 def test_the_roofline_is_held_against_what_was_measured_on_the_device(page: Page) -> None:
     assert "23.0 GB/s, 0.22 TFLOP/s in bf16 (measured)" in page.text
-    assert "Speed-up, predicted" in page.text
+    assert "TPOT, predicted" in page.text
 
 
 def test_what_is_beyond_the_ceiling_is_told_as_a_measurement_error() -> None:
