@@ -14,4 +14,6 @@ lock lm-eval --override overrides.txt
 lock llama-cpp
 lock smollm2 --override overrides.txt
 lock vllm-router
+lock smg
+lock cachellm --override overrides.txt
 UV_FIND_LINKS="" lock vllm-cuda

@@ -23,6 +23,12 @@ NOT_SENT = "not sent: an earlier turn failed"
 """The error of a later turn whose conversation ended before it."""
 
 
+EXACT, SEMANTIC = "exact", "semantic"
+
+CACHED = (EXACT, SEMANTIC)
+"""What a cache of answers says of a hit: the same question was asked, or one that is like it."""
+
+
 @dataclass(frozen=True)
 class Destination:
     """Where a load goes, and what it is made of; an endpoint has no tokenizer."""
@@ -70,7 +76,9 @@ class Reply:
     Its `text` holds its reasoning, too, and lacks at most `textless_tokens` of its tokens. Without
     `tpot_s` that follows from the latencies; `itl_s` is empty where chunks have no times.
     `rate_limited` counts how often it was put off (429) and sent again; None of a generator that
-    takes that for a failure. `ttfat_s` is the time to the first token of the answer after its
+    takes that for a failure. `cache` says what a cache of answers before the server did, by its
+    headers, one of `CACHED` or another word, and `similarity` how alike the closest question was
+    that it knew. `ttfat_s` is the time to the first token of the answer after its
     reasoning; None where it did not reason. `answer` is what it said after that, where a grammar
     was asked for. `replica` is the number of the server that answered, where it says it. `is_whole`
     tells an answer that came at once, and has no first token.
@@ -99,6 +107,8 @@ class Reply:
     tpot_s: float | None = None
     replica: int | None = None
     is_whole: bool = False
+    cache: str | None = None
+    similarity: float | None = None
 
     @property
     def latencies_ms(self) -> dict[str, Any] | None:
@@ -110,14 +120,16 @@ class Reply:
             whole: dict[str, Any] = {**none, "itl_ms": [], "e2e_ms": 1e3 * self.e2e_s}
             return whole if self.is_whole else None
         tpot_s, later_tokens = self.tpot_s, self.output_tokens - 1
-        if tpot_s is None and later_tokens > 0:
+        # What was stored is not generated: it has no time per token.
+        is_stored = self.cache in CACHED
+        if tpot_s is None and later_tokens > 0 and not is_stored:
             tpot_s = (self.e2e_s - self.ttft_s) / later_tokens
         return {
             "ttft_ms": 1e3 * self.ttft_s,
             "ttfat_ms": None if self.ttfat_s is None else 1e3 * self.ttfat_s,
             "e2e_ms": 1e3 * self.e2e_s,
             "tpot_ms": None if tpot_s is None else 1e3 * tpot_s,
-            "itl_ms": [1e3 * gap for gap in self.itl_s],
+            "itl_ms": [] if is_stored else [1e3 * gap for gap in self.itl_s],
         }
 
 

@@ -23,6 +23,8 @@ and, null in older tables, and where there is none:
 - `reasoning_tokens` of the output; `tool_calls` in it
 - `replica` the number of the server that answered, behind a gateway
 - `class` text, the kind of the request; `is_valid` whether its answer is as its grammar asks
+- `cache` text, what a cache of answers did (`exact`, `semantic`, `miss`, `bypass`), by its headers;
+  `similarity` of the closest question that it knew, in [0, 1]
 
 The definitions are vLLM's (`vllm bench serve`) and are applied to every generator alike. A change
 of what is computed here or in `throughput.py` raises DEFINITIONS, which each record names.
@@ -38,7 +40,7 @@ import pandas as pd
 
 from servetune.engines.counters import AT_POSITION, Counters
 from servetune.errors import DamagedError
-from servetune.load.generator import CUT, LEFT, Reply
+from servetune.load.generator import CACHED, CUT, LEFT, Reply
 from servetune.load.schedule import ScheduledRequest
 from servetune.load.throughput import ends_s, throughput
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
@@ -91,6 +93,8 @@ def request_table(
                 "is_valid": is_valid(reply.answer)
                 if is_valid and latencies_ms and reply.answer is not None
                 else None,
+                "cache": reply.cache,
+                "similarity": reply.similarity,
                 **(latencies_ms or {"itl_ms": [], **_of_left(reply)}),
             }
         )
@@ -123,13 +127,15 @@ _LATER = {
     **dict.fromkeys(("reasoning_tokens", "tool_calls", "replica"), "Int64"),
     "class": "object",
     "is_valid": "boolean",
+    "cache": "object",
+    "similarity": "float64",
 }
 """Columns that older tables do not have."""
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys((*_TYPES, *_LATER), "number"),
     **dict.fromkeys(("is_counted", "is_ok", "is_valid"), "bool"),
-    **dict.fromkeys(("error", "class"), "text"),
+    **dict.fromkeys(("error", "class", "cache"), "text"),
     "itl_ms": "list",
 }
 
@@ -245,7 +251,7 @@ def aggregate(requests: pd.DataFrame, grown: Counters, load: Load) -> Metrics:
         return amount / full_s if full_s else 0.0
 
     spread = latency_summary(latencies(requests))
-    by_server = {**_from_counters(grown), **_answered(requests, grown)}
+    by_server = {**_from_counters(grown), **_answered(from_server(requests), grown)}
     if requests["error"].isin([CUT, LEFT]).any():
         # The counters hold what was looked up for requests that were cut off, too.
         by_server["prefix_cache_hit_ratio"] = hit_ratio(requests[requests["is_ok"]])
@@ -312,6 +318,11 @@ def _answered(requests: pd.DataFrame, grown: Counters) -> dict[str, float]:
         for name in ("ttft", "e2e")
         if requests[f"{name}_ms"].notna().any()
     }
+
+
+def from_server(requests: pd.DataFrame) -> pd.DataFrame:
+    """Return the requests that reached the server: a cache of answers before it had no answer."""
+    return requests[~requests["cache"].isin(CACHED)] if "cache" in requests else requests
 
 
 def hit_ratio(requests: pd.DataFrame) -> float | None:

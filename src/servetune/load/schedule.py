@@ -32,7 +32,8 @@ class ScheduledRequest:
     loop; a later turn has that of its conversation, and waits for the answers to the requests with
     the indices `after`, None for that of the turn before, and then for `delay_s`. `messages` is a
     whole chat in place of the prompt and the history; `answer` is the recorded one, which its
-    history then holds.
+    history then holds. `pair` names the pair of questions that it is one of, and `is_same` tells
+    whether one answer serves both; None of the first of them.
     """
 
     index: int
@@ -46,6 +47,8 @@ class ScheduledRequest:
     class_name: str | None = None
     answer: str | None = None
     messages: list[dict[str, Any]] | None = None
+    pair: str | None = None
+    is_same: bool | None = None
 
     @property
     def parents(self) -> list[int]:
@@ -110,6 +113,8 @@ def make_schedule(rows: list[Row], load: Load) -> list[ScheduledRequest]:
                 class_name=said.get("class", kind),
                 answer=answer_of(said) if load.history == "recorded" else None,
                 messages=said.get("messages"),
+                pair=said.get("pair"),
+                is_same=said.get("is_same"),
             )
             requests.append(request)
     return requests[:asked]

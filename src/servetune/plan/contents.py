@@ -11,6 +11,7 @@ from servetune.study.datasets import (
     Dataset,
     FileDataset,
     MooncakeDataset,
+    PairsDataset,
     QuestionsDataset,
     ShareGptDataset,
     TextDataset,
@@ -54,6 +55,8 @@ def content_of(dataset: Dataset, root: Path) -> Content:
     if isinstance(dataset, AgentsDataset):
         has_times = all("arrival_s" in row for row in read_records(dataset, root))
         return Content(True, False, has_times, has_delays=True, has_graphs=True, needs_chat=True)
+    if isinstance(dataset, PairsDataset):
+        return Content(needs_chat=dataset.system is not None)
     is_burst = dataset.kind == "burstgpt"
     if isinstance(dataset, TextDataset):
         return Content(classes=frozenset(dataset.classes))

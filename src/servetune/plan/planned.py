@@ -81,13 +81,15 @@ class PlannedProbe(Frozen):
 class Measurement(_Planned):
     """One load point to measure once; one of a search for the capacity has its place there.
 
-    `limits_ms` are the SLO's, by latency: they decide no number, and are in no identity.
+    `limits_ms` are the SLO's, by latency, `max_wrong_answers` bounds what a cache of answers does:
+    they decide no number, and are in no identity.
     """
 
     workload: Id
     load_point: Id
     load: Load
     limits_ms: dict[str, float] = {}
+    max_wrong_answers: float | None = None
     probe: PlannedProbe | None = None
 
 

@@ -249,7 +249,14 @@ def _plan_loads(
             load = traffic.at(point)
             id = f"{name}-{key}-{point.name}-{launch}-{digest(identity.content(load))}"
             at = {"workload": key, "load_point": point.name, "load": load}
-            measurements.append(Measurement(id=id, **at, limits_ms=limits_ms))
+            measurements.append(
+                Measurement(
+                    id=id,
+                    **at,
+                    limits_ms=limits_ms,
+                    max_wrong_answers=workload.max_wrong_answers,
+                )
+            )
         if settings := workload.capacity:
             beaten = declared.beaten_below
             content = search_digest(identity, settings, beaten)

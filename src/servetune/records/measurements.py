@@ -10,6 +10,7 @@ from servetune.capacity.sequential import Judgement
 from servetune.files import read_model
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES
 from servetune.records.base import SCHEMA_VERSION, Record, Version
+from servetune.records.cached import CachedAnswers
 from servetune.records.fleets import FleetMetrics
 from servetune.records.leavers import LeaverMetrics
 from servetune.records.loads import Load
@@ -346,6 +347,7 @@ class MeasurementRecord(Record):
     over the window that it names. `classes` are of a load with several, or whose answers hold
     reasoning, tool calls or structured output; the first row is of all requests. `protocol` is that
     of its generator; None: it had none then. `fleet` is of replicas behind a gateway,
+    `cached` of a cache of answers there,
     `leavers` of clients that left. Of an endpoint, `spent` is what its launch took so far,
     `fingerprint` identifies what it told of itself.
     """
@@ -386,6 +388,7 @@ class MeasurementRecord(Record):
     leavers: LeaverMetrics | None = None
     spent: Spending | None = None
     fingerprint: Line | None = None
+    cached: CachedAnswers | None = None
 
 
 def read_measurement(path: Path) -> MeasurementRecord:

@@ -27,6 +27,7 @@ from servetune.records.trials import TrialResult
 from servetune.report import marks
 from servetune.report.capacity import view as capacity
 from servetune.report.quality.view import failing
+from servetune.report.semantic_cache import view as cache
 from servetune.report.turns.view import by_turn
 from servetune.tables.design import Design, design_of
 from servetune.tables.frames import PENDING, declared, grouped, numbers, records_of
@@ -47,6 +48,7 @@ class Measured:
         sessions: session records by id; some may be missing.
         turns: conversations by turn, as `servetune.tables.write.turns` makes them.
         classes: requests by class, as `servetune.tables.write.classes` makes them.
+        cached: caches of answers, as `servetune.tables.write.cached` makes it.
         over_time: telemetry, as `servetune.tables.timeline.timeline` makes it.
         published: what others measured, to stand beside it.
         searched: what searches for the capacity found.
@@ -63,6 +65,7 @@ class Measured:
     sessions: dict[str, SessionRecord]
     turns: pd.DataFrame
     classes: pd.DataFrame
+    cached: pd.DataFrame = field(default_factory=pd.DataFrame)
     over_time: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(COLUMNS)))
     published: Published | None = None
     searched: capacity.Searched | None = None
@@ -269,8 +272,8 @@ class Measured:
 
     @cached_property
     def failing(self) -> dict[str, str]:
-        """The variants that break a bound of quality, with what they break."""
-        return failing(self.plan, self.answers)
+        """The variants that break a bound of quality, or of a cache, with what they break."""
+        return {**failing(self.plan, self.answers), **cache.wrong(self.cached)}
 
     @cached_property
     def pending(self) -> dict[str, int]:

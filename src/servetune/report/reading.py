@@ -26,6 +26,7 @@ _COLUMNS = {
     "quantiles": ("measurement",),
     "turns": ("measurement",),
     "classes": ("measurement",),
+    "cached": ("measurement",),
     "timeline": ("measurement",),
 }
 """What a table must have to be one of ours, whatever its rows."""
@@ -79,6 +80,7 @@ def _measured(
         sessions=sessions,
         turns=tables.turns,
         classes=tables.classes,
+        cached=tables.cached,
         over_time=tables.timeline,
         published=read_published(plan.published, root) if plan.published else None,
         searched=Searched(tables.capacities, tables.probes),

@@ -16,7 +16,7 @@ from servetune.report.measured import Measured
 from servetune.report.table import Table
 
 PARTS = {
-    "Answer": ("answer",),
+    "Answer": ("answer", "semantic_cache"),
     "Evidence": (
         *("load_points", "capacity", "quality", "targets", "latency", "tradeoff"),
         *("batch", "turns", "classes", "leavers", "versus"),

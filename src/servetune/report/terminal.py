@@ -20,6 +20,7 @@ from servetune.report.marks import DUMMY
 from servetune.report.measured import Measured
 from servetune.report.problems.section import counts
 from servetune.report.quality import view as quality
+from servetune.report.semantic_cache import view as cache
 from servetune.tables.frames import PENDING, grouped
 
 STATUS_STYLE = {
@@ -54,6 +55,7 @@ def render_terminal(measured: Measured) -> Group:
             *([DUMMY] if measured.dummies else []),
             *slo.failures(found),
             *quality.warnings(plan, measured.answers),
+            *cache.warnings(measured.cached),
             *_unusable(points),
         ],
     }

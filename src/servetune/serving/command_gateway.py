@@ -18,6 +18,7 @@ from servetune.serving.gateway import ASK_TIMEOUT_S, GatewayProcess, Start
 from servetune.serving.listener import listens, open_listeners
 from servetune.serving.target import ServerError
 from servetune.study.gateways import filled
+from servetune.study.secrets import redacted
 
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)$", re.M)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -109,6 +110,11 @@ class CommandGateway(GatewayProcess):
                 self._workers,
             )
         return {}
+
+    def log_tail(self, lines: int) -> list[str]:
+        """Return the last lines of its output, without the key of the launch."""
+        secrets = [self._start.api_key] if self._start and self._start.api_key else []
+        return [str(redacted(line, secrets)) for line in super().log_tail(lines)]
 
     def _ask(self, port: int, path: str) -> str:
         key = self._start.api_key if self._start else ""

@@ -18,7 +18,7 @@ import pandas as pd
 
 from servetune.engines.counters import GAUGES, Counters, figure_of
 from servetune.load.generator import CUT, Reply
-from servetune.load.request_table import hit_ratio
+from servetune.load.request_table import from_server, hit_ratio
 from servetune.load.schedule import ScheduledRequest
 from servetune.load.throughput import ends_s
 from servetune.records.loads import Load
@@ -229,9 +229,10 @@ def in_flight(requests: pd.DataFrame, load: Load, samples: pd.DataFrame) -> dict
     at_server = [name for name in ("requests_running", "requests_waiting") if name in samples]
     is_known = len(under_load) >= ENOUGH_SAMPLES and len(at_server) == 2
     spans = _spans_s(requests)
-    end_s = spans["end_s"].max()
+    # Nothing that a cache before the server answered was in flight there.
+    reached = spans.loc[from_server(requests).index]
     return {
-        "in_flight_mean": _mean_in_flight(spans, 0.0, end_s),
+        "in_flight_mean": _mean_in_flight(reached, 0.0, spans["end_s"].max()),
         "server_in_flight_mean": float(under_load[at_server].sum(axis=1).mean())
         if is_known
         else None,

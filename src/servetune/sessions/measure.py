@@ -17,7 +17,14 @@ from servetune.load.client.judge import ended_by
 from servetune.load.generator import Destination, Job, Reply
 from servetune.load.process import Clients, LoadError, LoadRefusedError
 from servetune.load.registry import driver_of
-from servetune.load.request_table import aggregate, attained, by_turn, quantiles, request_table
+from servetune.load.request_table import (
+    aggregate,
+    attained,
+    by_turn,
+    from_server,
+    quantiles,
+    request_table,
+)
 from servetune.load.schedule import SCHEDULE, write_schedule
 from servetune.plan.blank import blank_record
 from servetune.plan.planned import Measurement, Session
@@ -36,6 +43,7 @@ from servetune.sessions.agreement import (
     in_flight,
 )
 from servetune.sessions.allocation import GpuAllocation
+from servetune.sessions.cached import cached_answers
 from servetune.sessions.card import from_requests
 from servetune.sessions.conversations import by_conversation
 from servetune.sessions.death import Killing
@@ -186,11 +194,17 @@ def measure(
     if is_several or any((bench.session.server.get(n) or 1) != 1 for n in STEPS_COUNTED_BY):
         grown.pop("engine_steps", None)
     metrics = aggregate(requests, grown, load)
+    # What a cache of answers before the server kept from it is none of the server's.
+    served, reached = requests, replies
+    if (cached := cached_answers(requests, replies, prepared.schedule)) is not None:
+        served = from_server(requests)
+        asked = {*served["scheduled"]}
+        reached = [reply for reply in replies if reply.scheduled in asked]
     wordless, interval = int(load.is_chat and generator.counts_role), bench.facts.stream_interval
     is_counted = bench.target.has_counters
     chunks = {}
     if generator.has_itl and not load.is_pooled:
-        chunks = from_chunks(requests, metrics, interval, wordless, has_counters=is_counted)
+        chunks = from_chunks(served, metrics, interval, wordless, has_counters=is_counted)
     launch = bench.sampler.samples()
     samples, resting = launch[launch["measurement"] == measurement.id], rested(launch)
     ratio, reasons = throttling(samples)
@@ -209,8 +223,8 @@ def measure(
             **around,
             **from_requests(requests, prepared.schedule, load, block_tokens),
             **gpu_neighbours(samples, resting),
-            **from_answers(replies, prepared.schedule, load, bench.target.name, count),
-            **from_counters(requests, metrics, before, after, samples),
+            **from_answers(reached, prepared.schedule, load, bench.target.name, count),
+            **from_counters(served, metrics, before, after, samples),
             **from_drafts(grown, bench.session.speculative, not requests["is_ok"].all()),
             **chunks,
             **in_flight(requests, load, samples),
@@ -241,6 +255,7 @@ def measure(
             "turns": by_turn(requests),
             "fleet": fleet,
             "leavers": leavers(requests, grown, idle_s),
+            "cached": cached,
             "conversations": by_conversation(requests, prepared.schedule),
             "classes": by_class(requests, load),
         }

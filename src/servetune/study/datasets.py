@@ -187,6 +187,22 @@ class CheckedDataset(Declared):
     output_tokens: Tokens = Field(64, description="longest answer")
 
 
+class PairsDataset(Declared):
+    """Pairs of questions, labelled by whether one answer serves both: for a cache of answers.
+
+    A record has `id`, `category`, `a`, `b` and `same_answer`. The first questions are sent, then
+    the second ones, each in an order that the seed draws.
+    """
+
+    kind: Literal["pairs"]
+    path: Path = Field(description="the file, JSONL or a JSON list")
+    pairs: Requests | None = Field(None, description="pairs to take, drawn; by default all")
+    system: str | None = Field(
+        None, max_length=2000, description="a system message to send before each question"
+    )
+    output_tokens: Lengths = Field(description="most tokens of an answer")
+
+
 class AgentsDataset(Declared):
     """Agents' conversations with parallel turns, as AIPerf and GuideLLM write them.
 
@@ -272,6 +288,7 @@ FromFile = (
     TextFilesDataset
     | FileDataset
     | QuestionsDataset
+    | PairsDataset
     | CheckedDataset
     | ShareGptDataset
     | AgentsDataset

@@ -11,6 +11,7 @@ class Turn(_Classed, total=False):
     `messages` is a whole chat in place of `prompt`, `class` the kind of request. `after` names the
     turns of the conversation, by their places, that are answered before it: by default the one
     before. `delay_s` is how long after the last of them it is sent, `answer` what was said then.
+    `pair` and `is_same` are of a pair of questions (`servetune.load.schedule`).
     """
 
     prompt: str | list[int]
@@ -20,6 +21,8 @@ class Turn(_Classed, total=False):
     after: list[int]
     delay_s: float
     answer: str
+    pair: str
+    is_same: bool
 
 
 class Row(Turn, total=False):

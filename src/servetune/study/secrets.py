@@ -30,6 +30,9 @@ _VALUE = re.compile(
 """Tokens by their issuers' prefixes (Hugging Face, OpenAI, NVIDIA, GitHub, GitLab, Slack, AWS,
 Google), JSON web tokens, bearer tokens, private keys, and passwords in addresses."""
 
+KEY_OF_LAUNCH = "{key}"
+"""Stands in a gateway's environment for the key that is made for each launch."""
+
 _OWN = re.compile(r"SERVETUNE_.*|VLLM_API_KEY")
 """Variables that servetune sets for a server."""
 
@@ -73,6 +76,8 @@ def _secrets(content: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
         for key, value in content.items():
             here = (*place, str(key))
             variable = _variable(here)
+            if value == KEY_OF_LAUNCH and "gateway" in place:
+                continue
             if variable and (is_secret(variable) or _OWN.fullmatch(variable)):
                 yield here, variable
             else:

@@ -26,6 +26,7 @@ from servetune.study.datasets import (
     FileDataset,
     FromFile,
     MooncakeDataset,
+    PairsDataset,
     QuestionsDataset,
     ShareGptDataset,
     TextFilesDataset,
@@ -33,6 +34,7 @@ from servetune.study.datasets import (
 )
 from servetune.study.lines import Place, json_lines, none_of, take
 from servetune.study.opening import Source, plain_beginning, read_beginning
+from servetune.study.pairs import PAIR_EXPECTED, pair_lines
 from servetune.study.requests import REQUEST_EXPECTED, request_lines
 from servetune.study.traces import BURST_EXPECTED, TRACE_EXPECTED, check_times, trace_lines
 
@@ -40,6 +42,7 @@ Records = (
     FileDataset
     | QuestionsDataset
     | CheckedDataset
+    | PairsDataset
     | ShareGptDataset
     | AgentsDataset
     | MooncakeDataset
@@ -60,6 +63,7 @@ _READERS: dict[type[Any], _Reader] = {
     FileDataset: _Reader(request_lines, none_of(REQUEST_EXPECTED)),
     QuestionsDataset: _Reader(question_lines, none_of(QUESTION_EXPECTED), "questions"),
     CheckedDataset: _Reader(checked_lines, none_of(CHECKED_EXPECTED), "questions"),
+    PairsDataset: _Reader(pair_lines, none_of(PAIR_EXPECTED), "pairs"),
     ShareGptDataset: _Reader(
         sharegpt_lines,
         f"no conversation with an answer; expected a list of {SHAREGPT_EXPECTED}",
@@ -85,7 +89,7 @@ def records_of(dataset: Records, source: Source) -> Iterator[Any]:
     if not source.is_whole and isinstance(dataset, AgentsDataset):
         return
     rows = (row for _, row in reader.lines(dataset, source))
-    wanted = None if isinstance(dataset, FileDataset) else dataset.requests
+    wanted = None if isinstance(dataset, FileDataset | PairsDataset) else dataset.requests
     yield from take(source, rows, wanted, reader.none, reader.what)
 
 

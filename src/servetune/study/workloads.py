@@ -10,6 +10,7 @@ from servetune.study.base import (
     Concurrency,
     Declared,
     Name,
+    Proportion,
     Rate,
     Requests,
     Seconds,
@@ -221,6 +222,13 @@ class Workload(Traffic):
         None,
         description="another workload with as many load points: the report compares the classes"
         " that both have, launch by launch",
+    )
+    max_wrong_answers: Proportion | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="bound: share of the answers that a cache before the server may take from"
+        " another question, such as `1%`; a changed bound measures nothing again",
     )
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from servetune.files import write_json, write_table
 from servetune.metrics import LATENCIES, QUANTILE_PROBABILITIES, REVIEWED
 from servetune.plan.planned import Plan, Session
 from servetune.records.agreement import token_sources
+from servetune.records.cached import CachedAnswers
 from servetune.records.measurements import (
     ClassMetrics,
     ConversationMetrics,
@@ -135,6 +136,23 @@ def classes(records: list[MeasurementRecord]) -> pd.DataFrame:
     return table.set_axis([*PLACE, *columns], axis="columns")
 
 
+def cached(plan: Plan, records: list[MeasurementRecord]) -> pd.DataFrame:
+    """Make the table of caches of answers, of measurements that are ok: a row each."""
+    bounds = {measurement.id: measurement.max_wrong_answers for measurement in plan.measurements}
+    rows = [
+        {
+            **_place(record),
+            **record.cached.model_dump(exclude={"kinds", "first_wrong"}),
+            "kinds": json.dumps([kind.model_dump() for kind in record.cached.kinds]),
+            "first_wrong": json.dumps([hit.model_dump() for hit in record.cached.first_wrong]),
+            "max_wrong_answers": bounds.get(record.measurement),
+        }
+        for record in records
+        if record.cached
+    ]
+    return pd.DataFrame(rows, columns=[*PLACE, *CachedAnswers.model_fields, "max_wrong_answers"])
+
+
 def _place(record: MeasurementRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in PLACE}
 
@@ -185,6 +203,7 @@ class Tables:
     quantiles: pd.DataFrame
     turns: pd.DataFrame
     classes: pd.DataFrame
+    cached: pd.DataFrame
     timeline: pd.DataFrame
     probes: pd.DataFrame
     capacities: pd.DataFrame
@@ -200,6 +219,7 @@ def make_tables(plan: Plan, root: Path, records: Records) -> Tables:
         quantiles=quantiles(usable),
         turns=turns(usable),
         classes=classes(usable),
+        cached=cached(plan, usable),
         timeline=timeline(list(measurements.values()), root),
         probes=capacity.probes(list(measurements.values())),
         capacities=capacity.capacities(records.searches, measurements),

@@ -26,6 +26,7 @@ from servetune.study.rows import Row
 from servetune.workloads.draws import Streams
 from servetune.workloads.files import request_rows, text_file_rows
 from servetune.workloads.mooncake import trace_rows
+from servetune.workloads.pairs import pair_rows
 from servetune.workloads.sharegpt import sharegpt_rows
 from servetune.workloads.synthetic import conversation_rows, random_rows, text_rows
 
@@ -37,6 +38,7 @@ _ROWS: dict[str, Callable[[Any, Streams], Iterator[Row]]] = {
     "questions": request_rows,
     "checked": request_rows,
     "agents": request_rows,
+    "pairs": pair_rows,
     "text-files": text_file_rows,
     "sharegpt": sharegpt_rows,
     "mooncake": trace_rows,

@@ -5,6 +5,8 @@ first one may only name the role, and is none; reasoning and tool calls are toke
 """
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +43,18 @@ class Answer:
     answer_s: float | None = None
     reasoning_chunks: int = 0
     tool_calls: set[int] = field(default_factory=set)
+    cache: str | None = None
+    similarity: float | None = None
+
+    def take_headers(self, headers: Mapping[str, str]) -> None:
+        """Take what a cache of answers, if one stands before the server, says of its part."""
+        said = headers.get("x-cache", "").lower()
+        if said not in ("hit", "miss", "bypass"):
+            return
+        self.cache = headers.get("x-cache-tier", "").lower() if said == "hit" else said
+        with suppress(ValueError):
+            alike = float(headers.get("x-cache-similarity", ""))
+            self.similarity = min(1.0, alike) if alike >= 0 else None
 
     def take(self, data: str, at_s: float) -> None:
         """Take the data of one event that came at a time."""

@@ -162,6 +162,7 @@ class Sending:
             ):
                 status = response.status
                 answer.replica = _replica(response) if status == HTTPStatus.OK else None
+                answer.take_headers(response.headers)
                 if status == HTTPStatus.OK and self._load.is_pooled:
                     answer.take_whole(await response.read(), time.perf_counter())
                     error, put_off_s = answer.fault, None
@@ -295,6 +296,8 @@ def _measured(answer: Answer, sent_s: float) -> dict[str, Any]:
         "textless_tokens": answer.textless_tokens,
         "rate_limited": answer.rate_limited,
         "replica": answer.replica,
+        "cache": answer.cache,
+        "similarity": answer.similarity,
     }
 
 

@@ -13,6 +13,7 @@ from servetune.report.notes import notes
 from servetune.report.quality.view import warnings
 from servetune.report.ratios import gains
 from servetune.report.section import Section
+from servetune.report.semantic_cache import view as cache
 from servetune.tables.frames import broken
 
 NOTHING = "No measurement is ok, so there is no answer yet."
@@ -54,7 +55,13 @@ def section(measured: Measured) -> Section:
         reasons="" if tuned else reasons(measured),
         state=state(measured.table, unanswered, len(measured.found)),
         has_problems=bool(len(broken(measured.table))),
-        warnings=[measured.relabelled(each) for each in warnings(measured.plan, measured.answers)],
+        warnings=[
+            measured.relabelled(each)
+            for each in (
+                *warnings(measured.plan, measured.answers),
+                *cache.warnings(measured.cached),
+            )
+        ],
         notes=[measured.relabelled(note) for note in notes(measured)],
         nothing="" if told or within else NOTHING_DECIDES if has_values else NOTHING,
         tuned=tuned,

@@ -27,6 +27,7 @@ from servetune.report.lockstep import MARK
 from servetune.report.marks import ARROWS, at_front_end
 from servetune.report.measured import Measured
 from servetune.report.quality.view import absent, estimate
+from servetune.report.semantic_cache import view as cache
 from servetune.report.verdicts import few, further, interval_of, worded
 from servetune.study.base import DECIDING
 from servetune.tables.frames import grouped, records_of
@@ -159,7 +160,9 @@ def _proven(decision: Decision, gpus: dict[str, int]) -> Iterator[str]:
 def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
     for variant in decision.having("faster"):
         if variant in measured.failing:
-            yield f"But {variant} fails the bounds of quality."
+            is_cache = variant in cache.wrong(measured.cached)
+            broken = "answers wrongly" if is_cache else "fails the bounds of quality"
+            yield f"But {variant} {broken}."
 
 
 def _against(decision: Decision) -> Iterator[str]:

@@ -537,3 +537,25 @@ def test_images_are_counted_as_the_server_says_and_differ_in_each_request(
     assert seeing.input_tokens - plain.input_tokens == pytest.approx(64, abs=8)
     one, other = (image_parts(Images(width=40, height=24), 0, index) for index in (1, 3))
     assert one != other and one == image_parts(Images(width=40, height=24), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "cache", "similarity"),
+    [
+        ({"X-Cache": "HIT", "X-Cache-Tier": "semantic", "X-Cache-Similarity": "0.91"}, 1, 0.91),
+        ({"X-Cache": "MISS", "X-Cache-Similarity": "0.4321"}, 0, 0.4321),
+        ({"X-Cache": "MISS", "X-Cache-Similarity": "-0.07"}, 0, None),
+        ({"X-Cache": "Miss from cloudfront"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_a_reply_says_what_a_cache_of_answers_did(
+    tmp_path: Path, headers: dict[str, str], cache: int | None, similarity: float | None
+) -> None:
+    def answer(_: Message) -> web.Response:
+        return web.Response(body=stream_of([FIRST, *END]), headers=headers)
+
+    (reply,) = told(tmp_path, own(requests=1), answer, rows(1))
+    assert reply.error is None
+    assert reply.cache == (None if cache is None else ("miss", "semantic")[cache])
+    assert reply.similarity == similarity
