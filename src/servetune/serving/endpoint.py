@@ -53,6 +53,19 @@ class ApiError(ServerError):
     """A part of the API, or a field of a request, that an endpoint has not."""
 
 
+SAID = "Hello"
+SMALL_BODY: dict[str, dict[str, Any]] = {
+    "completions": {"prompt": SAID, "max_tokens": 1},
+    "chat": {"messages": [{"role": "user", "content": SAID}], "max_completion_tokens": 1},
+    "embeddings": {"input": SAID},
+    "rerank": {"query": SAID, "documents": [SAID]},
+}
+"""The least that each part of the API can be asked."""
+
+ANSWERED = ("choices", "data", "results")
+"""What holds an answer: of text, of embeddings, of a rerank."""
+
+
 @dataclass(eq=False)
 class Endpoint:
     """An endpoint by the address of its API, which ends in /v1, and the name of its model.
@@ -279,14 +292,9 @@ class Endpoint:
             ApiError: this part of its API, or a field, is not there.
             ServerError: it does not answer, or refuses.
         """
-        said = "Hello"
-        body: dict[str, Any] = {"prompt": said, "max_tokens": 1}
-        if api == "chat":
-            messages = [{"role": "user", "content": said}]
-            body = {"messages": messages, "max_completion_tokens": 1}
         if self.account:
             self.account.sending(SMALL)
-        body = {"model": self.name, **body, **(more or {})}
+        body = {"model": self.name, **SMALL_BODY[api], **(more or {})}
         answer = self._answer("POST", PATHS[api], FIRST_TIMEOUT_S, body)
         if not answer.is_success:
             if is_of_model(answer):
@@ -296,7 +304,7 @@ class Endpoint:
             raise kind(self._safe(why_refused(answer, has_key=bool(self.api_key))))
         try:
             told = answer.json()
-            is_answer = bool(told["choices"])
+            is_answer = any(told.get(name) for name in ANSWERED)
             tokens = (told.get("usage") or {}).get("completion_tokens") or 0
         except (ValueError, LookupError, TypeError, AttributeError):
             is_answer = False

@@ -177,6 +177,22 @@ def test_a_small_request_asks_for_one_token() -> None:
     assert body == {"model": "granite", "prompt": "Hello", "max_tokens": 1}
 
 
+@pytest.mark.parametrize(
+    ("api", "asked", "answered"),
+    [
+        ("embeddings", {"input": "Hello"}, {"data": [{"embedding": [1.0]}]}),
+        ("rerank", {"query": "Hello", "documents": ["Hello"]}, {"results": [{"index": 0}]}),
+    ],
+)
+def test_what_has_no_tokens_is_asked_as_little(
+    api: str, asked: dict[str, Any], answered: dict[str, Any]
+) -> None:
+    with answering() as server:
+        server.pages[f"/v1/{api}"] = (200, json.dumps(answered))
+        ready(Endpoint(f"{server.url}/v1", "granite", apis=(api,)))
+    assert server.told == [{"model": "granite", **asked}]
+
+
 def test_a_name_that_no_dns_knows_is_told() -> None:
     with pytest.raises(ServerError, match=r"does not answer at .*: DNS knows no address of no\."):
         ready(Endpoint("http://no.such.host.invalid/v1", "granite"))
