@@ -124,7 +124,7 @@ def test_moved_targets_change_the_highest_load_and_the_goodput(
     at = (data.points["variant"] == "bf16") & (data.points["load_point"] == "c8")
     p99 = data.points.loc[at, "ttft_p99_ms"].astype(float)
     with opened(browser, page_file) as page:
-        expect(page.locator(f"{HIGHEST} .mark-text text")).to_have_count(4)
+        expect(page.locator(f"{HIGHEST} .role-mark.mark-text text")).to_have_count(4)
         assert "no measured load" not in best_loads(page)
         limit = page.locator("#targets input[data-param='ttft']")
         limit.fill("0.001")

@@ -123,7 +123,7 @@ def test_a_tpot_that_none_can_have_stops_no_section(data: ReportData, value: flo
 def test_a_part_of_the_terminals_tables_that_raises_costs_its_own_place(
     data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servetune.report.terminal.compare", raising)
+    monkeypatch.setattr("servetune.report.terminal.where_of", raising)
     out = io.StringIO()
     Console(file=out, width=200).print(render_terminal(data))
     assert "The table of load points could not be made: ZeroDivisionError" in out.getvalue()
