@@ -33,8 +33,6 @@ from servetune.workloads.synthetic import text_rows
 
 PROMPTS = 512
 CLIENT_READY_S = 300.0
-ANSWERS_S = 300.0
-"""For the answers that are in flight when the time of a load is over."""
 
 LONGEST = 0.3
 """Of all seconds, for one load: three of them are the least that a check tells anything by."""
@@ -100,7 +98,7 @@ class Checker:
                     return
                 say(f"{clients} clients: {count} requests" if clients > 1 else f"1 client: {count}")
                 try:
-                    level = self._load(client, clients, count, min(left_s, LONGEST * asked.seconds))
+                    level = self._load(client, clients, count, left_s)
                     self._endpoint.confirm()
                 except (LoadRefusedError, ServerError) as error:
                     check.ended = f"at {clients} clients, as it {error}"
@@ -144,8 +142,9 @@ class Checker:
         finally:
             client.stop()
 
-    def _load(self, client: LoadClient, clients: int, count: int, seconds: float) -> Level:
+    def _load(self, client: LoadClient, clients: int, count: int, left_s: float) -> Level:
         endpoint, check = self._endpoint, self.check
+        seconds = min(left_s, LONGEST * self._asked.seconds)
         load = Load(
             dataset="text",
             endpoint=check.opened.api,
@@ -189,7 +188,8 @@ class Checker:
             )
             with watch:
                 try:
-                    client.run(job, seconds + ANSWERS_S, lambda: None)
+                    # Answers that are in flight then take no more than what is left of all.
+                    client.run(job, left_s, lambda: None)
                 except BaseException:
                     # It may send no more, before what it took is settled.
                     client.stop()
