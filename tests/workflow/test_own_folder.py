@@ -126,16 +126,30 @@ def test_init_replaces_no_file_of_its_user(made: Folder) -> None:
     assert (made.root / "params.yaml").read_text() == before
 
 
+def test_snakemake_without_a_target_makes_the_report_and_what_a_user_adds(made: Folder) -> None:
+    planned = made.check("snakemake", "-n", "--cores", "1")
+    assert "measure_session        2" in planned and "render_report" in planned
+    snakefile = made.root / "Snakefile"
+    own = "\n\nrule first_line:\n    input: 'reports/summary.md'\n    output: 'first.txt'\n"
+    text = f"{snakefile.read_text()}        'first.txt',\n{own}"
+    snakefile.write_text(f"{text}    shell: 'head -1 {{input}} > {{output}}'\n")
+    planned = made.check("snakemake", "-n", "--cores", "1")
+    assert "measure_session        2" in planned and "first_line" in planned
+
+
 def test_the_workflow_is_a_module_beside_a_rule_of_ones_own(made: Folder) -> None:
     (made.root / "Snakefile").write_text(
         "from servetune.shipped import SNAKEFILE\n"
-        "module servetune:\n    snakefile: SNAKEFILE\n\nuse rule * from servetune\n\n"
+        "module servetune:\n    snakefile: SNAKEFILE\n    config: config\n\n"
+        "use rule * from servetune\n\n"
         "rule first_line:\n    input: 'reports/summary.md'\n    output: 'first.txt'\n"
         "    shell: 'head -1 {input} > {output}'\n"
     )
     planned = made.check("snakemake", "-n", "--cores", "1", "first.txt")
     assert "first_line" in planned
     assert "measure_session        2" in planned
+    # Its default target is that of the module.
+    assert "render_report" in made.check("snakemake", "-n", "--cores", "1")
 
 
 def test_the_snakefile_of_a_clone_works_on_another_folder(made: Folder) -> None:

@@ -40,6 +40,19 @@ def test_snakemakes_own_lines_stay_in_its_log(measured: Workspace) -> None:
     assert not list((measured.root / ".servetune/running").glob("*"))
 
 
+def test_what_each_session_took_of_the_host_is_kept_beside_its_log(measured: Workspace) -> None:
+    tables = [file.read_text() for file in (measured.root / "logs/standin/session").glob("*.tsv")]
+    assert len(tables) == 2
+    for table in tables:
+        head, took = (line.split("\t") for line in table.splitlines())
+        assert float(dict(zip(head, took, strict=True))["s"]) > 0
+
+
+def test_snakemakes_own_report_holds_the_page(measured: Workspace) -> None:
+    measured.check("snakemake", "--report", "provenance.html")
+    assert "a page that stands alone" in (measured.root / "provenance.html").read_text()
+
+
 def test_an_fp8_kv_cache_holds_twice_the_tokens(measured: Workspace) -> None:
     tokens = {r["variant"]: r["server"]["kv_cache_tokens"] for r in measured.records().values()}
     assert tokens["fp8-kv"] == 2 * tokens["plain"]

@@ -1,21 +1,9 @@
 # The checkpoints that the servers load.
-def model_file(id):
-    return f"data/models/{id}/servetune.json"
-
-
-def maker_of(wildcards):
-    maker = plan().models[wildcards.model].source.made_by
-    return engine_file(maker) if maker else []
-
-
 rule make_model:
     """Fetch, train or quantize a checkpoint."""
     input:
-        parents=lambda wildcards: [
-            ancient(model_file(id))
-            for id in plan().models[wildcards.model].parents.values()
-        ],
-        maker=lambda wildcards: ancient(maker_of(wildcards)),
+        parents=parents_of,
+        maker=maker_of,
     output:
         "data/models/{model}/servetune.json",
     log:
@@ -23,6 +11,7 @@ rule make_model:
     wildcard_constraints:
         model="[^/]+",
     priority: BEFORE_SESSIONS
+    localrule: True
     threads: all_cores
     params:
         plan=PLAN_FILE,

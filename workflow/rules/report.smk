@@ -1,20 +1,4 @@
-# Tables and report. Whether they are current is decided by content, not by times of change.
-from servetune.plan.order import before_first_page
-from servetune.tables.freshness import report_digest, tables_digest, wanted
-
-with one_line():
-    TABLES_WANTED = wanted(f"{RESULTS}/tables.sha256", tables_digest(PLAN, Path()))
-    REPORT_WANTED = wanted("reports/summary.sha256", report_digest(PLAN, Path()))
-
-
-def unless_current(wanted, files):
-    """The inputs of a step: of any age if it is current, and else such that it runs.
-
-    A file that is always ancient would hide that the step has to run when its maker runs too.
-    """
-    return ancient(files) if wanted.is_current else files
-
-
+# Tables and report.
 rule collect_tables:
     """Tidy tables and metrics.json from the records of the plan."""
     input:
@@ -38,6 +22,7 @@ rule collect_tables:
         f"{RESULTS}/tables.sha256",
     log:
         f"logs/{PLAN.study}/tables.log",
+    localrule: True
     params:
         plan=PLAN_FILE,
     message:
@@ -46,9 +31,6 @@ rule collect_tables:
         "servetune --log {log} tables --plan {params.plan}"
 
 
-RECORDED = {file.stem for file in Path(RESULTS, "sessions").glob("*.json")}
-# The rounds of a tuning say themselves what was measured.
-FIRST = before_first_page([] if PLAN.tuning else PLAN.sessions, RECORDED)
 FIRST_PAGE = multiext("reports/partial/summary", ".html", ".md", ".json", ".sha256")
 
 
@@ -61,6 +43,7 @@ rule render_first_page:
     log:
         f"logs/{PLAN.study}/first-page.log",
     priority: BEFORE_SESSIONS
+    localrule: True
     threads: all_cores
     params:
         plan=PLAN_FILE,
@@ -77,12 +60,17 @@ rule render_report:
         unless_current(REPORT_WANTED, REPORT_WANTED.path),
         tables=unless_current(REPORT_WANTED, rules.collect_tables.output),
     output:
-        "reports/summary.html",
+        report(
+            "reports/summary.html",
+            caption="../report/summary.rst",
+            category="Report",
+        ),
         "reports/summary.md",
         "reports/summary.json",
         "reports/summary.sha256",
     log:
         f"logs/{PLAN.study}/report.log",
+    localrule: True
     params:
         plan=PLAN_FILE,
     message:

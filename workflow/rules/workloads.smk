@@ -1,6 +1,4 @@
 # The request datasets.
-
-
 rule make_workload:
     """Write a request dataset from its declaration and the seed."""
     output:
@@ -8,6 +6,7 @@ rule make_workload:
     log:
         "logs/workload/{dataset}.log",
     priority: BEFORE_SESSIONS
+    localrule: True
     threads: all_cores
     params:
         plan=PLAN_FILE,
