@@ -22,7 +22,7 @@ STUDY = "h200-granite"
 def test_a_write_that_fails_leaves_what_was_there_and_nothing_beside(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("whole")
-    with pytest.raises(UserError, match="No space left"), whole_file(path) as temporary:
+    with pytest.raises(UserError, match="No space left"), whole_file(path) as temporary:  # noqa: PT012
         temporary.write_text("ha")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert path.read_text() == "whole"

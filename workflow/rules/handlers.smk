@@ -9,7 +9,7 @@ def unless_missing():
     from servetune.tables.missing import missing
 
     with one_line():
-        if is_asked_for("reports/") and (lines := missing(plan(), Path())):
+        if is_asked_for("reports/summary.") and (lines := missing(plan(), Path())):
             sys.exit("\n".join(lines))
 
 
@@ -18,7 +18,7 @@ def unless_whole():
     from servetune.errors import UNDONE_PARTS
     from servetune.tables.freshness import notes_of
 
-    if is_asked_for("reports/") and notes_of(Path("reports/summary.sha256")):
+    if is_asked_for("reports/summary.") and notes_of(Path("reports/summary.sha256")):
         sys.exit(UNDONE_PARTS)
 
 

@@ -51,12 +51,12 @@ def offer(resource, count):
         workflow.register_resource(resource, count)
 
 
-def is_asked_for(folder):
-    """Whether a file of this folder is what a target makes or takes; rules may be renamed."""
+def is_asked_for(prefix):
+    """Whether what a target makes or takes begins so; rules may be renamed."""
     files = (
         file for job in workflow.dag.targetjobs for file in (*job.input, *job.output)
     )
-    return any(str(file).startswith(folder) for file in files)
+    return any(str(file).startswith(prefix) for file in files)
 
 
 def due_sessions():

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,11 +29,11 @@ UV = ["uv", "run", "--no-project"]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Path:
     for fifo in ("gate", "ended"):
         os.mkfifo(tmp_path / fifo)
     (tmp_path / "pipeline.py").write_text(PIPELINE)
-    yield tmp_path
+    return tmp_path
 
 
 def started(folder: Path, command: list[str], **more: str) -> subprocess.Popen[bytes]:

@@ -61,7 +61,7 @@ def test_only_workers_that_it_takes_for_healthy_are_registered() -> None:
 
 @pytest.mark.parametrize("page", ["[]", "{}", '{"workers": [{}]}', "<html>"])
 def test_a_page_that_lists_no_workers_is_an_error(page: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"lists no workers|Expecting value"):
         healthy_workers(page)
 
 

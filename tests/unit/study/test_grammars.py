@@ -56,5 +56,5 @@ def test_a_grammar_is_not_read() -> None:
     "outputs", [{"json": {"type": 3}}, {"regex": "("}, {"choice": "yes"}, {"json": "{"}]
 )
 def test_what_cannot_be_checked_is_refused(outputs: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"JSON|json|regex|choice|Expecting"):
         check_of({"structured_outputs": outputs})

@@ -83,5 +83,5 @@ def test_a_result_is_read_in_the_order_of_the_schedule(tmp_path: Path) -> None:
 
 def test_a_result_that_lacks_a_request_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vllm-bench.json").write_text(json.dumps({**RESULT, "ttfts": [0.5]}))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         DRIVER.read(tmp_path)
