@@ -62,6 +62,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         else:
             name = str(target.relative_to(ROOT))
             path = ROOT_PAGES.get(name, name)
+            if path.endswith(".md") and name not in ROOT_PAGES:
+                return link[1]  # no page of the site: the build refuses it
             if files.get_file_from_path(path) is None:
                 files.append(File.generated(config, path, abs_src_path=str(target)))
         return os.path.relpath(path, Path(page.file.src_uri).parent)
