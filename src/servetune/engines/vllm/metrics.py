@@ -105,6 +105,12 @@ def read_metrics(text: str) -> Counters:
 
 
 CACHE = "vllm:cache_config_info"
+_TELLING = (
+    *("block_size", "cache_dtype", "enable_prefix_caching", "num_gpu_blocks"),
+    *("kv_cache_size_tokens", "sliding_window"),
+)
+"""Of some thirty labels, those by which another configuration of the cache shows."""
+
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _UNSET = ("", "None")
 
@@ -113,7 +119,8 @@ def read_cache(text: str) -> dict[str, str]:
     """Read how the KV cache is configured, from the labels of a Prometheus page."""
     for line in text.splitlines():
         if line.startswith(f"{CACHE}{{"):
-            return {name: value for name, value in _LABEL.findall(line) if value not in _UNSET}
+            labels = dict(_LABEL.findall(line))
+            return {name: labels[name] for name in _TELLING if labels.get(name, "") not in _UNSET}
     return {}
 
 
