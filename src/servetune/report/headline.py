@@ -32,6 +32,11 @@ def headline(measured: Measured) -> Headline:
     return {}
 
 
+def _mean(capacities: list[float]) -> float:
+    """Return the geometric mean; 0 where one launch kept the targets at no load."""
+    return geometric_mean(capacities) if all(capacities) else 0.0
+
+
 def _deciding(measured: Measured) -> Iterator[tuple[str, float | None, dict[str, float]]]:
     """Yield a unit, the baseline's number, and the ratios of the others as the answer has them."""
     baseline, tuned = measured.plan.baseline, measured.tuned
@@ -39,9 +44,7 @@ def _deciding(measured: Measured) -> Iterator[tuple[str, float | None, dict[str,
     for here in grouped(exact, lambda each: each.place).values():
         of = grouped(here, lambda each: str(each.row["variant"]))
         unit = "rps" if here[0].row["over"] == "rate" else "clients"
-        values = {
-            name: geometric_mean(r.row["capacity"] for r in same) for name, same in of.items()
-        }
+        values = {name: _mean([r.row["capacity"] for r in same]) for name, same in of.items()}
         base = values.pop(baseline, None)
         ratios = {name: value / base for name, value in values.items()} if base else {}
         confirmed = {each.candidate: each.value for each in tuned.ratios} if tuned else {}

@@ -28,3 +28,13 @@ def test_a_searched_capacity_decides_before_a_load_point() -> None:
     told = headline(of("h200-capacity"))
     assert told["bf16"]["rps"] == pytest.approx(46.3, rel=0.1)
     assert told["w8a8"]["x"] == pytest.approx(65.8 / 46.3, rel=0.1)
+
+
+def test_a_server_that_keeps_the_targets_at_no_load_has_a_capacity_of_none() -> None:
+    measured = of("h200-capacity")
+    for search in measured.deciding:
+        if search.row["variant"] == "bf16":
+            search.row["capacity"] = 0.0
+    told = headline(measured)
+    assert measured.lacks == []
+    assert "bf16" not in told or told["bf16"].get("rps") == 0
