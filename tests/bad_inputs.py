@@ -326,7 +326,7 @@ def _workloads() -> list[Case]:
         ("workloads.text.arrivals", "gamma"),
         ("workloads.text.burstiness", 0.5),
         ("workloads.text.capacity", search),
-        ("workloads.text.endpoint", "embeddings"),
+        ("workloads.text.endpoint", "responses"),
     ]
     slo: list[object] = [
         *({}, {"a": {}}, {"a": "nobodys"}, {"a": {"ttft_p99_ms": -1}}, {"a": {"ttft_ms": 1}}),
