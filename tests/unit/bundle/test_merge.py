@@ -25,6 +25,7 @@ from servetune.records.paths import (
 )
 from servetune.running import running
 from servetune.sessions.session import write_session
+from tests.paths import GALLERY
 from tests.recorded import plan_of
 from tests.stories import (
     LAST,
@@ -267,7 +268,7 @@ def test_a_round_of_a_tuning_that_is_here_stays(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     for root in (there, here):
         source = Path("results", study, "tuning")
-        shutil.copytree(Path(__file__).parents[3] / source, root / source)
+        shutil.copytree(GALLERY / source, root / source)
     round_path(study, 3, here).unlink()
     manifest = Manifest(study=study, sessions=plan.sessions, engines={})
     write_json(there / "bundle.json", manifest)
@@ -386,7 +387,7 @@ def test_measurements_that_differ_in_name_alone_stay_two(tmp_path: Path) -> None
     plan = plan_of(STUDY)
     write_json(there / "bundle.json", Manifest(study=STUDY, sessions=plan.sessions, engines={}))
     source = Path("results", STUDY, "records")
-    shutil.copytree(Path(__file__).parents[3] / source, there / source)
+    shutil.copytree(GALLERY / source, there / source)
     twins = sorted((there / source).glob("*-cc19f9897e10.json"))
     assert len(twins) == 2
     shutil.copytree(there / source, tmp_path / "here" / source)
