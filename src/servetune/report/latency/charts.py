@@ -93,10 +93,9 @@ def distribution(
     ]
     description = f"Distribution of {title} over requests. Medians at {where}: {says(medians)}"
     at_wave = [{"where": " · ".join(at)} for at in waves if is_of_wave(latency)]
-    spread = (
-        flat.transform_filter("datum.launches > 1")
-        .mark_area(orient="horizontal", opacity=0.18)
-        .encode(alt.X("low:Q", scale=scale, axis=axis), alt.X2("high:Q"), y, look(variants)[0])
+    # Of one launch it has no width: without a row, an axis that is drawn anew has no extent.
+    spread = flat.mark_area(orient="horizontal", opacity=0.18).encode(
+        alt.X("low:Q", scale=scale, axis=axis), alt.X2("high:Q"), y, look(variants)[0]
     )
     lines = curves(base, marks, variants, title, above=[_doubt()] if at_wave else [])
     chart = layered(spread, lines)
@@ -133,13 +132,11 @@ def _curve(group: list[dict[str, Any]], every: int) -> dict[str, Any]:
         for i, row in enumerate(group)
         if i % every == 0 or i == last or row["probability"] in MARKED
     ]
-    launches = int(first["launches"])
-    spread = kept if launches > 1 else []
     return {
         "variant": first["variant"],
         "where": where_of(first),
-        "launches": launches,
+        "launches": int(first["launches"]),
         "probability": [float(row["probability"]) for row in kept],
         "value": [short(row["value_ms"]) for row in kept],
-        **{end: [short(row[f"{end}_ms"]) for row in spread] for end in ("low", "high")},
+        **{end: [short(row[f"{end}_ms"]) for row in kept] for end in ("low", "high")},
     }
