@@ -110,8 +110,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory, server: ByHand) -> Worksp
     write(plain=plain)
     made.collect()
     # Its context is short, and a busy machine slow.
-    words = ("--requests", "30", "--ttft", "100000", "--tpot", "100000", "--json")
-    words += ("--words", "10", "--tokens", "16", "--seconds", "3600")
+    words = (
+        *("--requests", "30", "--ttft", "100000", "--tpot", "100000", "--json"),
+        *("--words", "10", "--tokens", "16", "--seconds", "3600"),
+    )
     check = ("servetune", "check", server.url, "--key-env", KEY_ENV, *words)
     made.first_output = made.run(*check).stdout
     server.kill()
