@@ -112,7 +112,7 @@ HIGHEST = "[data-chart='targets-highest']"
 
 def best_loads(page: Page) -> str:
     return " ".join(
-        page.locator("[data-chart='targets-highest'] .mark-text text").all_inner_texts()
+        page.locator("[data-chart='targets-highest'] .mark-text text").all_text_contents()
     )
 
 
