@@ -16,7 +16,7 @@ WORKLOADS = {"servetune": "open", "vllm-bench": "vllm-bench", "guidellm": "guide
 
 
 def rows() -> list[dict[str, Any]]:
-    """Rows of the quickstart's baseline at its rate, by workload."""
+    """Rows of the study at its rate, by workload."""
     metrics = {"output_throughput_tok_s": 500.0, "ttft_p50_ms": 20.0, "tpot_p50_ms": 4.0}
     place = {"variant": "bf16", "load_point": "r8", "ok": 1}
     return [{**place, "workload": workload, **metrics} for workload in WORKLOADS.values()]
@@ -43,7 +43,7 @@ def launches(repeats: int = 5, spread: float = 0.005, guidellm: float = 1.0) -> 
 
 @pytest.fixture(scope="module")
 def design() -> Design:
-    return design_of(make_plan({"study": "quickstart", "variants": "all", "seed": 0}, ROOT))
+    return design_of(make_plan({"study": "generators", "variants": "all", "seed": 0}, ROOT))
 
 
 def test_generators_agree_where_their_launches_prove_it(design: Design) -> None:
