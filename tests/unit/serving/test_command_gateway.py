@@ -89,9 +89,9 @@ def test_it_is_started_again_on_the_same_port(started: CommandGateway) -> None:
 def test_one_that_lacks_a_replica_is_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servetune.serving.gateway.READY_TIMEOUT_S", 2.0)
+    monkeypatch.setattr("servetune.serving.gateway.READY_TIMEOUT_S", 15.0)
     made = gateway(tmp_path, "127.0.0.1", "1")
-    with pytest.raises(ServerError, match="has 1 of 2 replicas after 2 s"):
+    with pytest.raises(ServerError, match="has 1 of 2 replicas after 15 s"):
         made.start(START)
     made.close()
 
