@@ -86,7 +86,7 @@ def test_tables_metrics_reports_and_stamps_are_replaced_and_never_written_into(
         done = CliRunner().invoke(app, [command], catch_exceptions=False)
         assert done.exit_code == 0, done.output
 
-    assert len(outputs) == 15
+    assert len(outputs) == 16
     for path in outputs:
         assert not path.samefile(f"{path}.link"), path
         assert Path(f"{path}.link").read_bytes() == before[path], path
