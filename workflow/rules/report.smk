@@ -16,6 +16,7 @@ rule collect_tables:
         f"{RESULTS}/capacities.parquet",
         f"{RESULTS}/probes.parquet",
         f"{RESULTS}/timeline.parquet",
+        f"{RESULTS}/cached.parquet",
         f"{RESULTS}/quality.parquet",
         f"{RESULTS}/quality.csv",
         f"{RESULTS}/metrics.json",
