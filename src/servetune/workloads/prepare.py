@@ -7,6 +7,7 @@ model's tokenizer can tell the lengths.
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,11 @@ def warm_up(
             content["prompt"] = turn["prompt"]
         settle = count(row)
         answer = client.post(PATHS[load.endpoint], json=content)
-        settle(answer.json().get("usage") if answer.is_success else None)
+        usage = None
+        # A server that streams whatever is asked for tells none here.
+        with suppress(ValueError):
+            usage = answer.json().get("usage") if answer.is_success else None
+        settle(usage)
         if not answer.is_success:
             kind = LoadRefusedError if is_refusal(answer.status_code) else LoadError
             raise kind(f"the warm-up failed: {refusal(answer.status_code, answer.text)}")

@@ -82,7 +82,7 @@ class Sending:
         }
         key = os.environ.get(DRIVER.key_variable)
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._headers |= json.loads(os.environ.get(HEADERS, "{}"))
+        self._headers |= json.loads(os.environ.get(HEADERS) or "{}")
         self._ca = words.get("--ca")
         self._spender = spender
         self._refusals = Refusals(self._end) if spender else None
