@@ -20,6 +20,8 @@ ALIKE = {
     "arrivals": "constant",
     "load_points": [{"rate_rps": 2.5, "requests": 20}],
 }
+WORDS = {"min": 32, "max": 64}
+FEW = [{"concurrency": clients, "requests": sent} for clients, sent in ((1, 6), (4, 16), (8, 32))]
 LONG = {
     "dataset": "long",
     "warmup_requests": 0,
@@ -41,7 +43,7 @@ TASK = {
 def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     """The quickstart with an fp8 KV cache, less to send, and an unfit variant with own loads.
 
-    Its prompts begin with words of their own.
+    Its prompts begin with words of their own, and its answers have one length.
 
     Of `unfit`, two sequences are too few for many short requests, and a KV cache of 640 tokens
     too small for two long ones.
@@ -51,11 +53,11 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
     long = {"dataset": "growing", "load_points": [{"concurrency": 2, "requests": 8}]}
     study["datasets"] = {
         **quickstart["datasets"],
-        "text": {k: v for k, v in quickstart["datasets"]["text"].items() if k != "shared_prefix"},
+        "text": {"kind": "text", "requests": 64, "input_words": WORDS, "output_tokens": 64},
         "growing": {"kind": "text", "requests": 8, "input_words": 220, "output_tokens": 128},
     }
     study["workloads"] = {
-        **{name: _half(load) for name, load in quickstart["workloads"].items()},
+        "text": {"dataset": "text", "load_points": FEW},
         "many": many,
         "long": long,
     }
@@ -79,11 +81,6 @@ def with_unfit_servers(quickstart: dict[str, Any]) -> dict[str, Any]:
         "unfit": {"model": "broken", "server": small, "workloads": ["many", "long"]},
     }
     return study
-
-
-def _half(workload: dict[str, Any]) -> dict[str, Any]:
-    points = [{**point, "requests": point["requests"] // 2} for point in workload["load_points"]]
-    return {**workload, "load_points": points}
 
 
 def one_server_for_all_loads(quickstart: dict[str, Any]) -> dict[str, Any]:

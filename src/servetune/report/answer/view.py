@@ -125,14 +125,8 @@ def _said(measured: Measured, decision: Decision) -> str:
             "No winner is shown: one launch of each does not show how much launches vary. A verdict"
             f" takes {DECIDING} or more (repeats: {DECIDING})."
         )
-    return " ".join(
-        [
-            *_proven(decision, measured.gpus),
-            *_poor(measured, decision),
-            *_against(decision),
-            *_open(decision),
-        ]
-    )
+    first = [*_proven(decision, measured.gpus), *_poor(measured, decision)]
+    return " ".join([*first, *_against(decision, is_first=not first), *_open(decision)])
 
 
 def _proven(decision: Decision, gpus: dict[str, int]) -> Iterator[str]:
@@ -165,7 +159,7 @@ def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
             yield f"But {variant} {broken}."
 
 
-def _against(decision: Decision) -> Iterator[str]:
+def _against(decision: Decision, is_first: bool) -> Iterator[str]:
     """Name what is proven by another metric, or at the lightest load, against what was said."""
     for word, but in (("slower", "But"), ("faster", "Yet")):
         found = [
@@ -182,7 +176,9 @@ def _against(decision: Decision) -> Iterator[str]:
                 + listed(f"{inside(metric.title)} ({ratio(out.ratio)})" for *_, metric, out in same)
                 for variant, same in grouped(here, lambda each: each[1]).items()
             ]
-            yield f"{but} {word} at {load}: {few(names, MOST_NAMED)}."
+            proven = word.capitalize() if is_first else f"{but} {word}"
+            is_first = False
+            yield f"{proven} at {load}: {few(names, MOST_NAMED)}."
 
 
 def _open(decision: Decision) -> Iterator[str]:

@@ -25,7 +25,7 @@ def pareto(measured: Measured, compared: list[dict[str, Any]]) -> Spec | None:
     points that come before all others which give a GPU as much.
     """
     devices, variants = measured.plan.devices, measured.variants
-    rows = [row for each in compared for row in _points(each, devices[each["variant"]])]
+    rows = [row for each in compared if (row := _point(each, devices[each["variant"]]))]
     if len({(row["variant"], row["load_point"]) for row in rows}) < 2:
         return None
     unit = "GPU" if measured.plan.hardware != "cpu" else "server"
@@ -41,7 +41,15 @@ def pareto(measured: Measured, compared: list[dict[str, Any]]) -> Spec | None:
             axis=alt.Axis(title=f"output tok/s of a {unit}", tickCount=5),
         ),
     )
-    base = alt.Chart(data()).transform_filter(_SELECTED).encode(*axes)
+    base = (
+        alt.Chart(data())
+        .transform_flatten(["percentile", "user", "told"])
+        .transform_filter(_SELECTED)
+        .transform_calculate(
+            shown="datum.load_point + ': ' + datum.told + ' of a user, ' + datum.in_all + ' in all'"
+        )
+        .encode(*axes)
+    )
     colour, _ = look(variants)
     # A point is on the front if none that gives a user as much or more gives a GPU more.
     front = base.transform_window(
@@ -59,32 +67,29 @@ def pareto(measured: Measured, compared: list[dict[str, Any]]) -> Spec | None:
     )
     first = rows[0]["workload"]
     facts = [
-        f"{row['variant']} {row['shown']}"
+        f"{row['variant']} {row['load_point']}: {row['told'][0]} of a user, {row['in_all']} in all"
         for row in rows
-        if (row["workload"], row["percentile"]) == (first, "p50")
+        if row["workload"] == first and row["percentile"][0] == "p50"
     ]
     described = f"Output tokens per second of a user and of a {unit}, {first}. {says(facts)}"
     return spec(layers, described, 250, {"workload": first, "percentile": "p50"}, rows=rows)
 
 
-def _points(row: dict[str, Any], devices: int) -> list[dict[str, Any]]:
-    """Return a row a percentile of TPOT; none of a batch, and where a number is missing."""
+def _point(row: dict[str, Any], devices: int) -> dict[str, Any] | None:
+    """Return a row with the percentiles of TPOT in lists; None of a batch, and without a number."""
     throughput = known(row["output_throughput_tok_s"])
     if is_batch(row) or throughput is None:
-        return []
-    made = []
-    for percentile in PERCENTILES:
-        tpot_ms = known(row[f"tpot_p{percentile}_ms"])
-        if tpot_ms:
-            user, gpu = 1e3 / tpot_ms, throughput / devices
-            made.append(
-                {
-                    **{name: row[name] for name in ("variant", "workload", "load_point")},
-                    "percentile": f"p{percentile}",
-                    "user": short(user),
-                    "gpu": short(gpu),
-                    "order": short(known(row["concurrency"]) or known(row["rate_rps"])),
-                    "shown": f"{row['load_point']}: {number(user)} of a user, {number(gpu)} in all",
-                }
-            )
-    return made
+        return None
+    tpot_ms = {f"p{each}": known(row[f"tpot_p{each}_ms"]) for each in PERCENTILES}
+    user = {percentile: 1e3 / ms for percentile, ms in tpot_ms.items() if ms}
+    if not user:
+        return None
+    return {
+        **{name: row[name] for name in ("variant", "workload", "load_point")},
+        "order": short(known(row["concurrency"]) or known(row["rate_rps"])),
+        "percentile": [*user],
+        "user": [short(value) for value in user.values()],
+        "told": [number(value) for value in user.values()],
+        "gpu": short(throughput / devices),
+        "in_all": number(throughput / devices),
+    }
