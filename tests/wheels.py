@@ -2,10 +2,13 @@
 
 import base64
 import hashlib
+import io
+import json
 import shutil
 import sys
+import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.paths import ROOT
@@ -66,6 +69,50 @@ def write_wheel(
         for path, data in content.items():
             archive.writestr(path, data)
     return wheel
+
+
+BACKEND = """\
+import zipfile
+from pathlib import Path
+
+WHEEL_NAME = "@-1.0-py3-none-any.whl"
+METADATA = "Metadata-Version: 2.1\\nName: @\\nVersion: 1.0\\n"
+WHEEL = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    def wheel(module):
+        with zipfile.ZipFile(Path(folder, WHEEL_NAME), "w") as archive:
+            archive.writestr("@.py", module)
+            for file, text in (("METADATA", METADATA), ("WHEEL", WHEEL), ("RECORD", "")):
+                archive.writestr(f"@-1.0.dist-info/{file}", text)
+
+    BUILD
+    return WHEEL_NAME
+"""
+"""How a source distribution builds its wheel, after PEP 517."""
+
+
+def write_source(folder: Path, name: str, needs: Iterable[str], build: str) -> Path:
+    """Write version 1.0 of a package as source alone; `build` are the lines that build it.
+
+    `wheel`, a function that makes the wheel with the text of its only module, is theirs to call.
+    """
+    table = f'requires = {json.dumps([*needs])}\nbuild-backend = "backend"\nbackend-path = ["."]'
+    project = f'[build-system]\n{table}\n[project]\nname = "{name}"\nversion = "1.0"\n'
+    lines = build.strip().replace("\n", "\n    ")
+    files = {
+        "pyproject.toml": project,
+        "backend.py": BACKEND.replace("BUILD", lines).replace("@", name),
+        "PKG-INFO": f"Metadata-Version: 2.2\nName: {name}\nVersion: 1.0\n",
+    }
+    source = folder / f"{name}-1.0.tar.gz"
+    with tarfile.open(source, "w:gz") as archive:
+        for file, text in files.items():
+            entry = tarfile.TarInfo(f"{name}-1.0/{file}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return source
 
 
 def write_registry(folder: Path) -> Path:

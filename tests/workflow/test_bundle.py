@@ -201,13 +201,24 @@ def test_only_what_is_owed_is_exported(measured: Workspace) -> None:
     assert "2 sessions, 2 load points" in measured.check("servetune", "bundle", "export")
 
 
-def test_a_host_with_another_vllm_is_refused(workspace: Workspace, tmp_path: Path) -> None:
-    study = {**workspace.study, "engine": {"vllm": "0.0.1"}}
-    workspace.write_study(study)
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        ({"vllm": "0.0.1"}, "has vllm 0.32.0+standin; expected 0.0.1"),
+        (
+            {"vllm": "0.32.0", "packages": ["kernels==1.0"]},
+            "has no kernels; expected kernels==1.0",
+        ),
+    ],
+)
+def test_a_host_with_another_vllm_or_without_a_package_is_refused(
+    workspace: Workspace, tmp_path: Path, engine: dict[str, Any], told: str
+) -> None:
+    workspace.write_study({**workspace.study, "engine": engine})
     host = Host(tmp_path / "host")
     done = host.run(export(workspace))
     assert done.returncode == 2
-    assert "0.32.0+standin" in done.stderr and "0.0.1" in done.stderr
+    assert told in done.stderr
     assert not (host.root / "results.tar.gz").exists()
     assert "Traceback" not in done.stderr
 

@@ -38,7 +38,7 @@ from servetune.plan.rounds import launch_each, until
 from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.provenance import EXPORTED, git_state
-from servetune.study.engines import family_of
+from servetune.study.engines import Engine, EngineVersion, family_of
 from servetune.study.families import VLLM
 from servetune.study.gateways import VLLM_ROUTER
 from servetune.study.generators import GENERATORS
@@ -87,7 +87,9 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
         study=plan.study,
         sessions=sessions,
         engines={
-            id: BundledEngine(vllm=vllm_version(plan.engines[id], root))
+            id: BundledEngine(
+                vllm=vllm_version(plan.engines[id], root), packages=_packages(plan.engines[id])
+            )
             for id in {id for session in needing for id in session.engines}
         },
         gateways={
@@ -204,6 +206,10 @@ def _is_packed(id: str, root: Path) -> bool:
         folder == model_folder(id, root).absolute()
         or sum(file.stat().st_size for file in _files(folder)) <= PACKED_BYTES
     )
+
+
+def _packages(engine: Engine) -> dict[str, str]:
+    return engine.versions if isinstance(engine, EngineVersion) else {}
 
 
 def _refuse_beyond(plan: Plan, sessions: list[Session]) -> None:

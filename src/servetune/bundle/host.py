@@ -109,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _find_models(manifest, arguments.model, project)
     for id, engine in manifest.engines.items():
         # Not resolved: a virtual environment's Python is a link to one without its packages.
-        adopt_engine(id, arguments.python.absolute(), engine.vllm)
+        adopt_engine(id, arguments.python.absolute(), engine.vllm, engine.packages)
     _find_gateways(manifest, arguments.python.absolute(), project)
     measure = together if arguments.together else one_at_a_time
 

@@ -22,9 +22,10 @@ GATEWAY = "gateway"
 
 
 class BundledEngine(Frozen):
-    """An engine to find on the measuring host, by the version of vLLM that it must hold."""
+    """An engine to find on the measuring host: the versions of vLLM and packages it must hold."""
 
     vllm: str | None
+    packages: dict[str, str] = {}
 
 
 class BundledGateway(Frozen):

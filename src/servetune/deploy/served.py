@@ -18,7 +18,7 @@ from servetune.plan.planned import Plan, Session
 from servetune.report.measured import Measured
 from servetune.report.provenance import checkouts, launches_of
 from servetune.report.reading import read_so_far
-from servetune.study.engines import VERSION, Engine, family_of
+from servetune.study.engines import VERSION, Engine, EngineVersion, family_of
 from servetune.study.families import VLLM
 from servetune.study.models import HuggingFace
 from servetune.tables.frames import declared, records_of
@@ -183,6 +183,10 @@ def _checkpoint(plan: Plan, id: str, root: Path) -> Checkpoint:
 def _notes(plan: Plan, session: Session, root: Path) -> Iterator[str]:
     if any(plan.models[id].source.is_dummy for id in session.models):
         yield "dummy weights: its speed is real, its text is not"
+    engine = plan.engines[session.engine] if session.engine else None
+    if isinstance(engine, EngineVersion) and engine.packages:
+        packages = ", ".join(engine.packages)
+        yield f"beside vLLM it needs {packages}, which vLLM's image lacks: add them to yours"
     try:
         measured = read_so_far(plan, root)
     except DamagedError:

@@ -11,19 +11,20 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from servetune.engines.arguments import Parser
+from servetune.engines.compiled import compile_packages, parts_of
 from servetune.engines.installed import installed_vllm
 from servetune.engines.source import cache_root as cache_root
 from servetune.engines.source import environment_with_source
 from servetune.engines.uv import PYTHON_VERSION, torch_source, uv
 from servetune.engines.versions import has_nvidia, lock_version, locks_folder, version_lock
 from servetune.errors import UserError, nearest
-from servetune.files import read_model, write_json
+from servetune.files import read_model, write_json, write_text
 from servetune.lifetime.guard import run_guarded
 from servetune.locks import locked
 from servetune.progress import say
@@ -72,7 +73,7 @@ def engine_id(engine: Engine | str, root: Path) -> str:
         python = (root / engine.python).absolute()
         return _host_id(python, _host_vllm(python))
     if isinstance(engine, EngineVersion):
-        return _id(f"vllm-{engine.vllm}", engine.vllm.encode())
+        return _id(f"vllm-{engine.title}", engine.title.encode())
     return _id(engine, lock_file(engine, root).read_bytes())
 
 
@@ -111,7 +112,7 @@ def forget_if_other(engine: Engine, hardware: str, root: Path) -> None:
     if not isinstance(engine, EngineVersion) or not path.is_file():
         return
     lock = read_model(path, BuiltEngine).lock
-    if lock and lock != _lock_id(distribution_of(hardware), engine.vllm, root):
+    if lock and lock != _lock_id(distribution_of(hardware), engine, root):
         path.unlink()
 
 
@@ -158,25 +159,32 @@ def make_ready(word: str, python: Path | None, root: Path) -> Path:
     """Install an environment, or ask a Python on this host; returns the description file.
 
     `word` is an engine's, as by `word_of`, or the name of another environment of `workflow/envs`.
+    With a `python` it is not installed: that Python has to hold what the word names.
 
     Raises:
         UserError: it cannot be had; the message says why.
     """
     if "/" in word:
         return _adopt_host((root / word).absolute())
-    distribution, _, version = word.partition("==")
-    if not version:
+    pinned, *packages = word.split() or [word]
+    distribution, _, version = pinned.partition("==")
+    if not version and not packages:
         return build_engine(word, root)
     if distribution not in DISTRIBUTIONS or not re.fullmatch(VERSION, version):
         raise UserError(
             f"engine: {word}: expected {' or '.join(f'{each}==VERSION' for each in DISTRIBUTIONS)}"
         )
+    try:
+        engine = EngineVersion(vllm=version, packages=tuple(packages))
+    except ValidationError as error:
+        said = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UserError(f"engine: {word}: {said}") from None
     if python is None:
-        return build_version(distribution, version, root)
-    return adopt_engine(engine_id(EngineVersion(vllm=version), root), python.absolute(), version)
+        return build_version(distribution, engine, root)
+    return adopt_engine(engine_id(engine, root), python.absolute(), version, engine.versions)
 
 
-def build_version(distribution: str, version: str, root: Path) -> Path:
+def build_version(distribution: str, engine: EngineVersion, root: Path) -> Path:
     """Install a version by the project's lock of it, which is made where there is none.
 
     Returns the description file of that version, which names what its lock gave.
@@ -186,13 +194,15 @@ def build_version(distribution: str, version: str, root: Path) -> Path:
     """
     if distribution == ON_CUDA and not has_nvidia():
         raise UserError(
-            f"engine: this host has no GPU for vllm {version}; measure on another with"
+            f"engine: this host has no GPU for vllm {engine.vllm}; measure on another with"
             " `servetune bundle export`, or name a Python here that has it:"
-            f" uv run servetune engine vllm=={version} --python PATH"
+            f" uv run servetune engine"
+            f" {' '.join([f'vllm=={engine.vllm}', *engine.packages])} --python PATH"
         )
-    name, lock = f"{distribution}-{version}", lock_version(distribution, version, root)
-    built = read_model(_build(name, lock, distribution), BuiltEngine)
-    description = description_file(engine_id(EngineVersion(vllm=version), root))
+    lock = lock_version(distribution, engine, root)
+    name = f"{distribution}-{engine.title}"
+    built = read_model(_build(name, lock, distribution, [*engine.versions]), BuiltEngine)
+    description = description_file(engine_id(engine, root))
     write_json(description, built.model_copy(update={"lock": _id(name, lock.read_bytes())}))
     return description
 
@@ -213,8 +223,11 @@ def build_engine(name: str, root: Path) -> Path:
     return _build(name, lock, name)
 
 
-def _build(name: str, lock: Path, kind: str) -> Path:
-    """Install a lock under a name; `kind` says what it holds, as a name of `workflow/envs`."""
+def _build(name: str, lock: Path, kind: str, told: Iterable[str] = ()) -> Path:
+    """Install a lock under a name; `kind` says what it holds, as a name of `workflow/envs`.
+
+    `told` are packages whose versions the engine is described with, beside those of every one.
+    """
     description = description_file(_id(name, lock.read_bytes()))
     home = description.parent
     home.mkdir(parents=True, exist_ok=True)
@@ -222,21 +235,28 @@ def _build(name: str, lock: Path, kind: str) -> Path:
         if description.is_file():
             return description
         began = time.monotonic()
-        packages = lock.read_text().count("==")
+        text = lock.read_text()
+        packages = text.count("==")
         say(f"{name}: installing {packages} packages into {home}")
         environment = home / "venv"
         shutil.rmtree(environment, ignore_errors=True)
         uv("venv", "--quiet", "--python", PYTHON_VERSION, str(environment))
         python = environment / "bin" / "python"
-        torch = torch_source(lock.name) if "+cpu" in lock.read_text() else []
+        torch = torch_source(lock.name) if "+cpu" in text else []
+        ready, source = parts_of(text)
+        wanted = lock
+        if source:
+            wanted = home / "ready.txt"
+            write_text(wanted, ready)
         # Without bytecode every start of vLLM would compile some thousand modules again.
         uv(
             *("pip", "sync", "--quiet", "--python", str(python), "--require-hashes"),
-            *("--compile-bytecode", *torch, str(lock)),
+            *("--compile-bytecode", *torch, str(wanted)),
         )
+        compile_packages(name, source, torch, python, home)
         if kind == ON_CPU:
             _name_the_distribution(environment)
-        write_json(description, _describe(kind, python))
+        write_json(description, _describe(kind, python, told))
         say(f"{name}: ready after {time.monotonic() - began:.0f} s")
     return description
 
@@ -269,22 +289,31 @@ def _pinned(family: EngineFamily, name: str, root: Path) -> str | None:
     return pinned_version((family.package, *family.builds), name, root)
 
 
-def adopt_engine(id: str, python: Path, vllm: str | None) -> Path:
+def adopt_engine(
+    id: str, python: Path, vllm: str | None, packages: Mapping[str, str] | None = None
+) -> Path:
     """Describe a Python of this host as the engine of that id; returns the description file.
 
     It is asked for its arguments, which imports vLLM: an engine that lacks a library is refused
     before a server of it is started.
 
     Raises:
-        UserError: it does not hold vLLM, or not the version `vllm`, or cannot import it.
+        UserError: it does not hold vLLM, or not the version `vllm`, or cannot import it; or not
+            the `packages`, versions by name.
     """
     description = description_file(id)
     if not description.is_file() or read_engine(id).python != python:
-        built = _asked(python)
+        packages = packages or {}
+        built = _asked(python, packages)
         version = built.versions["vllm"]
         # The part after a plus names a build, such as +cpu.
         if vllm is not None and version.split("+")[0] != vllm.split("+")[0]:
             raise UserError(f"{python}: has vllm {version}; expected {vllm}")
+        for name, wanted in packages.items():
+            has = built.versions.get(name)
+            if has is None or has.split("+")[0] != wanted.split("+")[0]:
+                told = f"{name} {has}" if has else f"no {name}"
+                raise UserError(f"{python}: has {told}; expected {name}=={wanted}")
         write_json(description, built)
     return description
 
@@ -343,8 +372,8 @@ def _host_id(python: Path, vllm: str) -> str:
     return _id("host", f"{python} {vllm}".encode())
 
 
-def _lock_id(distribution: str, version: str, root: Path) -> str | None:
-    lock = version_lock(distribution, version, root)
+def _lock_id(distribution: str, engine: EngineVersion, root: Path) -> str | None:
+    lock = version_lock(distribution, engine, root)
     return _id(lock.stem, lock.read_bytes()) if lock.is_file() else None
 
 
@@ -352,19 +381,19 @@ def _id(name: str, identity: bytes) -> str:
     return f"{name}-{hashlib.sha256(identity).hexdigest()[:12]}"
 
 
-def _asked(python: Path) -> BuiltEngine:
+def _asked(python: Path, told: Iterable[str] = ()) -> BuiltEngine:
     """Run a Python of this host, to learn its versions and arguments."""
     say(f"asking {python} for its vllm serve arguments")
-    built = _describe("host", python)
+    built = _describe("host", python, told)
     if "vllm" not in built.versions:
         raise UserError(f"{python}: the vllm that it imports has no version; install it with pip")
     return built
 
 
-def _describe(name: str, python: Path) -> BuiltEngine:
+def _describe(name: str, python: Path, told: Iterable[str] = ()) -> BuiltEngine:
     answer = run_guarded(
         # The other environments make checkpoints or load.
-        [str(python), "-m", *PROBES.get(name, VLLM.probe[:1])],
+        [str(python), "-m", *PROBES.get(name, VLLM.probe[:1]), *told],
         environment_with_source(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

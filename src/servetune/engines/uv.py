@@ -42,6 +42,18 @@ def uv(*arguments: str) -> None:
     Raises:
         UserError: it is not there, or refuses; the message ends with what it said.
     """
+    done = ran_uv(*arguments)
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        raise UserError(f"uv {arguments[0]}: {' '.join(lines)[-600:]}")
+
+
+def ran_uv(*arguments: str, commands: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run uv, which finds the programs of a folder first; returns how it ended.
+
+    Raises:
+        UserError: it is not there.
+    """
     # uv is a dependency of this project, so it stands beside this Python, PATH or not.
     program = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if program is None:
@@ -49,7 +61,6 @@ def uv(*arguments: str) -> None:
     hidden = ("UV_FIND_LINKS", "VIRTUAL_ENV")
     inherited = environment_with_source()
     environment = {name: value for name, value in inherited.items() if name not in hidden}
-    done = run_guarded([program, *arguments], environment, stderr=subprocess.PIPE)
-    if done.returncode:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        raise UserError(f"uv {arguments[0]}: {' '.join(lines)[-600:]}")
+    if commands:
+        environment["PATH"] = os.pathsep.join([str(commands), environment["PATH"]])
+    return run_guarded([program, *arguments], environment, stderr=subprocess.PIPE)

@@ -7,16 +7,17 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from servetune.engines.compiled import COMPILED, build_requirements, is_source_alone
 from servetune.engines.uv import PYTHON_VERSION, torch_source, uv
 from servetune.errors import UserError
 from servetune.files import write_text
 from servetune.shipped import env_file
-from servetune.study.engines import ON_CPU
+from servetune.study.engines import ON_CPU, EngineVersion
 
 PLATFORM = "x86_64-manylinux_2_40"
 """The newest, as a lock has the files that it or an older one takes; which, its host decides."""
@@ -34,9 +35,9 @@ def locks_folder(root: Path) -> Path:
     return root / "studies" / "locks"
 
 
-def version_lock(distribution: str, version: str, root: Path) -> Path:
-    """Return where a project locks a version."""
-    return locks_folder(root) / f"{distribution}-{version}.txt"
+def version_lock(distribution: str, engine: EngineVersion, root: Path) -> Path:
+    """Return where a project locks a version with its packages."""
+    return locks_folder(root) / f"{distribution}-{engine.title}.txt"
 
 
 def has_nvidia() -> bool:
@@ -44,37 +45,49 @@ def has_nvidia() -> bool:
     return shutil.which("nvidia-smi") is not None or Path("/dev/nvidiactl").exists()
 
 
-def lock_version(distribution: str, version: str, root: Path) -> Path:
-    """Resolve a version to its lock, unless the project has one; returns the lock.
+def lock_version(distribution: str, engine: EngineVersion, root: Path) -> Path:
+    """Resolve a version and its packages to their lock, unless the project has it; returns it.
 
     Raises:
         UserError: the registry has no such version, or nothing that it asks for.
     """
-    lock = version_lock(distribution, version, root)
+    lock = version_lock(distribution, engine, root)
     if not lock.is_file():
-        write_text(lock, _resolved(distribution, version, root))
+        write_text(lock, _resolved(distribution, engine, root))
     return lock
 
 
-def _resolved(distribution: str, version: str, root: Path) -> str:
+def _resolved(distribution: str, engine: EngineVersion, root: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         options = ["--python-version", PYTHON_VERSION, "--python-platform", PLATFORM]
         if distribution == ON_CPU:
             options += ["--override", str(env_file("overrides.txt", root).absolute())]
-            options += torch_source(f"{distribution} {version}")
-        wanted = (f"{distribution}=={version}", *BESIDE)
+            options += torch_source(f"{distribution} {engine.vllm}")
+        wanted = (f"{distribution}=={engine.vllm}", *engine.packages, *BESIDE)
         try:
             packages = _compiled(wanted, options, Path(folder))
+            # What vLLM itself asks for is left to uv, as before a study could name more.
+            if engine.packages and (tools := build_requirements(packages)):
+                packages = _compiled((*wanted, *tools), options, Path(folder))
         except UserError as error:
-            raise UserError(_why(error, distribution, version, options, Path(folder))) from None
-    lines = [f"# {distribution} {version} for {PLATFORM} and Python {PYTHON_VERSION}"]
+            raise UserError(_why(error, distribution, engine, options, Path(folder))) from None
+    named = ", ".join([f"{distribution} {engine.vllm}", *engine.packages])
+    lines = [f"# {named} for {PLATFORM} and Python {PYTHON_VERSION}"]
+    ready = [each for each in packages if not (engine.packages and is_source_alone(each))]
+    lines += _pinned(ready)
+    if len(ready) < len(packages):
+        lines += [COMPILED, *_pinned(each for each in packages if each not in ready)]
+    return "\n".join(lines) + "\n"
+
+
+def _pinned(packages: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of a lock: each package with the hashes of its files."""
     for package in packages:
         files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
         hashes = sorted({file["hashes"]["sha256"] for file in files})
-        lines.append(f"{package['name']}=={package['version']} \\")
-        lines += [f"    --hash=sha256:{each} \\" for each in hashes]
-        lines[-1] = lines[-1].removesuffix(" \\")
-    return "\n".join(lines) + "\n"
+        yield f"{package['name']}=={package['version']} \\"
+        yield from (f"    --hash=sha256:{each} \\" for each in hashes[:-1])
+        yield f"    --hash=sha256:{hashes[-1]}"
 
 
 def _compiled(wanted: Iterable[str], options: list[str], folder: Path) -> list[dict[str, Any]]:
@@ -88,20 +101,22 @@ def _compiled(wanted: Iterable[str], options: list[str], folder: Path) -> list[d
 
 
 def _why(
-    error: UserError, distribution: str, version: str, options: list[str], folder: Path
+    error: UserError, distribution: str, engine: EngineVersion, options: list[str], folder: Path
 ) -> str:
     """Say why a version cannot be had: the registry lacks it, or something that it asks for."""
-    where, said = f"engine: {{vllm: {version}}}", re.sub(r"\{[^}]*\}", "", str(error))
-    if f"no version of {distribution}==" not in said:
+    where, said = f"engine: {engine.as_declared}", re.sub(r"\{[^}]*\}", "", str(error))
+    names = (distribution, *engine.versions)
+    lacked = next((name for name in names if f"no version of {name}==" in said), None)
+    if lacked is None:
         return f"{where}: {distribution} does not resolve for Python {PYTHON_VERSION}: {said}"
     known: list[str] = []
     with suppress(UserError):
         while len(known) < MOST_NAMED:
-            older = f"{distribution}<{known[-1]}" if known else distribution
+            older = f"{lacked}<{known[-1]}" if known else lacked
             (newest,) = _compiled([older], ["--no-deps", *options], folder)
             known.append(newest["version"])
     more = " and older ones" if len(known) == MOST_NAMED else ""
     return (
-        f"{where}: the registry has no {distribution} of that version; it has"
+        f"{where}: the registry has no {lacked} of that version; it has"
         f" {', '.join(known) or 'none that installs here'}{more}"
     )

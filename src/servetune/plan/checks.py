@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from servetune.engines.arguments import Parser, check_arguments
-from servetune.engines.environments import known_parser
+from servetune.engines.environments import known_parser, pinned_version, vllm_version
 from servetune.engines.spelling import other_spelling
 from servetune.errors import UserError, nearest
 from servetune.plan.contents import Content, content_of
@@ -12,7 +12,14 @@ from servetune.plan.sessions import served_with
 from servetune.study.classes import CHAT_ALONE
 from servetune.study.contradictions import contradiction, told
 from servetune.study.datasets import AgentsDataset, Dataset, FileDataset, ShareGptDataset
-from servetune.study.engines import Engine, family_of, program_of
+from servetune.study.engines import (
+    NEEDED_BY,
+    Engine,
+    EnginePython,
+    EngineVersion,
+    family_of,
+    program_of,
+)
 from servetune.study.families import VLLM, EngineFamily
 from servetune.study.grammars import check_of
 from servetune.study.models import Gguf, ModelSource
@@ -74,8 +81,10 @@ def _check_params(params: Params, parsers: list[Parser | None]) -> None:
             )
 
 
-def check_served(name: str, study: Study, variants: list[str]) -> None:
+def check_served(name: str, study: Study, variants: list[str], root: Path) -> None:
     """Check that the engine of each variant serves its kind of checkpoint, and what is beside it.
+
+    What a Python of this host has beside vLLM is not known here: its server says what it lacks.
 
     Raises:
         UserError: the first that does not.
@@ -96,6 +105,28 @@ def check_served(name: str, study: Study, variants: list[str]) -> None:
                 raise UserError(
                     f"{where}.{extra}: {family.title} takes none from a study; leave it out"
                 )
+        method = variant.speculative and variant.speculative.method
+        if method and (instead := _drafts_instead(method, engine, root)):
+            raise UserError(f"{where}.speculative: {instead}")
+
+
+def _drafts_instead(method: str, engine: Engine, root: Path) -> str | None:
+    """Say what to write where an engine lacks the package that a method of drafting needs."""
+    needed = NEEDED_BY.get(method)
+    if needed is None or isinstance(engine, EnginePython):
+        return None
+    name = needed.partition("==")[0]
+    if isinstance(engine, EngineVersion):
+        has, beside = name in engine.versions, engine.packages
+    else:
+        has, beside = pinned_version([name], engine, root) is not None, ()
+    if has:
+        return None
+    version, packages = vllm_version(engine, root), ", ".join([*beside, needed])
+    return (
+        f"{method} needs {name} beside vLLM; write engine:"
+        f" {{vllm: {version}, packages: [{packages}]}}"
+    )
 
 
 def _served_instead(source: ModelSource, model: str, family: EngineFamily) -> str:

