@@ -11,7 +11,7 @@ import io
 import re
 import tarfile
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -33,8 +33,8 @@ BY_DEFAULT = ["setuptools", "wheel"]
 """What builds a package that does not say by what (PEP 518)."""
 
 _ERROR = re.compile(r"\berror\b|not found|No such file", re.IGNORECASE)
-_OF_UV = re.compile(r"[\u00d7\u2570\u251c\u2502]|hint:")
-"""How lines of uv itself begin: with a cross or the parts of a tree."""
+_OUTPUT = ("[stdout]", "[stderr]")
+"""Below which uv writes what the build printed."""
 
 Package = dict[str, Any]
 """One of a `pylock.toml`."""
@@ -121,20 +121,26 @@ def compile_packages(
         tell(f"compiling {package}")
         source, log = home / "compiled.in", home / f"{package.replace('==', '-')}.log"
         write_text(source, f"{requirement}\n")
+        # uv's cache would give what was compiled against another engine's torch.
         done = ran_uv(
-            *("pip", "install", "--python", str(python), "--no-deps", "--require-hashes"),
-            *("--no-build-isolation", "--compile-bytecode", *options, "--requirement", str(source)),
+            *("pip", "install", "--no-cache", "--python", str(python), "--no-deps"),
+            *("--require-hashes", "--no-build-isolation", "--compile-bytecode", *options),
+            *("--requirement", str(source)),
             commands=python.parent,
         )
         write_text(log, done.stderr)
         source.unlink()
         if done.returncode:
-            told = next(_errors(done.stderr), "uv ended with an error")
-            raise UserError(f"engine: {package} does not compile here: {told}; its log: {log}")
+            raise UserError(
+                f"engine: {package} does not compile here: {_error(done.stderr)}; its log: {log}"
+            )
 
 
-def _errors(log: str) -> Iterator[str]:
-    """Yield the lines that tell of an error: first those of what was run, then uv's own."""
-    lines = [line.strip() for line in log.splitlines() if _ERROR.search(line)]
-    for is_of_uv in (False, True):
-        yield from (line[:300] for line in lines if bool(_OF_UV.match(line)) == is_of_uv)
+def _error(log: str) -> str:
+    """Return what a build that failed said of it: the first error that it printed, else its end."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("hint:")]
+    printed = next((at for at, line in enumerate(lines) if line in _OUTPUT), -1)
+    of_build = [line for line in lines[printed + 1 :] if line not in _OUTPUT]
+    errors = (line for line in of_build if _ERROR.search(line))
+    return next(errors, of_build[-1] if of_build else "it says nothing")[:300]

@@ -6,7 +6,7 @@ import grimp
 
 from servetune.bundle.start import NEEDED, TO_TUNE
 
-BROUGHT = {"pydantic_core", "referencing", "tokenizers", "typing_extensions"}
+BROUGHT = {"packaging", "pydantic_core", "referencing", "tokenizers", "typing_extensions"}
 """With vLLM or with what is demanded."""
 
 NOT_THERE = {"ruamel", "yaml"}

@@ -23,7 +23,10 @@ BUILD = """\
 import nimble, pandas
 wheel(f"BUILT_WITH = {pandas.VERSION!r}")
 """
-BROKEN = "raise SystemExit(\"error: no compiler here, and 'foo.cc' needs one\")"
+BROKEN = """\
+print("compiling foo.cc")
+raise SystemExit("error: no compiler here, and 'foo.cc' needs one")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,13 @@ def installed(registry: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield folder
 
 
+def built_with(engine: EngineVersion, root: Path) -> str:
+    """Return the version that the package of an engine was compiled against."""
+    python = read_engine(engine_id(engine, root)).python
+    command = [str(python), "-c", "import drafts; print(drafts.BUILT_WITH)"]
+    return subprocess.check_output(command, text=True).strip()
+
+
 def refusal(words: str, root: Path, python: Path | None = None) -> str:
     with pytest.raises(UserError) as refused:
         make_ready(words, python, root)
@@ -59,10 +69,18 @@ def refusal(words: str, root: Path, python: Path | None = None) -> str:
 def test_a_package_of_source_alone_is_compiled_against_what_the_engine_runs_with(
     installed: Path,
 ) -> None:
-    built = read_engine(engine_id(WITH, installed))
-    assert built.versions["drafts"] == "1.0"
-    told = subprocess.check_output([built.python, "-c", "import drafts; print(drafts.BUILT_WITH)"])
-    assert told == b"1.0\n"
+    assert read_engine(engine_id(WITH, installed)).versions["drafts"] == "1.0"
+    assert built_with(WITH, installed) == "1.0"
+
+
+def test_another_engine_gets_a_build_of_its_own(installed: Path, registry: Path) -> None:
+    newer = write_wheel(registry, "pandas", "2.0", {"pandas/__init__.py": b"VERSION = '2.0'"})
+    other = EngineVersion(vllm="0.31.0", packages=WITH.packages)
+    try:
+        make_ready(word_of(other, "cpu"), None, installed)
+    finally:
+        newer.unlink()
+    assert built_with(other, installed) == "2.0"
 
 
 def test_the_lock_holds_what_compiles_it_with_hashes(installed: Path) -> None:

