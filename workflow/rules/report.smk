@@ -32,7 +32,9 @@ rule collect_tables:
         "servetune --log {log} tables --plan {params.plan}"
 
 
-FIRST_PAGE = [f"reports/partial/summary.{kind}" for kind in ("html", "md", "json", "sha256")]
+FIRST_PAGE = [
+    f"reports/partial/summary.{kind}" for kind in ("html", "md", "json", "sha256")
+]
 
 
 rule render_first_page:
