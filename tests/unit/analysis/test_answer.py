@@ -1,5 +1,7 @@
 """A winner is named where it is proven, by the metric and at the load that decide."""
 
+from dataclasses import replace
+
 from servetune.analysis.answer import Decision, decisions
 from servetune.analysis.comparison import compare
 from servetune.analysis.judgement import judge_study
@@ -103,6 +105,19 @@ def test_a_proven_harm_and_a_gain_elsewhere_are_named_beside_the_throughput() ->
     assert "But slower at concurrency 128: eagle3-2.5 in TTFT p50 (1.74x) and eagle3-3 in" in said
     assert "Yet faster at concurrency 1: eagle3-2.5 in output throughput (1.84x)" in said
     assert "w8a8 in" not in said, "what is faster in all that is proven is named once"
+
+
+def test_the_answer_begins_with_what_is_proven_where_the_heaviest_load_proves_nothing() -> None:
+    data = make_data(make_quickstart_plan(repeats=3))
+    table = data.table.copy()
+    turn = (table["repeat"] + table["variant"].map(data.plan.variants.index)) % 3 - 1
+    at = {name: table["load_point"] == name for name in ("c1", "c8")}
+    output = 100 * (1 + turn * at["c8"].map({True: 0.5, False: 0.001}))
+    tenth = (table["variant"] == "eagle3") & at["c1"]
+    table["output_throughput_tok_s"] = output.where(~tenth, output / 10)
+    said = dict(sentences(replace(data, table=table)))
+    (answer,) = (text for where, text in said.items() if where.startswith("text"))
+    assert answer.startswith("Slower at concurrency 1: eagle3 in output throughput (0.10")
 
 
 def test_the_answers_table_has_output_ttft_and_tpot_at_the_heaviest_and_the_lightest_load() -> None:
