@@ -1,8 +1,10 @@
 """Any program may stand before the replicas: a small proxy of this file's own, as a process."""
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -89,9 +91,20 @@ def test_it_is_started_again_on_the_same_port(started: CommandGateway) -> None:
 def test_one_that_lacks_a_replica_is_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servetune.serving.gateway.READY_TIMEOUT_S", 15.0)
     made = gateway(tmp_path, "127.0.0.1", "1")
-    with pytest.raises(ServerError, match="has 1 of 2 replicas after 15 s"):
+    ask, seen = made._registered, 0
+
+    def registered() -> list[str]:
+        nonlocal seen
+        there = ask()
+        seen = len(there)
+        return there
+
+    # The time is up once its page was read.
+    clock = SimpleNamespace(monotonic=lambda: 1e6 if seen else 0.0, sleep=time.sleep)
+    monkeypatch.setattr(made, "_registered", registered)
+    monkeypatch.setattr("servetune.serving.gateway.time", clock)
+    with pytest.raises(ServerError, match="has 1 of 2 replicas after 120 s"):
         made.start(START)
     made.close()
 
