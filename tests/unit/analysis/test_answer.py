@@ -9,7 +9,13 @@ from servetune.metrics import METRIC
 from servetune.report.answer.view import grid, sentences
 from servetune.report.reading import read_measured
 from tests.recorded import plan_of, results_of
-from tests.report_data import ReportData, make_all_kinds, make_data, make_quickstart_plan
+from tests.report_data import (
+    ReportData,
+    make_all_kinds,
+    make_data,
+    make_quickstart_plan,
+    make_twelve_variants,
+)
 
 
 def places(data: ReportData) -> list[tuple[str, str, str]]:
@@ -118,6 +124,12 @@ def test_the_answer_begins_with_what_is_proven_where_the_heaviest_load_proves_no
     said = dict(sentences(replace(data, table=table)))
     (answer,) = (text for where, text in said.items() if where.startswith("text"))
     assert answer.startswith("Slower at concurrency 1: eagle3 in output throughput (0.10")
+
+
+def test_the_answer_of_twelve_variants_names_a_few_and_counts_the_others() -> None:
+    said = sentences(make_data(make_twelve_variants(make_quickstart_plan(repeats=3))))
+    assert len(said) > 1 and any(" more are " in answer for _, answer in said)
+    assert max(len(answer.split()) for _, answer in said) <= 40
 
 
 def test_the_answers_table_has_output_ttft_and_tpot_at_the_heaviest_and_the_lightest_load() -> None:

@@ -35,8 +35,11 @@ from servetune.tables.frames import grouped, records_of
 ONE_LAUNCH = "one launch"
 """In the place of an interval."""
 
-MOST_NAMED = 4
-"""Variants in a sentence: the table names them all."""
+MOST_NAMED, FEWEST_NAMED = 4, 2
+"""Variants in a sentence, of a few and of many: the table names them all."""
+
+MANY = 6
+"""Variants beside the baseline, a judgement: more of them made the answer longer than a screen."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +128,12 @@ def _said(measured: Measured, decision: Decision) -> str:
             "No winner is shown: one launch of each does not show how much launches vary. A verdict"
             f" takes {DECIDING} or more (repeats: {DECIDING})."
         )
-    first = [*_proven(decision, measured.gpus), *_poor(measured, decision)]
-    return " ".join([*first, *_against(decision, is_first=not first), *_open(decision)])
+    most = MOST_NAMED if others <= MANY else FEWEST_NAMED
+    first = [*_proven(decision, measured.gpus, most), *_poor(measured, decision)]
+    return " ".join([*first, *_against(decision, most, is_first=not first), *_open(decision, most)])
 
 
-def _proven(decision: Decision, gpus: dict[str, int]) -> Iterator[str]:
+def _proven(decision: Decision, gpus: dict[str, int], most: int) -> Iterator[str]:
     baseline, fastest = decision.baseline, decision.fastest
     better, worse, best = (
         worded(word, decision.metric) for word in ("faster", "slower", "fastest")
@@ -138,17 +142,17 @@ def _proven(decision: Decision, gpus: dict[str, int]) -> Iterator[str]:
     if fastest == baseline:
         yield f"{baseline}, the baseline, is the {best}."
     elif fastest:
-        first = _changed({fastest: faster.pop(fastest)}, gpus)
+        first = _changed({fastest: faster.pop(fastest)}, gpus, most)
         against = baseline + (f" on {counted(gpus[baseline])}" if gpus else "")
         yield f"{first} is the {best}, against {against}."
     if faster:
         too = " too" if fastest else ""
         which = f"; which of them is the {best} is undecided" if len(faster) > 1 and not too else ""
-        yield f"{_changed(faster, gpus)} {_are(faster)} {better} than {baseline}{too}{which}."
+        yield f"{_changed(faster, gpus, most)} {_are(faster)} {better} than {baseline}{too}{which}."
     if slower:
-        yield f"{_changed(slower, gpus)} {_are(slower)} {worse} than {baseline}."
+        yield f"{_changed(slower, gpus, most)} {_are(slower)} {worse} than {baseline}."
     if same:
-        yield f"{few(same, MOST_NAMED)} {_are(same)} indistinguishable from {baseline}."
+        yield f"{few(same, most)} {_are(same)} indistinguishable from {baseline}."
 
 
 def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
@@ -159,7 +163,7 @@ def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
             yield f"But {variant} {broken}."
 
 
-def _against(decision: Decision, is_first: bool) -> Iterator[str]:
+def _against(decision: Decision, most: int, is_first: bool) -> Iterator[str]:
     """Name what is proven by another metric, or at the lightest load, against what was said."""
     for word, but in (("slower", "But"), ("faster", "Yet")):
         found = [
@@ -178,40 +182,40 @@ def _against(decision: Decision, is_first: bool) -> Iterator[str]:
             ]
             proven = word.capitalize() if is_first else f"{but} {word}"
             is_first = False
-            yield f"{proven} at {load}: {few(names, MOST_NAMED)}."
+            yield f"{proven} at {load}: {few(names, most)}."
 
 
-def _open(decision: Decision) -> Iterator[str]:
+def _open(decision: Decision, most: int) -> Iterator[str]:
     outcomes = decision.having(UNDECIDED)
     once = [variant for variant, outcome in outcomes.items() if _is_few(outcome)]
     more = {variant: each for variant, each in outcomes.items() if variant not in once}
     if once:
         yield (
-            f"Launched once, so undecided: {_counted(once)}. A verdict takes {DECIDING} or"
+            f"Launched once, so undecided: {_counted(once, most)}. A verdict takes {DECIDING} or"
             " more launches."
         )
     if more:
         nearest = wanting(min(more.values(), key=lambda outcome: outcome.further_launches))
         which = f" ({nearest})" if len(more) == 1 else f"; the nearest to a verdict takes {nearest}"
-        yield f"Undecided: {_counted(more)}{which}."
+        yield f"Undecided: {_counted(more, most)}{which}."
     if lacking := decision.having(None):
         yield f"There is no ok measurement of {few(lacking)}."
 
 
-def _changed(outcomes: dict[str, Outcome], gpus: dict[str, int]) -> str:
+def _changed(outcomes: dict[str, Outcome], gpus: dict[str, int], most: int) -> str:
     """Name variants with their ratios, and GPUs if told; those that differ most come first."""
 
     def told(name: str) -> str:
         has = f", {counted(gpus[name])}" if gpus else ""
         return f"{name} ({ratio(outcomes[name].ratio)}{has})"
 
-    most = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
-    return few(map(told, most), MOST_NAMED)
+    in_order = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
+    return few(map(told, in_order), most)
 
 
-def _counted(variants: Collection[str]) -> str:
+def _counted(variants: Collection[str], most: int) -> str:
     """Name a few variants, and count many: their rows tell which."""
-    return listed(variants) if len(variants) <= MOST_NAMED + 1 else f"{len(variants)} variants"
+    return listed(variants) if len(variants) <= most + 1 else f"{len(variants)} variants"
 
 
 def _are(those: Iterable[str]) -> str:
