@@ -64,7 +64,9 @@ def capacity(results: list[Found], variants: list[str], over: str) -> Spec | Non
         }
         for each in answered
     ]
-    lanes = [_lane(variant, repeat) for variant in variants for repeat in repeats]
+    taken = {row["lane"] for row in rows}
+    ordered = (_lane(variant, repeat) for variant in variants for repeat in repeats)
+    lanes = [lane for lane in ordered if lane in taken]
     places = distinct(rows, "where")
     scale = alt.Scale(domain=[0.9 * min(row["low"] for row in rows), top], nice=False)
     x = alt.X("value:Q", scale=scale, axis=alt.Axis(title=UNITS[over], tickCount=6))
