@@ -143,6 +143,19 @@ def test_the_charts_show_every_probe_and_limit_and_say_so(
         assert "bf16" in chart["description"]
 
 
+def test_the_chart_of_capacities_has_a_lane_for_what_it_shows_alone(results: Results) -> None:
+    variants = ["bf16", "w8a8", "fp8-kv", "eagle3", *(f"unmeasured-{n}" for n in range(8))]
+    chart = charts.capacity(list(results.values()), variants, "rate")
+    assert chart is not None
+    shown = {row["lane"] for row in chart["datasets"]["rows"]}
+    lanes = [
+        layer["encoding"]["yOffset"]["scale"]["domain"]
+        for layer in chart["layer"]
+        if "yOffset" in layer["encoding"]
+    ]
+    assert lanes and all(set(domain) == shown for domain in lanes)
+
+
 def test_the_table_of_probes_tells_loads_verdicts_and_why_they_stopped(data: SearchData) -> None:
     told = probes.sent(data.report.table, data.searched)
     mine = [each for each in told if each.row["variant"] == "bf16"]
