@@ -46,9 +46,9 @@ class Project:
         others = self.study("generators")
         study["datasets"]["text"] = others["datasets"]["text"]
         study["workloads"] |= {name: others["workloads"][name] for name in ("open", "guidellm")}
-        bf16, _, *more = study["variants"].items()
-        fp8_kv = {"model": "tiny", "server": {"kv_cache_dtype": "fp8"}}
-        study["variants"] = dict([bf16, more[0], ("fp8-kv", fp8_kv), *more[1:]])
+        own = study["variants"]
+        own["fp8-kv"] = {"model": "tiny", "server": {"kv_cache_dtype": "fp8"}}
+        study["variants"] = {name: own[name] for name in ("bf16", "w8a8", "fp8-kv", "eagle3")}
         for variant in study["variants"].values():
             variant.pop("repeats", None)
         del study["repeats"]

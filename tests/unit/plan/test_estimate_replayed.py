@@ -17,13 +17,21 @@ from servetune.plan.times import Key, Times
 from tests.paths import ROOT
 from tests.project import Project
 
-PREPARING_S = 0.0
+PREPARING_S = 153.0
 """Planning, two environments and three checkpoints."""
 
 # In their order: the launch with what follows its loads, the three loads, and the quality.
 SESSIONS = {
+    ("no-prefix-cache", 1): (37, 3, 4, 10, 11),
+    ("bf16", 1): (46, 3, 2, 4, 4),
+    ("eagle3", 1): (36, 3, 4, 7, 4),
+    ("w8a8", 1): (37, 2, 3, 3, 3),
+    ("bf16", 2): (32, 3, 2, 5, 0),
+    ("no-prefix-cache", 2): (33, 3, 5, 10, 0),
+    ("no-prefix-cache", 3): (34, 4, 4, 10, 0),
+    ("bf16", 3): (32, 3, 2, 5, 0),
 }
-RENDERING_S = 10.0
+RENDERING_S = 15.0
 
 
 def took_s(session: Session) -> float:
