@@ -15,7 +15,6 @@ from servetune.plan.planned import Plan, Session
 from servetune.plan.preparation import preparation
 from servetune.plan.times import Key, Times
 from tests.paths import ROOT
-from tests.project import Project
 
 PREPARING_S = 153.0
 """Planning, two environments and three checkpoints."""
@@ -39,9 +38,9 @@ def took_s(session: Session) -> float:
 
 
 @pytest.fixture
-def plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, project: Project) -> Plan:
+def plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Plan:
     monkeypatch.setenv("SERVETUNE_CACHE", str(tmp_path / "cache"))
-    return make_plan({"study": "quickstart", "variants": "all", "seed": 0}, project.root)
+    return make_plan({"study": "quickstart", "variants": "all", "seed": 0}, ROOT)
 
 
 def test_a_first_run_ends_within_a_third_of_what_is_said_at_each_launch(plan: Plan) -> None:

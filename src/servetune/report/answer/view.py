@@ -181,8 +181,8 @@ def _against(decision: Decision, most: int, is_first: bool) -> Iterator[str]:
                 for variant, same in grouped(here, lambda each: each[1]).items()
             ]
             proven = word.capitalize() if is_first else f"{but} {word}"
-            is_first = False
             yield f"{proven} at {load}: {few(names, most)}."
+        is_first &= not found
 
 
 def _open(decision: Decision, most: int) -> Iterator[str]:
