@@ -9,6 +9,9 @@ _SLOTS = re.compile(r"n_slots = (\d+), n_ctx_slot = (\d+), kv_unified = '(true|f
 _CACHE_TYPES = re.compile(r"^KV cache types: (\w+), (\w+)$", re.MULTILINE)
 """A line of `inside_serve`."""
 
+_BLOCK_TOKENS = 1
+"""A slot keeps as much of a prompt as is the same, to the token."""
+
 _DTYPES = {"f16": "float16", "bf16": "bfloat16"}
 
 
@@ -23,14 +26,15 @@ def read_facts(
     kinds = set(types.groups() if (types := _CACHE_TYPES.search(log)) else ())
     dtype = "/".join(sorted(_DTYPES.get(kind, kind) for kind in kinds)) or None
     if (found := _SLOTS.search(log)) is None:
-        return ServerFacts(startup_s=startup_s, kv_cache_dtype=dtype)
+        return ServerFacts(
+            startup_s=startup_s, kv_cache_dtype=dtype, kv_cache_block_tokens=_BLOCK_TOKENS
+        )
     slots, context, is_shared = int(found[1]), int(found[2]), found[3] == "true"
     return ServerFacts(
         startup_s=startup_s,
         kv_cache_dtype=dtype,
         kv_cache_tokens=context * (1 if is_shared else slots),
-        # A slot keeps as much of a prompt as is the same, to the token.
-        kv_cache_block_tokens=1,
+        kv_cache_block_tokens=_BLOCK_TOKENS,
         max_num_seqs=slots,
         max_model_len=context,
     )

@@ -41,4 +41,4 @@ def test_the_work_of_a_cache_whose_bytes_are_not_known_is_not_counted(
 
 
 def test_a_log_that_tells_nothing_leaves_all_unknown() -> None:
-    assert read_facts("", "", {}) == ServerFacts()
+    assert read_facts("", "", {}) == ServerFacts(kv_cache_block_tokens=1)
