@@ -40,5 +40,5 @@ def test_the_work_of_a_cache_whose_bytes_are_not_known_is_not_counted(
         kv_cache_bytes(facts.kv_cache_dtype)
 
 
-def test_a_log_that_tells_nothing_leaves_all_unknown() -> None:
+def test_a_log_that_tells_nothing_leaves_all_but_the_block_unknown() -> None:
     assert read_facts("", "", {}) == ServerFacts(kv_cache_block_tokens=1)
