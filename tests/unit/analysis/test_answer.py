@@ -133,6 +133,19 @@ def test_the_answer_of_twelve_variants_names_a_few_and_counts_the_others() -> No
     assert max(len(answer.split()) for _, answer in said) <= 70
 
 
+def test_the_worst_harm_is_named_wherever_many_are_harmed() -> None:
+    data = make_data(make_twelve_variants(make_quickstart_plan(repeats=3)))
+    table = data.table.copy()
+    last = data.plan.variants[-1]
+    at = table["load_point"].map({"c8": 2.0, "c1": 0.9}).fillna(1.0)
+    at = at.where((table["variant"] != last) | (table["load_point"] != "c1"), 0.2)
+    steady = 1 + 0.001 * (table["repeat"] % 3 - 1)
+    table["output_throughput_tok_s"] = 100 * steady * at.where(table["variant"] != "bf16", 1.0)
+    said = sentences(replace(data, table=table))
+    (answer,) = (text for where, text in said if where.startswith("text"))
+    assert f"But slower at concurrency 1: {last} in output throughput (0.20" in answer
+
+
 def test_the_answers_table_has_output_ttft_and_tpot_at_the_heaviest_and_the_lightest_load() -> None:
     name = "h200-llama8b-graphs"
     table = grid(read_measured(plan_of(name), results_of(name).parents[1]))

@@ -19,7 +19,7 @@ from servetune.analysis.wording import (
     span,
     text_of,
 )
-from servetune.metrics import COSTS, PER_GPU
+from servetune.metrics import COSTS, PER_GPU, Metric
 from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.capacity.view import Found
@@ -175,14 +175,21 @@ def _against(decision: Decision, most: int, is_first: bool) -> Iterator[str]:
             if outcome.verdict == word and decision.outcomes[variant].verdict not in (word, None)
         ]
         for load, here in grouped(found, lambda each: each[0]).items():
+            of = grouped(here, lambda each: each[1])
+            if len(of) > most + 1:
+                of = dict(sorted(of.items(), key=lambda named: -_furthest(named[1])))
             names = [
                 f"{variant} in "
                 + listed(f"{inside(metric.title)} ({ratio(out.ratio)})" for *_, metric, out in same)
-                for variant, same in grouped(here, lambda each: each[1]).items()
+                for variant, same in of.items()
             ]
             proven = word.capitalize() if is_first else f"{but} {word}"
             yield f"{proven} at {load}: {few(names, most)}."
         is_first &= not found
+
+
+def _furthest(found: list[tuple[str, str, Metric, Outcome]]) -> float:
+    return max(abs(math.log(outcome.ratio or 1)) for *_, outcome in found)
 
 
 def _open(decision: Decision, most: int) -> Iterator[str]:
