@@ -95,6 +95,13 @@ def test_the_section_has_a_row_a_variant(made: Any) -> None:
         assert text in told, text
 
 
+def test_each_row_of_the_markdown_has_a_cell_below_every_head(made: Any) -> None:
+    data, _, table = made
+    markdown = render_markdown(replace(data, answers=table))
+    for block in re.findall(r"(?:^\|.*\n)+", markdown, re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in block.splitlines()}) == 1, block
+
+
 def test_a_variant_without_answers_is_told_with_its_reason(made: Any) -> None:
     _, plan, table = made
     assert (

@@ -11,7 +11,7 @@ from servetune.report.quality.answers import changes
 from servetune.report.quality.answers import method as how_asked
 from servetune.report.quality.answers import table as answer_table
 from servetune.report.quality.charts import intervals
-from servetune.report.quality.view import WRITTEN, absent, estimate, method
+from servetune.report.quality.view import absent, estimate, method
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Styled, Table
 from servetune.tables.frames import records_of
@@ -64,7 +64,7 @@ def _flat(rows: list[dict[str, Any]], baseline: str) -> Table:
                 Name(row["variant"]),
                 absent(row) or Styled(verdict, is_bold=verdict == "fails"),
                 *(whole(row["documents"]), number(row["perplexity"])),
-                *(estimate(row, name) for name in WRITTEN),
+                *(estimate(row, name) for name in ("perplexity_ratio", "top1_agreement")),
                 percent(row["greedy_identical_ratio"]),
             ]
         )
