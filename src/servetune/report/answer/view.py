@@ -19,7 +19,7 @@ from servetune.analysis.wording import (
     span,
     text_of,
 )
-from servetune.metrics import COSTS, PER_GPU, Metric
+from servetune.metrics import COSTS, PER_GPU
 from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.capacity.view import Found
@@ -177,7 +177,8 @@ def _against(decision: Decision, most: int, is_first: bool) -> Iterator[str]:
         for load, here in grouped(found, lambda each: each[0]).items():
             of = grouped(here, lambda each: each[1])
             if len(of) > most + 1:
-                of = dict(sorted(of.items(), key=lambda named: -_furthest(named[1])))
+                furthest = {name: max(_distance(out) for *_, out in of[name]) for name in of}
+                of = {name: of[name] for name in sorted(of, key=lambda name: -furthest[name])}
             names = [
                 f"{variant} in "
                 + listed(f"{inside(metric.title)} ({ratio(out.ratio)})" for *_, metric, out in same)
@@ -188,8 +189,9 @@ def _against(decision: Decision, most: int, is_first: bool) -> Iterator[str]:
         is_first &= not found
 
 
-def _furthest(found: list[tuple[str, str, Metric, Outcome]]) -> float:
-    return max(abs(math.log(outcome.ratio or 1)) for *_, outcome in found)
+def _distance(outcome: Outcome) -> float:
+    """Return how far a ratio is from 1, up and down alike."""
+    return abs(math.log(outcome.ratio or 1))
 
 
 def _open(decision: Decision, most: int) -> Iterator[str]:
@@ -216,7 +218,7 @@ def _changed(outcomes: dict[str, Outcome], gpus: dict[str, int], most: int) -> s
         has = f", {counted(gpus[name])}" if gpus else ""
         return f"{name} ({ratio(outcomes[name].ratio)}{has})"
 
-    in_order = sorted(outcomes, key=lambda variant: -abs(math.log(outcomes[variant].ratio or 1)))
+    in_order = sorted(outcomes, key=lambda variant: -_distance(outcomes[variant]))
     return few(map(told, in_order), most)
 
 

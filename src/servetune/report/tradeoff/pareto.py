@@ -11,7 +11,7 @@ from servetune.report.grammar import Spec, data, layered, look, points, says, sh
 from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 
-_SELECTED = (
+SELECTED = (
     "datum.workload === workload && datum.percentile === percentile"
     " && indexof(hidden, datum.variant) < 0"
 )
@@ -44,7 +44,7 @@ def pareto(measured: Measured, compared: list[dict[str, Any]]) -> Spec | None:
     base = (
         alt.Chart(data())
         .transform_flatten(["percentile", "user", "told"])
-        .transform_filter(_SELECTED)
+        .transform_filter(SELECTED)
         .transform_calculate(
             shown="datum.load_point + ': ' + datum.told + ' of a user, ' + datum.in_all + ' in all'"
         )

@@ -14,13 +14,8 @@ from servetune.report.lacks import drawing
 from servetune.report.latency.charts import LATENCIES
 from servetune.report.measured import Measured
 from servetune.report.section import Section
-from servetune.report.tradeoff.pareto import pareto
+from servetune.report.tradeoff.pareto import SELECTED, pareto
 from servetune.tables.frames import records_of
-
-SELECTED = (
-    "datum.workload === workload && datum.percentile === percentile"
-    " && indexof(hidden, datum.variant) < 0"
-)
 
 
 def section(measured: Measured) -> Section | None:
