@@ -255,15 +255,27 @@ def load_seconds(
     where they are declared.
     """
     took_s = typical(times.loads, variant, point.workload, point.load_point)
+    loop_s = _assumed_loop_s(point.load, output_tokens)
+    if took_s is not None and loop_s and _tells_one_other(variant, times):
+        return math.sqrt(took_s * loop_s), False
     if took_s is None:
         took_s = _declared_s(point.load, trace)
     if took_s is None:
         took_s = _closed_loop_s(point, variant, times)
     if took_s is None:
         startup_s = GENERATORS[point.load.generator].startup_s
-        loaded_s = _assumed_loop_s(point.load, output_tokens) or ASSUMED_LOAD_S
+        loaded_s = loop_s or ASSUMED_LOAD_S
         return loaded_s + startup_s + _thinking_s(point.load), True
     return took_s, False
+
+
+def _tells_one_other(variant: str, times: Times) -> bool:
+    """Tell whether loads of a single other variant were recorded: it may be slow or fast.
+
+    What is assumed of a variant is then worth as much as that one.
+    """
+    variants = {key[0] for key in times.loads}
+    return len(variants) == 1 and variant not in variants
 
 
 def _declared_s(load: Load, trace: Trace | None) -> float | None:

@@ -16,21 +16,21 @@ from servetune.plan.preparation import preparation
 from servetune.plan.times import Key, Times
 from tests.paths import ROOT
 
-PREPARING_S = 153.0
+PREPARING_S = 144.0
 """Planning, two environments and three checkpoints."""
 
 # In their order: the launch with what follows its loads, the three loads, and the quality.
 SESSIONS = {
-    ("no-prefix-cache", 1): (37, 3, 4, 10, 11),
-    ("bf16", 1): (46, 3, 2, 4, 4),
-    ("eagle3", 1): (36, 3, 4, 7, 4),
-    ("w8a8", 1): (37, 2, 3, 3, 3),
-    ("bf16", 2): (32, 3, 2, 5, 0),
-    ("no-prefix-cache", 2): (33, 3, 5, 10, 0),
-    ("no-prefix-cache", 3): (34, 4, 4, 10, 0),
-    ("bf16", 3): (32, 3, 2, 5, 0),
+    ("no-prefix-cache", 1): (35, 4, 5, 8, 11),
+    ("bf16", 1): (37, 3, 2, 2, 3),
+    ("eagle3", 1): (30, 2, 4, 4, 3),
+    ("w8a8", 1): (32, 2, 2, 2, 3),
+    ("bf16", 2): (29, 2, 2, 3, 0),
+    ("no-prefix-cache", 2): (29, 4, 5, 8, 0),
+    ("no-prefix-cache", 3): (29, 4, 5, 9, 0),
+    ("bf16", 3): (28, 2, 1, 3, 0),
 }
-RENDERING_S = 15.0
+RENDERING_S = 14.0
 
 
 def took_s(session: Session) -> float:
