@@ -169,7 +169,7 @@ def _compared(revision: str, study: str | None) -> tuple[str, int, bool]:
     from servetune.compare.stale import stale
 
     plan = make_plan(chosen_params(study), ROOT)
-    old = stale(plan, ROOT)
+    old = stale(plan, ROOT, has_report=study is None)
     base = revision_side(revision, ROOT, study, plan.study)
     here = workspace_side(ROOT, study)
     if set(here.table["measurement"]) != {measurement.id for measurement in plan.measurements}:

@@ -18,6 +18,7 @@ from servetune.report import lockstep
 from servetune.report.capacity.view import Found
 from servetune.report.gfm import bullets, details, escaped, pipe_table, text
 from servetune.report.quality import view as quality
+from servetune.report.setup.section import when_measured
 from servetune.report.table import Table
 from servetune.report.throughput import with_ends
 from servetune.report.verdicts import POWERED, few, interval, power_table, unseen, verdict_cell
@@ -296,7 +297,6 @@ def _state(side: Side, label: str) -> str:
         f"{(side.table['status'] == status).sum()} {status}"
         for status in ("ok", "failed", "invalid")
     ]
-    times = side.table["started_at"].dropna()
-    when = f", measured {text(times.min())} to {text(times.max())}" if len(times) else ""
+    when = "".join(f", measured {span}" for span in when_measured(side.table))
     measurements = wording.plural(len(side.table), "measurement")
     return f"{text(label)}: {measurements}, {', '.join(counts)}{when}."

@@ -29,6 +29,9 @@ from servetune.tables.frames import declared, grouped
 from servetune.tables.records import Records, read_records
 from servetune.tables.timeline import timeline
 
+METRICS = "metrics.json"
+"""What `dvc metrics diff` may show of a study, beside its tables."""
+
 
 def load_points(plan: Plan, records: dict[str, MeasurementRecord]) -> pd.DataFrame:
     """Make the tidy table: one row a measurement, units in the names of its columns."""
@@ -256,11 +259,16 @@ def write_tables(plan: Plan, results: Path) -> pd.DataFrame:
         write_table(results / f"{each.name}.parquet", getattr(made, each.name))
     for name, table in reviewed_tables(plan, made).items():
         write_table(results / name, table)
+    write_json(results / METRICS, all_metrics(made))
+    return made.load_points
+
+
+def all_metrics(made: Tables) -> dict[str, Any]:
+    """Nest what `metrics.json` holds: of load points, capacities and quality."""
     nested = reviewed_metrics(made.load_points)
     for variant, workloads in capacity.metrics(made.capacities).items():
         for workload, values in workloads.items():
             nested.setdefault(variant, {}).setdefault(workload, {}).update(values)
     for variant, reviewed in quality.metrics(made.quality).items():
         nested.setdefault(variant, {}).setdefault("quality", {}).update(reviewed)
-    write_json(results / "metrics.json", nested)
-    return made.load_points
+    return nested

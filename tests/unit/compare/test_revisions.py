@@ -12,6 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from servetune.cli import app
+from servetune.files import write_json
+from servetune.plan.make import make_plan, read_params
+from servetune.report.headline import headline
+from servetune.report.reading import read_partial
 from tests.paths import GALLERY
 from tests.project import Project
 from tests.unit.test_terminal import STEERING, steers
@@ -206,7 +210,7 @@ def test_times_of_another_revision_are_text(compared: Callable[[], Result]) -> N
     edit(RESULTS / "load_points.csv", column("started_at", "2026-01-01T00:00:00Z"))
     done = compared()
     assert done.exit_code == 0, done.output
-    assert "measured 2026-01-01T00:00:00Z to 2026-01-01T00:00:00Z" in done.stdout
+    assert "measured 2026-01-01 00:00 UTC." in done.stdout
 
 
 @pytest.fixture
@@ -239,13 +243,28 @@ def test_a_table_that_its_records_do_not_make_fails_the_job_and_is_said(
     )
 
 
+@pytest.mark.parametrize("file", [RESULTS / "metrics.json", Path("reports/summary.json")])
+def test_numbers_that_dvc_shows_and_the_records_do_not_make_fail_the_job(
+    checked: Callable[..., Result], file: Path
+) -> None:
+    plan = make_plan(read_params(Path()), Path())
+    write_json(Path("reports/summary.json"), headline(read_partial(plan, Path())))
+    assert checked().exit_code == 0
+    edit(file, lambda text: re.sub(r"\d+\.\d+", "9.5", text, count=1))
+    assert checked().exit_code == 1
+    assert "Stale results" in Path("verdict.md").read_text()
+    # The reports are of the study of params.yaml, and of no other.
+    assert checked("--study", STUDY).exit_code == ("metrics" in file.name)
+
+
 def test_parameters_whose_results_are_not_measured_are_refused_with_the_reason(
     checked: Callable[..., Result],
 ) -> None:
     edit(Path("params.yaml"), lambda text: f"{text}max_num_seqs: 7\n")
     assert checked().exit_code != 0
     told = Path("verdict.md").read_text()
-    assert told.startswith("## servetune: no verdict against main") and "has no record" in told
+    assert told.startswith("## servetune: no verdict against main")
+    assert "5 measurements of params.yaml have no record" in told
 
 
 def test_a_revision_that_is_not_there_is_refused_with_the_reason(

@@ -65,7 +65,7 @@ def setup(measured: Measured) -> dict[str, list[str]]:
             f"{k}: {json.dumps(value)}" for k, value in plan.params if value is not None
         ],
         "Git commit": distinct(map(commit_of, launches)) or ["not recorded"],
-        "Measured": _when(measured.table),
+        "Measured": when_measured(measured.table),
     }
     return {term: values for term, values in items.items() if values}
 
@@ -114,7 +114,8 @@ def _extent(load: Load) -> str:
     return ", at most ".join(part for part in parts if part)
 
 
-def _when(table: pd.DataFrame) -> list[str]:
+def when_measured(table: pd.DataFrame) -> list[str]:
+    """Say from when to when the measurements of a tidy table were made; empty where none was."""
     starts = pd.to_datetime(table["started_at"], utc=True, errors="coerce").dropna()
     if starts.empty:
         return []
