@@ -83,7 +83,10 @@ def method(plan: Plan, judgement: Judgement) -> str:
             "One launch decides nothing: it does not show how much launches vary, and a difference"
             " of a few percent may be noise. Set repeats to 3 or more."
         )
+    if judgement.verdicts.empty:
+        return "Nothing is compared here, so there is no verdict."
     count = int(judgement.verdicts["p_value"].count())
+    together = f" All {plural(count, 'verdict')} hold together at the 95{NBSP}% level."
     few = (
         f" With fewer than {DECIDING} repeats, there is a verdict only where the other variants"
         " show well how much launches vary."
@@ -92,11 +95,11 @@ def method(plan: Plan, judgement: Judgement) -> str:
     )
     return (
         "Faster and slower: the difference is proven to be more than"
-        f" {share(plan.equivalence)}. Indistinguishable: it is proven to be less. All"
-        f" {plural(count, 'verdict')} hold together at the 95{NBSP}% level. Each ratio is of"
-        f" geometric means over launches, with its own 95{NBSP}% interval. How much launches vary"
-        f" is estimated from all variants, but for one that varies more.{few} At a rate or in a"
-        " trace, throughput is the pace and is not judged."
+        f" {share(plan.equivalence)}. Indistinguishable: it is proven to be"
+        f" less.{together if count > 1 else ''} Each ratio is of geometric means over launches,"
+        f" with its own 95{NBSP}% interval. How much launches vary is estimated from all"
+        f" variants, but for one that varies more.{few} At a rate or in a trace,"
+        " throughput is the pace and is not judged."
         f"{_blocks(judgement)}"
     )
 

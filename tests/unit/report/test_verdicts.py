@@ -94,6 +94,12 @@ def test_a_baseline_that_failed_is_told_and_nothing_is_compared() -> None:
     assert 'class="verdicts"' not in page and "no room" in page
 
 
+def test_one_variant_alone_is_told_of_no_verdicts() -> None:
+    text = render_markdown(make_data(make_quickstart_plan(repeats=3, variants=["bf16"])))
+    assert "Nothing is compared here, so there is no verdict." in text
+    assert "hold together" not in text and "Launches vary by" in text
+
+
 def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do() -> None:
     plan = make_quickstart_plan(repeats=3)
     failed = {f"w8a8-{load}-r{r}": "died" for load in ("text-c8",) for r in (2, 3)}

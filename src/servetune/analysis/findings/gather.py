@@ -228,6 +228,9 @@ Rule = Callable[[Case], Finding | None]
 
 _RULES: dict[str, Rule] = {}
 
+_INVALID = ("measurement", "invalid")
+"""Evidence that leads the others, where a broken rule of validity may have made them."""
+
 
 def rule(function: Rule) -> Rule:
     """Make a function a rule, by its name with hyphens."""
@@ -272,7 +275,9 @@ def findings(cases: Iterable[Case]) -> list[GroupedFinding]:
     gathered: list[GroupedFinding] = []
     for same in grouped(every, lambda of: (of[0], of[1].title)).values():
         same.sort(key=lambda of: -of[1].gain)
-        name, finding, _ = same[0]
+        name, finding, seen = same[0]
+        if seen["status"] == "invalid":
+            finding = replace(finding, evidence=(_INVALID, *finding.evidence))
         places: dict[str, dict[str, None]] = {}
         for _, _, row in same:
             of_variant = places.setdefault(row["variant"], {})

@@ -324,6 +324,13 @@ def test_findings_are_ranked_by_gain_and_each_is_told_once() -> None:
     assert list(throttled.places) == [of, "w8a8"] and throttled.seen_at == f"{of}, text · c8"
 
 
+def test_a_finding_seen_at_an_invalid_measurement_says_so_first() -> None:
+    case = recorded("throttled-by-max-num-seqs")
+    invalid = replace(case, row={**case.row, "status": "invalid"})
+    (ok, told) = (findings([each])[0].finding for each in (case, invalid))
+    assert told.evidence == (("measurement", "invalid"), *ok.evidence)
+
+
 def test_a_start_is_told_of_its_variant_and_not_of_each_load_point() -> None:
     start = recorded("compiled-start")
     told = findings([start, replace(start, row={**start.row, "load_point": "c9"})])
