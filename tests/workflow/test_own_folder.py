@@ -119,7 +119,7 @@ def test_other_environments_find_none_of_the_libraries_beside_an_installed_serve
 
 def test_init_replaces_no_file_of_its_user(made: Folder) -> None:
     before = (made.root / "params.yaml").read_text()
-    again = made.run("servetune", "init", ".")
+    again = made.run("servetune", "init")
     assert again.returncode == 2
     assert "is there already" in again.stderr
     assert (made.root / "params.yaml").read_text() == before

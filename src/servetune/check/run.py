@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from servetune.analysis.wording import plural
 from servetune.check.asked import Asked
 from servetune.check.levels import Level, next_clients, requests_for
 from servetune.check.opening import Opened, open_endpoint
@@ -96,7 +97,7 @@ class Checker:
                 if left_s < self._least_s(clients):
                     check.ended = f"after {check.load_s:.0f} s of {asked.seconds:g} s of load"
                     return
-                say(f"{clients} clients: {count} requests" if clients > 1 else f"1 client: {count}")
+                say(f"{plural(clients, 'client')}: {count} requests")
                 try:
                     level = self._load(client, clients, count, left_s)
                     self._endpoint.confirm()

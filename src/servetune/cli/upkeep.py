@@ -65,7 +65,9 @@ def clean(
 
 @app.command(rich_help_panel=UPKEEP)
 def init(
-    folder: Annotated[Path, typer.Argument(help="A new folder, or one without a project.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A new folder, or one without a project; this one if left out.")
+    ] = Path(),
 ) -> None:
     """Make a project for your own studies, in Git and DVC."""
     from servetune.initial.make import make_project

@@ -77,6 +77,7 @@ def test_it_sends_no_more_than_it_may_and_says_where_it_ended(
 def test_what_breaks_and_what_the_server_told_there_is_said(server: Server, tmp_path: Path) -> None:
     done = check(server, tmp_path, "--tpot", "0.001", "--ttft", "1000000")
     assert done.returncode == 0, done.stderr
+    assert "1 client: 8 requests\n" in done.stderr
     assert "Not even 1 client is served within" in done.stdout
     assert "It breaks at 1 by TPOT (p90 " in done.stdout
     assert "KV cache at 0 % there" in done.stdout
