@@ -1,6 +1,8 @@
 """What people have, a command or a manifest, becomes a study that plans without an edit."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,15 @@ def error(*words: str) -> str:
     assert result.exit_code == 2, result.output
     (line,) = result.stderr.splitlines()
     return line
+
+
+def test_the_page_plans_the_study_that_its_first_command_writes(project: Project) -> None:
+    page = (ROOT / "docs/from.md").read_text()
+    (command,) = re.findall(r'servetune from ("vllm serve .*")', page)
+    (name,) = re.findall(r"servetune plan --study (\S+)", page)
+    done = CliRunner().invoke(app, ["from", *shlex.split(command)])
+    assert done.exit_code == 0, done.output
+    assert (project.root / f"studies/{name}.yaml").is_file()
 
 
 @pytest.mark.parametrize("command", DOCUMENTED.values(), ids=DOCUMENTED)
