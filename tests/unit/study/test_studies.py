@@ -1,5 +1,6 @@
 """The studies of this project plan what they say, and their server arguments exist."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from servetune.errors import UserError
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
+from servetune.study.study import read_study
 from servetune.tables.published import read_published
 from tests.paths import GALLERY, ROOT
 from tests.project import Project
@@ -32,6 +34,18 @@ def test_a_misspelt_server_argument_of_a_study_is_found_before_anything_starts(
     project.write_study(declared, study)
     with pytest.raises(UserError, match="did you mean max_num_seqs"):
         planned(project, study)
+
+
+def test_what_the_comments_of_a_new_folders_study_offer_is_taken(project: Project) -> None:
+    text = (ROOT / "src/servetune/initial/templates/studies/mine.yaml").read_text()
+    (hardware,) = re.findall(r"hardware: cpu # or ([\w-]+)", text)
+    models = re.findall(r"# (\{source: .*\})", text)
+    assert len(models) == 2
+    for model in models:
+        own = text.replace("{source: tiny}", model.replace("COMMIT", "a" * 40))
+        own = own.replace("hardware: cpu", f"hardware: {hardware}")
+        (project.root / "studies/mine.yaml").write_text(own)
+        assert read_study("mine", project.root).hardware == hardware
 
 
 def test_granite_latency_asks_for_the_users_the_throttle_and_the_nightly_batch(
