@@ -115,6 +115,7 @@ def test_a_failure_is_kept_until_it_is_asked_to_be_tried_again(workspace: Worksp
     workspace.collect()
     assert workspace.launches() == launches
     assert "2 failed and 0 invalid records forgotten" in workspace.check("servetune", "retry")
+    assert "no failed or invalid record" in workspace.check("servetune", "retry")
     workspace.collect()
     assert workspace.launches() == launches + 1
     assert set(only(table(workspace), "plain")["status"]) == {"ok"}

@@ -19,6 +19,9 @@ def retry(
     from servetune.sessions.retry import forget
 
     counts = forget(chosen_params(study)["study"], ROOT)
+    if not any(counts.values()):
+        echo("no failed or invalid record: a run measures nothing again")
+        return
     echo(f"{counts['failed']} failed and {counts['invalid']} invalid records forgotten; run:")
     echo(f"  {RUN}")
 

@@ -27,7 +27,7 @@ MEASURING = ("VLLM_SERVER_DEV_MODE",)
 """Variables that no deployed server has, also where a study sets them."""
 
 OTHERWISE = (
-    "not as measured: where the model lies, host, port, served name and key; left out, as they are"
+    "not as measured: where the model lies, host, port, served name and key. Left out, as they are"
     " for measuring: --middleware, VLLM_SERVER_DEV_MODE, and where the study does not set them"
     " --enable-prompt-tokens-details, HF_HUB_OFFLINE, VLLM_NO_USAGE_STATS, GLOO_SOCKET_IFNAME,"
     " NCCL_SOCKET_IFNAME"

@@ -252,6 +252,7 @@ def test_what_is_not_as_measured_is_told(project: Project, form: str) -> None:
         assert name in told
     for name in ("--middleware", "VLLM_SERVER_DEV_MODE", "HF_HUB_OFFLINE"):
         assert name in told and name not in rest
+    assert "?" not in told, "a sign that a comment cannot hold"
 
 
 def test_a_version_that_is_none_names_no_image(project: Project) -> None:
