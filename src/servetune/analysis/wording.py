@@ -124,12 +124,20 @@ def is_one_line(text: str) -> bool:
 def shell(command: list[str]) -> str:
     """Quote an argument list for a POSIX shell, on one line.
 
+    A line break, as chat templates have, is written as POSIX.1-2024 says (2.2.4, dollar-single-
+    quotes), which bash, zsh and ksh know.
+
     Raises:
         ValueError: a word cannot stand in a line.
     """
-    if other := next((word for word in command if not is_one_line(word)), None):
-        raise ValueError(f"{json.dumps(other)[:80]} has a line break or a control character")
-    return shlex.join(command)
+    if other := next((word for word in command if not is_one_line(word.replace("\n", ""))), None):
+        raise ValueError(f"{json.dumps(other)[:80]} has a control character")
+    return " ".join(_escaped(word) if "\n" in word else shlex.quote(word) for word in command)
+
+
+def _escaped(word: str) -> str:
+    inner = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"$'{inner}'"
 
 
 _ACTIVE = re.compile(r"""[`$;&|<>\\!"'{}\[\]*?~^#]|=(?=\()""")

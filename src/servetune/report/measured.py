@@ -18,6 +18,7 @@ from servetune.analysis.lockstep import waves
 from servetune.analysis.payoff import Key, Payoff, against_plain, payoffs
 from servetune.analysis.tuning.answer import Answer, answer, with_confirmed
 from servetune.analysis.tuning.names import labels
+from servetune.analysis.versus import Versus, versus
 from servetune.analysis.wording import place_of, relabelled, variants_by_place
 from servetune.metrics import COMPARED, COSTS, PER_GPU, WHOLE_LOAD, Metric
 from servetune.numbers import known
@@ -219,6 +220,13 @@ class Measured:
     def by_class(self) -> pd.DataFrame:
         """Requests by class, a row a launch."""
         return self._of_points(self.classes)
+
+    @cached_property
+    def versus(self) -> list[Versus]:
+        """What workloads cost beside those that they are named with."""
+        if not self.plan.versus:
+            return []
+        return versus(self.plan.versus, self.points, self.by_class, self.plan.equivalence)
 
     @cached_property
     def found(self) -> list[capacity.Found]:

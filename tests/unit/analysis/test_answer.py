@@ -113,7 +113,7 @@ def test_a_proven_harm_and_a_gain_elsewhere_are_named_beside_the_throughput() ->
     assert "w8a8 in" not in said, "what is faster in all that is proven is named once"
 
 
-def test_the_answer_begins_with_what_is_proven_where_the_heaviest_load_proves_nothing() -> None:
+def test_the_answer_begins_at_the_place_that_it_names_where_nothing_is_proven_there() -> None:
     data = make_data(make_quickstart_plan(repeats=3))
     table = data.table.copy()
     turn = (table["repeat"] + table["variant"].map(data.plan.variants.index)) % 3 - 1
@@ -123,8 +123,29 @@ def test_the_answer_begins_with_what_is_proven_where_the_heaviest_load_proves_no
     table["output_throughput_tok_s"] = output.where(~tenth, output / 10)
     said = dict(sentences(replace(data, table=table)))
     (answer,) = (text for where, text in said.items() if where.startswith("text"))
-    assert answer.startswith("Slower at ")
-    assert "Slower at concurrency 1: eagle3 in output throughput (0.10" in answer
+    assert answer.startswith("Undecided: w8a8 (1.00")
+    assert "; the nearest to a verdict takes more than 200 launches." in answer
+    assert "But slower at concurrency 1: eagle3 in output throughput (0.10" in answer
+
+
+def test_the_answer_of_one_variant_is_what_its_workloads_cost_beside_others() -> None:
+    plan = make_quickstart_plan(repeats=3)
+    only = [each for each in plan.sessions if each.variant == plan.baseline]
+    data = make_data(
+        plan.model_copy(
+            update={"sessions": only, "variants": [plan.baseline], "versus": {"text": "open"}}
+        )
+    )
+    table = data.table.copy()
+    steady = 1 + 0.001 * (table["repeat"] % 3 - 1)
+    for metric, factor in (("ttft_p50_ms", 3.0), ("tpot_p50_ms", 1.0)):
+        table[metric] = 10 * steady * table["workload"].map({"text": factor}).fillna(1.0)
+    classes = data.classes[data.classes["class"].isna()]
+    said = sentences(replace(data, table=table, classes=classes))
+    assert said and all(" against open " in where for where, _ in said)
+    assert said[0][1].startswith("Slower in TTFT p50 (3.00\N{MULTIPLICATION SIGN} [")
+    assert "Indistinguishable in TPOT p50" in said[0][1]
+    assert not any("nothing is compared" in each for _, each in said)
 
 
 def test_the_answer_of_twelve_variants_names_a_few_and_counts_the_others() -> None:

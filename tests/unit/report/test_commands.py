@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 from typing import Any
 
 import pytest
@@ -35,11 +36,21 @@ def steps(data: ReportData) -> list[str]:
     return [*made.values()]
 
 
+def words_of(told: str) -> list[str]:
+    """Return the words that a shell takes from a command; only bash reads line breaks."""
+    if "$'" not in told:
+        return shlex.split(told)
+    printed = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {told}"], capture_output=True, check=True
+    )
+    return printed.stdout.decode().split("\0")[:-1]
+
+
 def test_a_recorded_command_is_shown_as_it_was() -> None:
     records = [json.loads(file.read_bytes()) for file in GALLERY.glob("results/*/records/*.json")]
     assert records
     for command in (record[key] for record in records for key in COMMANDS):
-        assert shlex.split(command_of(json.dumps(command))) == command
+        assert words_of(command_of(json.dumps(command))) == command
 
 
 @given(st.lists(st.text(), min_size=1))
@@ -47,7 +58,14 @@ def test_a_command_is_one_line_of_the_recorded_words_or_says_why_not(words: list
     command = ["env", "A=b", "vllm", "serve", *words]
     told = command_of(json.dumps(command))
     assert len(told.splitlines()) == 1
-    assert told.startswith("# not shown: ") or shlex.split(told) == command
+    assert told.startswith("# not shown: ") or words_of(told) == command
+
+
+def test_a_line_break_of_a_chat_template_is_written_within_its_line() -> None:
+    template = "{{ m['role'] }}:\n\\n$(rm -rf ~)`x`\n"
+    told = command_of(json.dumps(["vllm", "serve", "--chat-template", template]))
+    assert len(told.splitlines()) == 1
+    assert words_of(told) == ["vllm", "serve", "--chat-template", template]
 
 
 @pytest.mark.parametrize(

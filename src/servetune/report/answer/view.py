@@ -10,6 +10,7 @@ from itertools import groupby
 
 from servetune.analysis.answer import UNDECIDED, Decision, Outcome, Shown, shown_in
 from servetune.analysis.lockstep import LOCKSTEP
+from servetune.analysis.versus import Versus
 from servetune.analysis.wording import (
     inside,
     listed,
@@ -19,7 +20,7 @@ from servetune.analysis.wording import (
     span,
     text_of,
 )
-from servetune.metrics import COSTS, PER_GPU
+from servetune.metrics import COSTS, METRIC, PER_GPU
 from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.capacity.view import Found
@@ -88,11 +89,41 @@ def said(measured: Measured) -> list[tuple[str, str]]:
 
 
 def sentences(measured: Measured) -> list[tuple[str, str]]:
-    """Say what is shown at the loads that decide: where, with the metrics, and what."""
+    """Say what is shown at the loads that decide: where, with the metrics, and what.
+
+    Of one variant alone, what workloads cost beside others is the answer.
+    """
+    if len(measured.variants) == 1 and measured.versus:
+        return list(_with_and_without(measured))
     said = grouped(measured.decisions, lambda decision: _said(measured, decision))
     if len(said) == 1 and len(measured.decisions) > 1:
         return [("Everywhere", sentence) for sentence in said]
     return [(_places(measured, same), sentence) for sentence, same in said.items()]
+
+
+def _with_and_without(measured: Measured) -> Iterator[tuple[str, str]]:
+    """Say of each pair of workloads what is proven of the requests that both have."""
+    judged = [each for each in measured.versus if each.verdict is not None]
+    for (place, other, kind), here in grouped(
+        judged, lambda each: (each.place, each.other, each.kind)
+    ).items():
+        of = f"{kind} of " if kind else ""
+        told = [
+            f"{text_of(verdict).capitalize()} in "
+            + listed(
+                inside(METRIC[each.metric].title)
+                + ("" if verdict == UNDECIDED else f" ({_spread(each)})")
+                for each in same
+            )
+            + "."
+            for verdict, same in grouped(here, lambda each: each.verdict).items()
+        ]
+        where = f"{of}{' '.join(place)} against {' '.join(other)}"
+        yield where, " ".join(sorted(told, key=lambda each: each.startswith("Undecided")))
+
+
+def _spread(each: Versus) -> str:
+    return interval_of(each.ratio, each.low, each.high)
 
 
 def _places(measured: Measured, decisions: list[Decision]) -> str:
@@ -129,8 +160,10 @@ def _said(measured: Measured, decision: Decision) -> str:
             f" takes {DECIDING} or more (repeats: {DECIDING})."
         )
     most = MOST_NAMED if others <= MANY else FEWEST_NAMED
-    first = [*_proven(decision, measured.gpus, most), *_poor(measured, decision)]
-    return " ".join([*first, *_against(decision, most, is_first=not first), *_open(decision, most)])
+    here = [*_proven(decision, measured.gpus, most), *_poor(measured, decision)]
+    elsewhere, undecided = _against(decision, most), _open(decision, most)
+    # The place that is named comes first: what is proven there, or what is not.
+    return " ".join([*here, *elsewhere, *undecided] if here else [*undecided, *elsewhere])
 
 
 def _proven(decision: Decision, gpus: dict[str, int], most: int) -> Iterator[str]:
@@ -163,7 +196,7 @@ def _poor(measured: Measured, decision: Decision) -> Iterator[str]:
             yield f"But {variant} {broken}."
 
 
-def _against(decision: Decision, most: int, is_first: bool) -> Iterator[str]:
+def _against(decision: Decision, most: int) -> Iterator[str]:
     """Name what is proven by another metric, or at the lightest load, against what was said."""
     for word, but in (("slower", "But"), ("faster", "Yet")):
         found = [
@@ -184,9 +217,7 @@ def _against(decision: Decision, most: int, is_first: bool) -> Iterator[str]:
                 + listed(f"{inside(metric.title)} ({ratio(out.ratio)})" for *_, metric, out in same)
                 for variant, same in of.items()
             ]
-            proven = word.capitalize() if is_first else f"{but} {word}"
-            yield f"{proven} at {load}: {few(names, most)}."
-        is_first &= not found
+            yield f"{but} {word} at {load}: {few(names, most)}."
 
 
 def _distance(outcome: Outcome) -> float:
@@ -198,15 +229,19 @@ def _open(decision: Decision, most: int) -> Iterator[str]:
     outcomes = decision.having(UNDECIDED)
     once = [variant for variant, outcome in outcomes.items() if _is_few(outcome)]
     more = {variant: each for variant, each in outcomes.items() if variant not in once}
+    if more:
+        nearest = wanting(min(more.values(), key=lambda outcome: outcome.further_launches))
+        if len(more) == 1:
+            ((variant, outcome),) = more.items()
+            yield f"Undecided: {variant} ({ratio(outcome.ratio)}, {nearest})."
+        else:
+            named = [f"{name} ({ratio(of.ratio)})" for name, of in more.items()]
+            yield f"Undecided: {_counted(named, most)}; the nearest to a verdict takes {nearest}."
     if once:
         yield (
             f"Launched once, so undecided: {_counted(once, most)}. A verdict takes {DECIDING} or"
             " more launches."
         )
-    if more:
-        nearest = wanting(min(more.values(), key=lambda outcome: outcome.further_launches))
-        which = f" ({nearest})" if len(more) == 1 else f"; the nearest to a verdict takes {nearest}"
-        yield f"Undecided: {_counted(more, most)}{which}."
     if lacking := decision.having(None):
         yield f"There is no ok measurement of {few(lacking)}."
 

@@ -54,7 +54,7 @@ def command_of(words: Any) -> str:
     try:
         return shell(command)
     except ValueError:
-        return comment("not shown: an argument has a line break or a control character")
+        return comment("not shown: an argument has a control character")
 
 
 def _is_ours(command: Any) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 
-from servetune.analysis.versus import HITS, Place, Versus, versus
+from servetune.analysis.versus import HITS, Place, Versus
 from servetune.analysis.wording import ratio
 from servetune.metrics import METRIC
 from servetune.numbers import number, percent
@@ -22,12 +22,7 @@ SAID = (
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no workload names another."""
-    if not measured.plan.versus:
-        return None
-    found = versus(
-        measured.plan.versus, measured.points, measured.by_class, measured.plan.equivalence
-    )
-    if not found:
+    if not measured.versus:
         return None
     cells: list[list[Cell]] = [
         [
@@ -38,7 +33,7 @@ def section(measured: Measured) -> Section | None:
             Styled(each.verdict or "", f"verdict {each.verdict}" if each.verdict else ""),
             str(each.launches),
         ]
-        for each in found
+        for each in measured.versus
     ]
     heads = ("Variant", "With", "Without", "Class", "Metric", "With it", "Without it", "Ratio")
     texts = ("Variant", "With", "Without", "Class", "Metric", "Verdict")
