@@ -1,6 +1,7 @@
 """Questions asked on the stand-in: who answers worse is told, with the answers that changed."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ def test_the_report_shows_the_changed_answers_side_by_side_and_escaped(asked: Wo
     summary = (asked.root / "reports/summary.md").read_text()
     for text in (page, summary):
         assert "The noise floor: asked twice, plain itself" in text
+        assert re.search(r"Right answers:.*Passes: same \(", text, re.DOTALL)
         assert "poor: " in text and " lost, " in text
     assert "Say &lt;b&gt;word&lt;/b&gt;" in page and "Say <b>word" not in page
     assert "<b>word" not in summary

@@ -39,6 +39,9 @@ ONE_LAUNCH = "one launch"
 MOST_NAMED, FEWEST_NAMED = 4, 2
 """Variants in a sentence, of a few and of many: the table names them all."""
 
+RIGHT = "Right answers, change"
+"""The head of the column of answers that a program checked."""
+
 MANY = 6
 """Variants beside the baseline, a judgement: more of them made the answer longer than a screen."""
 
@@ -96,9 +99,26 @@ def sentences(measured: Measured) -> list[tuple[str, str]]:
     if len(measured.variants) == 1 and measured.versus:
         return list(_with_and_without(measured))
     said = grouped(measured.decisions, lambda decision: _said(measured, decision))
+    right = list(_right_answers(measured))
     if len(said) == 1 and len(measured.decisions) > 1:
-        return [("Everywhere", sentence) for sentence in said]
-    return [(_places(measured, same), sentence) for sentence, same in said.items()]
+        return [*(("Everywhere", sentence) for sentence in said), *right]
+    return [*((_places(measured, same), sentence) for sentence, same in said.items()), *right]
+
+
+def _right_answers(measured: Measured) -> Iterator[tuple[str, str]]:
+    """Say what is shown of answers that a program checked, where the study asks for it."""
+    for head, cells in _quality(measured):
+        if head == RIGHT:
+            by_verdict = grouped(cells.items(), lambda each: each[1].verdict)
+            yield (
+                "Right answers",
+                " ".join(
+                    f"{verdict.capitalize()}: "
+                    + few((f"{name} ({cell.figure})" for name, cell in here), MOST_NAMED)
+                    + "."
+                    for verdict, here in by_verdict.items()
+                ),
+            )
 
 
 def _with_and_without(measured: Measured) -> Iterator[tuple[str, str]]:
@@ -395,7 +415,7 @@ def _quality(measured: Measured) -> Iterator[Column]:
     quality = measured.plan.quality
     columns = (
         (quality.corpus, "Perplexity, \N{MULTIPLICATION SIGN} baseline", "perplexity_ratio", ""),
-        (quality.questions, "Right answers, change", "accuracy_change", "accuracy_"),
+        (quality.questions, RIGHT, "accuracy_change", "accuracy_"),
     )
     for asked, head, name, of in columns:
         if asked:

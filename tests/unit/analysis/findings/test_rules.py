@@ -64,6 +64,17 @@ def recorded(name: str, **changes: Any) -> Case:
     return Case(row, engine, name in HEAVIEST, lighter)
 
 
+def test_a_prefix_cache_is_advised_to_be_turned_on_only_where_it_is_off() -> None:
+    command = json.dumps(["vllm", "serve", "model", "--no-enable-prefix-caching"])
+    off = find(recorded("prefix-cache-off", server_command=command))["prefix-cache-not-working"]
+    assert off.attempts == (
+        "turn it on, unless that is what is compared: enable_prefix_caching is false here",
+    )
+    evicted = recorded("prefix-cache-off", prefix_cache_hit_ratio=0.1)
+    missed = find(evicted)["prefix-cache-not-working"]
+    assert not any("turn it on" in each for each in missed.attempts)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_recorded_cause_is_found_and_no_other(name: str) -> None:
     assert set(find(recorded(name))) == RECORDED[name]

@@ -56,6 +56,18 @@ def prefill_bound_ttft(case: Case) -> Finding | None:
     )
 
 
+_MISSED = (
+    "give the KV cache more room, so that prefixes are not evicted",
+    "put the shared part first: a date or an id at the front breaks every prefix",
+)
+
+
+def _off(case: Case) -> tuple[str, ...]:
+    if "--no-enable-prefix-caching" in case.arguments:
+        return ("turn it on, unless that is what is compared: enable_prefix_caching is false here",)
+    return ("turn it on (enable_prefix_caching)",)
+
+
 @rule
 def prefix_cache_not_working(case: Case) -> Finding | None:
     """The prefix cache hits much less than the requests' shared prefixes imply."""
@@ -79,11 +91,7 @@ def prefix_cache_not_working(case: Case) -> Finding | None:
             *([("prefill", ms(prefill_ms))] if prefill_ms else []),
             *([("preemptions", f"{p:.0f}")] if (p := case.value("preemptions")) else []),
         ),
-        attempts=(
-            "turn it on (enable_prefix_caching)",
-            "give the KV cache more room, so that prefixes are not evicted",
-            "put the shared part first: a date or an id at the front breaks every prefix",
-        ),
+        attempts=_off(case) if seen is None else _MISSED,
         gain=case.gain_without(missed * (prefill_ms or 0.0)),
         chart="measurements",
     )
