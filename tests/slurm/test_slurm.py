@@ -103,7 +103,7 @@ def test_state_and_report_in_the_middle_tell_of_both_nodes(
     }
     assert {sessions[name]["running"]["node"] for name in ("left", "right")} == {"n1", "n2"}
     assert "on n1" in told and "on n2" in told
-    assert "without 4 load points" in partial
+    assert "still to come: 4 load points" in partial
     assert len(on_cluster.records()) == 6
 
 

@@ -129,7 +129,7 @@ def test_a_run_whose_time_is_up_goes_on_from_its_results_on_a_bare_host(
     half = Host(tmp_path / "second").measure(bundle)
     kept = drop_all_but_one(half)
     workspace.check("servetune", "bundle", "import", str(half))
-    assert "without 3 load points" in workspace.check("servetune", "report", "--partial")
+    assert "still to come: 3 load points" in workspace.check("servetune", "report", "--partial")
     assert (workspace.root / "reports/summary.md").read_text().count("| pending |") == 3
     assert workspace.check("servetune", "show").count(" pending ") == 3
     done = Host(tmp_path / "third").measure(bundle, "--resume", str(half))

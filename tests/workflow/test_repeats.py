@@ -28,7 +28,7 @@ def test_repeats_run_in_the_order_of_the_plan_on_one_device(workspace: Workspace
     workspace.set_params(repeats=2, seed=3)
     output = workspace.check("snakemake", "--cores", "3", "reports/summary.html")
     # There is a page to read after two sessions, until the whole one is there.
-    assert "reports/partial/summary.html: without 2 load points" in output
+    assert "reports/partial/summary.html; still to come: 2 load points" in output
     assert not (workspace.root / "reports/partial/summary.html").exists()
     assert "were not present" not in output
     expected = measuring_order(["plain", "fp8-kv"], 2, 3)

@@ -60,6 +60,15 @@ HEADS = (
 )
 
 
+AT_ONCE_MS = 0.05
+"""A TPOT that would be printed as 0.0: 20,000 tokens/s of one answer, which nothing decodes."""
+
+BUFFERED = (
+    "The stream is buffered on the way: the tokens of an answer came at once, so TTFT is about the"
+    " time of the whole answer, and TPOT is not known. Turn off the buffering of the proxy there."
+)
+
+
 def table_of(check: Check) -> Iterator[str]:
     """Yield the lines of a table, a row a load, by clients."""
     levels = sorted(check.levels, key=lambda level: level.clients)
@@ -72,19 +81,25 @@ def _cells(level: Level, check: Check) -> tuple[str, ...]:
     metrics, answers = level.metrics, f"{level.answered}/{level.sent}"
     if metrics is None:
         return (str(level.clients), answers, *["-"] * (len(WIDTHS) - 2))
+    tpot = (metrics.tpot_p50_ms, metrics.tpot_p90_ms)
     return (
         str(level.clients),
         answers,
         _figure(metrics.ttft_p50_ms),
         _figure(metrics.ttft_p90_ms),
         _figure(without_way(metrics.ttft_p50_ms, check.opened.way)),
-        _figure(metrics.tpot_p50_ms),
-        _figure(metrics.tpot_p90_ms),
+        *(["-", "-"] if _is_buffered(level) else map(_figure, tpot)),
         _figure(metrics.output_throughput_tok_s),
         _percent(level.within),
         _percent(level.kv_cache_ratio),
         "-" if level.waiting is None else str(level.waiting),
     )
+
+
+def _is_buffered(level: Level) -> bool:
+    """Tell whether the tokens of an answer came at once: no server decodes so fast."""
+    tpot_ms = level.metrics.tpot_p50_ms if level.metrics else None
+    return tpot_ms is not None and tpot_ms < AT_ONCE_MS
 
 
 def _percent(ratio: float | None) -> str:
@@ -106,6 +121,8 @@ def without_way(ttft_ms: float | None, way: Way) -> float | None:
 
 def answer(check: Check) -> Iterator[str]:
     """Say how many clients are served within the targets, and where and by what it breaks."""
+    if any(map(_is_buffered, check.levels)):
+        yield BUFFERED
     targets = check.asked.targets
     within = (
         f"TTFT {targets.ttft_ms:,g} ms and {targets.tpot_ms:g} ms a token"

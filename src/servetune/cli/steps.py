@@ -147,7 +147,9 @@ def report(
     if partial:
         missing = ", ".join(counted(measured.pending))
         write_stamp(stamp, partial_digest(the_plan, ROOT))
-        echo(f"{out / 'summary.html'}: {f'without {missing}' if missing else 'complete'}")
+        page = out / "summary.html"
+        coming = f"A first report to look at now: {page}; still to come: {missing}"
+        echo(coming if missing else f"{page}: complete")
     else:
         write_stamp(stamp, report_digest(the_plan, ROOT), measured.lacks)
     # Snakemake would delete what a step made.

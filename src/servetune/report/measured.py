@@ -14,10 +14,12 @@ from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
+from servetune.analysis.launches import launch_values
 from servetune.analysis.lockstep import waves
 from servetune.analysis.payoff import Key, Payoff, against_plain, payoffs
 from servetune.analysis.tuning.answer import Answer, answer, with_confirmed
 from servetune.analysis.tuning.names import labels
+from servetune.analysis.verdicts import compare as compare_launches
 from servetune.analysis.versus import Versus, versus
 from servetune.analysis.wording import place_of, relabelled, variants_by_place
 from servetune.metrics import COMPARED, COSTS, PER_GPU, WHOLE_LOAD, Metric
@@ -106,7 +108,11 @@ class Measured:
     def comparison(self) -> pd.DataFrame:
         """A row a (workload, load point, variant), beside the baseline's."""
         means = compare(self.points, self.plan.baseline)
-        return with_judged_ratios(means, self.judgement.verdicts)
+        # One method for all ratios: what is not judged is paired by launches as the rest is.
+        others = tuple(metric.name for metric in COMPARED if not metric.judged)
+        launches = launch_values(self.points, self.distributions, others)
+        paired = compare_launches(launches, self.plan.baseline, self.plan.equivalence)
+        return with_judged_ratios(with_judged_ratios(means, paired), self.judgement.verdicts)
 
     @cached_property
     def compared(self) -> list[dict[str, Any]]:

@@ -93,11 +93,17 @@ def method(plan: Plan, judgement: Judgement) -> str:
         if plan.repeats < DECIDING
         else ""
     )
+    alone = (
+        ": it is of that ratio alone, and verdicts that hold together ask for more, so one that"
+        " leaves out 1 may be undecided"
+        if count > 1
+        else ""
+    )
     return (
         "Faster and slower: the difference is proven to be more than"
         f" {share(plan.equivalence)}. Indistinguishable: it is proven to be"
         f" less.{together if count > 1 else ''} Each ratio is of geometric means over launches,"
-        f" with its own 95{NBSP}% interval. How much launches vary is estimated from all"
+        f" with its own 95{NBSP}% interval{alone}. How much launches vary is estimated from all"
         f" variants, but for one that varies more.{few} At a rate or in a trace,"
         " throughput is the pace and is not judged."
         f"{_blocks(judgement)}"

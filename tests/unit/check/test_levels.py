@@ -127,5 +127,12 @@ def test_the_figures_of_the_server_point_to_a_cause(
     assert told in found(level(1, 1.0), broken)
 
 
+def test_a_stream_that_is_buffered_on_the_way_is_told_in_place_of_a_tpot() -> None:
+    at_once = METRICS.model_copy(update={"tpot_p50_ms": 0.004, "tpot_p90_ms": 0.02})
+    said = found(Level(1, 16, at_once, {"ttft": 1.0, "tpot": 1.0}, 1.0, seconds=1.0))
+    assert "stream is buffered on the way" in said and " 0.0 " not in said
+    assert "buffered" not in found(level(1, 1.0))
+
+
 def test_a_check_without_a_load_says_why() -> None:
     assert "Nothing was measured: by Ctrl-C." in found(ended="by Ctrl-C")

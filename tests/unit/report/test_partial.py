@@ -115,7 +115,9 @@ def test_show_names_the_partial_report_until_more_is_measured(
     records[-1].unlink()
     monkeypatch.chdir(project.root)
     made = CliRunner().invoke(app, ["report", "--partial"])
-    assert made.stdout.splitlines() == ["reports/summary.html: without 1 load point"]
+    assert made.stdout.splitlines() == [
+        "A first report to look at now: reports/summary.html; still to come: 1 load point"
+    ]
     assert json.loads((project.root / "reports/summary.json").read_text())
     assert "The partial report: reports/summary.html" in CliRunner().invoke(app, ["show"]).stdout
     records[-1].write_bytes(last)

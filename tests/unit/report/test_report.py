@@ -21,6 +21,7 @@ from servetune.report.html import bundle, render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.reading import read_measured
 from servetune.report.section import sections
+from servetune.report.setup.section import times
 from servetune.report.terminal import render_terminal
 from servetune.report.validity import view as validity
 from servetune.study.validity import Limits
@@ -375,6 +376,12 @@ def test_a_batch_tells_its_time_to_finish_and_is_in_no_line_chart() -> None:
         "r8",
     }
     assert "t1" in {row["load_point"] for row in rows}
+
+
+def test_when_servers_behind_an_endpoint_started_is_told_as_a_time() -> None:
+    assert times("1.79583758051e+09") == "2026-11-28 03:46:20 UTC"
+    assert times("0, 1") == "1970-01-01 00:00:00 UTC, 1970-01-01 00:00:01 UTC"
+    assert times("yesterday") == "yesterday"
 
 
 def test_every_kind_of_load_point_is_said_in_words() -> None:

@@ -28,6 +28,26 @@ def test_verdicts_have_their_ratios_and_intervals(data: ReportData) -> None:
     assert "39 verdicts" in text, "at a rate throughput is the rate"
 
 
+def test_an_interval_that_excludes_1_and_is_undecided_is_explained_once(data: ReportData) -> None:
+    for rendered in (render_html(data), render_markdown(data)):
+        assert rendered.count("it is of that ratio alone") == 1
+
+
+def test_ratios_that_are_not_judged_are_paired_by_launches_as_those_that_are(
+    data: ReportData,
+) -> None:
+    # Of the baseline's launches one is twice as fast, as if its machine had been: pairs tell that.
+    table = data.table[data.table["workload"] == "text"].copy()
+    judged, other = "output_throughput_tok_s", "whole_load_output_throughput_tok_s"
+    table[judged] = table[other] = 100.0 * table["repeat"] * (1 + (table["variant"] == "w8a8") / 10)
+    only = (table["variant"] == "w8a8") & (table["repeat"] > 1)
+    kept = replace(data, table=table[~only])
+    rows = [row for row in kept.compared if row["variant"] == "w8a8" and row["ok"]]
+    assert rows
+    for row in rows:
+        assert row[f"{other}_ratio"] == pytest.approx(row[f"{judged}_ratio"])
+
+
 def test_one_repeat_has_no_verdict_table_and_says_why() -> None:
     data = make_data()
     page, text = render_html(data), render_markdown(data)

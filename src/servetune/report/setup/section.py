@@ -1,6 +1,7 @@
 """What was asked and what answered."""
 
 import json
+from datetime import UTC, datetime
 
 import pandas as pd
 
@@ -86,11 +87,23 @@ def _fingerprints(measured: Measured) -> list[str]:
         for launch in record.launches if session.endpoint and record else ():
             if launch.status != "ok":
                 continue
-            told = [f"{name} {value}" for name, value in (launch.fingerprint or {}).items()]
+            told = [
+                f"{name} {times(value) if name == 'started' else value}"
+                for name, value in (launch.fingerprint or {}).items()
+            ]
             missing = [name for name in KNOWN if name not in (launch.fingerprint or {})]
             told += [f"not known: {', '.join(missing)}"] if missing else []
             found.append(f"{session.variant}: {', '.join(told)}")
     return distinct(found)
+
+
+def times(seconds: str) -> str:
+    """Write the times at which servers were started; what is no such time stays as it was told."""
+    try:
+        moments = [datetime.fromtimestamp(float(each), UTC) for each in seconds.split(", ")]
+    except (ValueError, OverflowError, OSError):
+        return seconds
+    return ", ".join(f"{moment:%Y-%m-%d %H:%M:%S} UTC" for moment in moments)
 
 
 def _model(id: str, source: ModelSource) -> str:
