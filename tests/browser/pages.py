@@ -8,7 +8,7 @@ from typing import Literal
 from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
 
 from servetune.report.html import render_html
-from tests.report_data import ReportData
+from servetune.report.measured import Measured
 
 Scheme = Literal["light", "dark"]
 
@@ -21,7 +21,7 @@ PATIENCE_MS = 300_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-def write(data: ReportData, folder: Path) -> Path:
+def write(data: Measured, folder: Path) -> Path:
     """Write a report into a folder."""
     path = folder / "summary.html"
     path.write_text(render_html(data), encoding="utf-8")

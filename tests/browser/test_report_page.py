@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from servetune.records.rules import RULES
+from servetune.report.reading import read_measured
 from tests.browser.pages import (
     CROWDED_TEXT,
     FAINT_TEXT,
@@ -20,6 +21,7 @@ from tests.browser.pages import (
     unfold,
     write,
 )
+from tests.recorded import plan_of, results_of
 from tests.report_data import HOSTILE, ReportData, make_hostile_data
 
 
@@ -71,6 +73,16 @@ def test_on_a_phone_the_answer_comes_before_the_links_and_tables_say_that_they_s
         wide = page.locator(".box.scrolls").first
         said = wide.evaluate("(box) => getComputedStyle(box, '::before').content")
         assert "scroll" in said
+
+
+@pytest.mark.parametrize("study", ["h200-llama8b-graphs", "h100-front-end"])
+def test_on_a_desk_the_answer_of_a_recorded_study_needs_no_scrolling(
+    browser: Browser, tmp_path: Path, study: str
+) -> None:
+    path = write(read_measured(plan_of(study), results_of(study).parents[1]), tmp_path)
+    with opened(browser, path, 1400) as page:
+        box = page.locator("#answer .box")
+        assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
 
 
 def test_what_is_folded_opens_by_a_link_by_the_keyboard_and_on_paper(

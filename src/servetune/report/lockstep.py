@@ -23,5 +23,5 @@ def cautions(waves: Mapping[Place, list[str]]) -> Iterator[str]:
     for variants, at in grouped(waves, lambda place: tuple(waves[place])).items():
         yield (
             f"{MARK} At {places(at)} the clients of {listed(variants)} send in lockstep:"
-            " TTFT is the time of a wave of prompts there, and tells nothing of a variant."
+            " TTFT is the time of a wave of prompts there, and tells nothing of any variant."
         )

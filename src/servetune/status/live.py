@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from rich.live import Live
@@ -15,10 +16,10 @@ from rich.text import Text
 
 from servetune.plan.planned import Plan
 from servetune.plan.times import recorded_times
-from servetune.progress import SCREEN
+from servetune.progress import SCREEN, about, counted, say
 from servetune.running import read_running, running
 from servetune.screen import console, harmless
-from servetune.status.state import state_of
+from servetune.status.state import State, state_of
 from servetune.status.view import render_live
 from servetune.terminal import visible
 
@@ -37,7 +38,25 @@ def watch_run(plan: Callable[[], Plan], plan_file: Path, root: Path) -> ExitStac
     if screen.is_terminal:
         live = Live(console=screen, auto_refresh=False, transient=True, redirect_stdout=False)
         _show(plan, root, live, stack)
+    else:
+        _announce(plan, root)
     return stack
+
+
+def _announce(plan: Callable[[], Plan], root: Path) -> None:
+    """Say once how much there is to do; a terminal is told all the time."""
+    # What cannot be read now, as a record that is damaged, is told by the step it stops.
+    with suppress(Exception):
+        state = _state(plan(), root)
+        if state.left_s:
+            ends_at = datetime.now().astimezone() + timedelta(seconds=state.left_s)
+            (owed,) = counted({"measurement": state.owed - state.measured})
+            say(f"{owed} to go: {about(state.left_s)}, until {ends_at:%H:%M} or so")
+
+
+def _state(now: Plan, root: Path) -> State:
+    times = recorded_times(now.study, now.hardware, root)
+    return state_of(now, times, read_running(root), root)
 
 
 def _show(plan: Callable[[], Plan], root: Path, live: Live, stack: ExitStack) -> None:
@@ -49,9 +68,7 @@ def _show(plan: Callable[[], Plan], root: Path, live: Live, stack: ExitStack) ->
         while not ended.is_set():
             # What cannot be read now, as a record that is damaged, is told by the step it stops.
             with suppress(Exception):
-                now = plan()
-                times = recorded_times(now.study, now.hardware, root)
-                state = state_of(now, times, read_running(root), root)
+                state = _state(plan(), root)
                 live.update(harmless(render_live(state), live.console), refresh=True)
             ended.wait(REDRAW_EVERY_S)
 

@@ -12,7 +12,9 @@ from servetune.errors import RUN
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
 from servetune.plan.times import recorded_times
+from servetune.progress import about
 from servetune.running import Running, this_node
+from servetune.status.live import watch_run
 from servetune.status.state import SessionState, State, state_of
 from servetune.status.view import render_live, render_state
 from tests.paths import GALLERY
@@ -128,3 +130,12 @@ def test_experiments_in_the_queue_are_named_with_what_runs_them(
     queued = state(plan, project).model_copy(update={"queued": ["seqs-2", "seqs-4"]})
     told = words(render_state(queued))
     assert "In DVC's queue: seqs-2, seqs-4. To run them: uv run dvc queue start" in told
+
+
+def test_a_run_whose_lines_are_read_by_no_terminal_says_first_how_long_it_takes(
+    plan: Plan, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = state(plan, project)
+    with watch_run(lambda: plan, project.root / "plan.json", project.root):
+        (line,) = capsys.readouterr().err.splitlines()
+    assert f"{told.owed - told.measured} measurements to go: {about(told.left_s)}, until " in line

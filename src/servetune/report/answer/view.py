@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from servetune.analysis.answer import UNDECIDED, Decision, Outcome, Shown, shown_in
-from servetune.analysis.lockstep import LOCKSTEP
+from servetune.analysis.lockstep import LOCKSTEP, is_of_wave
 from servetune.analysis.versus import Versus
 from servetune.analysis.wording import (
     inside,
@@ -329,10 +329,20 @@ def _matrix(measured: Measured) -> list[tuple[Head, dict[str, Cell]]]:
                 f" {ARROWS[each.metric.better or '']}",
                 _place(measured, each),
             ),
-            {variant: _verdict(each, variant, out) for variant, out in each.outcomes.items()},
+            {
+                variant: Cell(figure=f"{LOCKSTEP} {MARK}")
+                if out.ratio and _is_of_wave(measured, each)
+                else _verdict(each, variant, out)
+                for variant, out in each.outcomes.items()
+            },
         )
         for each in shown_in(measured.decisions)
     ]
+
+
+def _is_of_wave(measured: Measured, shown: Shown) -> bool:
+    """Tell whether a metric tells nothing of any variant there, also of one launch."""
+    return is_of_wave(shown.metric.name) and place_of(shown.row) in measured.in_lockstep
 
 
 def _verdict(shown: Shown, variant: str, outcome: Outcome) -> Cell:
@@ -343,8 +353,6 @@ def _verdict(shown: Shown, variant: str, outcome: Outcome) -> Cell:
     cell = _outcome(shown, variant, outcome)
     if outcome.ratio is None or not cell.verdict:
         return Cell(cell.verdict, number(outcome.value) if cell.figure else "", cell.remark)
-    if outcome.verdict == LOCKSTEP:
-        return Cell(figure=f"{LOCKSTEP} {MARK}")
     spread = cell.figure.removeprefix(ratio(outcome.ratio)).strip()
     return Cell(
         cell.verdict,
