@@ -10,6 +10,7 @@ from servetune.report.gfm import table_of
 from servetune.report.measured import Measured
 from servetune.report.section import Plain, Section
 from servetune.report.table import Cell, Name, Styled, Table
+from servetune.report.verdicts import interval_of
 
 TITLE = "With and without"
 
@@ -64,5 +65,4 @@ def _ratio(each: Versus) -> str:
         return ""
     if math.isnan(each.low):
         return f"{ratio(each.ratio)} (one launch)"
-    ends = ", ".join(number(end) for end in (each.low, each.high))
-    return f"{ratio(each.ratio)} [{ends}]"
+    return interval_of(each.ratio, each.low, each.high)
