@@ -95,6 +95,7 @@ def test_the_report_shows_the_changed_answers_side_by_side_and_escaped(asked: Wo
     for text in (page, summary):
         assert "The noise floor: asked twice, plain itself" in text
         assert re.search(r"Right answers:.*Passes: same \(", text, re.DOTALL)
+        assert "No answers: broken." in text
         assert "poor: " in text and " lost, " in text
     assert "Say &lt;b&gt;word&lt;/b&gt;" in page and "Say <b>word" not in page
     assert "<b>word" not in summary

@@ -114,7 +114,10 @@ def _right_answers(measured: Measured) -> Iterator[tuple[str, str]]:
                 "Right answers",
                 " ".join(
                     f"{verdict.capitalize()}: "
-                    + few((f"{name} ({cell.figure})" for name, cell in here), MOST_NAMED)
+                    + few(
+                        (f"{name} ({cell.figure})" if cell.figure else name for name, cell in here),
+                        MOST_NAMED,
+                    )
                     + "."
                     for verdict, here in by_verdict.items()
                 ),
@@ -129,21 +132,17 @@ def _with_and_without(measured: Measured) -> Iterator[tuple[str, str]]:
     ).items():
         of = f"{kind} of " if kind else ""
         told = [
-            f"{text_of(verdict).capitalize()} in "
-            + listed(
-                inside(METRIC[each.metric].title)
-                + ("" if verdict == UNDECIDED else f" ({_spread(each)})")
-                for each in same
-            )
-            + "."
+            f"{text_of(verdict).capitalize()} in {listed(map(_with_spread, same))}."
             for verdict, same in grouped(here, lambda each: each.verdict).items()
         ]
         where = f"{of}{' '.join(place)} against {' '.join(other)}"
         yield where, " ".join(sorted(told, key=lambda each: each.startswith("Undecided")))
 
 
-def _spread(each: Versus) -> str:
-    return interval_of(each.ratio, each.low, each.high)
+def _with_spread(each: Versus) -> str:
+    title = inside(METRIC[each.metric].title)
+    spread = interval_of(each.ratio, each.low, each.high)
+    return title if each.verdict == UNDECIDED else f"{title} ({spread})"
 
 
 def _places(measured: Measured, decisions: list[Decision]) -> str:
