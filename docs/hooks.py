@@ -34,7 +34,7 @@ ROOT_PAGES |= {
 }
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 REPORTS = "<!-- the reports -->"
-DIAGRAM = re.compile(r"```mermaid\n.*?```|<!-- the DAG -->", re.DOTALL)
+DIAGRAM = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -48,8 +48,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Draw the DAG for its comment and for a Mermaid diagram, list the reports for theirs, and
-    resolve links out of docs/.
+    """Draw the DAG for a Mermaid diagram, list the reports for their comment, and resolve links
+    out of docs/.
     """
     here = Path(page.file.abs_src_path or "").parent
 

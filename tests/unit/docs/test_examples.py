@@ -24,7 +24,6 @@ PARTS_OF_A_STUDY = {
     "capacity.md": {"slo"},
     "feared-loads.md": {"classes"},
     "embeddings.md": {"classes"},
-    "quality.md": {"task"},
 }
 """Pages with an example that is a part of a section, or of another tool, by its first key."""
 
