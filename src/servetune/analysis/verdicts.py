@@ -115,6 +115,8 @@ def _judge_pairs(
     sign = np.where([METRIC[metric].better == "higher" for metric in pairs["metric"]], 1, -1)
     claimed = np.where(is_proven, np.array(WORDS)[claim * sign + 1], "undecided")
     claimed = np.where(in_lockstep, LOCKSTEP, claimed)
+    # It is known of a single launch too.
+    is_told = has_launches | (in_lockstep & (launches > 0) & (base_launches > 0))
     table = pairs[["variant", *PLACE]].assign(
         launches=launches.astype(int),
         baseline_launches=base_launches.astype(int),
@@ -122,7 +124,7 @@ def _judge_pairs(
         ratio_low=np.exp(low),
         ratio_high=np.exp(high),
         p_value=p_value,
-        verdict=np.where(has_launches, claimed, "none").astype(object),
+        verdict=np.where(is_told, claimed, "none").astype(object),
         further_repeats=np.nan,
         is_blocked=pairs["is_blocked"],
     )

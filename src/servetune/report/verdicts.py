@@ -217,7 +217,8 @@ POWERED = (
 
 def unseen(verdicts: pd.DataFrame) -> str:
     """Say what launches that look alike leave possible."""
-    launches = verdicts.loc[verdicts["verdict"] != "none", ["launches", "baseline_launches"]]
+    is_compared = ~verdicts["verdict"].isin(["none", LOCKSTEP])
+    launches = verdicts.loc[is_compared, ["launches", "baseline_launches"]]
     if launches.empty:
         return ""
     count = int(launches.to_numpy().min())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from servetune.analysis.answer import UNDECIDED, Decision, Outcome, Shown, shown_in
-from servetune.analysis.lockstep import LOCKSTEP, is_of_wave
+from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.versus import Versus
 from servetune.analysis.wording import (
     inside,
@@ -330,18 +330,13 @@ def _matrix(measured: Measured) -> list[tuple[Head, dict[str, Cell]]]:
             ),
             {
                 variant: Cell(figure=f"{LOCKSTEP} {MARK}")
-                if out.ratio and _is_of_wave(measured, each)
+                if out.verdict == LOCKSTEP
                 else _verdict(each, variant, out)
                 for variant, out in each.outcomes.items()
             },
         )
         for each in shown_in(measured.decisions)
     ]
-
-
-def _is_of_wave(measured: Measured, shown: Shown) -> bool:
-    """Tell whether a metric tells nothing of any variant there, also of one launch."""
-    return is_of_wave(shown.metric.name) and place_of(shown.row) in measured.in_lockstep
 
 
 def _verdict(shown: Shown, variant: str, outcome: Outcome) -> Cell:
