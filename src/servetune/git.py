@@ -40,11 +40,22 @@ def git(root: Path, *words: str, given: bytes | None = None) -> bytes | None:
 
 
 def commit_of(revision: str, root: Path) -> str | None:
-    """Return the full name of a revision's commit; None if there is none."""
+    """Return the full name of a revision's commit; None if there is none.
+
+    A DVC experiment goes by its name: of several that are called alike, the newest.
+    """
     named = git(
         root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
     )
-    return named.decode().split()[-1] if named else None
+    return named.decode().split()[-1] if named else _experiment(revision, root)
+
+
+def _experiment(name: str, root: Path) -> str | None:
+    # refs/exps/<two digits>/<the others of the commit that it began at>/<name>
+    words = ("--sort=-committerdate", "--format=%(objectname) %(refname:lstrip=4)", "refs/exps")
+    refs = (git(root, "for-each-ref", *words) or b"").decode(errors="replace").splitlines()
+    pairs = (ref.partition(" ") for ref in refs)
+    return next((sha for sha, _, called in pairs if called and called == name), None)
 
 
 def commits_of(path: str, root: Path) -> list[tuple[str, str]]:

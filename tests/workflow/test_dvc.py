@@ -158,6 +158,9 @@ def test_setting_a_value_back_measures_nothing_and_gives_the_same(one_at_a_time:
     # The measurements of the experiment stay: new records in Git, and more raw data in dvc.lock.
     changed = [line for line in _status(one_at_a_time) if not line.startswith("??")]
     assert changed == [" M dvc.lock"]
+    # What is in the workspace again is compared with the experiment by its name.
+    told = one_at_a_time.check("servetune", "compare", "one")
+    assert " against one (" in told and "| max_num_seqs | 1 | \N{EN DASH} |" in told
 
 
 def test_a_reset_goes_back_to_the_baseline_and_the_experiment_can_be_applied_again(

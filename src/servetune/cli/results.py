@@ -106,11 +106,16 @@ def compare(
         list[str],
         typer.Argument(
             metavar="REVISION | FILE FILE...",
-            help="A Git branch, tag or commit; or result files of any tool, the baseline first."
-            " NAME=FILE, a name again for a launch more.",
+            help="A Git branch, tag or commit, a DVC experiment, or another project's folder; or"
+            " result files of any tool, the baseline first. NAME=FILE, a name again for a launch"
+            " more.",
         ),
     ],
     out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write a page too: both sides' load curves, and the tables."),
+    ] = None,
     fail_on: Annotated[
         str | None,
         typer.Option(
@@ -124,17 +129,19 @@ def compare(
     ] = None,
     study: StudyName = None,
 ) -> None:
-    """Compare params.yaml's results with a Git revision's, or result files, as Markdown."""
+    """Compare params.yaml's results with a revision's, or result files, as Markdown or a page."""
     reasons = fail_on.split(",") if fail_on else []
     if other := next((word for word in reasons if word not in ("slower", "stale")), None):
         raise UserError(f"--fail-on: {other}: expected slower, stale, or slower,stale")
     if len(sides) == 1 and "=" not in sides[0] and not Path(sides[0]).is_file():
         if goodput:
             raise UserError("--goodput: is of result files; a study declares an slo")
-        markdown, slower, is_stale = _against_revision(sides[0], study, out)
+        markdown, slower, is_stale = _against_revision(sides[0], study, out, html)
     else:
         if study:
             raise UserError("--study: result files are of none; leave it out")
+        if html:
+            raise UserError("--html: is of revisions; of result files there is --out")
         if "stale" in reasons:
             raise UserError("--fail-on stale: result files have no records; leave it out")
         markdown, slower, is_stale = *_of_files(sides, goodput or []), False
@@ -146,14 +153,16 @@ def compare(
         raise SystemExit(1)
 
 
-def _against_revision(revision: str, study: str | None, out: Path | None) -> tuple[str, int, bool]:
+def _against_revision(
+    revision: str, study: str | None, out: Path | None, html: Path | None
+) -> tuple[str, int, bool]:
     """Return the comparison with a revision as Markdown, how many proven regressions it has, and
     whether the results are stale.
 
     Where it refuses, what it is to write says why, so that a pull request has the reason.
     """
     try:
-        return _compared(revision, study)
+        return _compared(revision, study, html)
     except UserError as error:
         if out is not None:
             from servetune.compare.markdown import render_refusal
@@ -162,7 +171,7 @@ def _against_revision(revision: str, study: str | None, out: Path | None) -> tup
         raise
 
 
-def _compared(revision: str, study: str | None) -> tuple[str, int, bool]:
+def _compared(revision: str, study: str | None, html: Path | None) -> tuple[str, int, bool]:
     from servetune.compare.comparison import compare_sides
     from servetune.compare.markdown import render_comparison
     from servetune.compare.sides import revision_side, workspace_side
@@ -179,6 +188,11 @@ def _compared(revision: str, study: str | None) -> tuple[str, int, bool]:
             else f"results/{plan.study}: the tables do not belong to params.yaml; run: {RUN}"
         )
     found = compare_sides(base, here, plan.equivalence)
+    if html:
+        from servetune.compare.page import render_html
+
+        write_text(html, render_html(found, plan, old))
+        echo(f"Page: {html}", error=True)
     return render_comparison(found, old), found.count("slower"), bool(old)
 
 

@@ -48,14 +48,30 @@ def render_comparison(comparison: Comparison, stale: Sequence[str] = ()) -> str:
     `stale` says why results are not those of params.yaml. What is long is folded: in sight is what
     decides.
     """
-    base, here = comparison.base, comparison.here
-    installed = installed_changes(base, here)
+    title = f"## servetune: {text(study_of(comparison))} against {text(comparison.base.label)}"
+    return "\n\n".join([title, answer(comparison, stale), evidence(comparison)]) + "\n"
+
+
+def study_of(comparison: Comparison) -> str:
+    """Name the study that is compared."""
+    return str(comparison.here.params.get("study"))
+
+
+def answer(comparison: Comparison, stale: Sequence[str] = ()) -> str:
+    """Render how many verdicts there are of each kind, what is proven, and what to know of it."""
     blocks = [
-        f"## servetune: {text(str(here.params.get('study')))} against {text(base.label)}",
         *(f"> **Stale results:** {text(line)}" for line in stale),
-        f"**{_answer(comparison)}**",
+        f"**{_counts(comparison)}**",
         *_proven(comparison),
-        *(f"> {text(note)}" for note in _cautions(comparison, installed)),
+        *(f"> {text(note)}" for note in _cautions(comparison)),
+    ]
+    return "\n\n".join(blocks)
+
+
+def evidence(comparison: Comparison) -> str:
+    """Render what changed, what was measured on both sides, and what is valid."""
+    base, here = comparison.base, comparison.here
+    blocks = [
         "### Parameters",
         _changes(declared_changes(base, here))
         or "No parameter of params.yaml or the study changed.",
@@ -65,13 +81,13 @@ def render_comparison(comparison: Comparison, stale: Sequence[str] = ()) -> str:
         _metrics(comparison),
         *_optional("Capacity within the SLO", capacity_table(base, here)),
         *_optional("Quality", quality_table(base, here)),
-        _installed(installed),
+        _installed(installed_changes(base, here)),
         details("Validity", _validity(comparison)),
     ]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(blocks)
 
 
-def _answer(comparison: Comparison) -> str:
+def _counts(comparison: Comparison) -> str:
     if comparison.verdicts.empty:
         return "There is nothing to compare."
     kinds: dict[str, tuple[str, ...]] = {
@@ -104,8 +120,9 @@ def _optional(title: str, table: str | None) -> list[str]:
     return [f"### {title}", table] if table else []
 
 
-def _cautions(comparison: Comparison, installed: list[Change]) -> list[str]:
+def _cautions(comparison: Comparison) -> list[str]:
     notes = []
+    installed = installed_changes(comparison.base, comparison.here)
     if not comparison.verdicts.empty:
         notes.append(
             "The two sides were measured at different times, not interleaved: a change of the"

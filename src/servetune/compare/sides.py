@@ -59,8 +59,8 @@ class Side:
         return list(dict.fromkeys(self.table["variant"]))
 
 
-def workspace_side(root: Path, study: str | None = None) -> Side:
-    """Read the working tree, of a study or that of params.yaml.
+def workspace_side(root: Path, study: str | None = None, label: str = "this revision") -> Side:
+    """Read the working tree of a project, of a study or that of its params.yaml.
 
     Raises:
         UserError: nothing was measured with its parameters.
@@ -70,20 +70,26 @@ def workspace_side(root: Path, study: str | None = None) -> Side:
         file = root / path
         return file.read_bytes() if file.is_file() else None
 
-    return _side("this revision", read, f"no tables yet; run: {RUN}", study)
+    return _side(label, read, f"no tables yet; run: {RUN}", study)
 
 
 def revision_side(revision: str, root: Path, study: str | None, study_here: str) -> Side:
     """Read a Git revision, without a checkout, of a study or that of its params.yaml.
 
-    If the project was not in its folder yet, `study_here` is read where it was.
+    If the project was not in its folder yet, `study_here` is read where it was. What is no
+    revision may be the folder of another project.
 
     Raises:
         UserError: there is no such revision, or it holds no tables.
     """
     sha = commit_of(revision, root)
     if sha is None:
-        raise UserError(f"{revision}: no such Git revision; expected a branch, tag or commit")
+        if (Path(revision) / "params.yaml").is_file():
+            return workspace_side(Path(revision), study, revision)
+        raise UserError(
+            f"{revision}: no such Git revision; expected a branch, tag or commit, a DVC experiment,"
+            " or a folder with params.yaml, studies/ and results/"
+        )
     tree = read_tree(sha, root, _is_read) or {}
     if not tree:
         tree, study = _before_a_move(sha, root, study_here), study or study_here

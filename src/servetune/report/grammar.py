@@ -7,7 +7,7 @@ sets: `hidden` (variants not shown), `where` (workload and load point), `workloa
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
@@ -15,6 +15,7 @@ import pandas as pd
 
 from servetune.analysis.wording import listed, where_of
 from servetune.numbers import known
+from servetune.report.palette import SIDE_SHAPES
 from servetune.tables.frames import records_of
 
 Spec = dict[str, Any]
@@ -41,14 +42,22 @@ def short(value: Any) -> float:
     return float(f"{known(value) or 0.0:.4g}")
 
 
-def look(variants: list[str]) -> tuple[alt.Color, alt.Shape]:
-    """Encode a variant by colour and shape."""
+def look(variants: list[str], sides: Sequence[str] = ()) -> tuple[alt.Color, alt.Shape]:
+    """Encode a variant by colour and shape; where there are sides, the shape is theirs."""
     # The domain is given, so that a variant looks the same in every chart, whatever it lacks.
     scale = alt.Scale(domain=variants)
-    return (
-        alt.Color("variant:N", scale=scale, legend=None),
-        alt.Shape("variant:N", scale=scale, legend=None),
+    shape = (
+        alt.Shape("side:N", scale=alt.Scale(domain=[*sides], range=[*SIDE_SHAPES]), legend=None)
+        if sides
+        else alt.Shape("variant:N", scale=scale, legend=None)
     )
+    return alt.Color("variant:N", scale=scale, legend=None), shape
+
+
+def dashed(sides: Sequence[str]) -> list[alt.StrokeDash]:
+    """Encode the side of a line by its dashes, where there are sides: the first has none."""
+    scale = alt.Scale(domain=[*sides], range=[[1, 0], [6, 4]])
+    return [alt.StrokeDash("side:N", scale=scale, legend=None)] if sides else []
 
 
 def place_axis(places: list[str]) -> alt.Y:
@@ -74,9 +83,15 @@ def tooltip(title: str, field: str) -> list[alt.Tooltip]:
     return [alt.Tooltip("variant:N", title="variant"), alt.Tooltip(f"{field}:N", title=title)]
 
 
-def points(base: alt.Chart, variants: list[str], title: str, size: int = 80) -> alt.Chart:
+def points(
+    base: alt.Chart,
+    variants: list[str],
+    title: str,
+    size: int = 80,
+    sides: Sequence[str] = (),
+) -> alt.Chart:
     """Mark rows by points, each with the look of its variant and the text of its field `shown`."""
-    colour, shape = look(variants)
+    colour, shape = look(variants, sides)
     marks: alt.Chart = base.mark_point(filled=True, opacity=1, size=size).encode(
         colour, shape, tooltip=tooltip(title, "shown")
     )

@@ -25,6 +25,7 @@ from servetune.engines.environments import cache_root
 from servetune.errors import UserError, reason_of
 from servetune.files import sha256, write_text
 from servetune.report import provenance, verdicts
+from servetune.report.grammar import Spec
 from servetune.report.marks import POOR
 from servetune.report.measured import Measured
 from servetune.report.palette import FONT, TOKENS, Style, styles, vega_config
@@ -68,30 +69,45 @@ def _renderable(measured: Measured, section: Section) -> Section:
 
 def _page(measured: Measured, shown: list[Section]) -> str:
     plan, table, sessions = measured.plan, measured.table, measured.sessions
-    looks = styles(plan.variants, plan.baseline)
+    return render_page(
+        "page.html.j2",
+        styles(plan.variants, plan.baseline),
+        {
+            name: _labelled(spec, measured.labels)
+            for section in shown
+            for name, spec in section.drawn.items()
+        },
+        plan=plan,
+        parts=grouped(shown, lambda section: section.part),
+        anchors={section.anchor for section in shown},
+        labels=measured.labels,
+        dummies=measured.dummies,
+        failing=measured.failing,
+        hosts=provenance.hosts(table, sessions),
+        commits=provenance.commits(table, sessions),
+        versions=provenance.versions(plan, table, sessions),
+    )
+
+
+def render_page(
+    template: str, looks: list[Style], charts: Mapping[str, Spec], **words: object
+) -> str:
+    """Render a page of charts that extends `frame.html.j2`, self-contained.
+
+    `template` is a path below `report/` or below the package. `words` are what it shows, and
+    `labels`, `dummies` and `failing`: what variants are called, and their marks.
+    """
     scripts = [bundle(), *((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)]
     return (
         _environment()
-        .get_template("page.html.j2")
+        .get_template(template)
         .render(
-            plan=plan,
-            parts=grouped(shown, lambda section: section.part),
-            anchors={section.anchor for section in shown},
-            charts={
-                name: _labelled(spec, measured.labels)
-                for section in shown
-                for name, spec in section.drawn.items()
-            },
-            labels=measured.labels,
+            **words,
+            charts=charts,
             legend=looks,
             looks={look.variant: index for index, look in enumerate(looks)},
             themes={theme: vega_config(theme, looks) for theme in TOKENS},
-            dummies=measured.dummies,
-            failing=measured.failing,
             poor=POOR,
-            hosts=provenance.hosts(table, sessions),
-            commits=provenance.commits(table, sessions),
-            versions=provenance.versions(plan, table, sessions),
             style=Markup((HERE / "page.css").read_text(encoding="utf-8")),
             variables=Markup(_variables(looks)),
             scripts=map(Markup, scripts),
@@ -115,7 +131,7 @@ def _labelled(part: Any, labels: Mapping[str, str]) -> Any:
 def _environment() -> Environment:
     """Return where the templates are, with the filters that they use."""
     environment = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader([HERE, HERE.parent]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

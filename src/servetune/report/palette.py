@@ -67,6 +67,8 @@ SHAPES = (
     "M0.9,-0.95L-0.8,0L0.9,0.95Z",
     "M-0.9,-0.95L0.8,0L-0.9,0.95Z",
 )
+SIDE_SHAPES = (BASELINE_SHAPE, SHAPES[2])
+"""Where two runs are laid over each other: of the first, and of what it is compared with."""
 
 
 @dataclass(frozen=True)

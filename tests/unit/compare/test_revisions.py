@@ -275,6 +275,35 @@ def test_a_revision_that_is_not_there_is_refused_with_the_reason(
     assert "elsewhere: no such Git revision" in Path("verdict.md").read_text()
 
 
+def test_an_experiment_goes_by_its_name(checked: Callable[..., Result]) -> None:
+    git("update-ref", f"refs/exps/ab/{'c' * 38}/seqs-2", "main")
+    done = CliRunner().invoke(app, ["compare", "seqs-2"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(f"## servetune: {STUDY} against seqs-2 (")
+
+
+@pytest.mark.slow
+def test_another_folder_is_compared_and_its_page_names_both(
+    checked: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other") / "project"
+    shutil.copytree(Path(), other)
+    done = CliRunner().invoke(app, ["compare", str(other), "--html", "page.html"])
+    assert done.exit_code == 0, done.output
+    assert "the same measurements on both sides" in done.stdout
+    page = Path("page.html").read_text()
+    assert f"<h1>{STUDY}: this revision against {other}</h1>" in page
+    assert "the same measurements on both sides" in page
+    # Offline: nothing but the page's own scripts may run, and nothing be fetched.
+    assert "default-src 'none'" in page and 'src="http' not in page
+
+
+def test_a_page_is_of_revisions(checked: Callable[..., Result]) -> None:
+    done = CliRunner().invoke(app, ["compare", "a.json", "b.json", "--html", "page.html"])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("servetune: --html: is of revisions")
+
+
 def test_another_reason_to_fail_is_a_line(checked: Callable[..., Result]) -> None:
     assert "expected slower, stale" in checked("--fail-on", "old").stderr
 
