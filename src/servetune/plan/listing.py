@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from servetune.plan.estimate import Estimate, ToMeasure
+from servetune.plan.estimate import Estimate
 from servetune.progress import about, counted
 
 
@@ -16,14 +16,16 @@ def lines(estimate: Estimate) -> Iterator[str]:
         for item in session.items:
             state = "measured" if item.is_measured else f"to measure, {about(item.seconds)}"
             yield f"    {item.name}: {state}"
-    yield _sum(estimate.to_measure, estimate.has_more)
+    yield total(estimate)
     yield from estimate.warnings
 
 
-def _sum(left: ToMeasure, has_more: bool) -> str:
+def total(estimate: Estimate) -> str:
+    """Say in a line what is still to run, and what that takes."""
+    left = estimate.to_measure
     if not left.launches:
         all_there = "Nothing to run: all of it is there."
-        return "The next round is still to be chosen." if has_more else all_there
+        return "The next round is still to be chosen." if estimate.has_more else all_there
     counts = {
         "launch": left.launches,
         "load point": left.load_points,

@@ -14,12 +14,16 @@ from pathlib import Path
 from rich.live import Live
 from rich.text import Text
 
+from servetune.plan.estimate import estimate
+from servetune.plan.listing import total
 from servetune.plan.planned import Plan
-from servetune.plan.times import recorded_times
-from servetune.progress import SCREEN, about, counted, say
+from servetune.plan.preparation import preparation
+from servetune.plan.times import Times, recorded_times
+from servetune.progress import SCREEN, say
+from servetune.records.paths import recorded
 from servetune.running import read_running, running
 from servetune.screen import console, harmless
-from servetune.status.state import State, state_of
+from servetune.status.state import state_of
 from servetune.status.view import render_live
 from servetune.terminal import visible
 
@@ -44,19 +48,20 @@ def watch_run(plan: Callable[[], Plan], plan_file: Path, root: Path) -> ExitStac
 
 
 def _announce(plan: Callable[[], Plan], root: Path) -> None:
-    """Say once how much there is to do; a terminal is told all the time."""
+    """Say once how much there is to do, as `plan` does; a terminal is told all the time."""
     # What cannot be read now, as a record that is damaged, is told by the step it stops.
     with suppress(Exception):
-        state = _state(plan(), root)
-        if state.left_s:
-            ends_at = datetime.now().astimezone() + timedelta(seconds=state.left_s)
-            (owed,) = counted({"measurement": state.owed - state.measured})
-            say(f"{owed} to go: {about(state.left_s)}, until {ends_at:%H:%M} or so")
+        now = plan()
+        measured = recorded(now.study, root)
+        owed = estimate(now, _times(now, root), measured, preparation(now, measured, root))
+        if owed.to_measure.launches:
+            say(total(owed))
+            ends_at = datetime.now().astimezone() + timedelta(seconds=owed.to_measure.seconds)
+            say(f"Until {ends_at:%H:%M} or so")
 
 
-def _state(now: Plan, root: Path) -> State:
-    times = recorded_times(now.study, now.hardware, root)
-    return state_of(now, times, read_running(root), root)
+def _times(now: Plan, root: Path) -> Times:
+    return recorded_times(now.study, now.hardware, root)
 
 
 def _show(plan: Callable[[], Plan], root: Path, live: Live, stack: ExitStack) -> None:
@@ -68,7 +73,8 @@ def _show(plan: Callable[[], Plan], root: Path, live: Live, stack: ExitStack) ->
         while not ended.is_set():
             # What cannot be read now, as a record that is damaged, is told by the step it stops.
             with suppress(Exception):
-                state = _state(plan(), root)
+                now = plan()
+                state = state_of(now, _times(now, root), read_running(root), root)
                 live.update(harmless(render_live(state), live.console), refresh=True)
             ended.wait(REDRAW_EVERY_S)
 

@@ -9,10 +9,13 @@ import pytest
 from rich.console import Console, RenderableType
 
 from servetune.errors import RUN
+from servetune.plan.estimate import estimate
+from servetune.plan.listing import lines
 from servetune.plan.make import make_plan
 from servetune.plan.planned import Plan
+from servetune.plan.preparation import preparation
 from servetune.plan.times import recorded_times
-from servetune.progress import about
+from servetune.records.paths import recorded
 from servetune.running import Running, this_node
 from servetune.status.live import watch_run
 from servetune.status.state import SessionState, State, state_of
@@ -132,10 +135,13 @@ def test_experiments_in_the_queue_are_named_with_what_runs_them(
     assert "In DVC's queue: seqs-2, seqs-4. To run them: uv run dvc queue start" in told
 
 
-def test_a_run_whose_lines_are_read_by_no_terminal_says_first_how_long_it_takes(
+def test_a_run_whose_lines_are_read_by_no_terminal_says_first_what_plan_says(
     plan: Plan, project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = state(plan, project)
+    times = recorded_times(STUDY, plan.hardware, project.root)
+    measured = recorded(STUDY, project.root)
+    planned = estimate(plan, times, measured, preparation(plan, measured, project.root))
+    (total,) = (line for line in lines(planned) if line.startswith("To run: "))
     with watch_run(lambda: plan, project.root / "plan.json", project.root):
-        (line,) = capsys.readouterr().err.splitlines()
-    assert f"{told.owed - told.measured} measurements to go: {about(told.left_s)}, until " in line
+        first, until = capsys.readouterr().err.splitlines()
+    assert first.endswith(f"] {total}") and "] Until " in until
