@@ -18,6 +18,9 @@ from tests.workspace import STUDY, Workspace, copy_tree
 class Folder(Workspace):
     """A folder that an installed wheel's `servetune init` made, with the study of the stand-in."""
 
+    told = ""
+    """What `init` printed."""
+
     def __init__(self, root: Path, cache: Path, wheel: Path) -> None:
         super().__init__(root, cache)
         self.wheel = wheel
@@ -45,7 +48,10 @@ def made_once(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Folder:
     base = tmp_path_factory.mktemp("own")
     made = Folder(base / "mine", base / "cache", wheel)
     servetune = [sys.executable, "-m", "servetune", "init", "mine"]
-    subprocess.run(servetune, cwd=base, env=made.environment, check=True)
+    told = subprocess.run(
+        servetune, cwd=base, env=made.environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    made.told = told.stdout
     (made.root / "model").mkdir()
     (made.root / "model/config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     made.write_study(STUDY)
@@ -115,6 +121,14 @@ def test_other_environments_find_none_of_the_libraries_beside_an_installed_serve
     assert (first / "servetune/shipped/Snakefile").samefile(
         made.wheel / "servetune/shipped/Snakefile"
     )
+
+
+def test_the_commands_that_init_prints_commit_the_lock_of_the_environment(
+    made_once: Folder,
+) -> None:
+    told = made_once.told
+    assert told.index("uv lock") < told.index("git add -A") < told.index("git commit")
+    assert made_once.run("git", "check-ignore", "uv.lock").returncode == 1
 
 
 def test_init_replaces_no_file_of_its_user(made: Folder) -> None:

@@ -78,7 +78,8 @@ def init(
     for note in make_project(folder):
         echo(printable(note))
     echo(f"{printable(str(folder))}: made; go on there with:")
-    echo("  git add -A && git commit -m 'A study'")
+    # With the lock of its environment, which the next command would write after the commit.
+    echo("  uv lock && git add -A && git commit -m 'A study'")
     echo(f"  {RUN}")
 
 
