@@ -10,6 +10,7 @@ from servetune.cli import app
 from servetune.files import write_json
 from servetune.plan.make import make_plan
 from servetune.records.paths import quality_path, search_path
+from servetune.sessions import hardware
 from tests.paths import ROOT
 from tests.project import Project
 
@@ -90,6 +91,18 @@ def test_a_plan_is_of_the_study_that_is_named(
     assert run("plan", "--study", "quickstart-capacity").output.startswith("quickstart-capacity on")
     both = run("show", "--plan", "plan.json", "--study", "quickstart")
     assert both.exit_code == 2 and "leave one of them out" in both.stderr
+
+
+def test_plan_says_that_this_machine_is_not_the_declared_hardware(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.root)
+    monkeypatch.setattr(hardware, "places", lambda visible: [])
+    lines = planned(project, "h100-llama8b").splitlines()
+    told = [line for line in lines if line.startswith("hardware: ")]
+    assert len(told) == 1 and "declares nvidia-h100" in told[0]
+    assert "this machine has no GPU" in told[0]
+    assert "this machine has" not in planned(project, "quickstart")
 
 
 @pytest.mark.parametrize("study", ["quickstart", "quickstart-capacity"])

@@ -34,12 +34,15 @@ def plan_command(study: StudyName = None, as_json: AsJson = False) -> None:
     from servetune.plan.listing import lines
     from servetune.plan.preparation import preparation
     from servetune.plan.times import recorded_times
+    from servetune.sessions.hardware import missing_gpus
 
     plan = plan_to_measure(chosen_params(study), ROOT)
     times = recorded_times(plan.study, plan.hardware, ROOT)
     measured = recorded(plan.study, ROOT)
     estimated = estimate(plan, times, measured, preparation(plan, measured, ROOT))
-    warnings = [*estimated.warnings, *short_drafts(plan, ROOT)]
+    owing = {session.id for session in estimated.sessions if session.owed}
+    missing = missing_gpus(session for session in plan.sessions if session.id in owing)
+    warnings = [*estimated.warnings, *missing, *short_drafts(plan, ROOT)]
     estimated = estimated.model_copy(update={"warnings": warnings})
     if as_json:
         echo(estimated.model_dump_json(indent=1))

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import psutil
 
 from servetune.errors import UserError
 from servetune.plan.identity import digest
+from servetune.plan.planned import Session
 from servetune.telemetry.gpus import EVERY, Gpu, Gpus
 
 
@@ -37,6 +39,18 @@ def declared_gpus(declared: str, count: int, visible: str | None = None) -> list
             f" {len(usable)}; make the parallel sizes of its arguments smaller"
         )
     return usable
+
+
+def missing_gpus(sessions: Iterable[Session]) -> list[str]:
+    """Say in a line each which GPUs sessions need that are not here."""
+    needed = {(each.hardware, each.gpus, each.visible_gpus) for each in sessions if each.gpus}
+    lines = set()
+    for declared, count, visible in needed:
+        try:
+            declared_gpus(declared, count, visible)
+        except UserError as error:
+            lines.add(str(error))
+    return sorted(lines)
 
 
 def _hidden(here: list[Gpu], visible: str | None) -> str:
