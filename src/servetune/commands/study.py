@@ -89,7 +89,7 @@ def study_from(
         notes.append("workloads: 512 tokens in and 128 out, at 1, 8 and 32 clients, are a start")
     if not variants:
         raise UserError(f"from: no load of it can be sent: {'; '.join(notes)}")
-    first = next(iter(variants))
+    first = _baseline(variants, notes)
     content: dict[str, Any] = {
         "question": f"How fast is {_titles(servers, benches)} under this load?",
         "hardware": CPU if is_cpu else hardware or ACCELERATOR,
@@ -110,6 +110,14 @@ def study_from(
     chosen = name or _slug(next(iter(models), first))
     refuse_secrets(content, Path("from"))
     return Written(chosen, _yaml(content, chosen), list(dict.fromkeys(notes)))
+
+
+def _baseline(variants: dict[str, Any], notes: list[str]) -> str:
+    """Choose the first variant, and say so where there are others."""
+    first = next(iter(variants))
+    if len(variants) > 1:
+        notes.append(f"baseline: {first}, as it comes first; name another there if you like")
+    return first
 
 
 def _is_of_cpu(source: Source) -> bool:

@@ -356,6 +356,17 @@ def test_vllm_s_serving_tests_are_variants_with_their_own_loads(project: Project
     assert [point["concurrency"] for point in points] == [12, 16, 24, 32, 64, 128, 200]
 
 
+def test_of_several_commands_the_first_is_said_to_be_the_baseline(project: Project) -> None:
+    one = "vllm serve Qwen/Qwen3-0.6B --max-num-seqs 8"
+    assert "baseline:" not in write(one).stdout
+    (project.root / "studies/written.yaml").unlink()
+    (project.root / "serve.sh").write_text(f"{one}\nvllm serve Qwen/Qwen3-8B\n")
+    told = write("serve.sh").stdout
+    study = project.study("written")
+    assert len(study["variants"]) == 2
+    assert f"- baseline: {study['baseline']}, as it comes first" in told
+
+
 def test_a_load_of_vllm_bench_serve_is_a_workload(project: Project) -> None:
     study = study_of(
         project,
