@@ -12,6 +12,7 @@ from rich.console import Console
 
 from servetune.analysis.wording import first_sentence
 from servetune.plan.planned import Plan
+from servetune.report.answer.view import grid
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.quality import view as quality
@@ -55,6 +56,16 @@ def test_a_variant_that_fails_is_told_in_the_answer_of_every_report(made: Any) -
         assert SAID in text.replace("\\", "")
     assert page.index(SAID) < page.index('class="headline"')
     assert markdown.index(SAID) < markdown.index("output throughput")
+
+
+def test_the_interval_of_a_perplexity_stands_on_a_line_of_its_own_in_the_answer(made: Any) -> None:
+    data, _, table = made
+    answer = grid(replace(data, answers=table))
+    assert answer is not None
+    (at,) = (i for i, head in enumerate(answer.heads) if head.title.startswith("Perplexity"))
+    cell = answer.rows["fp8-kv"][at]
+    assert (cell.verdict, cell.figure) == ("fails", "1.310\N{MULTIPLICATION SIGN}")
+    assert re.fullmatch(r"\[[\d.]+, [\d.]+\]", cell.remark)
 
 
 def test_a_best_variant_that_fails_is_named_with_what_it_costs(made: Any) -> None:

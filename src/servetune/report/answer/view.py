@@ -61,6 +61,11 @@ class Cell:
         """Whether nothing is proven."""
         return self.verdict.endswith((UNDECIDED, "no ok measurement"))
 
+    @property
+    def estimate(self) -> str:
+        """Its number with what qualifies it."""
+        return f"{self.figure} {self.remark}".rstrip()
+
 
 Column = tuple[str, dict[str, Cell]]
 """A head, and a cell a variant."""
@@ -116,7 +121,10 @@ def _right_answers(measured: Measured) -> Iterator[tuple[str, str]]:
                 " ".join(
                     f"{verdict.capitalize()}: "
                     + few(
-                        (f"{name} ({cell.figure})" if cell.figure else name for name, cell in here),
+                        (
+                            f"{name} ({cell.estimate})" if cell.figure else name
+                            for name, cell in here
+                        ),
                         MOST_NAMED,
                     )
                     + "."
@@ -427,11 +435,17 @@ def _quality(measured: Measured) -> Iterator[Column]:
                 {
                     row["variant"]: Cell("no answers")
                     if absent(row)
-                    else Cell(text_of(row[f"{of}verdict"]), estimate(row, name))
+                    else _estimated(text_of(row[f"{of}verdict"]), estimate(row, name))
                     for row in records_of(measured.answers)
                     if row["variant"] != measured.plan.baseline
                 },
             )
+
+
+def _estimated(verdict: str, of: str) -> Cell:
+    """Write a verdict with its estimate, whose interval stands below as all others do."""
+    value, bracket, ends = of.partition(" [")
+    return Cell(verdict, value, f"{bracket}{ends}".lstrip())
 
 
 def _cost(measured: Measured) -> Iterator[Column]:

@@ -103,9 +103,7 @@ def _repeats(run: Run, latency: str) -> list[dict[str, Any]]:
     if run.points["repeat"].nunique() < 2:
         return []
     ok = run.points[run.points["status"] == "ok"]
-    return [
-        {**point, **run.named} for row in records_of(ok) if (point := _point(row, latency))
-    ]
+    return [{**point, **run.named} for row in records_of(ok) if (point := _point(row, latency))]
 
 
 def _point(row: dict[str, Any], latency: str) -> dict[str, Any] | None:
