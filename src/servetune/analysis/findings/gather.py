@@ -8,7 +8,7 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from servetune.analysis.findings import rules
+from servetune.analysis.findings.choices import choices
 from servetune.analysis.roofline.attained import Attained, Engine, Row, attain
 from servetune.engines.registry import package_of
 from servetune.errors import reason_of
@@ -34,6 +35,8 @@ _OF_ONE_ENGINE = (
 
 _ARGUMENT = re.compile(r"\w_\w")
 """An argument or a variable of a server, in what to try."""
+
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -269,9 +272,17 @@ def _apply(rule: Rule, case: Case) -> Finding | None:
         return Finding(reason_of(error), evidence=(), attempts=(), gain=0.0, chart="", is_lack=True)
 
 
-def findings(cases: Iterable[Case]) -> list[GroupedFinding]:
-    """Gather the findings of many load points, each said once, the highest gain first."""
-    every = [(name, finding, case.row) for case in cases for name, finding in find(case).items()]
+def findings(cases: Collection[Case]) -> list[GroupedFinding]:
+    """Gather the findings of many load points, each said once, the highest gain first.
+
+    None advises a choice in which the variants differ: another variant shows what it gives.
+    """
+    chosen = choices(case.arguments for case in cases)
+    every = [
+        (name, _without(finding, chosen), case.row)
+        for case in cases
+        for name, finding in find(case).items()
+    ]
     gathered: list[GroupedFinding] = []
     for same in grouped(every, lambda of: (of[0], of[1].title)).values():
         same.sort(key=lambda of: -of[1].gain)
@@ -287,3 +298,8 @@ def findings(cases: Iterable[Case]) -> list[GroupedFinding]:
             GroupedFinding(name, finding, {who: tuple(at) for who, at in places.items()})
         )
     return sorted(gathered, key=lambda told: -told.finding.gain)
+
+
+def _without(finding: Finding, chosen: set[str]) -> Finding:
+    kept = (each for each in finding.attempts if chosen.isdisjoint(_WORD.findall(each)))
+    return replace(finding, attempts=tuple(kept))

@@ -13,7 +13,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from servetune.analysis.findings.gather import Case, Finding, all_rules, cases, find, findings
+from servetune.analysis.findings.choices import choices
+from servetune.analysis.findings.gather import (
+    Case,
+    Finding,
+    all_rules,
+    cases,
+    find,
+    findings,
+)
 from servetune.analysis.roofline.attained import Engine
 from servetune.records.leavers import LeaverMetrics
 from servetune.records.measurements import Card, Metrics
@@ -68,11 +76,31 @@ def test_a_prefix_cache_is_advised_to_be_turned_on_only_where_it_is_off() -> Non
     command = json.dumps(["vllm", "serve", "model", "--no-enable-prefix-caching"])
     off = find(recorded("prefix-cache-off", server_command=command))["prefix-cache-not-working"]
     assert off.attempts == (
-        "turn it on, unless that is what is compared: enable_prefix_caching is false here",
+        "turn it on, unless it is meant to be off: enable_prefix_caching is false here",
     )
     evicted = recorded("prefix-cache-off", prefix_cache_hit_ratio=0.1)
     missed = find(evicted)["prefix-cache-not-working"]
     assert not any("turn it on" in each for each in missed.attempts)
+
+
+def test_what_the_variants_of_a_study_differ_in_is_not_advised() -> None:
+    def of(variant: str, *words: str) -> Case:
+        command = json.dumps(["vllm", "serve", "--port", "8000", *words, "--max-num-seqs", "8"])
+        return recorded(LIGHTER, variant=variant, server_command=command)
+
+    def tried(*cases: Case) -> str:
+        (told,) = findings(cases)
+        assert told.rule == "decode-far-from-the-ceiling"
+        return " ".join(told.finding.attempts)
+
+    eager = of("eager", "--enforce-eager")
+    assert "enforce_eager" in tried(eager, of("also-eager", "--enforce-eager", "--seed", "1"))
+    assert "enforce_eager" not in tried(eager, of("graphs"))
+    assert "do not quantize" in tried(eager, of("graphs"))
+    # Of a number another one may be worth a try.
+    assert choices([["--max-num-seqs", "8"], ["--max-num-seqs=16"], []]) == set()
+    fp8 = ["--kv-cache-dtype", "fp8", "--port", "1"], ["--no-enable-prefix-caching", "--port", "2"]
+    assert choices(fp8) == {"kv_cache_dtype", "enable_prefix_caching"}
 
 
 @pytest.mark.parametrize("name", RECORDED)

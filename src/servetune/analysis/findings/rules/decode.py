@@ -43,6 +43,11 @@ def decode_at_the_bandwidth_ceiling(case: Case) -> Finding | None:
     )
 
 
+_COMPILED = (
+    "turn enforce_eager off, unless it is meant to be on: compiled graphs launch fewer kernels"
+)
+
+
 @rule
 def decode_far_from_the_ceiling(case: Case) -> Finding | None:
     """Most of a decode step is neither memory traffic nor arithmetic: the step's own overhead."""
@@ -65,7 +70,7 @@ def decode_far_from_the_ceiling(case: Case) -> Finding | None:
             ("time in prefill, at most", proportion(prefill)),
         ),
         attempts=(
-            *(["turn enforce_eager off: compiled graphs launch fewer kernels"] if is_eager else []),
+            *([_COMPILED] if is_eager else []),
             *([] if engine.draft_tokens else ["speculate: fewer steps for the same tokens"]),
             *(["run more requests at once: a step takes hardly longer"] if has_room else []),
             "do not quantize for speed: reading the weights is not the limit",

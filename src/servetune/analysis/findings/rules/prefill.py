@@ -64,7 +64,7 @@ _MISSED = (
 
 def _off(case: Case) -> tuple[str, ...]:
     if "--no-enable-prefix-caching" in case.arguments:
-        return ("turn it on, unless that is what is compared: enable_prefix_caching is false here",)
+        return ("turn it on, unless it is meant to be off: enable_prefix_caching is false here",)
     return ("turn it on (enable_prefix_caching)",)
 
 
