@@ -138,23 +138,31 @@ def hits(browser: Browser, site: Path) -> dict[str, list[str]]:
     """The pages that the site's search finds for each question, the best first."""
     with served(site) as url, closing(browser.new_page()) as page:
         page.set_default_timeout(PATIENCE_MS)
-        page.add_init_script(KEEP_THE_WORKER)
+        page.add_init_script(KEEP_THE_SETUP)
         page.goto(url)
-        page.get_by_role("textbox", name="Search").fill("servetune")
-        page.wait_for_function("window.answers > 0")
+        page.wait_for_function("window.setup")
+        page.evaluate(START)
         return {question: _ask(page, question) for question in QUESTIONS}
 
 
-KEEP_THE_WORKER = """
-window.answers = 0;
+# A worker of our own: an answer does not say which question it is to, and the page asks, too.
+KEEP_THE_SETUP = """
 window.Worker = class extends Worker {
-  constructor(...words) {
-    super(...words);
-    window.search = this;
-    this.addEventListener("message", ({data}) => { window.answers += data.type === 3; });
+  constructor(url) {
+    super(url);
+    this.url = url;
+  }
+  postMessage(message) {
+    super.postMessage(message);
+    if (message.type === 0) window.setup = {url: this.url, message};
   }
 };
 """
+START = """() => new Promise(done => {
+  window.search = new Worker(setup.url);
+  window.search.addEventListener("message", ({data}) => data.type === 1 && done());
+  window.search.postMessage(setup.message);
+})"""
 ASK = """question => new Promise(done => {
   window.search.addEventListener("message", ({data}) => {
     if (data.type === 3) done(data.data.items.map(hits => hits[0].location));
