@@ -87,6 +87,19 @@ def processes(workspace: Workspace) -> list[str]:
     return [" ".join(info["cmdline"] or []) for info in at_work]
 
 
+def kill_at(workspace: Workspace, launches: int) -> None:
+    """Start a run, and kill it once so many servers were ever started."""
+    command = ("snakemake", "--cores", "1", "reports/summary.html")
+    with (workspace.root / "killed.log").open("w") as log:
+        started = subprocess.Popen(
+            command, cwd=workspace.root, env=workspace.cold, stdout=log, stderr=log
+        )
+    wait_for(lambda: workspace.launches() >= launches)
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    wait_for(lambda: processes(workspace) == [])
+
+
 @pytest.mark.parametrize(
     ("command", "sign"),
     [

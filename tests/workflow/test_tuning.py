@@ -1,14 +1,12 @@
 """A tuning goes from its declaration to an answer in rounds, and survives whoever kills it."""
 
 import json
-import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.workflow.test_kills import processes, wait_for
+from tests.workflow.test_kills import kill_at
 from tests.workspace import Workspace, make_workspace
 
 SPACE = {
@@ -44,13 +42,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Works
         "confirm": {"best": 1, "repeats": 3},
     }
     made.write_study(study)
-    command = ("snakemake", "--cores", "1", "reports/summary.html")
-    with (made.root / "killed.log").open("w") as log:
-        started = subprocess.Popen(command, cwd=made.root, env=made.cold, stdout=log, stderr=log)
-    wait_for(lambda: made.launches() >= 2)
-    started.send_signal(signal.SIGKILL)
-    started.wait()
-    wait_for(lambda: processes(made) == [])
+    kill_at(made, 2)
     made.first_output = made.measure()
     return made
 

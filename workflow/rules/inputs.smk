@@ -3,7 +3,7 @@ SESSIONS = {}
 
 
 def plan():
-    """The plan as it is now: a tuning adds sessions to it, a round at a time."""
+    """The plan as it is now: rounds add sessions to it."""
     return latest(PLAN, PLAN_FILE)
 
 
@@ -79,28 +79,33 @@ def needs_of(wildcards):
     ]
 
 
+def records_of(sessions):
+    return [f"{RESULTS}/sessions/{session.id}.json" for session in sessions]
+
+
 def sessions_of(number):
     """The sessions of a round, once it is chosen."""
     checkpoints.choose_round.get(round=number)
     before, those = plan().trials_before(number), plan().trials_before(number + 1)
-    return [f"{RESULTS}/sessions/{session.id}.json" for session in those[len(before) :]]
+    return records_of(those[len(before) :])
 
 
 def follows(wildcards):
     """What a round is chosen by. One that follows from just that is current, whatever their age."""
     number = int(wildcards.round)
-    before = sessions_of(number - 1) if number > 1 else []
+    first = records_of(plan().trials_before(1))
+    before = sessions_of(number - 1) if number > 1 else first
     if number < NEXT_ROUND:
         return [ancient(file) for file in before]
     return [*before, ROUND_WANTED] if number == NEXT_ROUND else before
 
 
 def all_sessions(wildcards):
-    """The sessions of the plan; those of a tuning once it has ended."""
+    """The sessions of the plan; those of rounds once they have ended."""
     number = 0
-    while PLAN.tuning and not (number and plan().tuning.rounds[number - 1].ended):
+    while PLAN.growing and not (number and plan().growing.rounds[number - 1].ended):
         sessions_of(number := number + 1)
-    return [f"{RESULTS}/sessions/{each.id}.json" for each in plan().sessions]
+    return records_of(plan().sessions)
 
 
 def unless_current(wanted, files):

@@ -41,9 +41,7 @@ if IS_QUIET:
     keep_to_log(TERMINAL, runs_here)
 RESULTS = f"results/{PLAN.study}"
 ENGINES = str(cache_root() / "engines")
-MOST_SESSIONS = len(PLAN.sessions) + (
-    PLAN.tuning.tune.budget.launches if PLAN.tuning else 0
-)
+MOST_SESSIONS = PLAN.most_sessions
 BEFORE_SESSIONS = MOST_SESSIONS + 1
 if MOST_GPUS := most_gpus(PLAN.hardware):
     offer("gpu", MOST_GPUS)

@@ -1,4 +1,5 @@
-# The rounds of a tuning, each chosen by what the ones before it measured.
+# Rounds of launches, each chosen by what the ones before it measured: of a tuning, or of a rule
+# that launches until it is decided.
 checkpoint choose_round:
     """Choose what to launch next, or end, by what was measured so far."""
     input:

@@ -141,7 +141,7 @@ def decisions(
         deciding = listed(dict.fromkeys(titles)) if metrics else ""
         for metric in metrics:
             outcomes = _outcomes(design, here, metric, judged)
-            fastest = _fastest(design, judgement.launches, here[0], metric, outcomes)
+            fastest = _fastest(design, judgement.one_look, here[0], metric, outcomes)
             why = f"{_WHY[kind].format(metric=deciding)}{reason}"
             made.append(Decision(here[0], metric, design.baseline, outcomes, why, fastest, beside))
     return made

@@ -14,7 +14,7 @@ from servetune.analysis.lockstep import is_of_wave, waves
 from servetune.analysis.spread import spread
 from servetune.metrics import JUDGED, METRIC, METRICS, PERCENTILES, Metric
 from servetune.records.sessions import SEVERAL
-from servetune.tables.frames import numbers, records_of
+from servetune.tables.frames import DECIDED_FROM, numbers, records_of
 
 PLACE = ["workload", "load_point", "metric"]
 
@@ -25,8 +25,8 @@ SHARES = [metric.name for metric in METRICS if metric.needs_slo]
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
-_OF_ENDPOINTS = ("endpoint", "ended_at")
-"""Columns of studies with an endpoint."""
+_OF_SOME = ("endpoint", "ended_at", DECIDED_FROM)
+"""Columns of studies with an endpoint, or with a rule that launches until it is decided."""
 
 _PACE = ["concurrency", "rate_rps"]
 
@@ -43,7 +43,7 @@ def launch_values(
     metric, value, log_value, request_variance: of the log value, from the requests of this launch
     alone; NaN where it is not known, as of a throughput; and in_lockstep: a TTFT of a load point at
     which any clients run in lockstep. Of a study with an endpoint, also ended_at and endpoint
-    (`servetune.tables.endpoints`).
+    (`servetune.tables.endpoints`); of one that launches until decided, also decided_from.
     A throughput has no row where a rate or a trace sets the pace: it is the pace, and says nothing
     of the server. SLO attainment has one only there. Its log value counts half a request more, so
     that there is one where none is within (Walter, Biometrika 62, 1975).
@@ -54,7 +54,7 @@ def launch_values(
     rows = records_of(ok.reindex(columns=paced))
     is_paced = np.array([wording.is_paced(row) for row in rows], dtype=bool)
     about = ["variant", "repeat", "order", "started_at", "session", "device", "servers"]
-    about += ["measurement", *(name for name in _OF_ENDPOINTS if name in ok)]
+    about += ["measurement", *(name for name in _OF_SOME if name in ok)]
     kept = ok[[*about, *PLACE[:2], "completed_requests"]]
     parts = [
         kept[at].assign(metric=name, value=numbers(ok.loc[at, name]))
@@ -77,6 +77,16 @@ def launch_values(
     # One request more keeps the variance above 0 where all are within.
     long.loc[shares.index, "request_variance"] = 1 / within - 1 / (requests + 1)
     return long.drop(columns="completed_requests")
+
+
+def at_first_look(values: pd.DataFrame) -> pd.DataFrame:
+    """Leave out launches that were chosen by what those before showed.
+
+    What is judged at one look, by the level of one, takes no others.
+    """
+    if DECIDED_FROM not in values:
+        return values
+    return values[~(values["repeat"] > values[DECIDED_FROM].astype(float))]
 
 
 def _judged_at(metric: Metric, is_paced: Flags) -> Flags:

@@ -148,7 +148,7 @@ def weights_of(named: Flags) -> Floats:
     """Return the share of the level that each comparison starts with; all are named or some."""
     others = ~named
     if not named.any() or not others.any():
-        return np.full(named.shape, 1 / named.size)
+        return np.full(named.shape, 1 / max(named.size, 1))
     shares = NAMED_SHARE / named.sum(), (1 - NAMED_SHARE) / others.sum()
     return np.asarray(np.where(named, *shares), float)
 

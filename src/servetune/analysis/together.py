@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from servetune.analysis.launches import at_first_look
 from servetune.analysis.verdicts import compare
 from servetune.errors import UserError
 from servetune.records.sessions import SessionRecord, Together
@@ -37,7 +38,7 @@ def judge_together(values: pd.DataFrame, alone: str) -> tuple[Together, pd.DataF
     They are alike if every throughput and TPOT is proven to be, and disturbed if anything is
     proven to differ.
     """
-    verdicts = compare(values, alone, EQUIVALENCE)
+    verdicts = compare(at_first_look(values), alone, EQUIVALENCE)
     deciding = verdicts.loc[verdicts["metric"].isin(DECIDING), "verdict"]
     if verdicts["verdict"].isin(["faster", "slower"]).any():
         return "disturbed", verdicts

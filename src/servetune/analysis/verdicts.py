@@ -6,15 +6,30 @@ table at once. `undecided` proves nothing, and `lockstep` is asked nothing: wher
 lockstep, TTFT tells nothing of a variant.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from servetune.analysis.differences import CONFIDENCE, difference, holm, three_sided
+from servetune.analysis.differences import (
+    CONFIDENCE,
+    Floats,
+    Group,
+    difference,
+    holm,
+    three_sided,
+)
 from servetune.analysis.in_turn import ACROSS_REVISIONS, apart, endpoints_of
-from servetune.analysis.launches import PLACE, as_group, pool_launches, pool_shared_launches
+from servetune.analysis.launches import (
+    PLACE,
+    as_group,
+    at_first_look,
+    pool_launches,
+    pool_shared_launches,
+)
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.planning import further_of_few, further_repeats
 from servetune.analysis.spread import can_decide
@@ -25,6 +40,8 @@ WORDS = ("slower", "indistinguishable", "faster")
 """By claim: a better value is below the margin, within it, or above it."""
 
 _AT_BASE = " at the base"
+
+Words = NDArray[np.object_]
 
 
 def compare(
@@ -47,8 +64,16 @@ def compare(
         tells where launches were compared within their rounds, as the machine drifted. An endpoint
         has no verdict where it was not measured in turn (`servetune.analysis.in_turn`).
     """
-    groups = pool_launches(values, has_rounds=has_rounds)
-    pairs = _pairs(groups, baseline)
+    pairs = pairs_of(values, baseline, has_rounds=has_rounds)
+    return _judge_pairs(pairs, f"the baseline {baseline}", equivalence, apart(values, baseline))
+
+
+def pairs_of(values: pd.DataFrame, baseline: str, *, has_rounds: bool = True) -> pd.DataFrame:
+    """Put the launches of each variant beside the baseline's, those with the suffix `_base`.
+
+    Takes what `compare` does; a row holds what `servetune.analysis.launches.as_group` reads.
+    """
+    pairs = _pairs(pool_launches(values, has_rounds=has_rounds), baseline)
     shared = _pairs(pool_shared_launches(values), baseline)
     shared = shared[shared["group"] == shared["group_base"]]
     if not shared.empty:
@@ -58,7 +83,7 @@ def compare(
         is_shared = within["launches"].notna().to_numpy()
         pairs = pd.concat([pairs[~is_shared], within[is_shared]]).set_index(place).loc[at]
         pairs = pairs.reset_index()
-    return _judge_pairs(pairs, f"the baseline {baseline}", equivalence, apart(values, baseline))
+    return pairs
 
 
 def _pairs(groups: pd.DataFrame, baseline: str) -> pd.DataFrame:
@@ -75,8 +100,10 @@ def compare_revisions(values: pd.DataFrame, base: pd.DataFrame, equivalence: flo
     """Give the verdict of each variant against itself in another revision, where both have it.
 
     Takes and returns what `compare` does, with the launches of the other revision as `base`.
-    Measurements that both revisions share are no comparison, and left out.
+    Measurements that both revisions share are no comparison, and left out, and so are launches that
+    followed from what earlier ones showed.
     """
+    values, base = at_first_look(values), at_first_look(base)
     here, there = (
         one[~one["measurement"].isin(other["measurement"])]
         for one, other in ((values, base), (base, values))
@@ -98,9 +125,7 @@ def _judge_pairs(
 
     Variants that are `refused` have no verdict, for the reason there.
     """
-    variant, base = as_group(pairs), as_group(pairs, "_base")
-    have_met = (pairs["group"] == pairs["group_base"]) & ~pairs["variant"].isin([*refused])
-    variant = replace(variant, degrees=np.where(have_met.to_numpy(), variant.degrees, 0.0))
+    variant, base = groups_of(pairs, refused)
     measured = difference(variant, base)
     low, high = measured.interval()
     margin = float(np.log1p(equivalence))
@@ -112,8 +137,7 @@ def _judge_pairs(
     is_proven = (p_value <= 1 - CONFIDENCE) & can_decide(
         np.minimum(launches, base_launches), measured.degrees
     )
-    sign = np.where([METRIC[metric].better == "higher" for metric in pairs["metric"]], 1, -1)
-    claimed = np.where(is_proven, np.array(WORDS)[claim * sign + 1], "undecided")
+    claimed = words_of(np.where(is_proven, claim, np.nan), pairs["metric"])
     claimed = np.where(in_lockstep, LOCKSTEP, claimed)
     # It is known of a single launch too.
     is_told = has_launches | (in_lockstep & (launches > 0) & (base_launches > 0))
@@ -146,6 +170,21 @@ def _judge_pairs(
         for row in records_of(table)
     ]
     return table
+
+
+def groups_of(pairs: pd.DataFrame, refused: Collection[str] = ()) -> tuple[Group, Group]:
+    """Read the launches of each pair; a variant that is refused, or met no baseline, tells none."""
+    variant, base = as_group(pairs), as_group(pairs, "_base")
+    have_met = (pairs["group"] == pairs["group_base"]) & ~pairs["variant"].isin([*refused])
+    variant = replace(variant, degrees=np.where(have_met.to_numpy(), variant.degrees, 0.0))
+    return variant, base
+
+
+def words_of(claims: Floats, metrics: "pd.Series[str]") -> Words:
+    """Return the verdict of each claim of the log ratio: 1 above the margin, NaN undecided."""
+    sign = np.where([METRIC[metric].better == "higher" for metric in metrics], 1, -1)
+    at = np.nan_to_num(claims * sign).astype(int) + 1
+    return np.where(np.isnan(claims), "undecided", np.array(WORDS)[at]).astype(object)
 
 
 def _reason(row: dict[str, Any], base_name: str) -> str:

@@ -65,6 +65,12 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
     Raises:
         UserError: nothing is owed, or a session needs what a bundle cannot hold.
     """
+    if plan.deciding:
+        raise UserError(
+            f"studies/{plan.study}.yaml: repeats: what is launched again is chosen where the"
+            " results are, so a bundle takes a number: add --config"
+            f" repeats={plan.deciding.until.least}"
+        )
     tuning = _tuning(plan, root)
     plan = tuning.plan if tuning else plan
     sessions = in_rounds(

@@ -11,6 +11,7 @@ from servetune.files import read_model, write_json
 from servetune.plan.planned import Plan
 from servetune.plan.rounds import grown, read_rounds, until
 from servetune.plan.sessions import Declared
+from servetune.records.trials import Round
 from servetune.study.base import Frozen
 from servetune.tables.freshness import round_due
 from servetune.tables.prior_results import PriorResult
@@ -68,6 +69,7 @@ def _as_it_is(tuning: BundledTuning, project: Path) -> Plan:
     assert plan.tuning is not None
     records = read_rounds(plan.study, plan.tuning.declared, project)
     for record in records[len(plan.tuning.rounds) :]:
+        assert isinstance(record.round, Round), "only a tuning goes along with its rounds"
         plan = grown(plan, tuning.declared, record.round)
     return until(plan, round_due(plan, project)[0])
 

@@ -81,10 +81,12 @@ def session(id: str, plan: PlanFile = None) -> None:
 
 @app.command(rich_help_panel=STEPS)
 def tune(plan: PlanFile = None) -> None:
-    """Choose what a tuning launches next, by what was measured so far."""
+    """Choose what to launch next, by what was measured so far: of a tuning, or until decided."""
+    from servetune.decide.relaunch import choose_relaunch
     from servetune.tables.rounds import choose_round
 
-    grown = choose_round(read_plan(plan, ROOT), ROOT)
+    the_plan = read_plan(plan, ROOT)
+    grown = (choose_relaunch if the_plan.deciding else choose_round)(the_plan, ROOT)
     if plan is not None:
         write_json(plan, grown)
 

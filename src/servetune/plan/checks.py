@@ -173,7 +173,7 @@ def check_extent(params: Params, study: Study, names: list[str]) -> None:
     points = 0
     for name in names:
         variant = study.variants[name]
-        repeats = params.repeats or study.repeats
+        repeats = params.repeats or study.most_repeats
         sent = variant.workloads or study.workloads
         count = sum(len(study.workloads[key].load_points) or 1 for key in sent)
         points += count * min(repeats, variant.launches or repeats)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from servetune.plan.deciding import describe
 from servetune.plan.endpoints import taken
 from servetune.plan.planned import (
     Measurement,
@@ -118,8 +119,8 @@ class ToMeasure(Frozen):
 class Estimate(Frozen):
     """A plan with its times, the sessions in the order of measuring.
 
-    `preparation` comes before all of them. It `has_more` where a tuning will add sessions; `notes`
-    say how its traces were read, and what its endpoints are sent.
+    `preparation` comes before all of them. It `has_more` where rounds will add sessions; `notes`
+    say how its traces were read, what its endpoints are sent, and what is decided.
     """
 
     study: str
@@ -168,9 +169,13 @@ def estimate(
         ),
         sessions=sessions,
         preparation=list(preparing),
-        notes=[*(_note(each) for each in plan.datasets.values() if each.trace), *taken(plan)],
+        notes=[
+            *(_note(each) for each in plan.datasets.values() if each.trace),
+            *taken(plan),
+            *describe(plan.deciding),
+        ],
         warnings=_warnings(plan),
-        has_more=plan.tuning is not None and not plan.tuning.has_ended,
+        has_more=plan.growing is not None and not plan.growing.has_ended,
     )
 
 

@@ -34,10 +34,10 @@ def read_plan(path: Path | None, root: Path) -> Plan:
 def keep_plan(plan: Plan, root: Path) -> Path:
     """Write a plan under a name of its own content, so that no other run can change it.
 
-    That of a tuning is written again with every round.
+    One that rounds add to is written again with each.
     """
     path = root / ".servetune" / f"plan-{digest(plan.model_dump(mode='json'))}.json"
-    if plan.tuning or not path.is_file():
+    if plan.growing or not path.is_file():
         write_json(path, plan)
     return path
 
@@ -48,8 +48,8 @@ def _read_at(path: Path, _changed_ns: int) -> Plan:
 
 
 def latest(plan: Plan, path: Path) -> Plan:
-    """Return a plan as its file has it now, to which a tuning adds a round at a time."""
-    return _read_at(path, path.stat().st_mtime_ns) if plan.tuning else plan
+    """Return a plan as its file has it now, where rounds add to it."""
+    return _read_at(path, path.stat().st_mtime_ns) if plan.growing else plan
 
 
 OF_JOB = "SERVETUNE_PLAN"

@@ -21,6 +21,7 @@ from servetune.plan.checks import (
     engine_of,
 )
 from servetune.plan.contents import content_of
+from servetune.plan.deciding import check_until, plan_deciding
 from servetune.plan.endpoints import check_endpoints
 from servetune.plan.fleets import check_fleets
 from servetune.plan.identity import dataset_content, digest, digest_of, model_content
@@ -60,9 +61,11 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     names = _chosen_variants(chosen, study)
     served = [engine_of(study, study.variants[name]) for name in names]
     engines = {engine_id(engine, root): engine for engine in served if engine}
-    check_endpoints(chosen.study, study, names, chosen.repeats or study.repeats, root)
+    repeats = chosen.repeats or study.most_repeats
+    check_until(chosen.study, study)
+    check_endpoints(chosen.study, study, names, repeats, root)
     check_fleets(chosen.study, study, names)
-    check_results(chosen.study, study, names, chosen.repeats or study.repeats, root)
+    check_results(chosen.study, study, names, repeats, root)
     check_extent(chosen, study, names)
     check_served(chosen.study, study, names, root)
     check_server_arguments(chosen, study, names, root)
@@ -74,7 +77,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
     declared = declare(chosen, study.model_copy(update={"variants": planned}), root)
     declared = replace(declared, servers=servers)
     models, datasets = declared.models, declared.datasets
-    repeats = chosen.repeats or study.repeats
+    deciding = plan_deciding(chosen, study, root)
     # A part of the variants keeps the order of them all, in which they may have been measured.
     tuned = [one.name for one in tuning.tried] if tuning else []
     at_once = [name for name in names if name not in tuned]
@@ -90,6 +93,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         for repeat in range(1, repeats + 1)
         for name in at_once
         if repeat <= (study.variants[name].launches or repeat)
+        if deciding is None or deciding.launches(name, repeat)
     ]
     sessions += plan_rounds(declared, tuning.rounds, len(sessions)) if tuning else []
     sessions = with_recorded_ids(sessions, study.variants.keys() - set(names), root)
@@ -109,8 +113,8 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         baseline=study.baseline,
         variants=names,
         params=chosen,
-        # The rounds of a tuning launch a candidate again.
-        repeats=max([repeats, *(session.repeat for session in sessions)]),
+        # Rounds launch again.
+        repeats=max([1 if deciding else repeats, *(session.repeat for session in sessions)]),
         equivalence=study.equivalence,
         validity=study.validity,
         price_usd_per_hour=study.price_usd_per_hour,
@@ -123,6 +127,7 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         datasets={dataset.id: dataset for dataset in datasets.values() if dataset.id in sent},
         sessions=sessions,
         tuning=tuning,
+        deciding=deciding,
     )
 
 

@@ -8,7 +8,7 @@ from servetune.capacity.rule import ProbeRule
 from servetune.plan.identity import Identity
 from servetune.records.loads import Load, PlannedTraffic
 from servetune.records.sessions import Ceilings
-from servetune.records.trials import Level, Round, Trial
+from servetune.records.trials import Level, Relaunch, Round, Trial
 from servetune.study.base import Frozen, Id, Name, Neighbours
 from servetune.study.capacity import Search
 from servetune.study.datasets import Dataset
@@ -21,6 +21,7 @@ from servetune.study.space import Candidate
 from servetune.study.study import EQUIVALENCE, Params
 from servetune.study.targets import DeclaredEndpoint
 from servetune.study.tune import Tune
+from servetune.study.until import UntilDecided
 from servetune.study.validity import Limits
 
 _PARALLEL = ("tensor", "pipeline", "data", "prefill_context")
@@ -353,11 +354,34 @@ class Tuning(Frozen):
         return bool(self.rounds and self.rounds[-1].ended)
 
 
+class Deciding(Frozen):
+    """Launches until comparisons are decided, as far as they are: the rule, and the rounds chosen.
+
+    `declared` identifies what is to be decided, and by what.
+    """
+
+    declared: str
+    until: UntilDecided
+    rounds: list[Relaunch]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no round is left to choose."""
+        return bool(self.rounds and self.rounds[-1].ended)
+
+    def launches(self, variant: str, repeat: int) -> bool:
+        """Whether a launch of a variant is asked for by now; repeats count from 1."""
+        later = repeat - self.until.least
+        if later <= 0:
+            return True
+        return later <= len(self.rounds) and variant in self.rounds[later - 1].variants
+
+
 class Plan(Frozen):
     """All that a study asks for. `engines`, `models` and `datasets` are by their ids.
 
-    A tuning adds sessions round by round. `versus` names workloads that are compared with another
-    one, load point by load point.
+    A tuning adds sessions round by round, and so does a rule that launches until it is decided.
+    `versus` names workloads that are compared with another one, load point by load point.
     """
 
     study: str
@@ -379,6 +403,19 @@ class Plan(Frozen):
     datasets: dict[str, PlannedDataset]
     sessions: list[Session]
     tuning: Tuning | None = None
+    deciding: Deciding | None = None
+
+    @property
+    def growing(self) -> Tuning | Deciding | None:
+        """What adds sessions to it round by round."""
+        return self.tuning or self.deciding
+
+    @property
+    def most_sessions(self) -> int:
+        """How many sessions it has once all rounds are chosen, at most."""
+        if self.deciding:
+            return self.deciding.until.most * len(self.variants)
+        return len(self.sessions) + (self.tuning.tune.budget.launches if self.tuning else 0)
 
     @property
     def choosing(self) -> list[str]:
@@ -386,7 +423,13 @@ class Plan(Frozen):
         return [f"{self.tuning.place[0]}-{level}" for level in CHOOSING] if self.tuning else []
 
     def trials_before(self, number: int) -> list[Session]:
-        """Return the sessions of a tuning's rounds before one, counted from 1."""
+        """Return the sessions that a round is chosen by: those of rounds before, counted from 1.
+
+        Of a rule they follow the launches that come before the first look.
+        """
+        if self.deciding:
+            repeats = self.deciding.until.least + number - 1
+            return [session for session in self.sessions if session.repeat <= repeats]
         rounds = self.tuning.rounds[: number - 1] if self.tuning else []
         trials = [session for session in self.sessions if session.trial]
         return trials[: sum(len(each.trials) for each in rounds)]

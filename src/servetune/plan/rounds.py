@@ -1,4 +1,4 @@
-"""The rounds of a tuning as they are written down, and the launches that they ask for.
+"""Rounds of launches as they are written down, and the launches that those of a tuning ask for.
 
 A round follows from the declaration, and from what the rounds before it measured. Its file names
 both by digests: one of another declaration is not read, and one that no longer follows is chosen
@@ -17,7 +17,7 @@ from servetune.plan.planned import CHOOSING, Plan, Session, Tuning
 from servetune.plan.sessions import Declared, plan_session
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.paths import round_path, session_path
-from servetune.records.trials import Level, Round, Trial
+from servetune.records.trials import Level, Relaunch, Round, Trial
 from servetune.study.base import Id
 from servetune.study.space import Candidate, candidates
 from servetune.study.study import Params, Study, passed_to
@@ -30,14 +30,14 @@ SCREEN_PROBES = 4
 class RoundRecord(Record):
     """One round: `results/<study>/tuning/round-<number>.json`.
 
-    `declared` is a digest of the tuning, `follows` of the sessions before it.
+    `declared` is a digest of what is tuned, or is to be decided, `follows` of the sessions before.
     """
 
     schema_version: Version = SCHEMA_VERSION
     study: Id
     declared: str
     follows: str
-    round: Round
+    round: Round | Relaunch
 
 
 def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
@@ -59,7 +59,8 @@ def plan_tuning(study: Study, params: Params, root: Path) -> Tuning | None:
     slo = study.workloads[study.tuned_at[0]].slo
     judged_by = [slo.limits_ms if slo else None, study.price_usd_per_hour]
     declared = digest([content, settings, judged_by, params.seed])
-    rounds = [record.round for record in read_rounds(params.study, declared, root)]
+    records = read_rounds(params.study, declared, root)
+    rounds = [record.round for record in records if isinstance(record.round, Round)]
     try:
         all_candidates = candidates(tune, study)
     except UserError as error:

@@ -74,6 +74,27 @@ class Round:
     ended: Ended | None = None
 
 
+@dataclass(frozen=True)
+class Relaunch:
+    """The variants to launch once more until comparisons are decided; none once that has ended.
+
+    Comparisons with the baseline are `<variant> <metric>@<load point>`. `given_up` are those that
+    not even the most launches are expected to decide, or of which a side has no ok launch, or
+    clients in lockstep; those that are left `undecided` at the end had all launches.
+    """
+
+    number: int
+    variants: tuple[str, ...]
+    decided: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is launched again."""
+        return not self.variants
+
+
 def failures(seen: Sequence[TrialResult]) -> dict[str, Failure]:
     """Return why candidates are out: the kind of their latest failure.
 

@@ -14,7 +14,7 @@ from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.history import follow
 from servetune.analysis.judgement import Judgement, judge_study
-from servetune.analysis.launches import launch_values
+from servetune.analysis.launches import at_first_look, launch_values
 from servetune.analysis.lockstep import waves
 from servetune.analysis.payoff import Key, Payoff, against_plain, payoffs
 from servetune.analysis.tuning.answer import Answer, answer, with_confirmed
@@ -205,7 +205,7 @@ class Measured:
     @cached_property
     def against_plain(self) -> dict[Key, dict[str, Any]]:
         """The verdicts on variants that speculate, against what differs in that alone."""
-        return against_plain(self.design, self.judgement.launches, self.judgement.verdicts)
+        return against_plain(self.design, self.judgement.one_look, self.judgement.verdicts)
 
     @cached_property
     def payoffs(self) -> list[Payoff]:
@@ -232,7 +232,8 @@ class Measured:
         """What workloads cost beside those that they are named with."""
         if not self.plan.versus:
             return []
-        return versus(self.plan.versus, self.points, self.by_class, self.plan.equivalence)
+        points = at_first_look(self.points)
+        return versus(self.plan.versus, points, self.by_class, self.plan.equivalence)
 
     @cached_property
     def found(self) -> list[capacity.Found]:

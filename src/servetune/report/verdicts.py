@@ -13,6 +13,7 @@ from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unse
 from servetune.analysis.wording import TIMES, change, inside, listed, plural, ratio, where_of
 from servetune.metrics import JUDGED, METRIC, Metric
 from servetune.numbers import NBSP, NONE, known, percent, share
+from servetune.plan.deciding import describe
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SEVERAL
 from servetune.report.gfm import escaped
@@ -66,7 +67,8 @@ def interval_of(value: float | None, low: float | None, high: float | None) -> s
 
 def wanting(row: dict[str, Any]) -> str:
     """Say what would decide an undecided comparison; nothing of the others."""
-    return further(row["further_repeats"]) if row["verdict"] == "undecided" else ""
+    is_told = row["verdict"] == "undecided" and not np.isnan(row["further_repeats"])
+    return further(row["further_repeats"]) if is_told else ""
 
 
 def further(launches: float) -> str:
@@ -106,7 +108,19 @@ def method(plan: Plan, judgement: Judgement) -> str:
         f" with its own 95{NBSP}% interval{alone}. How much launches vary is estimated from all"
         f" variants, but for one that varies more.{few} At a rate or in a trace,"
         " throughput is the pace and is not judged."
-        f"{_blocks(judgement)}"
+        f"{_blocks(judgement)}{_rule(plan)}"
+    )
+
+
+def _rule(plan: Plan) -> str:
+    """Say how far launches until decided came, and what else is to know of them."""
+    if plan.deciding is None:
+        return ""
+    lines = " ".join(f"{line}." for line in describe(plan.deciding))
+    return (
+        f" {lines} A verdict is one over all of these looks: what was proven stays so, and an"
+        " interval is of all launches, without a correction for the looks. Other comparisons take"
+        f" the first {plan.deciding.until.least} launches."
     )
 
 

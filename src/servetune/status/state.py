@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from servetune.plan.deciding import describe
 from servetune.plan.estimate import AFTER_S, SessionEstimate, estimate
 from servetune.plan.order import place_of
 from servetune.plan.planned import Plan, Session
@@ -48,7 +49,7 @@ class SessionState(Frozen):
 class State(Frozen):
     """A study. `steps` are what runs beside its sessions; `ends_at` is None while nothing runs.
 
-    `queued` are the experiments of any study that wait in DVC's queue.
+    `queued` are the experiments of any study that wait in DVC's queue, `notes` say what is decided.
     """
 
     study: str
@@ -64,6 +65,7 @@ class State(Frozen):
     sessions: list[SessionState]
     steps: list[Running]
     queued: list[str] = []
+    notes: list[str] = []
 
 
 def state_of(
@@ -110,6 +112,7 @@ def state_of(
         sessions=sessions,
         steps=steps,
         queued=queued_experiments(root),
+        notes=describe(plan.deciding),
     )
 
 

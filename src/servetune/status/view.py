@@ -35,7 +35,11 @@ def render_state(state: State) -> RenderableType:
         )
     steps = [Text(f"running: {step.step} {step.name}, {doing(step)}") for step in state.steps]
     return Group(
-        Text(f"{state.study}: {summary(state)}"), table, *steps, *map(Text, _advice(state))
+        Text(f"{state.study}: {summary(state)}"),
+        table,
+        *map(Text, state.notes),
+        *steps,
+        *map(Text, _advice(state)),
     )
 
 

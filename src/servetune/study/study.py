@@ -39,6 +39,7 @@ from servetune.study.reading import validate
 from servetune.study.secrets import refuse_secrets
 from servetune.study.targets import DeclaredEndpoint
 from servetune.study.tune import Tune
+from servetune.study.until import RepeatsOrRule, UntilDecided
 from servetune.study.validity import Limits
 from servetune.study.workloads import Workload
 from servetune.study.yaml import read_yaml
@@ -150,7 +151,11 @@ class Study(Declared):
     workloads: dict[Name, Workload] = Field(
         min_length=1, description="who sends it, when and how, by name"
     )
-    repeats: Repeats = Field(1, description="launches of each variant; verdicts need three")
+    repeats: RepeatsOrRule = Field(
+        1,
+        description="launches of each variant; verdicts need three. Or a rule that launches again"
+        " what is not decided: `{least: 3, most: 8, decide: [output_throughput_tok_s@c8]}`",
+    )
     equivalence: Proportion = Field(
         EQUIVALENCE, gt=0, lt=1, description="the smallest difference of interest, such as `3%`"
     )
@@ -167,6 +172,11 @@ class Study(Declared):
     startup_timeout_s: Seconds = Field(900, description="time for a server to get ready")
     load_timeout_s: Seconds = Field(3600, description="longest time of a load point")
     stall_timeout_s: Seconds = Field(300, description="longest time without a token")
+
+    @property
+    def most_repeats(self) -> int:
+        """The launches of each variant, at most."""
+        return self.repeats.most if isinstance(self.repeats, UntilDecided) else self.repeats
 
     @property
     def tuned_at(self) -> tuple[str, str]:
@@ -187,7 +197,7 @@ class Params(Declared):
         "all", description="the variants to measure; the report holds only these"
     )
     repeats: Repeats | None = Field(
-        None, description="launches of each variant; by default the study's"
+        None, description="launches of each variant; by default the study's number or rule"
     )
     seed: Seed = Field(0, description="of datasets, arrivals and the order of runs")
 

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from servetune.metrics import METRIC
 from servetune.study.base import Id
+from servetune.tables.frames import DECIDED_FROM
 
 PLACE = ["variant", "workload", "load_point"]
 
@@ -18,7 +19,8 @@ NUMBERS = (
     *("repeat", "order", "probe", "concurrency", "rate_rps", "completed_requests"),
     *METRIC,
 )
-_MORE_TEXTS, _MORE_NUMBERS = ("rule", "reason", "device", "servers"), ("throughput_is_uncertain",)
+_MORE_TEXTS = ("rule", "reason", "device", "servers")
+_MORE_NUMBERS = ("throughput_is_uncertain", DECIDED_FROM)
 _ALWAYS = (*PLACE, "status", "measurement")
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 _STATUSES = ("ok", "failed", "invalid")

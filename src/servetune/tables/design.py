@@ -7,6 +7,7 @@ from typing import Any
 from servetune.plan.planned import Plan, Session
 from servetune.records.loads import Load
 from servetune.study.base import Neighbours
+from servetune.study.until import UntilDecided
 
 Place = tuple[str, str, str]
 """Variant, workload and load point."""
@@ -20,6 +21,7 @@ class Design:
         study: its name.
         baseline: the variant that the others are compared with.
         equivalence: the smallest difference of interest, relative.
+        until: the rule that it launches by until it is decided; None of a fixed number.
         variants: all of them, in their order.
         served: all that decides how each is served, by a key of its own; `speculative` is None
             of one without speculation.
@@ -30,6 +32,7 @@ class Design:
     study: str
     baseline: str
     equivalence: float
+    until: UntilDecided | None
     variants: list[str]
     served: dict[str, dict[str, Any]]
     neighbours: dict[str, Neighbours | None]
@@ -43,6 +46,7 @@ def design_of(plan: Plan) -> Design:
         study=plan.study,
         baseline=plan.baseline,
         equivalence=plan.equivalence,
+        until=plan.deciding.until if plan.deciding else None,
         variants=plan.variants,
         served={variant: _served(session) for variant, session in first.items()},
         neighbours={variant: session.neighbours for variant, session in first.items()},

@@ -8,6 +8,10 @@ import pandas as pd
 PENDING = "pending"
 """The status of what is not measured yet. No record has it: it stands in tables alone."""
 
+DECIDED_FROM = "decided_from"
+"""The launches of each variant before the first look, of a study that launches until it is decided:
+a column of its tables alone."""
+
 T = TypeVar("T")
 K = TypeVar("K")
 

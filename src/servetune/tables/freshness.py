@@ -103,12 +103,12 @@ def wanted(stamp: str, digest: str) -> Wanted:
 
 
 def round_due(plan: Plan, root: Path) -> tuple[int, str, str]:
-    """Return the number of the first round of a tuning to choose, and what it follows from.
+    """Return the number of the first round to choose, and what it follows from.
 
     A round that is there follows from other records: the last value is what from, else empty.
     """
     number = 1
-    for record in read_rounds(plan.study, plan.tuning.declared, root) if plan.tuning else []:
+    for record in read_rounds(plan.study, plan.growing.declared, root) if plan.growing else []:
         follows = follows_digest(plan.trials_before(number), root)
         if record.follows != follows:
             return number, follows, record.follows
@@ -117,11 +117,11 @@ def round_due(plan: Plan, root: Path) -> tuple[int, str, str]:
 
 
 def wanted_round(plan: Plan, root: Path) -> tuple[int, str]:
-    """Return the round of a tuning to choose, and a file of what it follows from, as `wanted`."""
+    """Return the round to choose, and a file of what it follows from, as `wanted`."""
     number, follows, had = round_due(plan, root)
     path = Path(".servetune", "round.wanted")
-    if plan.tuning:
-        named = f"{plan.tuning.declared} {number} {follows} in place of {had or 'nothing'}"
+    if plan.growing:
+        named = f"{plan.growing.declared} {number} {follows} in place of {had or 'nothing'}"
         write_stamp(root / path, named)
     return number, str(path)
 

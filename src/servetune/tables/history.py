@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from servetune.git import commits_of, read_files
 from servetune.records.measurements import MeasurementRecord
 from servetune.tables.committed import NUMBERS, PLACE, TEXTS, read_load_points
-from servetune.tables.frames import declared
+from servetune.tables.frames import DECIDED_FROM, declared
 from servetune.tables.write import quantiles
 
 TABLE = "load_points.csv"
@@ -128,7 +128,7 @@ def _table(content: bytes | None) -> pd.DataFrame | None:
         read = read_load_points(content or b"")
     except ValueError:
         return None
-    table = declared(read.reindex(columns=[*TEXTS, *NUMBERS]))
+    table = declared(read.reindex(columns=[*TEXTS, *NUMBERS, *({DECIDED_FROM} & {*read})]))
     run = table["measurement"] + "@" + table["started_at"].fillna("")
     return table.assign(record=table["measurement"], measurement=run)
 

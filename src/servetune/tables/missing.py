@@ -29,8 +29,8 @@ def missing(plan: Plan, root: Path) -> list[str]:
     reports = root / "reports"
     stamp = reports / REPORT[-1]
     is_whole = all((reports / name).is_file() for name in REPORT)
-    tuning = plan.tuning if plan.tuning and not plan.tuning.has_ended else None
-    is_complete = not pending and not tuning and is_whole
+    growing = plan.growing if plan.growing and not plan.growing.has_ended else None
+    is_complete = not pending and not growing and is_whole
     if is_complete and wanted(str(stamp), report_digest(plan, root)).is_current:
         return []
     lines = ["servetune: the report of this plan does not stand"]
@@ -38,9 +38,9 @@ def missing(plan: Plan, root: Path) -> list[str]:
         names = ", ".join(session.id for session in pending)
         lines.append(f"  {len(pending)} of {len(plan.sessions)} sessions are missing: {names}")
         logs = list(dict.fromkeys(log for session in pending for log in _causes(session, root)))
-    elif tuning:
-        lines.append("  its tuning has not ended, and the next round is not chosen")
-        logs = [f"logs/{plan.study}/round/{len(tuning.rounds) + 1}.log"]
+    elif growing:
+        lines.append("  its rounds have not ended, and the next one is not chosen")
+        logs = [f"logs/{plan.study}/round/{len(growing.rounds) + 1}.log"]
     else:
         lines.append("  every session is there, but tables or report are not of their records")
         logs = [f"logs/{plan.study}/{step}.log" for step in ("tables", "report")]

@@ -9,7 +9,7 @@ from servetune.errors import RUN, UserError
 from servetune.files import write_json
 from servetune.plan.estimate import ASSUMED_LAUNCH_S
 from servetune.plan.make import declare_candidates, make_plan
-from servetune.plan.planned import Plan, Tuning, gpus_of
+from servetune.plan.planned import Plan, Session, Tuning, gpus_of
 from servetune.plan.rounds import RoundRecord, plan_tuning
 from servetune.plan.sessions import Declared, served_with
 from servetune.plan.times import Times, recorded_times, typical
@@ -70,12 +70,7 @@ def write_round(
     tuning = tuning_of(plan)
     number, follows, _ = round_due(plan, root)
     before = plan.trials_before(number)
-    for session in before:
-        if not session_path(plan.study, session.id, root).is_file():
-            raise UserError(
-                f"results/{plan.study}: {session.id} is not measured yet, so that round {number}"
-                f" cannot be chosen; run: {RUN}"
-            )
+    unless_measured(before, number, root)
     found = trial_results(plan, before, root)
     without = read_pruned(declared.study, plan, before, root)
     fitting = [one for one in tuning.candidates if one.name not in without.reasons]
@@ -113,11 +108,27 @@ def write_round(
         follows=follows,
         round=chosen,
     )
-    write_json(round_path(plan.study, number, root), record)
-    forget_tables(plan.study, root)
-    forget_rounds(plan.study, number + 1, root)
+    keep_round(record, root)
     say(f"round {number}: {told(tuning.tune, chosen, found)}")
     return chosen
+
+
+def unless_measured(before: Iterable[Session], number: int, root: Path) -> None:
+    """Check that all that a round is chosen by is there; raises a UserError if not."""
+    for session in before:
+        if not session_path(session.study, session.id, root).is_file():
+            raise UserError(
+                f"results/{session.study}: {session.id} is not measured yet, so that round {number}"
+                f" cannot be chosen; run: {RUN}"
+            )
+
+
+def keep_round(record: RoundRecord, root: Path) -> None:
+    """Write a round, and forget those after it and the tables: they follow from another one."""
+    number = record.round.number
+    write_json(round_path(record.study, number, root), record)
+    forget_tables(record.study, root)
+    forget_rounds(record.study, number + 1, root)
 
 
 def forget_rounds(study: str, number: int, root: Path) -> None:

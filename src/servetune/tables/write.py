@@ -25,7 +25,7 @@ from servetune.tables import capacity, quality
 from servetune.tables.capacity import PLACE
 from servetune.tables.endpoints import with_endpoints
 from servetune.tables.figures import figures
-from servetune.tables.frames import declared, grouped
+from servetune.tables.frames import DECIDED_FROM, declared, grouped
 from servetune.tables.records import Records, read_records
 from servetune.tables.timeline import timeline
 
@@ -74,7 +74,8 @@ def _row(
         **_pooled(record),
         "throughput_window": _throughput_window(record.metrics),
         **conversations(record.conversations),
-        # The tables of studies whose records have none stay as they are.
+        # The tables of studies that have none of these stay as they are.
+        **({DECIDED_FROM: plan.deciding.until.least} if plan.deciding else {}),
         **({"protocol": record.protocol} if record.protocol else {}),
         **({"fleet": record.fleet.model_dump_json()} if record.fleet else {}),
         **({"leavers": record.leavers.model_dump_json()} if record.leavers else {}),

@@ -6,11 +6,14 @@ from dataclasses import replace
 import pytest
 
 from servetune.analysis.judgement import judge_study
+from servetune.plan.planned import Deciding
+from servetune.records.trials import Relaunch
 from servetune.report.html import render_html
 from servetune.report.latency.section import percentile_table
 from servetune.report.markdown import render_markdown
 from servetune.report.ratios import forest
 from servetune.report.verdicts import cautions, power_table
+from servetune.study.until import UntilDecided
 from tests.report_data import HOSTILE, ReportData, make_data, make_quickstart_plan, rename_variants
 
 pytestmark = pytest.mark.slow
@@ -154,3 +157,25 @@ def test_names_that_attack_are_escaped_in_verdicts_too() -> None:
     data = make_data(plan)
     page = render_html(data)
     assert "<script>window.broken" not in page and "<img src=x" not in page
+
+
+def test_launches_until_decided_tell_what_they_could_not_and_propose_no_more() -> None:
+    until = UntilDecided(least=3, most=4, decide=["output_throughput_tok_s@c8"])
+    open_ = "fp8-kv output_throughput_tok_s@c8"
+    last = Relaunch(2, (), ("w8a8 output_throughput_tok_s@c8",), (open_,))
+    deciding = Deciding(declared="", until=until, rounds=[Relaunch(1, ("bf16",)), last])
+    plan = make_quickstart_plan(repeats=4).model_copy(update={"deciding": deciding})
+    ruled = make_data(plan)
+    for page in (render_html(ruled), render_markdown(ruled).replace("\\", "")):
+        assert "undecided after all 4: fp8-kv output" in page
+        assert "Other comparisons take the first 3 launches" in page
+        assert not re.search(r"about [\d,]+ more launch", page)
+    assert not re.search(r"\bnan\b", render_markdown(ruled))
+    assert {*ruled.judgement.one_look["repeat"]} == {1, 2, 3}
+    assert {*ruled.judgement.launches["repeat"]} == {1, 2, 3, 4}
+    by_one = judge_study(replace(ruled.design, until=None), ruled.points, ruled.distributions)
+    proven = {"faster", "slower", "indistinguishable"}
+    looks, one = (
+        table.verdicts["verdict"].isin(proven).sum() for table in (ruled.judgement, by_one)
+    )
+    assert 0 < looks < one

@@ -261,10 +261,12 @@ def _open(decision: Decision, most: int) -> Iterator[str]:
         nearest = wanting(min(more.values(), key=lambda outcome: outcome.further_launches))
         if len(more) == 1:
             ((variant, outcome),) = more.items()
-            yield f"Undecided: {variant} ({ratio(outcome.ratio)}, {nearest})."
+            beside = ", ".join(filter(None, (ratio(outcome.ratio), nearest)))
+            yield f"Undecided: {variant} ({beside})."
         else:
             named = [f"{name} ({ratio(of.ratio)})" for name, of in more.items()]
-            yield f"Undecided: {_counted(named, most)}; the nearest to a verdict takes {nearest}."
+            takes = f"; the nearest to a verdict takes {nearest}" if nearest else ""
+            yield f"Undecided: {_counted(named, most)}{takes}."
     if once:
         yield (
             f"Launched once, so undecided: {_counted(once, most)}. A verdict takes {DECIDING} or"
@@ -300,8 +302,13 @@ def _is_few(outcome: Outcome) -> bool:
 
 
 def wanting(outcome: Outcome) -> str:
-    """Say how many launches would decide what is undecided; the headline tells of the fewest."""
+    """Say how many launches would decide what is undecided; the headline tells of the fewest.
+
+    Of a rule that launched until it was decided it says nothing: more would be further looks.
+    """
     more = outcome.further_launches
+    if math.isnan(more):
+        return ""
     if not _is_few(outcome) or math.isinf(more):
         return further(more)
     launches = outcome.launches + more

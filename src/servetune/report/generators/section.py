@@ -20,7 +20,7 @@ _HEADS_SHORT = {name: head.partition(",")[0] for name, head in HEADS.items()}
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no load was sent by several generators."""
-    loads = same_loads(measured.design, measured.compared, measured.judgement.launches)
+    loads = same_loads(measured.design, measured.compared, measured.judgement.one_look)
     if not loads:
         return None
     rows: list[list[Cell]] = [

@@ -88,7 +88,7 @@ def costs(measured: Measured) -> Table | None:
     """Show what gateways cost themselves: against the same servers without one, in verdicts."""
     rows: list[list[Cell]] = []
     for direct, behind in _pairs(measured):
-        values = measured.judgement.launches
+        values = measured.judgement.one_look
         told = compare(
             values[values["variant"].isin([direct, *behind])], direct, measured.plan.equivalence
         )
