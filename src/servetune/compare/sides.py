@@ -155,7 +155,7 @@ def _side(label: str, read: Reader, without: str, study: str | None) -> Side:
     points = points.assign(card=points["measurement"].map(cards))
     return Side(
         label=label,
-        params=params,
+        params=params | {"study": study},
         study=_yaml(read(f"studies/{study}.yaml"), f"{label}: studies/{study}.yaml"),
         # A table of an older version has no order.
         table=points if "order" in points else points.assign(order=range(len(points))),

@@ -275,6 +275,14 @@ def test_a_revision_that_is_not_there_is_refused_with_the_reason(
     assert "elsewhere: no such Git revision" in Path("verdict.md").read_text()
 
 
+def test_the_study_that_is_named_is_the_one_that_is_told(checked: Callable[..., Result]) -> None:
+    edit(Path("params.yaml"), lambda given: given.replace(STUDY, "quickstart"))
+    done = CliRunner().invoke(app, ["compare", "main", "--study", STUDY])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(f"## servetune: {STUDY} against main (")
+    assert "No parameter of params.yaml or the study changed." in done.stdout
+
+
 def test_an_experiment_goes_by_its_name(checked: Callable[..., Result]) -> None:
     git("update-ref", f"refs/exps/ab/{'c' * 38}/seqs-2", "main")
     done = CliRunner().invoke(app, ["compare", "seqs-2"])
