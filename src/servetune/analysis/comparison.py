@@ -53,6 +53,10 @@ def compare(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     )
     rows["reason"] = _reasons(table[~statuses["ok"]])
     rows["requests"] = rows.pop("completed_requests").astype(int)
+    if "conversations" in table:
+        # Those of a load, so that one without a result yet is named as the others at its place.
+        here = table.groupby(KEY[1:])["conversations"].max()
+        rows = rows.join(here, on=KEY[1:])
     return _with_ratios(rows.reset_index(), baseline)
 
 

@@ -70,13 +70,17 @@ def span(values: list[float], write: Any = ratio) -> str:
 
 
 def load_of(row: dict[str, Any]) -> str:
-    """Say a load point in words: concurrency 8, 2.5 requests/s, or batch, all at once."""
+    """Say a load point in words: concurrency 8, 2.5 requests/s, or batch, all at once.
+
+    A rate is of conversations where the load has any: their later turns follow by themselves.
+    """
     concurrency, rate = known(row.get("concurrency")), known(row.get("rate_rps"))
     if is_closed_loop(row):
         return f"concurrency {concurrency:g}"
     cap = "" if concurrency is None else f", at most {concurrency:g} in flight"
     if rate is not None:
-        return ("batch, all at once" if math.isinf(rate) else f"{rate:g} requests/s") + cap
+        of = "requests" if known(row.get("conversations")) is None else "conversations"
+        return ("batch, all at once" if math.isinf(rate) else f"{rate:g} {of}/s") + cap
     scale = re.search(r"(?:^|-)t([\d.e+-]+)$", row["load_point"])
     if not scale:
         return str(row["load_point"])

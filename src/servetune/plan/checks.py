@@ -216,6 +216,13 @@ def check_workloads(name: str, study: Study, root: Path) -> None:
             _check_versus(where, workload, study.workloads[workload.versus])
         points = {f"load_points.{i}": point for i, point in enumerate(workload.load_points)}
         if search := workload.capacity:
+            if search.over == "rate" and content.has_turns:
+                # Later turns follow by themselves: a rate of beginnings is not that of requests.
+                raise UserError(
+                    f"{where}.capacity: {workload.dataset} has conversations, whose later turns"
+                    " follow at their own pace; search over: concurrency, or give load_points with"
+                    " rates and an slo"
+                )
             load = {"rate_rps" if search.over == "rate" else "concurrency": 1}
             points = {"capacity": LoadPoint(**load, requests=1)}
         for at, point in points.items():

@@ -20,7 +20,6 @@ from servetune.plan.planned import (
     PlannedQuality,
     PlannedSearch,
     Session,
-    Trace,
 )
 from servetune.plan.preparation import Preparation
 from servetune.plan.times import Times, typical
@@ -188,9 +187,8 @@ def _of_session(
         if session.results:
             told.append((point.id, "load point", name, (0.0, False)))
             continue
-        trace = plan.datasets[point.load.dataset].trace
-        tokens = _output_tokens(plan.datasets[point.load.dataset])
-        takes = load_seconds(point, session.variant, times, trace, tokens)
+        dataset = plan.datasets[point.load.dataset]
+        takes = load_seconds(point, session.variant, times, dataset)
         told.append((point.id, "load point", name, takes))
     for search in session.searches:
         name = f"{search.workload} capacity ({', '.join(search.settings.slo)})"
@@ -251,20 +249,18 @@ def load_seconds(
     point: Measurement,
     variant: str,
     times: Times,
-    trace: Trace | None = None,
-    output_tokens: float | None = None,
+    dataset: PlannedDataset | None = None,
 ) -> tuple[float, bool]:
     """Return the seconds of a load point, and whether they are only assumed.
 
-    `trace` is what the load replays, if it replays one; `output_tokens` are those of a request,
-    where they are declared.
+    `dataset` is what the load sends, where it is at hand.
     """
     took_s = typical(times.loads, variant, point.workload, point.load_point)
-    loop_s = _assumed_loop_s(point.load, output_tokens)
+    loop_s = _assumed_loop_s(point.load, _output_tokens(dataset))
     if took_s is not None and loop_s and _tells_one_other(variant, times):
         return math.sqrt(took_s * loop_s), False
     if took_s is None:
-        took_s = _declared_s(point.load, trace)
+        took_s = _declared_s(point.load, dataset)
     if took_s is None:
         took_s = _closed_loop_s(point, variant, times)
     if took_s is None:
@@ -283,18 +279,22 @@ def _tells_one_other(variant: str, times: Times) -> bool:
     return len(variants) == 1 and variant not in variants
 
 
-def _declared_s(load: Load, trace: Trace | None) -> float | None:
+def _declared_s(load: Load, dataset: PlannedDataset | None) -> float | None:
     """Return when a load ends by what is declared: its duration, or its last arrival.
 
-    A generator of others takes its time to start before.
+    Conversations arrive at a rate, and the last one's later turns follow. A generator of others
+    takes its time to start before.
     """
     ends = [] if load.duration_s is None else [load.duration_s]
+    trace = dataset.trace if dataset else None
     if trace and load.time_scale:
         part = min(1.0, (load.requests or trace.lines) / trace.lines)
         ends.append(trace.span_s * load.time_scale * part)
     if load.requests and load.rate_rps and math.isfinite(load.rate_rps):
         sent = load.requests + load.settle_requests + load.cooldown_requests
-        ends.append(sent / load.rate_rps)
+        turns = mean_length(getattr(dataset.spec, "turns", 1)) if dataset else 1
+        turn_s = mean_delay_s(load.turn_delay_s) + ASSUMED_TOKEN_S * (_output_tokens(dataset) or 0)
+        ends.append(sent / turns / load.rate_rps + (turns - 1) * turn_s)
     return min(ends) + WARM_UP_S + GENERATORS[load.generator].startup_s if ends else None
 
 
@@ -325,8 +325,8 @@ def _assumed_loop_s(load: Load, output_tokens: float | None) -> float | None:
     return request_s * load.requests / at_once + WARM_UP_S
 
 
-def _output_tokens(dataset: PlannedDataset) -> float | None:
-    lengths = getattr(dataset.spec, "output_tokens", None)
+def _output_tokens(dataset: PlannedDataset | None) -> float | None:
+    lengths = getattr(dataset.spec, "output_tokens", None) if dataset else None
     return None if lengths is None else mean_length(lengths)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from servetune.analysis.comparison import compare, compare_kv_cache
 from servetune.analysis.launches import SHARES
+from servetune.analysis.wording import load_of
 from servetune.metrics import METRIC, WITH_RATIO
 from tests.report_data import make_data, make_quickstart_plan
 from tests.rows import Row, rows_by
@@ -115,3 +116,12 @@ def test_the_capacity_of_a_variant_is_compared_with_the_baselines() -> None:
 def test_a_variant_whose_server_never_came_up_has_no_capacity() -> None:
     kv_caches = compare_kv_cache(make_data(failed={"eagle3": "no"}).table, "bf16")
     assert pd.isna(rows_by(kv_caches, "variant")["eagle3"]["kv_cache_tokens"])
+
+
+def test_a_rate_is_of_conversations_where_a_load_has_any_also_before_all_is_measured() -> None:
+    table = make_data().table.assign(conversations=float("nan"))
+    table.loc[(table["workload"] == "open") & (table["variant"] != "bf16"), "conversations"] = 4
+    comparison = compare(table, "bf16")
+    assert load_of(_row(comparison, "bf16", "open", "r8")) == "8 conversations/s"
+    assert load_of(_row(comparison, "bf16", "guidellm", "r8")) == "8 requests/s"
+    assert load_of(_row(comparison, "bf16", "text", "c8")) == "concurrency 8"

@@ -101,6 +101,13 @@ def test_what_a_closed_loop_waits_between_turns_is_in_its_time() -> None:
     assert waited - at_once == 64 / 8 * 5.0
 
 
+def test_the_rate_of_conversations_is_at_which_they_begin() -> None:
+    plan = plan_of("fleet-quickstart")
+    point = next(m for m in plan.sessions[0].measurements if m.workload == "chats")
+    # 16 conversations of four turns begin at 1 a second, and think for 2 s thrice.
+    assert 16 + 3 * 2 < seconds(estimate(plan, Times(), ()), point.id) < 40
+
+
 def test_a_search_is_estimated_from_its_range_until_one_was_recorded() -> None:
     plan = plan_of("h200-capacity")
     search = plan.searches[0].id

@@ -115,3 +115,13 @@ def test_delays_and_history_are_part_of_what_is_measured_only_where_they_are_dec
     assert ids(turn_delay_s=0, history="answers") == before
     others = [ids(turn_delay_s=1), ids(turn_delay_s={"min": 1, "max": 2}), ids(history="recorded")]
     assert len({*map(tuple, [before, *others])}) == 4
+
+
+def test_no_capacity_is_searched_over_the_rate_at_which_conversations_begin(
+    project: Project,
+) -> None:
+    limits = {"slo": {"all": {"ttft_p99_ms": 500}}, "lowest": 1, "highest": 8}
+    line = refused(project, TALKS, load_points=[], capacity=limits)
+    assert "workloads.own.capacity: own has conversations" in line
+    assert line.endswith("search over: concurrency, or give load_points with rates and an slo")
+    plan(project, TALKS, load_points=[], capacity={**limits, "over": "concurrency"})

@@ -12,9 +12,9 @@ TERMS = {
     "p50, p99": "percentiles over requests; with fewer than 100 requests p99 is near the maximum",
     "output tok/s": "output throughput: tokens generated per second, over all requests in flight",
     "load point": (
-        "c8: eight requests in flight (closed loop); r2.5: 2.5 requests/s (open loop);"
-        " c8-r2.5: that rate, at most eight in flight; rinf: a batch, all at once; t1: a trace"
-        " as recorded"
+        "c8: eight requests in flight (closed loop); r2.5: 2.5 requests/s, or conversations/s"
+        " (open loop); c8-r2.5: that rate, at most eight in flight; rinf: a batch, all at once;"
+        " t1: a trace as recorded"
     ),
     "ratio": f"variant / baseline: of a latency 0.84{TIMES} is faster, of a throughput 1.2{TIMES}",
     "acceptance length": (

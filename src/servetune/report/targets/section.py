@@ -211,7 +211,7 @@ def _goodput(
     x = alt.X(
         "load:Q",
         scale=alt.Scale(zero=False, padding=18, nice=False),
-        axis=alt.Axis(title="clients, or requests/s sent", tickCount=5),
+        axis=alt.Axis(title="clients, or requests (conversations) a second", tickCount=5),
     )
     axis = alt.Axis(title="requests/s within all targets", tickCount=5)
     y = alt.Y("high:Q", scale=alt.Scale(zero=True), axis=axis)
