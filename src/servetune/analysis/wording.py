@@ -79,8 +79,9 @@ def load_of(row: dict[str, Any]) -> str:
         return f"concurrency {concurrency:g}"
     cap = "" if concurrency is None else f", at most {concurrency:g} in flight"
     if rate is not None:
-        of = "requests" if known(row.get("conversations")) is None else "conversations"
-        return ("batch, all at once" if math.isinf(rate) else f"{rate:g} {of}/s") + cap
+        of = "request" if known(row.get("conversations")) is None else "conversation"
+        many = "" if rate == 1 else "s"
+        return ("batch, all at once" if math.isinf(rate) else f"{rate:g} {of}{many}/s") + cap
     scale = re.search(r"(?:^|-)t([\d.e+-]+)$", row["load_point"])
     if not scale:
         return str(row["load_point"])

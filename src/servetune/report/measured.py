@@ -13,6 +13,7 @@ from servetune.analysis.context_growth import Growth, growths
 from servetune.analysis.findings.bounds import BEFORE_ENGINE, Bound, load_bound
 from servetune.analysis.findings.gather import Case, cases
 from servetune.analysis.history import follow
+from servetune.analysis.hits import Hits, compare_hits
 from servetune.analysis.judgement import Judgement, judge_study
 from servetune.analysis.launches import at_first_look, launch_values
 from servetune.analysis.lockstep import waves
@@ -122,6 +123,11 @@ class Measured:
         return [
             row for same in by_place for row in sorted(same, key=lambda r: r["variant"] != first)
         ]
+
+    @cached_property
+    def hits(self) -> list[Hits]:
+        """Prefix-cache hits of gateways' policies, beside the baseline's on the same launches."""
+        return compare_hits(self.points, self.plan.baseline)
 
     @cached_property
     def metrics(self) -> list[Metric]:

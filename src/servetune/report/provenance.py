@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]
     # Engines, and versions of one, are compared on purpose; each should be one on all launches.
     engines = table["session"].map({id: session.engine or "" for id, session in sessions.items()})
     served = (launches_of(rows, sessions) for _, rows in table.groupby(engines))
-    versions = (distinct(map(versions_of, of_engine)) for of_engine in served)
+    versions = (same for of_engine in served for same in _versions_by_name(of_engine))
     kinds = {
         "hosts": hosts_of(launches),
         "GPUs": distinct(map(devices_of, launches)),
@@ -177,11 +177,21 @@ def uuids_of(launch: Launch) -> list[str]:
 
 def versions_of(launch: Launch) -> str:
     """List the versions of what ran, the engine first."""
+    return ", ".join(f"{name} {version}" for name, version in _named(launch).items())
+
+
+def _named(launch: Launch) -> dict[str, str]:
     # First and the same for all, also of a server that did not start and so told nothing.
     engine = package_of(launch.versions)
     version = launch.versions.get(engine) or launch.server.vllm_version
-    named = {engine: version, **launch.versions} if version else launch.versions
-    return ", ".join(f"{name} {version}" for name, version in named.items())
+    return {engine: version, **launch.versions} if version else launch.versions
+
+
+def _versions_by_name(launches: Iterable[Launch]) -> Iterator[list[str]]:
+    """List the versions of each program that ran, without the launches that did not have it."""
+    named = [pair for launch in launches for pair in _named(launch).items()]
+    for same in grouped(named, lambda pair: pair[0]).values():
+        yield distinct(version for _, version in same)
 
 
 def locks_of(launches: Iterable[Launch]) -> list[str]:

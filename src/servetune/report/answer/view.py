@@ -23,6 +23,7 @@ from servetune.analysis.wording import (
 from servetune.metrics import COSTS, METRIC, PER_GPU
 from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
+from servetune.report.answer.hits import of_hits
 from servetune.report.answer.slo import within_slo
 from servetune.report.capacity.view import Found
 from servetune.report.lockstep import MARK
@@ -105,7 +106,7 @@ def sentences(measured: Measured) -> list[tuple[str, str]]:
     if len(measured.variants) == 1 and measured.versus:
         return list(_with_and_without(measured))
     said = grouped(measured.decisions, lambda decision: _said(measured, decision))
-    beside = [*within_slo(measured), *_right_answers(measured)]
+    beside = [*of_hits(measured), *within_slo(measured), *_right_answers(measured)]
     if len(said) == 1 and len(measured.decisions) > 1:
         return [*(("Everywhere", sentence) for sentence in said), *beside]
     return [*((_places(measured, same), sentence) for sentence, same in said.items()), *beside]

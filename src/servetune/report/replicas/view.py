@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from servetune.analysis.hits import Hits
 from servetune.analysis.verdicts import compare
 from servetune.analysis.wording import place_of, proportion, ratio, where_of
 from servetune.metrics import METRIC
@@ -84,6 +85,32 @@ def by_gateway(fleets: Fleets) -> Table | None:
     return Table("What the gateway did", heads, rows, texts=heads[:2]) if rows else None
 
 
+def by_hits(measured: Measured) -> Table | None:
+    """Show how many more prompt tokens a policy's caches held than the baseline's, in verdicts."""
+    rows: list[list[Cell]] = [
+        [
+            *(f"{hits.workload} · {hits.load_point}", Name(hits.variant), str(hits.launches)),
+            *(proportion(hits.ratio), proportion(hits.base_ratio)),
+            _points_of(hits),
+            hits.verdict,
+        ]
+        for hits in measured.hits
+    ]
+    heads = (
+        *("Load point", "Variant", "Shared launches", "Hits", "Baseline's hits"),
+        *("Difference, points", "Verdict"),
+    )
+    texts = (*heads[:2], heads[-1])
+    return Table("Hits beside the baseline's", heads, rows, texts=texts) if rows else None
+
+
+def _points_of(hits: Hits) -> str:
+    by = f"{100 * (hits.ratio - hits.base_ratio):+.1f}"
+    if hits.low is None or hits.high is None:
+        return by
+    return f"{by} [{100 * hits.low:+.1f}, {100 * hits.high:+.1f}]"
+
+
 def costs(measured: Measured) -> Table | None:
     """Show what gateways cost themselves: against the same servers without one, in verdicts."""
     rows: list[list[Cell]] = []
@@ -122,7 +149,7 @@ def deaths(fleets: Fleets) -> Table | None:
             )
     heads = (
         *("Load point", "Variant", "Launch", "Replica", "After, s", "In flight", "Lost"),
-        *("Turns not sent", "Retries", "Last lost, s", "Noticed, s"),
+        *("Turns not sent", "Retries", "Last lost sent, s", "Noticed, s"),
     )
     return Table("Deaths of replicas", heads, rows, texts=heads[:2]) if rows else None
 

@@ -393,7 +393,7 @@ def test_no_argument_of_vllm_is_told_to_a_server_of_another_engine() -> None:
     assert told and not any("_" in attempt for attempt in told)
 
 
-def fleet_row(*requests: int) -> str:
+def fleet_row(*requests: int, **more: Any) -> str:
     replicas = [
         {
             "replica": number,
@@ -403,7 +403,7 @@ def fleet_row(*requests: int) -> str:
         }
         for number, count in enumerate(requests, 1)
     ]
-    return json.dumps({"replicas": replicas, "gateway": {}})
+    return json.dumps({"replicas": replicas, "gateway": {}, **more})
 
 
 def test_one_replica_that_takes_most_is_found_with_the_thresholds_that_do_it() -> None:
@@ -418,6 +418,22 @@ def test_one_replica_that_takes_most_is_found_with_the_thresholds_that_do_it() -
 def test_replicas_that_share_the_load_are_no_finding(requests: tuple[int, ...]) -> None:
     found = find(recorded("shared-prefixes", fleet=fleet_row(*requests)))
     assert "one-replica-takes-most" not in found
+
+
+def test_the_replica_that_outlives_the_others_is_no_finding() -> None:
+    death = {"replica": 2, "at_s": 9.0, "lost": 3}
+    found = find(recorded("shared-prefixes", fleet=fleet_row(470, 130, death=death)))
+    assert "one-replica-takes-most" not in found
+
+
+@pytest.mark.parametrize(("met_turns", "advised"), [(50, True), (98, False)])
+def test_a_policy_is_advised_where_turns_miss_the_replica_with_their_prefix(
+    met_turns: int, advised: bool
+) -> None:
+    fleet = fleet_row(300, 300, later_turns=100, met_turns=met_turns)
+    missed = recorded("prefix-cache-off", prefix_cache_hit_ratio=0.1, fleet=fleet)
+    attempts = find(missed)["prefix-cache-not-working"].attempts
+    assert ("consistent_hash" in attempts[0]) == advised
 
 
 def leavers_row(requests: int, extra: float | None) -> str:

@@ -14,7 +14,7 @@ ENOUGH_REQUESTS = 20
 @rule
 def one_replica_takes_most(case: Case) -> Finding | None:
     """The gateway sends one replica much more than its share, while others wait for work."""
-    if not case.has_numbers or (fleet := fleet_of(case)) is None:
+    if not case.has_numbers or (fleet := fleet_of(case)) is None or fleet.death:
         return None
     counts = [replica.requests or 0 for replica in fleet.replicas]
     imbalance = fleet.imbalance_ratio

@@ -2,6 +2,7 @@
 
 from servetune.analysis.findings.bounds import engine_sets_pace
 from servetune.analysis.findings.gather import Case, Finding, rule
+from servetune.analysis.findings.rules.fleet import fleet_of
 from servetune.analysis.lockstep import is_in_lockstep
 from servetune.analysis.wording import ms, proportion
 from servetune.numbers import whole
@@ -14,6 +15,9 @@ MUCH_OF_E2E = 0.3
 
 MUCH_MISSED = 0.2
 """Of the hit ratio: less may be what was evicted, or blocks shared in part. A judgement."""
+
+MOSTLY_MET = 0.8
+"""Share of later turns at the replica of the turn before, up to which others miss: a judgement."""
 
 BUSY = 0.5
 """Utilization from which on a device would read prompts faster in 8 bits: a judgement."""
@@ -68,6 +72,18 @@ def _off(case: Case) -> tuple[str, ...]:
     return ("turn it on (enable_prefix_caching)",)
 
 
+def _missed(case: Case) -> tuple[str, ...]:
+    fleet = fleet_of(case)
+    met = fleet.met_ratio if fleet else None
+    if met is None or met > MOSTLY_MET:
+        return _MISSED
+    elsewhere = (
+        f"send a turn to the replica that has its prefix ({proportion(met)} of later turns met it):"
+        " consistent_hash by sessions, or kv_aware"
+    )
+    return (elsewhere, *_MISSED)
+
+
 @rule
 def prefix_cache_not_working(case: Case) -> Finding | None:
     """The prefix cache hits much less than the requests' shared prefixes imply."""
@@ -91,7 +107,7 @@ def prefix_cache_not_working(case: Case) -> Finding | None:
             *([("prefill", ms(prefill_ms))] if prefill_ms else []),
             *([("preemptions", f"{p:.0f}")] if (p := case.value("preemptions")) else []),
         ),
-        attempts=_off(case) if seen is None else _MISSED,
+        attempts=_off(case) if seen is None else _missed(case),
         gain=case.gain_without(missed * (prefill_ms or 0.0)),
         chart="measurements",
     )
