@@ -23,6 +23,7 @@ from servetune.report.replicas.view import (
 from servetune.report.section import Fit
 from servetune.report.table import Name, Table
 from servetune.report.verdicts import method
+from servetune.tables.frames import records_of
 from tests.report_data import make_data, make_quickstart_plan
 
 
@@ -140,8 +141,8 @@ def with_hits(*w8a8: float) -> Measured:
     table["fleet"] = [FLEET.model_dump_json() if here else None for here in shared]
     hits = {"bf16": (0.37, 0.38, 0.39), "w8a8": w8a8}
     table["prefix_cache_hit_ratio"] = [
-        hits[row.variant][row.repeat - 1] if row.variant in hits else None
-        for row in table.itertuples()
+        hits[row["variant"]][row["repeat"] - 1] if row["variant"] in hits else None
+        for row in records_of(table)
     ]
     return replace(measured, table=table)
 
