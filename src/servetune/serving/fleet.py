@@ -17,7 +17,7 @@ from servetune.engines.dialect import Tiers
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
 from servetune.serving.gateway import GatewayProcess, Start
-from servetune.serving.listener import publishes
+from servetune.serving.listener import publishers
 from servetune.serving.server import Server
 from servetune.serving.target import (
     SCRAPE_TIMEOUT_S,
@@ -276,7 +276,7 @@ class Fleet:
 
 def _events_of(server: Server) -> str:
     """Return where a replica publishes the blocks that it caches; raises ServerError."""
-    if len(ports := [port for port in server.ports() if publishes(port)]) != 1:
+    if len(ports := publishers(server.ports())) != 1:
         raise ServerError(
             f"publishes on {len(ports)} ports of {HOST}, and its KV events are expected on one"
         )

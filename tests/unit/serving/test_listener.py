@@ -4,8 +4,13 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
+from threading import Thread
 
-from servetune.serving.listener import is_free, listens, reserve_port
+from servetune.loopback import HOST
+from servetune.serving.listener import is_free, listens, publishers, reserve_port
+
+ZMTP = b"\xff" + bytes(8) + b"\x7f"
 
 LISTEN = """
 import socket, sys
@@ -55,3 +60,19 @@ def test_a_connection_to_a_port_is_no_listener() -> None:
         listener.listen()
         client.connect(listener.getsockname())
         assert not listens(os.getpid(), client.getsockname()[1])
+
+
+def test_who_publishes_is_found_among_ports_that_say_nothing_all_asked_at_once() -> None:
+    with ExitStack() as open_:
+        listeners = [open_.enter_context(socket.create_server((HOST, 0))) for _ in range(4)]
+        ports = [listener.getsockname()[1] for listener in listeners]
+
+        def greet_last() -> None:
+            # None is let go before all are asked: one after another they would never be.
+            asked = [open_.enter_context(listener.accept()[0]) for listener in listeners]
+            for each, says in zip(asked, (b"HTTP/1.1 4", b"no", ZMTP, b""), strict=True):
+                each.sendall(says)
+                each.shutdown(socket.SHUT_WR)
+
+        Thread(target=greet_last, daemon=True).start()
+        assert publishers(ports) == [ports[2]]
