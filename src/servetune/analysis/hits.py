@@ -11,11 +11,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.comparison import KEY
 from servetune.analysis.differences import CONFIDENCE, Difference, holm
 from servetune.study.base import DECIDING
 from servetune.tables.frames import records_of
-
-PLACE = ["workload", "load_point"]
 
 
 @dataclass(frozen=True)
@@ -46,17 +45,17 @@ def compare_hits(points: pd.DataFrame, baseline: str) -> list[Hits]:
         return []
     is_whole = ~points["load_point"].str.contains("kill")
     ok = points[(points["status"] == "ok") & points["fleet"].notna() & is_whole]
-    kept = ok[["variant", "servers", *PLACE, "prefix_cache_hit_ratio"]].dropna()
+    kept = ok[["variant", "servers", *KEY[1:], "prefix_cache_hit_ratio"]].dropna()
     base = kept[kept["variant"] == baseline].drop(columns="variant")
     pairs = kept[kept["variant"] != baseline].merge(
-        base, on=["servers", *PLACE], suffixes=("", "_base")
+        base, on=["servers", *KEY[1:]], suffixes=("", "_base")
     )
     if pairs.empty:
         return []
     pairs["by"] = (pairs["prefix_cache_hit_ratio"] - pairs["prefix_cache_hit_ratio_base"]).astype(
         float
     )
-    rows = pairs.groupby(["variant", *PLACE], sort=False).agg(
+    rows = pairs.groupby(KEY, sort=False).agg(
         launches=("by", "size"),
         mean=("by", "mean"),
         spread=("by", "std"),

@@ -8,25 +8,25 @@ from servetune.report.measured import Measured
 from servetune.report.verdicts import few
 from servetune.tables.frames import grouped
 
-MOST_NAMED = 4
-"""Variants in a sentence; the table names them all."""
 
+def of_hits(measured: Measured, most: int) -> Iterator[tuple[str, str]]:
+    """Say at which loads a gateway's policy is proven to hit the caches more, or less.
 
-def of_hits(measured: Measured) -> Iterator[tuple[str, str]]:
-    """Say at which loads a gateway's policy is proven to hit the caches more, or less."""
+    A sentence names `most` variants; the table names them all.
+    """
     for (workload, point), here in grouped(
         measured.hits, lambda each: (each.workload, each.load_point)
     ).items():
         by_verdict = grouped(here, lambda each: each.verdict)
         told = [
-            f"{few((_with_hits(each) for each in same), MOST_NAMED)}"
+            f"{few((_with_hits(each) for each in same), most)}"
             f" {'hits' if len(same) == 1 else 'hit'} {verdict} than {measured.plan.baseline}"
             f" ({proportion(same[0].base_ratio)})."
             for verdict in ("more", "fewer")
             if (same := by_verdict.get(verdict))
         ]
         if told and (open_ := by_verdict.get("undecided")):
-            told.append(f"Undecided: {few(map(_with_hits, open_), MOST_NAMED)}.")
+            told.append(f"Undecided: {few(map(_with_hits, open_), most)}.")
         if told:
             yield f"Prefix-cache hits, {workload} {point}", " ".join(told)
 

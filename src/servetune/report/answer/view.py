@@ -29,7 +29,7 @@ from servetune.report.capacity.view import Found
 from servetune.report.lockstep import MARK
 from servetune.report.marks import ARROWS, at_front_end
 from servetune.report.measured import Measured
-from servetune.report.quality.view import absent, estimate
+from servetune.report.quality.view import absent, estimated
 from servetune.report.semantic_cache import view as cache
 from servetune.report.verdicts import few, further, interval_of, worded
 from servetune.study.base import DECIDING
@@ -106,7 +106,7 @@ def sentences(measured: Measured) -> list[tuple[str, str]]:
     if len(measured.variants) == 1 and measured.versus:
         return list(_with_and_without(measured))
     said = grouped(measured.decisions, lambda decision: _said(measured, decision))
-    beside = [*of_hits(measured), *within_slo(measured), *_right_answers(measured)]
+    beside = [*of_hits(measured, MOST_NAMED), *within_slo(measured), *_right_answers(measured)]
     if len(said) == 1 and len(measured.decisions) > 1:
         return [*(("Everywhere", sentence) for sentence in said), *beside]
     return [*((_places(measured, same), sentence) for sentence, same in said.items()), *beside]
@@ -443,17 +443,11 @@ def _quality(measured: Measured) -> Iterator[Column]:
                 {
                     row["variant"]: Cell("no answers")
                     if absent(row)
-                    else _estimated(text_of(row[f"{of}verdict"]), estimate(row, name))
+                    else Cell(text_of(row[f"{of}verdict"]), *estimated(row, name))
                     for row in records_of(measured.answers)
                     if row["variant"] != measured.plan.baseline
                 },
             )
-
-
-def _estimated(verdict: str, of: str) -> Cell:
-    """Write a verdict with its estimate, whose interval stands below as all others do."""
-    value, bracket, ends = of.partition(" [")
-    return Cell(verdict, value, f"{bracket}{ends}".lstrip())
 
 
 def _cost(measured: Measured) -> Iterator[Column]:

@@ -125,9 +125,14 @@ WRITTEN: dict[str, Callable[[Any], str]] = {
 
 def estimate(row: dict[str, Any], name: str) -> str:
     """Write a value with its interval, by the name of its column."""
+    return " ".join(filter(None, estimated(row, name)))
+
+
+def estimated(row: dict[str, Any], name: str) -> tuple[str, str]:
+    """Write a value, and its interval where it has one."""
     write = WRITTEN[name]
     value, low, high = (known(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
     if low is None or high is None:
-        return write(value)
+        return write(value), ""
     ends = (write(each).rstrip(f"{TIMES}%p{NBSP}") for each in (low, high))
-    return f"{write(value)} [{', '.join(ends)}]"
+    return write(value), f"[{', '.join(ends)}]"

@@ -12,7 +12,7 @@ from servetune.report import lockstep
 from servetune.report.grammar import Spec, dashed, data, layered, look, points, says, spec
 from servetune.report.lacks import drawing
 from servetune.report.latency.charts import LATENCIES
-from servetune.report.tradeoff.runs import SELECTED, SIDE, Run, sides_of
+from servetune.report.tradeoff.runs import SELECTED, SIDE, Run, axes_of, sides_of
 from servetune.tables.frames import records_of
 
 
@@ -30,18 +30,7 @@ def tradeoff(runs: Sequence[Run], variants: list[str], latency: str) -> Spec | N
         return None
     repeats = [row for run in runs for row in _repeats(run, latency)]
     workload, title = means[0]["workload"], LATENCIES[latency]
-    axes = (
-        alt.X(
-            "throughput:Q",
-            scale=alt.Scale(zero=False, padding=22),
-            axis=alt.Axis(title="output tok/s", tickCount=5),
-        ),
-        alt.Y(
-            "value:Q",
-            scale=alt.Scale(zero=False, padding=14),
-            axis=alt.Axis(title=f"{title} (ms)", tickCount=5),
-        ),
-    )
+    axes = axes_of(throughput="output tok/s", value=f"{title} (ms)")
     told = "datum.told + ' ms at ' + datum.at + ' tok/s, ' + datum.load_point"
     base = (
         alt.Chart(data())

@@ -11,7 +11,7 @@ from servetune.numbers import known, number
 from servetune.plan.planned import Plan
 from servetune.report.grammar import Spec, dashed, data, layered, look, points, says, short, spec
 from servetune.report.lacks import drawing
-from servetune.report.tradeoff.runs import SELECTED, SIDE, Run, sides_of
+from servetune.report.tradeoff.runs import SELECTED, SIDE, Run, axes_of, sides_of
 
 
 def unit_of(plan: Plan) -> str:
@@ -36,18 +36,7 @@ def pareto(runs: Sequence[Run], variants: list[str], unit: str) -> Spec | None:
     ]
     if len({(row["variant"], row["load_point"], row.get("side")) for row in rows}) < 2:
         return None
-    axes = (
-        alt.X(
-            "user:Q",
-            scale=alt.Scale(zero=False, padding=22),
-            axis=alt.Axis(title="output tok/s of a user", tickCount=5),
-        ),
-        alt.Y(
-            "gpu:Q",
-            scale=alt.Scale(zero=False, padding=14),
-            axis=alt.Axis(title=f"output tok/s of a {unit}", tickCount=5),
-        ),
-    )
+    axes = axes_of(user="output tok/s of a user", gpu=f"output tok/s of a {unit}")
     base = (
         alt.Chart(data())
         .transform_flatten(["percentile", "user", "told"])

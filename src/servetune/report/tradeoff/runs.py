@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from servetune.report.lockstep import Place
@@ -45,3 +46,14 @@ class Run:
 def sides_of(runs: Collection[Run]) -> list[str]:
     """Name the runs that are laid over each other; none of one alone."""
     return [run.name for run in runs if run.name]
+
+
+def axes_of(**titles: str) -> tuple[alt.X, alt.Y]:
+    """Make the axes of two fields from their titles; points keep away from the edges."""
+    (x, x_title), (y, y_title) = titles.items()
+
+    def along(title: str, padding: int) -> dict[str, Any]:
+        scale = alt.Scale(zero=False, padding=padding)
+        return {"scale": scale, "axis": alt.Axis(title=title, tickCount=5)}
+
+    return alt.X(f"{x}:Q", **along(x_title, 22)), alt.Y(f"{y}:Q", **along(y_title, 14))
