@@ -22,7 +22,13 @@ from tests.browser.pages import (
     write,
 )
 from tests.recorded import plan_of, results_of
-from tests.report_data import HOSTILE, ReportData, make_hostile_data
+from tests.report_data import (
+    HOSTILE,
+    ReportData,
+    make_data,
+    make_hostile_data,
+    make_quickstart_plan,
+)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -82,6 +88,18 @@ def test_on_a_desk_the_answer_of_a_recorded_study_needs_no_scrolling(
     path = write(read_measured(plan_of(study), results_of(study).parents[1]), tmp_path)
     with opened(browser, path, 1400) as page:
         box = page.locator("#answer .box")
+        assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+
+
+def test_on_a_desk_the_answer_of_the_first_study_needs_no_scrolling(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = write(make_data(make_quickstart_plan(repeats=3)), tmp_path)
+    # Its longest name, in the place of one of the same study.
+    path.write_text(path.read_text(encoding="utf-8").replace("fp8-kv", "no-prefix-cache"))
+    with opened(browser, path, 1400) as page:
+        box = page.locator("#answer .box")
+        assert box.locator("text=no-prefix-cache").count() == 1
         assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
 
 
