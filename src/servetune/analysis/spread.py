@@ -4,8 +4,9 @@ Three launches hardly tell how much a variant's launches vary; those of all vari
 So variances are pooled, as in an analysis of variance, with a guard against the variant that
 varies more than the rest, which plain pooling would call faster or slower in half of all tables.
 Smyth (Linear models and empirical Bayes methods, SAGMB 3, 2004) shares variances in the same
-spirit; with the three to forty variants of a study his prior cannot be estimated, and a test
-takes its place. The constants were chosen by simulation, on the structures that
+spirit; with the three to forty variants of a study his prior cannot be estimated, one of all
+recorded studies saves next to nothing (`benchmarks/moderated_variance.py`), and a test takes its
+place. The constants were chosen by simulation, on the structures that
 `benchmarks/verdict_errors.py` names, and judged on others.
 
 Arrays are [..., metrics, places, variants], and those of launches have rounds as a last axis:
