@@ -6,6 +6,8 @@ lie with statistics, CACM 29, 1986). Below 1 is better for a latency, above 1 fo
 `servetune.metrics` says which. A ratio is not a verdict: `servetune.analysis.verdicts` gives those.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -100,11 +102,14 @@ def with_judged_ratios(rows: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFra
     return rows
 
 
-def compare_kv_cache(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+def compare_kv_cache(
+    table: pd.DataFrame, baseline: str, engines: Mapping[str, int]
+) -> pd.DataFrame:
     """Give what each variant's servers told: one row a variant, in the table's order.
 
     The size of a KV cache is a property of the server and no average: it counts wherever a
-    server came far enough to tell it. Columns: variant, kv_cache_tokens and
+    server came far enough to tell it. A data-parallel server tells that of one of its `engines`,
+    whose number is by variant, and has them all. Columns: variant, kv_cache_tokens and
     kv_cache_max_concurrency (the smallest over its servers), kv_cache_tokens_max (the largest),
     kv_cache_tokens_ratio (to the baseline's), and startup_s (mean over the starts).
     """
@@ -117,6 +122,8 @@ def compare_kv_cache(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
         kv_cache_tokens_max=("kv_cache_tokens", "max"),
         kv_cache_max_concurrency=("kv_cache_max_concurrency", "min"),
     )
+    copies = rows.index.map(lambda variant: engines.get(variant, 1))
+    rows = rows.mul(copies.to_numpy(), axis=0)
     rows["startup_s"] = starts
     tokens = rows["kv_cache_tokens"]
     rows["kv_cache_tokens_ratio"] = tokens / tokens.get(baseline, np.nan)

@@ -107,14 +107,21 @@ def test_a_table_read_from_parquet_compares_the_same(tmp_path: Path) -> None:
 
 
 def test_the_capacity_of_a_variant_is_compared_with_the_baselines() -> None:
-    kv_caches = rows_by(compare_kv_cache(make_data().table, "bf16"), "variant")
+    kv_caches = rows_by(compare_kv_cache(make_data().table, "bf16", {}), "variant")
     assert kv_caches["fp8-kv"]["kv_cache_tokens"] == 1_048_576
     assert kv_caches["fp8-kv"]["kv_cache_tokens_ratio"] == 2
     assert kv_caches["bf16"]["kv_cache_max_concurrency"] == 512
 
 
+def test_a_data_parallel_server_has_room_in_each_of_its_engines() -> None:
+    sizes = rows_by(compare_kv_cache(make_data().table, "bf16", {"fp8-kv": 2}), "variant")
+    assert sizes["fp8-kv"]["kv_cache_tokens"] == 2 * 1_048_576
+    assert sizes["fp8-kv"]["kv_cache_tokens_ratio"] == 4
+    assert sizes["bf16"]["kv_cache_max_concurrency"] == 512
+
+
 def test_a_variant_whose_server_never_came_up_has_no_capacity() -> None:
-    kv_caches = compare_kv_cache(make_data(failed={"eagle3": "no"}).table, "bf16")
+    kv_caches = compare_kv_cache(make_data(failed={"eagle3": "no"}).table, "bf16", {})
     assert pd.isna(rows_by(kv_caches, "variant")["eagle3"]["kv_cache_tokens"])
 
 

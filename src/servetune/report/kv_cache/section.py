@@ -13,12 +13,15 @@ from servetune.report.lacks import drawing
 from servetune.report.measured import Measured
 from servetune.report.section import Section
 from servetune.report.table import Cell, Name, Table
+from servetune.study.engines import parallel_size
 from servetune.tables.frames import records_of
 
 
 def section(measured: Measured) -> Section | None:
     """Make the section; None where no server told the size of its KV cache."""
-    sizes = records_of(compare_kv_cache(measured.table, measured.plan.baseline))
+    plan = measured.plan
+    engines = {each.variant: parallel_size(each.server, "data") for each in plan.sessions}
+    sizes = records_of(compare_kv_cache(measured.table, plan.baseline, engines))
     chart = _chart(sizes, measured.variants)
     if chart is None:
         return None
