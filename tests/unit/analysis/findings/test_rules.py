@@ -414,6 +414,13 @@ def test_one_replica_that_takes_most_is_found_with_the_thresholds_that_do_it() -
     assert "balance_abs_threshold (64" in told and "cache_threshold (0.3" in told
 
 
+def test_what_spreads_the_load_suits_the_policy_that_did_not() -> None:
+    router = launch(gateway_command=["vllm-router", "--policy", "consistent_hash"])
+    case = replace(recorded("shared-prefixes", fleet=fleet_row(470, 130)), launch=router)
+    told = find(case)["one-replica-takes-most"].attempts
+    assert told == ("round_robin, which spreads requests whatever their session",)
+
+
 @pytest.mark.parametrize("requests", [(310, 290), (400, 200), (15, 1), (600,)])
 def test_replicas_that_share_the_load_are_no_finding(requests: tuple[int, ...]) -> None:
     found = find(recorded("shared-prefixes", fleet=fleet_row(*requests)))

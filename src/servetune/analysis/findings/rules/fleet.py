@@ -1,5 +1,7 @@
 """Rules about replicas behind a gateway."""
 
+from itertools import pairwise
+
 from servetune.analysis.findings.gather import Case, Finding, rule
 from servetune.analysis.wording import proportion
 from servetune.numbers import whole
@@ -34,17 +36,33 @@ def one_replica_takes_most(case: Case) -> Finding | None:
             *([("running there", f"{busiest.running_mean:.1f}")] if busiest.running_mean else []),
             *hits,
         ),
-        attempts=(
-            "cache_aware: lower balance_abs_threshold (64 requests in flight by default): it"
-            " spreads only above that difference",
-            "cache_aware: raise cache_threshold (0.3 of a prompt by default) above the share that"
-            " all prompts have in common, such as a system prompt",
-            "consistent_hash, which spreads conversations by their session",
-        ),
+        attempts=_attempts(_policy(case)),
         # Were the load spread, each of the busiest replica's requests had so much less beside it.
         gain=imbalance,
         chart="measurements",
     )
+
+
+def _policy(case: Case) -> str | None:
+    """Return the policy that the gateway was started with; None where that is not known."""
+    words = case.launch.gateway_command if case.launch else None
+    return next((after for word, after in pairwise(words or ()) if word == "--policy"), None)
+
+
+def _attempts(policy: str | None) -> tuple[str, ...]:
+    """Say what spreads the load: a policy's own settings, then other policies."""
+    settings = (
+        "cache_aware: lower balance_abs_threshold (64 requests in flight by default): it"
+        " spreads only above that difference",
+        "cache_aware: raise cache_threshold (0.3 of a prompt by default) above the share that"
+        " all prompts have in common, such as a system prompt",
+    )
+    others = (
+        ("consistent_hash", "consistent_hash, which spreads conversations by their session"),
+        ("round_robin", "round_robin, which spreads requests whatever their session"),
+    )
+    own = settings if policy in (None, "cache_aware") else ()
+    return (*own, *(text for name, text in others if name != policy))
 
 
 def fleet_of(case: Case) -> FleetMetrics | None:
