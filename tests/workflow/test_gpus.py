@@ -4,6 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from servetune.files import write_json
+from servetune.sessions.together import KeptTogether
 from tests.paths import ROOT
 from tests.workflow.test_bundle import Host, export
 from tests.workspace import TABLES, Workspace
@@ -54,8 +58,22 @@ def test_one_session_on_four_gpus_and_four_on_one_run_beside_each_other(
     assert any(record["card"]["other_gpus_in_use"] > 0 for record in records)
 
 
-def test_a_bundle_measures_sessions_together(workspace: Workspace, tmp_path: Path) -> None:
+def prove_alike(workspace: Workspace) -> None:
+    """Keep the verdict that sessions on this host measure beside each other as alone."""
+    ask = "from servetune.sessions.hardware import host_id; print(host_id())"
+    host = workspace.check("python", "-c", ask).split()[-1]
+    told: dict[str, Any] = {"study": "standin", "launches": 5, "judged_at": "2026-11-01"}
+    kept = KeptTogether(host=host, together="alike", **told)
+    write_json(Path(workspace.environment["SERVETUNE_CACHE"]) / f"hosts/{host}.json", kept)
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "proven alike"])
+def test_a_bundle_measures_sessions_together(
+    workspace: Workspace, tmp_path: Path, is_asked: bool
+) -> None:
     with_gpus(workspace, 2)
+    if not is_asked:
+        prove_alike(workspace)
     study = workspace.study
     meet(study, 2, workspace.root)
     workspace.write_study(study)
@@ -63,7 +81,7 @@ def test_a_bundle_measures_sessions_together(workspace: Workspace, tmp_path: Pat
     host = Host(tmp_path / "host")
     paths = [workspace.environment["PYTHONPATH"], host.environment["PYTHONPATH"]]
     host.environment |= {"PYTHONPATH": os.pathsep.join(paths), "STANDIN_GPUS": "2"}
-    results = host.measure(bundle, "--together")
+    results = host.measure(bundle, *(["--together"] if is_asked else []))
     told = workspace.check("servetune", "bundle", "import", str(results))
     assert "2 sessions complete, 0 load points still missing" in told
     devices = [record["device"] for record in workspace.records().values()]

@@ -24,7 +24,9 @@ from servetune.models.make import MANIFEST, model_folder
 from servetune.plan.pending import pending_of
 from servetune.progress import say
 from servetune.serving.vllm_router import MODULE
+from servetune.sessions.hardware import host_id
 from servetune.sessions.passed import from_caller
+from servetune.sessions.together import read_together
 from servetune.terminal import echo
 
 
@@ -61,8 +63,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--together",
-        action="store_true",
-        help="run sessions beside each other, where there are several GPUs",
+        action=argparse.BooleanOptionalAction,
+        help="run sessions beside each other, where there are several GPUs; by default where this "
+        "host was proven to measure alike so",
     )
     parser.add_argument(
         "--python",
@@ -111,7 +114,10 @@ def _run(arguments: argparse.Namespace) -> int:
         # Not resolved: a virtual environment's Python is a link to one without its packages.
         adopt_engine(id, arguments.python.absolute(), engine.vllm, engine.packages)
     _find_gateways(manifest, arguments.python.absolute(), project)
-    measure = together if arguments.together else one_at_a_time
+    is_together = arguments.together
+    if is_together is None:
+        is_together = read_together(host_id()) == "alike"
+    measure = together if is_together else one_at_a_time
 
     def keep() -> None:
         pack_results(project, arguments.results, not arguments.without_output)
