@@ -15,6 +15,7 @@ from servetune.report.markdown import render_markdown
 from servetune.report.marks import POOR
 from servetune.report.section import Fit
 from servetune.report.semantic_cache.section import section
+from servetune.report.semantic_cache.view import saved, warnings
 from tests.report_data import ReportData, make_data, make_quickstart_plan
 
 WRONG = WrongHit(kind="negation", asked="Disable <it>?", answered="Enable it?", similarity=0.9)
@@ -50,9 +51,24 @@ def test_a_cache_that_answers_wrongly_is_marked_before_any_speed(data: ReportDat
     page, markdown = render_html(data), render_markdown(data)
     for text in (page, markdown):
         head = text[: text.index("Answers from a cache")]
-        assert f"{POOR} w8a8 answers wrongly" in head
-        assert "(bound 1" in head
+        assert f"{POOR} Wrong answers beyond the bound of 1" in head and ": w8a8 6.7" in head
     assert any("But w8a8 answers wrongly." in said for _, said in sentences(data))
+
+
+def test_caches_that_answer_wrongly_share_a_sentence() -> None:
+    """Each in one of its own, the speeds would not be on the first screen."""
+    told = warnings(pd.DataFrame([row("w8a8", 40), row("eagle3", 0), row("w4a16", 30)]))
+    (line,) = told
+    assert ": w8a8 6.7" in line and ", w4a16 5" in line and "eagle3" not in line
+    assert not warnings(pd.DataFrame([row("eagle3", 0)]))
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"), [(1.2, "a saves most: 1.20 times"), (0.97, "none saves requests: a has 0.97")]
+)
+def test_a_cache_that_keeps_the_bound_and_saves_nothing_is_told_so(gain: float, said: str) -> None:
+    (key,) = found = caches(pd.DataFrame([row("a", 0)]))
+    assert said in saved(found, {key: gain})
 
 
 def test_the_page_names_wrong_answers_and_tells_kinds_with_intervals(data: ReportData) -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 from servetune.analysis.cached import Cache, Share, caches
 from servetune.numbers import share
 from servetune.report.marks import POOR
+from servetune.tables.frames import grouped
 
 Caches = Mapping[tuple[str, str, str], Cache]
 """By workload, load point and variant."""
@@ -20,14 +21,27 @@ def wrong(table: pd.DataFrame) -> dict[str, str]:
     return {
         variant: f"{written(cache.wrong)} of its answers are those to another question"
         f" (bound {share(cache.bound)})"
-        for (_, _, variant), cache in caches(table).items()
-        if cache.verdict == "fails"
+        for variant, cache in _failing(table)
     }
 
 
 def warnings(table: pd.DataFrame) -> list[str]:
-    """Say which caches answer wrongly, before any speed is told."""
-    return [f"{POOR} {variant} answers wrongly: {why}." for variant, why in wrong(table).items()]
+    """Say which caches answer wrongly, before any speed is told: a sentence a bound."""
+    by_bound = grouped(_failing(table), lambda failing: failing[1].bound)
+    return [
+        f"{POOR} Wrong answers beyond the bound of {share(bound)}: "
+        + ", ".join(f"{variant} {written(cache.wrong)}" for variant, cache in here)
+        + ". A wrong one is the answer to another question."
+        for bound, here in by_bound.items()
+    ]
+
+
+def _failing(table: pd.DataFrame) -> list[tuple[str, Cache]]:
+    return [
+        (variant, cache)
+        for (_, _, variant), cache in caches(table).items()
+        if cache.verdict == "fails"
+    ]
 
 
 def written(found: Share) -> str:
@@ -45,10 +59,11 @@ def saved(found: Caches, gains: Mapping[tuple[str, str, str], float]) -> str:
     if not within:
         return f"No cache is proven to answer at most {bound} wrongly."
     best = max(within, key=lambda key: gains[key])
-    return (
-        f"Of those that are proven to answer at most {bound} wrongly, {best[2]} saves most:"
-        f" {gains[best]:.2f} times the requests per second."
-    )
+    kept = f"Of those that are proven to answer at most {bound} wrongly,"
+    times = f"{gains[best]:.2f} times the requests per second."
+    if gains[best] <= 1:
+        return f"{kept} none saves requests: {best[2]} has {times}"
+    return f"{kept} {best[2]} saves most: {times}"
 
 
 def examples(found: Caches) -> str:
