@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from servetune.files import write_json
-from servetune.sessions.together import KeptTogether
+from servetune.sessions.together import KeptTogether, keep_together
 from tests.paths import ROOT
 from tests.workflow.test_bundle import Host, export
 from tests.workspace import TABLES, Workspace
@@ -58,22 +57,22 @@ def test_one_session_on_four_gpus_and_four_on_one_run_beside_each_other(
     assert any(record["card"]["other_gpus_in_use"] > 0 for record in records)
 
 
-def prove_alike(workspace: Workspace) -> None:
+def prove_alike(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the verdict that sessions on this host measure beside each other as alone."""
     ask = "from servetune.sessions.hardware import host_id; print(host_id())"
     host = workspace.check("python", "-c", ask).split()[-1]
     told: dict[str, Any] = {"study": "standin", "launches": 5, "judged_at": "2026-11-01"}
-    kept = KeptTogether(host=host, together="alike", **told)
-    write_json(Path(workspace.environment["SERVETUNE_CACHE"]) / f"hosts/{host}.json", kept)
+    monkeypatch.setenv("SERVETUNE_CACHE", workspace.environment["SERVETUNE_CACHE"])
+    keep_together(KeptTogether(host=host, together="alike", **told))
 
 
 @pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "proven alike"])
 def test_a_bundle_measures_sessions_together(
-    workspace: Workspace, tmp_path: Path, is_asked: bool
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_asked: bool
 ) -> None:
     with_gpus(workspace, 2)
     if not is_asked:
-        prove_alike(workspace)
+        prove_alike(workspace, monkeypatch)
     study = workspace.study
     meet(study, 2, workspace.root)
     workspace.write_study(study)

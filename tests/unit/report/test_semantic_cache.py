@@ -57,8 +57,7 @@ def test_a_cache_that_answers_wrongly_is_marked_before_any_speed(data: ReportDat
 
 def test_caches_that_answer_wrongly_share_a_sentence() -> None:
     """Each in one of its own, the speeds would not be on the first screen."""
-    told = warnings(pd.DataFrame([row("w8a8", 40), row("eagle3", 0), row("w4a16", 30)]))
-    (line,) = told
+    (line,) = warnings(pd.DataFrame([row("w8a8", 40), row("eagle3", 0), row("w4a16", 30)]))
     assert ": w8a8 6.7" in line and ", w4a16 5" in line and "eagle3" not in line
     assert not warnings(pd.DataFrame([row("eagle3", 0)]))
 
