@@ -118,7 +118,7 @@ def _bring(source: ModelSource, parents: dict[str, str], folder: Path, root: Pat
         case LocalPath():
             return str(source.path)
         case Words():
-            write_words(source.vocabulary, folder)
+            write_words(source.vocabulary, folder, round_trip=source.round_trip)
             return "."
         case Shape():
             _copy_shape(source, parents, folder, root)

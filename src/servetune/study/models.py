@@ -1,5 +1,6 @@
 """The model sources that a study can declare."""
 
+from operator import not_
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -135,7 +136,7 @@ class LocalPath(_Source):
 
 
 class Words(_Source):
-    """A tokenizer alone, for shapes: the bytes, and a word for each further token.
+    """A tokenizer alone, for shapes: the characters, and a word for each further token.
 
     With one that knows fewer tokens than dummy weights emit, vLLM's front end is slow.
     """
@@ -143,6 +144,13 @@ class Words(_Source):
     source: Literal["words"]
     vocabulary: int = Field(
         ge=257, le=1_000_000, description="tokens: the `vocab_size` of the shape's `config.json`"
+    )
+    # Not in ids of tokenizers made without it.
+    round_trip: bool = Field(
+        False,
+        exclude_if=not_,
+        description="whether what tokens say is encoded as these very tokens: a conversation's"
+        " earlier answers are then found in a prefix cache, as with real weights",
     )
 
 

@@ -38,6 +38,24 @@ def test_tokens_of_a_text_are_those_of_the_tokenizer_of_bytes(tokenizer: Tokeniz
     assert tokenizer.token_to_id("<|end|>") == alone.token_to_id("<|end|>")
 
 
+def test_what_tokens_say_is_encoded_as_these_very_tokens(tmp_path: Path) -> None:
+    """Else a conversation's earlier answers are never found in a prefix cache."""
+    write_words(VOCABULARY, tmp_path / "words", round_trip=True)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "words" / "tokenizer.json"))
+    assert tokenizer.get_vocab_size() == VOCABULARY
+    end = tokenizer.token_to_id("<|end|>")
+    random = Random(0)
+    answers = [[random.randrange(VOCABULARY) for _ in range(200)] for _ in range(20)]
+    # Many characters among the words, as well as few.
+    answers += [[random.randrange(300) for _ in range(200)] for _ in range(20)]
+    for answer in answers:
+        said = [id for id in answer if id != end]
+        stream = DecodeStream(ids=tokenizer.encode("a prompt").ids)
+        assert "".join(stream.step(tokenizer, id) or "" for id in said) == tokenizer.decode(said)
+        assert tokenizer.encode(tokenizer.decode(said)).ids == said
+    assert len(tokenizer.encode("Grüße, WORLD\n").ids) == 13
+
+
 def test_a_tokenizer_alone_is_not_served(tmp_path: Path) -> None:
     study = (GALLERY / "studies" / "h100-detokenizing.yaml").read_text()
     assert "{model: llama-8b-fp8}" in study
