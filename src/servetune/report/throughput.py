@@ -21,8 +21,9 @@ def cautions(table: pd.DataFrame) -> list[str]:
     kinds = (
         (
             uncertain,
-            "is uncertain: too few answers came while all clients were busy. Five requests a"
-            " client are usually enough, ten where lengths vary widely",
+            "is uncertain: the load was not busy and even for long enough. Five requests a client"
+            " are usually enough, ten where lengths vary widely; none are where answers get faster"
+            " as a cache fills",
         ),
         (
             with_ends(table),

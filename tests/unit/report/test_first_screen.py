@@ -3,9 +3,13 @@
 Its 64 clients run in lockstep, with some variants.
 """
 
+import math
+from dataclasses import replace
+
 import pytest
 
-from servetune.report.answer.view import grid, sentences
+from servetune.analysis.answer import Outcome
+from servetune.report.answer.view import grid, sentences, wanting
 from servetune.report.markdown import render_markdown
 from servetune.report.measured import Measured
 from servetune.report.reading import read_measured
@@ -59,3 +63,12 @@ def test_the_ceilings_are_told_by_the_devices_of_a_server(measured: Measured) ->
     one, two = made.words["ceilings"]
     assert one.startswith("on 1 device 4,1") and "GB/s" in one
     assert two.startswith("on 2 devices 8,2")
+
+
+def test_of_one_launch_no_number_of_further_launches_is_told_that_none_would_be() -> None:
+    """The page says `one launch` there, and the terminal the same."""
+    once = Outcome(1.0, "undecided", ratio=1.0, launches=1, further_launches=math.inf)
+    assert wanting(once) == ""
+    assert wanting(replace(once, further_launches=11)) == "takes about 12 launches"
+    several = replace(once, low=0.9, high=1.1, launches=4)
+    assert wanting(several) == "more than 200 launches"

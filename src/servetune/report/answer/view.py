@@ -310,10 +310,11 @@ def wanting(outcome: Outcome) -> str:
     more = outcome.further_launches
     if math.isnan(more):
         return ""
-    if not _is_few(outcome) or math.isinf(more):
+    if not _is_few(outcome):
         return further(more)
     launches = outcome.launches + more
-    return f"takes about {launches:.0f} launches" if launches > DECIDING else ""
+    is_told = DECIDING < launches < math.inf
+    return f"takes about {launches:.0f} launches" if is_told else ""
 
 
 def grid(measured: Measured) -> Grid | None:
