@@ -136,7 +136,7 @@ def test_the_page_says_that_variants_share_launches() -> None:
 def with_hits(*w8a8: float) -> Measured:
     """Launches in which the baseline's caches hit 0.37 to 0.39 of the tokens, and w8a8's these."""
     measured = measured_with(FLEET)
-    table = measured.table.copy()
+    table = measured.table.assign(requests=960)
     shared = table["servers"].notna()
     table["fleet"] = [FLEET.model_dump_json() if here else None for here in shared]
     hits = {"bf16": (0.37, 0.38, 0.39), "w8a8": w8a8}
@@ -162,6 +162,13 @@ def test_hits_that_vary_as_much_as_they_differ_are_undecided() -> None:
     measured = with_hits(0.30, 0.60, 0.45)
     assert row_of(by_hits(measured))["Verdict"] == "undecided"
     assert not any(where.startswith("Prefix-cache hits") for where, _ in sentences(measured))
+
+
+@pytest.mark.parametrize(("requests", "verdict"), [(12, "undecided"), (1200, "more")])
+def test_launches_that_agree_by_rounding_prove_no_hits(requests: int, verdict: str) -> None:
+    measured = with_hits(*(base + 1 / 12 for base in (0.37, 0.38, 0.39)))
+    measured = replace(measured, table=measured.table.assign(requests=requests))
+    assert row_of(by_hits(measured))["Verdict"] == verdict
 
 
 def test_two_launches_prove_no_hits() -> None:
