@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from servetune.bundle.manifest import GATEWAY, Manifest, read_manifest
@@ -61,11 +62,18 @@ def main() -> int:
         metavar="SECONDS",
         help="start no load point after this time; a running one is finished",
     )
-    parser.add_argument(
+    order = parser.add_mutually_exclusive_group()
+    order.add_argument(
         "--together",
         action=argparse.BooleanOptionalAction,
         help="run sessions beside each other, where there are several GPUs; by default where this "
         "host was proven to measure alike so",
+    )
+    order.add_argument(
+        "--prepare",
+        action="store_true",
+        help="do the imports of a server while the one before it starts, on cores that no session"
+        " gets: two of a host with 16 or more",
     )
     parser.add_argument(
         "--python",
@@ -116,8 +124,10 @@ def _run(arguments: argparse.Namespace) -> int:
     _find_gateways(manifest, arguments.python.absolute(), project)
     is_together = arguments.together
     if is_together is None:
-        is_together = read_together(host_id()) == "alike"
+        is_together = not arguments.prepare and read_together(host_id()) == "alike"
     measure = together if is_together else one_at_a_time
+    if arguments.prepare:
+        measure = partial(one_at_a_time, is_prepared=True)
 
     def keep() -> None:
         pack_results(project, arguments.results, not arguments.without_output)

@@ -7,6 +7,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from servetune.bundle.manifest import Manifest, read_manifest
@@ -16,8 +17,10 @@ from servetune.lifetime.guard import Guarded
 from servetune.lifetime.owners import end_with_owners
 from servetune.plan.pending import pending_of
 from servetune.plan.planned import Session
+from servetune.plan.sharing import sharing
 from servetune.records.paths import session_path
-from servetune.sessions.expected import least_s
+from servetune.sessions.ahead import NextLaunch
+from servetune.sessions.expected import least_s, whole_s
 from servetune.sessions.needs import most_gpus
 from servetune.sessions.session import run_session
 from servetune.terminal import echo
@@ -30,14 +33,43 @@ LOOK_EVERY_S = 0.5
 
 
 def one_at_a_time(
-    manifest: Manifest, project: Path, until_s: float, keep: Callable[[], None]
+    manifest: Manifest,
+    project: Path,
+    until_s: float,
+    keep: Callable[[], None],
+    *,
+    is_prepared: bool = False,
 ) -> None:
-    """Measure all sessions in their order, and call `keep` after each."""
-    for session in without_record(manifest, project):
-        if not _is_time(session, project, until_s):
-            continue
-        run_session(session, project, until_s, manifest.sessions)
-        keep()
+    """Measure all sessions in their order, and call `keep` after each.
+
+    Where the start of each `is_prepared`, its imports are done while the one before it starts.
+    """
+    sessions = without_record(manifest, project)
+    with contextlib.ExitStack() as stack:
+        ahead = None
+        if is_prepared:
+            ahead = stack.enter_context(NextLaunch(manifest.sessions, project))
+        for place, session in enumerate(sessions):
+            if not _is_time(session, project, until_s):
+                continue
+            if ahead:
+                ahead.choose = partial(_after, session, sessions[place + 1 :], project, until_s)
+            run_session(session, project, until_s, manifest.sessions, ahead)
+            keep()
+
+
+def _after(
+    session: Session, later: list[Session], project: Path, until_s: float
+) -> Session | None:
+    """Return the next session that will launch servers of its own; None where none will.
+
+    A launch of `session` begins now, and measures those that share its servers too.
+    """
+    launched = sharing(session, later)
+    takes_s = sum(whole_s(one, pending_of(one, project).load_points, project) for one in launched)
+    served = (one for one in later if one not in launched and not one.endpoint and not one.results)
+    owing = (one for one in served if pending_of(one, project).count)
+    return next((one for one in owing if _is_time(one, project, until_s - takes_s)), None)
 
 
 def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[], None]) -> None:

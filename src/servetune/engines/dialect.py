@@ -36,6 +36,8 @@ class Dialect:
         family: the engine's row.
         command: the words before a checkpoint, as one types them.
         program: the same after the engine's Python.
+        prepared: the same of a process that first does its imports, and waits for the word
+            (`servetune.serving.prepared`); empty where there is no such program.
         placed: the last words, by host, port and served name: where it listens, behind the key of
             its launch.
         key_variable: by which its process gets that key.
@@ -72,6 +74,7 @@ class Dialect:
     facts: Callable[[str, str, dict[str, Any], float | None, str | None], ServerFacts]
     explain: Callable[[list[str], int | None], str | None]
     key_variable: str
+    prepared: tuple[str, ...] = ()
     page: Callable[[str], Counters] = lambda _: {}
     cache: Callable[[str], Mapping[str, str]] = lambda _: {}
     version: Callable[[httpx.Client], str | None] = lambda _: None

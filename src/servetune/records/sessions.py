@@ -204,7 +204,8 @@ class Launch(Record):
     `replicas` behind a gateway, `command`, `server_info` and `choices` are those of the first, and
     `server` is of all together. Of an endpoint, `fingerprint` is what it told of itself, and
     `spent` what this launch took from it. `servers` names those that launches of several sessions
-    share: the session and launch that started them, where their logs are.
+    share: the session and launch that started them, where their logs are. Servers that were
+    `prepared` had done their imports and waited before they were started.
     """
 
     free: ClassVar[frozenset[str]] = frozenset({"server_info"})
@@ -218,6 +219,7 @@ class Launch(Record):
     environment_from: Annotated[list[Line], _SOME] = []
     started_at: Moment
     stopped_at: Moment | None = None
+    prepared: bool = False
     server: ServerFacts = ServerFacts()
     server_info: dict[str, Any] = {}
     choices: dict[Line, str] | None = None

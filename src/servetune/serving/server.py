@@ -10,7 +10,7 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,6 +26,7 @@ from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
 from servetune.serving.listener import listens, ports_of, reserve_port, wait_until_free
+from servetune.serving.prepared import PreparedProcess
 from servetune.serving.target import HEALTH_TIMEOUT_S, ServerError, counters_of
 from servetune.study.secrets import redacted, secrets_of
 
@@ -83,6 +84,7 @@ class Server:
         self._words = [self.model, *self.arguments, *placed]
         self.secrets = [self.api_key, *secrets_of(self.passed.values())]
         self._process: Guarded | None = None
+        self.ahead: PreparedProcess | None = None
         self._is_known = False
         self._started = 0.0
         self._startup_s: float | None = None
@@ -114,14 +116,46 @@ class Server:
         """The seconds from its start until it was ready; None until then."""
         return self._startup_s
 
+    def prepare(self, cores: frozenset[int]) -> None:
+        """Start its process ahead of `start`, on these cores: it does its imports, and waits."""
+        self.ahead = PreparedProcess(
+            self._argv(self.dialect.prepared),
+            self._variables(),
+            grace_s=STOP_GRACE_S,
+            folder=self.folder,
+            log=self.log,
+            cores=cores,
+        )
+
     def start(self) -> None:
         """Start the process, behind a guard that stops it when this process ends.
 
-        One that runs already stays as it is.
+        One that was started ahead, and waits, becomes it. One that runs already stays as it is.
         """
         if self.is_running():
             return
+        self._started = time.monotonic()
+        cores = self.cores or os.sched_getaffinity(0)
+        if self.ahead and (process := self.ahead.begin(cores)):
+            self._process = process
+            return
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._started = time.monotonic()
+        with self.log.open("wb") as log, on_cores(cores):
+            self._process = Guarded(
+                self._argv(self.dialect.program),
+                self._variables(),
+                grace_s=STOP_GRACE_S,
+                folder=self.folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _argv(self, program: Sequence[str]) -> list[str]:
+        return [str(self.python), *program, *self._words]
+
+    def _variables(self) -> dict[str, str]:
+        """Return the environment of its process."""
         own = {**self.environment, **self.passed, **self.devices}
         environment = {**environment_with_source(), **own}
         # As in an activated environment: an engine's compilers look for their tools on PATH.
@@ -133,16 +167,7 @@ class Server:
             environment.pop(name, None)
         # Processes that name themselves by setproctitle else overwrite what marks them as ours.
         environment["SPT_NOENV"] = "1"
-        self._started = time.monotonic()
-        with self.log.open("wb") as log, on_cores(self.cores):
-            self._process = Guarded(
-                [str(self.python), *self.dialect.program, *self._words],
-                environment,
-                grace_s=STOP_GRACE_S,
-                folder=self.folder,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        return environment
 
     def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
         """Wait until /health answers, the listener is ours, and /v1/models names this server.
@@ -218,7 +243,10 @@ class Server:
 
     def stop(self) -> None:
         """Ask it to end, kill what does not, and wait until process, port and memory are free."""
+        if self.ahead:
+            self.ahead.end("was stopped")
         if self._process is None:
+            self._reserved.close()
             return
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

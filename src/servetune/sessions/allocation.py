@@ -84,29 +84,77 @@ def _visible(indices: Sequence[int]) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
 
 
-@contextlib.contextmanager
-def allocate(session: Session, sessions: Sequence[Session], root: Path) -> Iterator[GpuAllocation]:
-    """Wait for a session's part of this host, and run on it.
+@dataclass(frozen=True)
+class _Devices:
+    """The GPUs of this host, those of them that a session may get, and the cores of each."""
 
-    `sessions` are all of its study: together they are dealt to the GPUs.
+    usable: list[Gpu]
+    every: list[Gpu]
+    shares: Mapping[str, frozenset[int]]
+    together: Together | None
+
+    @property
+    def uuids(self) -> list[str]:
+        return [gpu.uuid for gpu in self.usable]
+
+    def slot_on(self, chosen: Sequence[str]) -> Slot:
+        gpus = [gpu for gpu in self.usable if gpu.uuid in chosen]
+        cores = frozenset[int]().union(*(self.shares[gpu.uuid] for gpu in gpus))
+        return _slot(gpus, cores, self.together)
+
+
+def _devices(session: Session, cores: frozenset[int]) -> _Devices:
+    every = places(EVERY)
+    return _Devices(
+        usable=declared_gpus(session.hardware, session.gpus, session.visible_gpus),
+        every=every,
+        shares=share_cores(every, cores),
+        together=read_together(host_id()),
+    )
+
+
+def expected_allocation(
+    session: Session, sessions: Sequence[Session], spare: frozenset[int]
+) -> GpuAllocation | None:
+    """Return what `allocate` will give a session if it is free then; None: not known before.
 
     Raises:
         UserError: the hardware that the session declares is not here.
     """
+    cores = machine_cores() - spare
+    if session.neighbours is not None:
+        return None
     if not session.gpus:
-        with hold(["cpu"], 1):
-            yield GpuAllocation(_slot([], machine_cores()))
+        return GpuAllocation(_slot([], cores))
+    devices = _devices(session, cores)
+    dealt = assign([*sessions, session], devices.uuids)[session.id]
+    return GpuAllocation(devices.slot_on(dealt), shares=devices.shares)
+
+
+@contextlib.contextmanager
+def allocate(
+    session: Session,
+    sessions: Sequence[Session],
+    root: Path,
+    spare: frozenset[int] = frozenset(),
+) -> Iterator[GpuAllocation]:
+    """Wait for a session's part of this host, and run on it.
+
+    `sessions` are all of its study: together they are dealt to the GPUs. No session gets any of
+    the `spare` cores.
+
+    Raises:
+        UserError: the hardware that the session declares is not here.
+    """
+    cores = machine_cores() - spare
+    if not session.gpus:
+        slot = _slot([], cores)
+        with hold(["cpu"], 1), pinned(parse_cores(slot.cores or "")):
+            yield GpuAllocation(slot)
         return
-    usable = declared_gpus(session.hardware, session.gpus, session.visible_gpus)
-    every = places(EVERY)
-    host, uuids = [gpu.uuid for gpu in every], [gpu.uuid for gpu in usable]
-    shares = share_cores(every, machine_cores())
-    together = read_together(host_id())
-
-    def slot_on(chosen: Sequence[str]) -> Slot:
-        gpus = [gpu for gpu in usable if gpu.uuid in chosen]
-        return _slot(gpus, frozenset[int]().union(*(shares[gpu.uuid] for gpu in gpus)), together)
-
+    devices = _devices(session, cores)
+    host, uuids = [gpu.uuid for gpu in devices.every], devices.uuids
+    slot_on, shares, together = devices.slot_on, devices.shares, devices.together
     dealt = assign([*sessions, session], uuids)[session.id]
     with contextlib.ExitStack() as stack:
         if session.neighbours is None and together in (None, "alike"):

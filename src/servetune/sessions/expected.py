@@ -33,6 +33,14 @@ def least_s(session: Session, load_points: Sequence[Measurement], root: Path) ->
     return (typical(times.launches, session.variant) or 0.0) + shortest_s
 
 
+def whole_s(session: Session, load_points: Sequence[Measurement], root: Path) -> float:
+    """Return the seconds from a launch until all its load points ended, as far as is known."""
+    times = recorded_times(session.study, session.hardware, root)
+    timed = [load_seconds(point, session.variant, times) for point in load_points]
+    loads_s = sum(took_s for took_s, is_assumed in timed if not is_assumed)
+    return (typical(times.launches, session.variant) or 0.0) + loads_s
+
+
 def _sum(session: Session, points: Sequence[Measurement], root: Path) -> float | None:
     times = recorded_times(session.study, session.hardware, root)
     told = [load_seconds(point, session.variant, times) for point in points]

@@ -8,6 +8,7 @@ from servetune.load.process import Clients
 from servetune.plan.kept import next_launch
 from servetune.plan.pending import Pending
 from servetune.serving.target import Target
+from servetune.sessions.ahead import NextLaunch
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.processes import launch_folder, servers_of, start_client
 from servetune.sessions.turn import LaunchedServers, Outcome, Turn
@@ -17,11 +18,18 @@ from servetune.telemetry.gpus import NO_GPU, Gpus
 class ServerLaunch:
     """Servers from their start until they are gone, and the sessions that they are measured for."""
 
-    def __init__(self, pending: Sequence[Pending], allocation: GpuAllocation) -> None:
+    def __init__(
+        self,
+        pending: Sequence[Pending],
+        allocation: GpuAllocation,
+        ahead: NextLaunch | None = None,
+    ) -> None:
         """Prepare the next launch of sessions that owe something, in their order.
 
-        Several differ in their gateways alone (`servetune.plan.sharing`).
+        Several differ in their gateways alone (`servetune.plan.sharing`). What was prepared `ahead`
+        for it is used, and the launch after it prepared while its servers start.
         """
+        self._ahead = ahead
         self._pending = [*pending]
         self._allocation = allocation
         self._turn: Turn | None = None
@@ -62,7 +70,8 @@ class ServerLaunch:
         first = self._pending[0]
         session, root = first.session, first.root
         number = next_launch(session, root)
-        processes = servers_of(session, number, root, self._allocation)
+        processes = self._ahead.take(session, number, self._allocation) if self._ahead else []
+        processes = processes or servers_of(session, number, root, self._allocation)
         is_here = session.endpoint is None
         stack.callback(self._stopped)
         folder = launch_folder(session, number, root)
@@ -80,6 +89,7 @@ class ServerLaunch:
             clients=clients,
             devices=devices,
             before=devices.processes(),
+            ahead=self._ahead if is_here else None,
         )
 
     @property

@@ -20,6 +20,7 @@ from servetune.plan.sendable import check_session
 from servetune.plan.sharing import sharing
 from servetune.records.paths import session_path
 from servetune.running import running
+from servetune.sessions.ahead import NextLaunch
 from servetune.sessions.allocation import GpuAllocation, allocate
 from servetune.sessions.launch import ServerLaunch
 from servetune.sessions.passed import check_passed
@@ -28,13 +29,18 @@ from servetune.sessions.results import write_results
 
 
 def run_session(
-    session: Session, root: Path, until_s: float = math.inf, sessions: Sequence[Session] = ()
+    session: Session,
+    root: Path,
+    until_s: float = math.inf,
+    sessions: Sequence[Session] = (),
+    ahead: NextLaunch | None = None,
 ) -> None:
     """Measure what a session owes, then write its record to results/<study>/sessions.
 
     `sessions` are all of its study, among which the host's GPUs are dealt; those that share its
     servers are measured on them in their turns. No load point begins after `until_s`, by
-    `time.monotonic`; a session that still owes one then has no record.
+    `time.monotonic`; a session that still owes one then has no record. What was prepared `ahead` is
+    used, and the launch after this one's prepared.
 
     Raises:
         UserError: this machine cannot measure it: other hardware, no engine, no model, no
@@ -51,8 +57,9 @@ def run_session(
             check_session(each, lambda id: content_of_file(datasets / f"{id}.jsonl"), root)
         check_loopback()
         told = running("session", session.id, root, doing="waiting for the hardware")
-        with told, allocate(session, sessions, root) as allocation:
-            _measure(sharing(session, sessions), allocation, root.absolute(), until_s)
+        spare = ahead.spare if ahead else frozenset[int]()
+        with told, allocate(session, sessions, root, spare) as allocation:
+            _measure(sharing(session, sessions), allocation, root.absolute(), until_s, ahead)
         # Its own record is last: it is what is asked for, and begun again where it is not there.
         for each in others:
             if not write_ended(pending_of(each, root)).count:
@@ -63,13 +70,17 @@ def run_session(
 
 
 def _measure(
-    sessions: Sequence[Session], allocation: GpuAllocation, root: Path, until_s: float
+    sessions: Sequence[Session],
+    allocation: GpuAllocation,
+    root: Path,
+    until_s: float,
+    ahead: NextLaunch | None,
 ) -> None:
     """Measure sessions that share their servers until they owe nothing, or the time is up."""
     # Read again: it may have waited for hours.
     pending = [pending_of(session, root) for session in sessions]
     while time.monotonic() < until_s and (pending := [each for each in pending if each.count]):
-        pending = ServerLaunch(pending, allocation).run(until_s)
+        pending = ServerLaunch(pending, allocation, ahead).run(until_s)
 
 
 def write_session(session: Session, root: Path) -> None:

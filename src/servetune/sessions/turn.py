@@ -31,6 +31,7 @@ from servetune.serving.target import (
     ServerError,
     Target,
 )
+from servetune.sessions.ahead import NextLaunch
 from servetune.sessions.allocation import GpuAllocation
 from servetune.sessions.ceilings import measured_ceilings
 from servetune.sessions.expected import left_s
@@ -55,7 +56,8 @@ Outcome = Literal["measured", "gateway lost", "servers lost", "not started", "ti
 class LaunchedServers:
     """What the turns of a launch share; `name` is its own where its servers are shared.
 
-    `before` are the processes that the devices had before the servers were started.
+    `before` are the processes that the devices had before the servers were started. `ahead` is
+    what prepares the launch after this one, if any.
     """
 
     processes: list[Server]
@@ -64,6 +66,7 @@ class LaunchedServers:
     clients: Clients
     devices: Gpus
     before: list[int] | None
+    ahead: NextLaunch | None = None
 
 
 class ChangedError(Exception):
@@ -116,7 +119,8 @@ class Turn:
             stack.callback(target.leave)
             tell("starting")
             self._say(f"{target.opening}; {self._extent()} to go")
-            target.start()
+            ahead = self._servers.ahead
+            self._start()
             for generator in session.generators:
                 clients.start(generator)
             loads = _Loads(session, self._number, root)
@@ -135,7 +139,10 @@ class Turn:
                 return "measured" if isinstance(error, GatewayError) else "not started"
             tiers = target.tiers(self._recorder.launch.server_info, session.server)
             self._allocation.wait_for_neighbours()
-            own = [child.pid for child in psutil.Process().children(recursive=True)]
+            if ahead:
+                ahead.settle()
+            own = {child.pid for child in psutil.Process().children(recursive=True)}
+            own -= ahead.pids if ahead else set()
             devices = self._servers.devices
             processes = servers_processes(self._servers.before, devices.processes(), own)
             client = target.client(SCRAPE_TIMEOUT_S)
@@ -156,6 +163,20 @@ class Turn:
             )
             outcome = self._send(bench, loads, len(load_points), until_s, kills=kills)
             return self._measure_quality(bench, until_s) if outcome == "measured" else outcome
+
+    def _start(self) -> None:
+        """Start the target; while its servers start, what the next launch needs is prepared."""
+        servers = self._servers.processes
+        is_first = any(server.startup_s is None for server in servers)
+        self._target.start()
+        if prepared := [server.ahead for server in servers if server.ahead]:
+            told = {"prepared": all(each.has_begun for each in prepared)}
+            self._recorder.launch = self._recorder.launch.model_copy(update=told)
+        refusal = next((each.refusal for each in prepared if each.refusal), None)
+        if is_first and refusal:
+            self._say(f"a plain start, as the process that was prepared {refusal}")
+        if is_first and self._servers.ahead:
+            self._servers.ahead.begin()
 
     def _wait_ready(self) -> ServerFacts:
         """Wait for the target; raises ServerError where it does not start."""

@@ -116,6 +116,7 @@ DIALECT = Dialect(
     family=VLLM,
     command=("vllm", "serve"),
     program=("-m", "vllm.entrypoints.cli.main", "serve"),
+    prepared=("-m", "servetune.engines.vllm.inside_prepared", "serve"),
     placed=placed,
     key_variable=KEY_VARIABLE,
     replica_variable=REPLICA_VARIABLE,

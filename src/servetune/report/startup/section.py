@@ -40,7 +40,8 @@ def section(measured: Measured) -> Section | None:
     rows: list[list[Cell]] = [
         [
             *(Name(row["variant"]), str(row["repeat"])),
-            *(number(row[column]) for column in ("startup_s", *PHASES)),
+            number(row["startup_s"]) + (", prepared" if row["is_prepared"] else ""),
+            *(number(row[column]) for column in PHASES),
             *(number(row[name]) for name in ("weights_gib", "kv_cache_gib")),
             whole(row["kv_cache_tokens"]),
             number(row["kv_cache_max_concurrency"]),
@@ -69,6 +70,7 @@ def _starts(served: list[Case]) -> list[dict[str, Any]]:
             kept = engine.model.kv_values_per_token * kv_cache_bytes(row.get("kv_cache_dtype"))
             row["kv_cache_gib"] = tokens * kept / GIB
         if case.value("startup_s") is not None:
+            row["is_prepared"] = case.launch is not None and case.launch.prepared
             starts.setdefault((row["session"], row["launch"]), row)
     return list(starts.values())
 
