@@ -63,7 +63,7 @@ def prepared_run(
     assert done.returncode == 0, done.stderr
     files = (folder / "project/results/raw/standin").glob("*/launch-*.json")
     launches = [json.loads(file.read_text()) for file in files]
-    hidden = [path for path in (folder / "project/results").rglob(".server*")]
+    hidden = list((folder / "project/results").rglob(".server*"))
     assert hidden == []
     return sorted(launches, key=lambda each: str(each["started_at"])), done.stderr
 

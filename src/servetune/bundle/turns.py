@@ -58,9 +58,7 @@ def one_at_a_time(
             keep()
 
 
-def _after(
-    session: Session, later: list[Session], project: Path, until_s: float
-) -> Session | None:
+def _after(session: Session, later: list[Session], project: Path, until_s: float) -> Session | None:
     """Return the next session that will launch servers of its own; None where none will.
 
     A launch of `session` begins now, and measures those that share its servers too.
