@@ -82,7 +82,7 @@ def test_a_page_of_another_origin_gets_through_none(server: Server) -> None:
 
 
 def test_another_user_cannot_read_the_key(server: Server) -> None:
-    assert server._process is not None
+    assert server._process.pid is not None
     assert server.api_key not in server.log.read_text()
     family = psutil.Process(server._process.pid).children(recursive=True)
     assert not any(server.api_key in word for each in family for word in each.cmdline())

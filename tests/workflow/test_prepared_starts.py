@@ -4,23 +4,27 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from servetune.sessions.cores import format_cores
 from tests.workflow.test_bundle import ENGINE, Host, export
+from tests.workflow.test_tuning_in_bundles import tuning as tuning
 from tests.workspace import PATIENCE_S, Workspace, make_workspace
 
 ON_HOST = """\
 import sys
-from servetune.sessions import ahead, cores
+from servetune.sessions import ahead
 ahead.SETTLE_WITHIN_S = {settle_within_s}
-cores.spare_cores = lambda own: frozenset([max(own)]) if {has_spare} else frozenset()
+ahead.LEAST_CORES = {least_cores}
 from servetune.bundle.host import main
 sys.exit(main())
 """
-"""Measures in an unpacked bundle, on a host that has a core to spare, or none."""
+"""Measures in an unpacked bundle, on a host with cores enough, or not."""
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +44,27 @@ def prepared_run(
     exported: tuple[Workspace, Path],
     root: Path,
     *,
-    has_spare: bool = True,
+    least_cores: int = 1,
     settle_within_s: float = PATIENCE_S,
     **environment: str,
 ) -> tuple[list[dict[str, Any]], str]:
     """Measure a bundle with `--prepare`; returns its launches in their order, and what it said."""
     host = Host(root / "host")
-    _, bundle = exported
+    return measured_on(host, exported[1], settle_within_s, least_cores, environment)
+
+
+def measured_on(
+    host: Host,
+    bundle: Path,
+    settle_within_s: float = PATIENCE_S,
+    least_cores: int = 1,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[list[dict[str, Any]], str]:
+    """Measure a bundle with `--prepare` on a host, as `prepared_run` does."""
     host.measure(bundle, "--stop-after", "0")
     folder = host.root / bundle.stem
     words = [str(folder / "project"), "--python", ENGINE, "--results", "results.tar.gz"]
-    script = ON_HOST.format(has_spare=has_spare, settle_within_s=settle_within_s)
+    script = ON_HOST.format(least_cores=least_cores, settle_within_s=settle_within_s)
     done = subprocess.run(
         [*host.isolation, sys.executable, "-c", script, *words, "--prepare"],
         cwd=host.root,
@@ -80,13 +94,32 @@ def test_each_start_but_the_first_is_prepared_and_measures_as_ever(
     assert [record["status"] for record in measured] == ["ok"] * 3
 
 
-def test_a_host_without_a_core_to_spare_prepares_nothing_and_says_so(
+def test_a_host_of_few_cores_prepares_nothing_and_says_so_once(
     exported: tuple[Workspace, Path], tmp_path: Path
 ) -> None:
-    launches, said = prepared_run(exported, tmp_path, has_spare=False)
-    assert [launch["prepared"] for launch in launches] == [False] * 3
     cores = len(os.sched_getaffinity(0))
-    assert f"no start is prepared: this host has no core to spare of its {cores}" in said
+    launches, said = prepared_run(exported, tmp_path, least_cores=cores + 1)
+    assert [launch["prepared"] for launch in launches] == [False] * 3
+    few = f"no start is prepared: a session has {cores} cores here, expected at least {cores + 1}"
+    assert said.count(few) == 1
+
+
+def test_a_prepared_start_serves_on_the_cores_of_a_plain_one(
+    exported: tuple[Workspace, Path], tmp_path: Path
+) -> None:
+    launches, _ = prepared_run(exported, tmp_path)
+    cores = {launch["slot"]["cores"] for launch in launches}
+    assert cores == {format_cores(os.sched_getaffinity(0))}
+
+
+def test_one_that_dies_after_its_word_is_started_plainly_and_measured(
+    exported: tuple[Workspace, Path], tmp_path: Path
+) -> None:
+    launches, said = prepared_run(exported, tmp_path, STANDIN_IMPORTS="die later")
+    assert [launch["prepared"] for launch in launches] == [False] * 3
+    assert {launch["status"] for launch in launches} == {"ok"}
+    why = "did not start: RuntimeError: these imports were of no use"
+    assert said.count(f"a plain start, as the process that was prepared {why}") == 2
 
 
 def test_where_imports_fail_before_their_turn_plain_starts_follow(
@@ -106,3 +139,16 @@ def test_no_load_begins_beside_imports_and_those_that_are_late_are_ended(
     assert [launch["prepared"] for launch in launches] == [False] * 3
     why = "a plain start, as the process that was prepared was not ready after 0 s"
     assert said.count(why) == 2
+
+
+def test_the_first_start_of_a_tunings_round_is_plain_and_the_others_are_prepared(
+    tuning: Workspace, tmp_path: Path
+) -> None:
+    launches, _ = measured_on(Host(tmp_path / "host"), export(tuning))
+    assert {launch["status"] for launch in launches} == {"ok"}
+    files = (tmp_path / "host").glob("*/project/results/standin/tuning/round-*.json")
+    rounds = [json.loads(file.read_text())["round"] for file in files]
+    assert sum(not launch["prepared"] for launch in launches) == sum(
+        bool(each["trials"]) for each in rounds
+    )
+    assert any(launch["prepared"] for launch in launches)

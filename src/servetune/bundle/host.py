@@ -72,8 +72,8 @@ def main() -> int:
     order.add_argument(
         "--prepare",
         action="store_true",
-        help="do the imports of a server while the one before it starts, on cores that no session"
-        " gets: two of a host with 16 or more",
+        help="do the imports of a server while the one before it starts; not of replicas, nor where"
+        " a session has less than 8 cores",
     )
     parser.add_argument(
         "--python",

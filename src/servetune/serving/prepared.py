@@ -5,7 +5,6 @@
 
 import contextlib
 import json
-import os
 import select
 import socket
 import subprocess
@@ -23,11 +22,14 @@ ANSWERS_WITHIN_S = 10.0
 
 MESSAGE_BYTES = 1 << 16
 
+WORD = b"serve"
+
 
 class PreparedProcess:
     """From its start until it has become a server (`has_begun`), or is ended.
 
-    `refusal` says why it is of no use, once that is known.
+    `refusal` says why it is of no use, once that is known, and `opened` names the module whose
+    import opened a GPU, if that is why.
     """
 
     def __init__(
@@ -39,12 +41,14 @@ class PreparedProcess:
         folder: Path,
         log: Path,
         cores: Collection[int],
+        without: Collection[str] = (),
     ) -> None:
-        """Start the command on these cores.
+        """Start the command on these cores; of its modules it imports none of those `without`.
 
         `log` has its output once it has become a server; until then a hidden file has it.
         """
         self.refusal: str | None = None
+        self.opened: str | None = None
         self.has_begun = False
         self._has_told = False
         self._log, self._hidden = log, log.with_name(f".{log.name}")
@@ -52,6 +56,7 @@ class PreparedProcess:
         self._began_s = time.monotonic()
         # Keeps messages apart, and ends as a pipe does.
         self._channel, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel.send(json.dumps({"without": sorted(without)}).encode())
         log.parent.mkdir(parents=True, exist_ok=True)
         with self._hidden.open("wb") as output, other, on_cores(cores):
             self._process = Guarded(
@@ -80,23 +85,26 @@ class PreparedProcess:
         left_s = self._began_s + within_s - time.monotonic()
         self._settle(left_s, f"was not ready after {within_s:.0f} s")
 
-    def begin(self, cores: Collection[int]) -> Guarded | None:
-        """Have it become the server, on these cores; None, and ended, where it cannot."""
+    def begin(self) -> Guarded | None:
+        """Have it become the server; None, and ended, where it cannot."""
         self._settle(0.0, "still did its imports")
         if self.refusal:
             return None
-        word = json.dumps({"cores": sorted(cores)}).encode()
         with contextlib.suppress(OSError):
-            self._channel.send(word)
+            self._channel.send(WORD)
         # Its guard keeps the socket open for a moment after its end: only an answer is certain.
-        if self._receive(ANSWERS_WITHIN_S) != word:
+        if self._receive(ANSWERS_WITHIN_S) != WORD:
             self.end("does not answer" if self._process.poll() is None else self._why())
             return None
         self._channel.close()
         self._hidden.replace(self._log)
-        os.sched_setaffinity(self._process.pid, cores)
         self.has_begun = True
         return self._process
+
+    def fail(self, reason: str) -> None:
+        """Note that the server that it became has ended before it was ready."""
+        self.has_begun = False
+        self.refusal = reason
 
     def end(self, refusal: str) -> None:
         """End it, for this reason, unless it has become a server or ended before."""
@@ -117,8 +125,9 @@ class PreparedProcess:
             self.end(late)
         elif not message:
             self.end(self._why())
-        elif reason := json.loads(message)["refusal"]:
-            self.end(reason)
+        elif opened := json.loads(message)["opened"]:
+            self.opened = opened
+            self.end(f"opened a GPU when it imported {opened}")
         self._has_told = True
 
     def _receive(self, within_s: float) -> bytes | None:

@@ -6,32 +6,24 @@ checked: an answer from another server is never taken for this one's.
 """
 
 import contextlib
-import os
 import secrets
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
-import psutil
 
 from servetune.engines.counters import Counters
 from servetune.engines.dialect import Dialect, Tiers
-from servetune.engines.source import environment_with_source
-from servetune.lifetime.affinity import on_cores
-from servetune.lifetime.guard import Guarded
 from servetune.loopback import HOST, local_client
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
 from servetune.serving.listener import listens, ports_of, reserve_port, wait_until_free
 from servetune.serving.prepared import PreparedProcess
+from servetune.serving.process import ServerProcess
 from servetune.serving.target import HEALTH_TIMEOUT_S, ServerError, counters_of
 from servetune.study.secrets import redacted, secrets_of
-
-STOP_GRACE_S = 5.0
-"""Until a server is killed, a judgement: nothing of it has to be saved."""
 
 HUNG_AFTER_FAILURES = 3
 """Checks in a row without an answer: half a minute of them. One may fall into a long step."""
@@ -83,10 +75,19 @@ class Server:
         placed = self.dialect.placed(HOST, self.port, self.name)
         self._words = [self.model, *self.arguments, *placed]
         self.secrets = [self.api_key, *secrets_of(self.passed.values())]
-        self._process: Guarded | None = None
-        self.ahead: PreparedProcess | None = None
+        own = {self.dialect.key_variable: self.api_key}
+        if self.replica and self.dialect.replica_variable:
+            own[self.dialect.replica_variable] = str(self.replica)
+        self._process = ServerProcess(
+            dialect=self.dialect,
+            python=self.python,
+            words=self._words,
+            variables={**self.environment, **self.passed, **self.devices, **own},
+            log=self.log,
+            folder=self.folder,
+            cores=self.cores,
+        )
         self._is_known = False
-        self._started = 0.0
         self._startup_s: float | None = None
         self._failures = 0
 
@@ -112,62 +113,30 @@ class Server:
         return f"http://{HOST}:{self.port}"
 
     @property
+    def ahead(self) -> PreparedProcess | None:
+        """What was prepared for its start, if anything."""
+        return self._process.ahead
+
+    @property
     def startup_s(self) -> float | None:
         """The seconds from its start until it was ready; None until then."""
         return self._startup_s
 
-    def prepare(self, cores: frozenset[int]) -> None:
-        """Start its process ahead of `start`, on these cores: it does its imports, and waits."""
-        self.ahead = PreparedProcess(
-            self._argv(self.dialect.prepared),
-            self._variables(),
-            grace_s=STOP_GRACE_S,
-            folder=self.folder,
-            log=self.log,
-            cores=cores,
-        )
+    def prepare(self, cores: frozenset[int], without: Collection[str] = ()) -> None:
+        """Start its process ahead of `start`: it does its imports, and waits.
+
+        `cores` are those on which `start` will find it, and it imports none of the modules
+        `without`.
+        """
+        self._process.prepare(cores, without)
 
     def start(self) -> None:
         """Start the process, behind a guard that stops it when this process ends.
 
         One that was started ahead, and waits, becomes it. One that runs already stays as it is.
         """
-        if self.is_running():
-            return
-        self._started = time.monotonic()
-        cores = self.cores or os.sched_getaffinity(0)
-        if self.ahead and (process := self.ahead.begin(cores)):
-            self._process = process
-            return
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        self._started = time.monotonic()
-        with self.log.open("wb") as log, on_cores(cores):
-            self._process = Guarded(
-                self._argv(self.dialect.program),
-                self._variables(),
-                grace_s=STOP_GRACE_S,
-                folder=self.folder,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-
-    def _argv(self, program: Sequence[str]) -> list[str]:
-        return [str(self.python), *program, *self._words]
-
-    def _variables(self) -> dict[str, str]:
-        """Return the environment of its process."""
-        own = {**self.environment, **self.passed, **self.devices}
-        environment = {**environment_with_source(), **own}
-        # As in an activated environment: an engine's compilers look for their tools on PATH.
-        environment["PATH"] = os.pathsep.join([str(self.python.parent), environment["PATH"]])
-        environment[self.dialect.key_variable] = self.api_key
-        if self.replica and self.dialect.replica_variable:
-            environment[self.dialect.replica_variable] = str(self.replica)
-        for name in self.dialect.unset:
-            environment.pop(name, None)
-        # Processes that name themselves by setproctitle else overwrite what marks them as ours.
-        environment["SPT_NOENV"] = "1"
-        return environment
+        if not self.is_running():
+            self._process.start()
 
     def wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
         """Wait until /health answers, the listener is ours, and /v1/models names this server.
@@ -186,11 +155,14 @@ class Server:
 
     def _wait_ready(self, timeout_s: float, progress: Callable[[float], None]) -> None:
         told_s = 10.0
-        while (elapsed := time.monotonic() - self._started) < timeout_s:
+        while (elapsed := time.monotonic() - self._process.started) < timeout_s:
             if not self.is_running():
-                raise ServerError(self._why() or "ended while it started")
+                why = self._why() or "ended while it started"
+                if not self._process.restart(why):
+                    raise ServerError(why)
+                self._is_known = False
             if self.is_healthy(2.0) and self._is_ours() and self._names_itself():
-                self._startup_s = round(time.monotonic() - self._started, 2)
+                self._startup_s = round(time.monotonic() - self._process.started, 2)
                 return
             if elapsed >= told_s:
                 told_s *= 2
@@ -228,30 +200,21 @@ class Server:
 
     def is_running(self) -> bool:
         """Tell whether the process lives."""
-        return self._process is not None and self._process.poll() is None
+        return self._process.is_running
 
     def kill(self) -> None:
         """Kill all its processes at once, as a host does that is lost."""
-        assert self._process is not None
-        with contextlib.suppress(psutil.Error):
-            for process in psutil.Process(self._process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
+        self._process.kill()
 
     def leave(self) -> None:
         """Do nothing: it is all a server."""
 
     def stop(self) -> None:
         """Ask it to end, kill what does not, and wait until process, port and memory are free."""
-        if self.ahead:
-            self.ahead.end("was stopped")
-        if self._process is None:
-            self._reserved.close()
-            return
-        self._process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(STOP_GRACE_S + 15)
+        was_started = self._process.stop()
         self._reserved.close()
+        if not was_started:
+            return
         wait_until_free(self.port)
         self._redact_log()
 
@@ -289,7 +252,7 @@ class Server:
 
     def ports(self) -> list[int]:
         """Return the ports of this host on which its processes listen, but for its own."""
-        return ports_of(self._process.pid, self.port) if self._process else []
+        return ports_of(self._process.pid, self.port) if self._process.pid else []
 
     def reset_prefix_cache(self, *, has_tiers: bool = False) -> bool:
         """Empty the prefix cache, and its tiers; tells whether the server says that it did."""
@@ -348,7 +311,7 @@ class Server:
         Raises:
             ServerError: another process listens there, or the server asks for no key.
         """
-        assert self._process is not None
+        assert self._process.pid is not None
         if not listens(self._process.pid, self.port):
             # The listener that answered may have been its own, which has just ended.
             if not self.is_running():
@@ -365,8 +328,7 @@ class Server:
         return self._is_known
 
     def _why(self) -> str | None:
-        exit_code = self._process.poll() if self._process else None
-        return self.dialect.explain(self.log_tail(EXPLAINED_LINES), exit_code)
+        return self.dialect.explain(self.log_tail(EXPLAINED_LINES), self._process.exit_code)
 
     def _redact_log(self) -> None:
         text = self.log.read_bytes().decode(errors="surrogateescape")

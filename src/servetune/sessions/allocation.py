@@ -103,56 +103,45 @@ class _Devices:
         return _slot(gpus, cores, self.together)
 
 
-def _devices(session: Session, cores: frozenset[int]) -> _Devices:
+def _devices(session: Session) -> _Devices:
     every = places(EVERY)
     return _Devices(
         usable=declared_gpus(session.hardware, session.gpus, session.visible_gpus),
         every=every,
-        shares=share_cores(every, cores),
+        shares=share_cores(every, machine_cores()),
         together=read_together(host_id()),
     )
 
 
-def expected_allocation(
-    session: Session, sessions: Sequence[Session], spare: frozenset[int]
-) -> GpuAllocation | None:
+def expected_allocation(session: Session, sessions: Sequence[Session]) -> GpuAllocation | None:
     """Return what `allocate` will give a session if it is free then; None: not known before.
 
     Raises:
         UserError: the hardware that the session declares is not here.
     """
-    cores = machine_cores() - spare
     if session.neighbours is not None:
         return None
     if not session.gpus:
-        return GpuAllocation(_slot([], cores))
-    devices = _devices(session, cores)
+        return GpuAllocation(_slot([], machine_cores()))
+    devices = _devices(session)
     dealt = assign([*sessions, session], devices.uuids)[session.id]
     return GpuAllocation(devices.slot_on(dealt), shares=devices.shares)
 
 
 @contextlib.contextmanager
-def allocate(
-    session: Session,
-    sessions: Sequence[Session],
-    root: Path,
-    spare: frozenset[int] = frozenset(),
-) -> Iterator[GpuAllocation]:
+def allocate(session: Session, sessions: Sequence[Session], root: Path) -> Iterator[GpuAllocation]:
     """Wait for a session's part of this host, and run on it.
 
-    `sessions` are all of its study: together they are dealt to the GPUs. No session gets any of
-    the `spare` cores.
+    `sessions` are all of its study: together they are dealt to the GPUs.
 
     Raises:
         UserError: the hardware that the session declares is not here.
     """
-    cores = machine_cores() - spare
     if not session.gpus:
-        slot = _slot([], cores)
-        with hold(["cpu"], 1), pinned(parse_cores(slot.cores or "")):
-            yield GpuAllocation(slot)
+        with hold(["cpu"], 1):
+            yield GpuAllocation(_slot([], machine_cores()))
         return
-    devices = _devices(session, cores)
+    devices = _devices(session)
     host, uuids = [gpu.uuid for gpu in devices.every], devices.uuids
     slot_on, shares, together = devices.slot_on, devices.shares, devices.together
     dealt = assign([*sessions, session], uuids)[session.id]

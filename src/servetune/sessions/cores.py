@@ -10,10 +10,6 @@ from servetune.telemetry.gpus import Gpu
 
 _SYSTEM = Path("/sys/devices/system")
 
-SPARE = 2
-SPARE_FROM = 16
-"""A judgement: what is measured keeps seven cores in eight."""
-
 
 def share_cores(gpus: list[Gpu], cores: Iterable[int]) -> dict[str, frozenset[int]]:
     """Give each GPU, by its UUID, an equal share of the cores of its NUMA node.
@@ -37,14 +33,6 @@ def share_cores(gpus: list[Gpu], cores: Iterable[int]) -> dict[str, frozenset[in
 def by_core(cores: Iterable[int]) -> list[int]:
     """Return cores in an order in which hyperthreads of one stand together."""
     return sorted(cores, key=lambda core: (_first_sibling(core), core))
-
-
-def spare_cores(cores: frozenset[int]) -> frozenset[int]:
-    """Return the cores that a host can leave to what is prepared: one, with its hyperthread.
-
-    None of a host with less than eight times as many.
-    """
-    return frozenset(by_core(cores)[-SPARE:]) if len(cores) >= SPARE_FROM else frozenset()
 
 
 def machine_cores() -> frozenset[int]:

@@ -57,8 +57,7 @@ def run_session(
             check_session(each, lambda id: content_of_file(datasets / f"{id}.jsonl"), root)
         check_loopback()
         told = running("session", session.id, root, doing="waiting for the hardware")
-        spare = ahead.spare if ahead else frozenset[int]()
-        with told, allocate(session, sessions, root, spare) as allocation:
+        with told, allocate(session, sessions, root) as allocation:
             _measure(sharing(session, sessions), allocation, root.absolute(), until_s, ahead)
         # Its own record is last: it is what is asked for, and begun again where it is not there.
         for each in others:

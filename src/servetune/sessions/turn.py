@@ -87,6 +87,7 @@ class Turn:
         launch = _described(session, self._number, root, servers, self._target)
         self._recorder = Recorder(pending, self._target, launch)
         self.reason = ""
+        self._refusal: str | None = None
 
     @property
     def target(self) -> Target:
@@ -169,19 +170,30 @@ class Turn:
         servers = self._servers.processes
         is_first = any(server.startup_s is None for server in servers)
         self._target.start()
-        if prepared := [server.ahead for server in servers if server.ahead]:
-            told = {"prepared": all(each.has_begun for each in prepared)}
-            self._recorder.launch = self._recorder.launch.model_copy(update=told)
-        refusal = next((each.refusal for each in prepared if each.refusal), None)
-        if is_first and refusal:
-            self._say(f"a plain start, as the process that was prepared {refusal}")
+        self._note_prepared(is_new=is_first)
         if is_first and self._servers.ahead:
             self._servers.ahead.begin()
+
+    def _note_prepared(self, *, is_new: bool) -> None:
+        """Note whether the start is a prepared one; say why it is not, unless that is old."""
+        prepared = [server.ahead for server in self._servers.processes if server.ahead]
+        told = {"prepared": bool(prepared) and all(each.has_begun for each in prepared)}
+        self._recorder.launch = self._recorder.launch.model_copy(update=told)
+        refusal = next((each.refusal for each in prepared if each.refusal), None)
+        if is_new and refusal and refusal != self._refusal:
+            self._say(f"a plain start, as the process that was prepared {refusal}")
+        self._refusal = refusal
+
+    def _say_starting(self, since_s: float) -> None:
+        self._say(f"starting for {since_s:.0f} s")
 
     def _wait_ready(self) -> ServerFacts:
         """Wait for the target; raises ServerError where it does not start."""
         session, target = self._session, self._target
-        target.wait_ready(session.startup_timeout_s, lambda s: self._say(f"starting for {s:.0f} s"))
+        try:
+            target.wait_ready(session.startup_timeout_s, self._say_starting)
+        finally:
+            self._note_prepared(is_new=True)
         if changed := changed_since(session, target, self._root):
             raise ChangedError(changed)
         info = target.info()

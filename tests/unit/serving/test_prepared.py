@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import fields
@@ -16,7 +18,6 @@ from servetune.serving.server import Server
 from tests.standin.serving import PATIENCE_S, PYTHON, write_model
 
 OWN = frozenset(os.sched_getaffinity(0))
-SPARE = frozenset([max(OWN)])
 
 
 @pytest.fixture
@@ -42,8 +43,15 @@ def prepared(made: list[Server], folder: Path, **environment: str) -> Server:
         folder=folder,
     )
     made.append(server)
-    server.prepare(SPARE)
+    server.prepare(OWN)
     return server
+
+
+def copy_of(server: Server, made: list[Server]) -> Server:
+    """Return a server that is like another, not prepared."""
+    copied = Server(**{each.name: getattr(server, each.name) for each in fields(server)})
+    made.append(copied)
+    return copied
 
 
 def waiting(server: Server) -> psutil.Process:
@@ -69,6 +77,15 @@ def refusal(server: Server) -> str | None:
     serve(server)
     assert server.ahead is not None and not server.ahead.has_begun
     return server.ahead.refusal
+
+
+def wait_until_asleep(process: psutil.Process) -> None:
+    """Wait until a process that has told that it waits does so."""
+    deadline = time.monotonic() + PATIENCE_S
+    switches = None
+    while switches != (switches := process.num_ctx_switches()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def threads(process: psutil.Process) -> list[set[int]]:
@@ -97,7 +114,7 @@ def test_what_waits_becomes_the_server_that_a_plain_start_would_be(
     server = prepared(made, tmp_path)
     settle(server)
     process = waiting(server)
-    assert threads(process) == [SPARE, SPARE] and not server.log.exists()
+    assert threads(process) == [OWN, OWN] and not server.log.exists()
     assert process.status() == psutil.STATUS_SLEEPING
     serve(server)
     assert server.ahead is not None and server.ahead.has_begun and not server.ahead.pids
@@ -106,9 +123,7 @@ def test_what_waits_becomes_the_server_that_a_plain_start_would_be(
     assert [file.name for file in tmp_path.glob(".*")] == []
     told = described(process)
     server.stop()
-    plain = Server(**{each.name: getattr(server, each.name) for each in fields(server)})
-    made.append(plain)
-    serve(plain)
+    serve(copy_of(server, made))
     family = psutil.Process().children(recursive=True)
     others = [each for each in family if "vllm.entrypoints.cli.main" in each.cmdline()]
     assert [described(each) for each in others if each.name() != "sh"][-1:] == [told]
@@ -131,7 +146,15 @@ def test_imports_that_open_a_gpu_are_refused(made: list[Server], tmp_path: Path)
     source = os.pathsep.join([str(offered.parent), str(Path(__file__).parents[3] / "src")])
     server = prepared(made, tmp_path, PYTHONPATH=source)
     settle(server)
-    assert refusal(server) == "its imports have opened a GPU"
+    opened = "vllm.entrypoints.openai.api_server"
+    assert refusal(server) == f"opened a GPU when it imported {opened}"
+    assert server.ahead is not None and server.ahead.opened == opened
+    server.stop()
+    again = copy_of(server, made)
+    again.prepare(OWN, {opened})
+    settle(again)
+    serve(again)
+    assert again.ahead is not None and again.ahead.has_begun
 
 
 def test_one_whose_imports_fail_tells_its_last_line(made: list[Server], tmp_path: Path) -> None:
@@ -168,3 +191,45 @@ def test_one_that_is_not_needed_leaves_nothing(made: list[Server], tmp_path: Pat
     server.stop()
     assert not process.is_running()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_one_that_dies_after_the_word_is_followed_by_a_plain_start(
+    made: list[Server], tmp_path: Path
+) -> None:
+    server = prepared(made, tmp_path, STANDIN_IMPORTS="die later")
+    settle(server)
+    assert refusal(server) == "did not start: RuntimeError: these imports were of no use"
+    assert "of no use" not in server.log.read_text()
+
+
+WITH_OWNER = """\
+import sys, time
+from pathlib import Path
+from tests.unit.serving.test_prepared import OWN, prepared, settle, waiting
+made = []
+server = prepared(made, Path(sys.argv[1]))
+settle(server)
+print(waiting(server).pid, flush=True)
+time.sleep(3600)
+"""
+
+
+def test_one_that_waits_ends_with_a_killed_owner(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", WITH_OWNER, str(tmp_path)]
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        process = psutil.Process(int(owner.stdout.readline()))
+        family = [process, *process.parents()[:1]]
+        owner.kill()
+    assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
+
+
+def test_one_that_waits_does_nothing(made: list[Server], tmp_path: Path) -> None:
+    server = prepared(made, tmp_path)
+    settle(server)
+    process = waiting(server)
+    wait_until_asleep(process)
+    before = process.num_ctx_switches(), process.cpu_times()
+    time.sleep(0.5)
+    assert (process.num_ctx_switches(), process.cpu_times()) == before

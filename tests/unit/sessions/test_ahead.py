@@ -8,8 +8,7 @@ import pytest
 
 from servetune.bundle.turns import _after
 from servetune.plan.planned import Session
-from servetune.sessions import cores
-from servetune.sessions.cores import spare_cores
+from servetune.sessions.ahead import NextLaunch
 from servetune.sessions.expected import whole_s
 from tests.paths import GALLERY
 from tests.recorded import plan_of
@@ -32,10 +31,17 @@ def owing(tmp_path: Path) -> tuple[list[Session], Path]:
     return sessions, tmp_path
 
 
-def test_a_host_of_few_cores_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cores, "_first_sibling", lambda core: core % 8)
-    assert spare_cores(frozenset({0, 1})) == frozenset()
-    assert spare_cores(frozenset(range(16))) == {7, 15}
+def test_replicas_are_not_prepared_and_that_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = plan_of(STUDY).sessions[0].model_copy(update={"replicas": 2})
+    with NextLaunch([session], tmp_path) as ahead:
+        ahead.choose = lambda: session
+        ahead.begin()
+        ahead.begin()
+        assert ahead.pids == set()
+    said = capsys.readouterr().err
+    assert said.count(f"{session.variant}: no start of replicas is prepared") == 1
 
 
 def test_the_next_session_is_prepared_where_it_will_be_started(

@@ -1,8 +1,10 @@
 """Run inside an environment: do the imports of `vllm serve`, wait for the word, then be it.
 
 Its arguments are those of `vllm serve`, and its standard input is a socket that keeps messages
-apart. It sends `{"refusal": null}` once it waits, or why it is of no use. The word is the cores to
-run on, `{"cores": [0, 1]}`, which it sends back; without one it ends.
+apart. It is told what not to import, `{"without": []}`, and sends `{"opened": null}` once it waits,
+or the module that opened a GPU: it is of no use then. The word is any message, which it sends back;
+without one it ends. Its cores and variables are those of a plain start from the first, as libraries
+choose their threads by them when they are imported.
 
 Needs vLLM and the standard library; it imports nothing of servetune.
 """
@@ -14,7 +16,6 @@ import socket
 import sys
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 
 PROGRAM = "vllm.entrypoints.cli.main"
 """What is run at the word, as `python -m` runs it: not imported before, as that warns."""
@@ -40,14 +41,12 @@ IMPORTED = (
 def main() -> None:
     """Import, tell, wait, serve."""
     owner = socket.socket(fileno=os.dup(0))
-    for name in IMPORTED:
-        with suppress(ModuleNotFoundError):
-            import_module(name)
-    owner.send(json.dumps({"refusal": refusal()}).encode())
+    without = json.loads(owner.recv(1 << 16))["without"]
+    opened = opener([name for name in IMPORTED if name not in without])
+    owner.send(json.dumps({"opened": opened}).encode())
     word = owner.recv(1 << 16)
     if not word:
         return
-    move(json.loads(word)["cores"])
     # What a plain start has.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -57,19 +56,16 @@ def main() -> None:
     runpy.run_module(PROGRAM, run_name="__main__", alter_sys=True)
 
 
-def refusal() -> str | None:
-    """Tell why this process must not serve; None where it may."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return "its imports have opened a GPU"
+def opener(names: list[str]) -> str | None:
+    """Import modules; return the first that opens a GPU, and leave out those after it."""
+    for name in names:
+        with suppress(ModuleNotFoundError):
+            import_module(name)
+        # Only a look: it opens none.
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():
+            return name
     return None
-
-
-def move(cores: list[int]) -> None:
-    """Run on these cores with all threads: those that the imports started keep their own."""
-    for thread in Path("/proc/self/task").iterdir():
-        with suppress(ProcessLookupError):
-            os.sched_setaffinity(int(thread.name), cores)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ from .serve import cmd_init
 
 
 def main() -> None:
+    is_prepared = "vllm.entrypoints.openai.api_server" in sys.modules
+    if is_prepared and os.environ.get("STANDIN_IMPORTS") == "die later":
+        raise RuntimeError("these imports were of no use")
     os.environ["VLLM_TARGET_DEVICE"] = "cpu"
     parser = FlexibleArgumentParser(prog="vllm")
     subparsers = parser.add_subparsers(required=True, dest="subparser")

@@ -1,6 +1,7 @@
 """What `vllm serve` imports before it does anything: here, too, it starts a thread.
 
-STANDIN_IMPORTS has it `die` or `hang`. A `torch` that a test offers is imported.
+STANDIN_IMPORTS has it `die`, `die later`, once it would serve, or `hang`. A `torch` that a test
+offers is imported.
 """
 
 import os
