@@ -17,8 +17,9 @@ import httpx
 
 from servetune.engines.counters import Counters
 from servetune.engines.dialect import Dialect, Tiers
-from servetune.loopback import HOST, local_client
+from servetune.loopback import HOST
 from servetune.records.sessions import ReplicaLaunch, ServerFacts
+from servetune.serving.asked import Asked
 from servetune.serving.listener import listens, ports_of, reserve_port, wait_until_free
 from servetune.serving.prepared import PreparedProcess
 from servetune.serving.process import ServerProcess
@@ -28,15 +29,12 @@ from servetune.study.secrets import redacted, secrets_of
 HUNG_AFTER_FAILURES = 3
 """Checks in a row without an answer: half a minute of them. One may fall into a long step."""
 
-RESET_TIMEOUT_S = 30.0
-"""A longer wait than any reset takes of a server that still answers."""
-
 EXPLAINED_LINES = 5000
 """Where the cause of an end is looked for: the last lines of a log."""
 
 
 @dataclass(eq=False)
-class Server:
+class Server(Asked):
     """One server process, from its start to the end of all that it started.
 
     It serves the checkpoint `model`, a path from its working `folder`, under `name`, which is
@@ -106,11 +104,6 @@ class Server:
     def keeps_connections(self) -> bool:
         """Whether it keeps a connection after a stream, or says that it closes it."""
         return self.dialect.keeps_connections
-
-    @property
-    def url(self) -> str:
-        """The server's address."""
-        return f"http://{HOST}:{self.port}"
 
     @property
     def ahead(self) -> PreparedProcess | None:
@@ -192,12 +185,6 @@ class Server:
         self.check()
         raise ServerError(f"has not answered /health for {HEALTH_TIMEOUT_S:.0f} s")
 
-    def is_healthy(self, timeout_s: float = HEALTH_TIMEOUT_S) -> bool:
-        """Tell whether /health answers; it is asked without the key."""
-        with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, timeout_s) as client:
-            return client.get(self.dialect.health).is_success
-        return False
-
     def is_running(self) -> bool:
         """Tell whether the process lives."""
         return self._process.is_running
@@ -218,29 +205,9 @@ class Server:
         wait_until_free(self.port)
         self._redact_log()
 
-    def client(self, timeout_s: float) -> httpx.Client:
-        """Return an HTTP client with this server's address and key.
-
-        Raises:
-            ServerError: it is not known yet that this very server listens there.
-        """
-        if not self._is_known:
-            raise ServerError(f"has no listener of its own on port {self.port} yet")
-        headers = {"Authorization": f"Bearer {self.api_key}"}
-        return local_client(self.url, headers, timeout_s)
-
-    def get(self, path: str, timeout_s: float = HEALTH_TIMEOUT_S) -> httpx.Response:
-        """GET a path with this server's key; raises httpx.HTTPError."""
-        with self.client(timeout_s) as client:
-            return client.get(path).raise_for_status()
-
     def counters(self, tries: int = 1) -> Counters:
         """Return its metrics now; empty where it does not answer after so many tries."""
         return counters_of(self, tries)
-
-    def scrape(self, client: httpx.Client) -> Counters:
-        """Read its metrics by a client; raises httpx.HTTPError."""
-        return self.dialect.counters(client)
 
     def gateway_counters(self) -> dict[str, float]:
         """Return nothing: there is no gateway."""
@@ -253,24 +220,6 @@ class Server:
     def ports(self) -> list[int]:
         """Return the ports of this host on which its processes listen, but for its own."""
         return ports_of(self._process.pid, self.port) if self._process.pid else []
-
-    def reset_prefix_cache(self, *, has_tiers: bool = False) -> bool:
-        """Empty the prefix cache, and its tiers; tells whether the server says that it did."""
-        with (
-            contextlib.suppress(httpx.HTTPError, ValueError),
-            self.client(RESET_TIMEOUT_S) as client,
-        ):
-            return self.dialect.reset(client, has_tiers)
-        return False
-
-    def info(self) -> dict[str, Any]:
-        """Return the configuration as the server resolved it; empty where it does not tell."""
-        with (
-            contextlib.suppress(httpx.HTTPError, ValueError),
-            self.client(HEALTH_TIMEOUT_S) as client,
-        ):
-            return self.dialect.info(client)
-        return {}
 
     def facts(self, versions: Mapping[str, str], info: dict[str, Any]) -> ServerFacts:
         """Return what it tells of its start and its capacity; `info` is what `info()` returned."""
@@ -319,13 +268,7 @@ class Server:
             raise ServerError(
                 f"port {self.port} answers for another process, which took it first: run it again"
             )
-        with contextlib.suppress(httpx.HTTPError), local_client(self.url, {}, 2.0) as client:
-            if (status := client.get("/v1/models").status_code) != 401:
-                raise ServerError(
-                    f"answers {status} to a request without its key: {self.dialect.unlocked}"
-                )
-            self._is_known = True
-        return self._is_known
+        return self._keeps_out_strangers()
 
     def _why(self) -> str | None:
         return self.dialect.explain(self.log_tail(EXPLAINED_LINES), self._process.exit_code)
@@ -334,15 +277,3 @@ class Server:
         text = self.log.read_bytes().decode(errors="surrogateescape")
         if (safe := redacted(text, self.secrets)) != text:
             self.log.write_bytes(safe.encode(errors="surrogateescape"))
-
-    def _names_itself(self) -> bool:
-        try:
-            served = [model["id"] for model in self.get("/v1/models").json()["data"]]
-        except (httpx.HTTPError, ValueError, KeyError):
-            return False
-        if self.name not in served:
-            raise ServerError(
-                f"port {self.port} answers for {', '.join(served)} and not for this session:"
-                " another server has it"
-            )
-        return True
