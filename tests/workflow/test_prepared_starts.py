@@ -88,6 +88,8 @@ def test_each_start_but_the_first_is_prepared_and_measures_as_ever(
     launches, said = prepared_run(exported, tmp_path)
     assert [launch["prepared"] for launch in launches] == [False, True, True]
     assert {launch["status"] for launch in launches} == {"ok"}
+    cores = {launch["slot"]["cores"] for launch in launches}
+    assert cores == {format_cores(os.sched_getaffinity(0))}
     assert "plain start" not in said and "is not used" not in said
     records = (tmp_path / "host").glob("*/project/results/standin/records/*.json")
     measured = [json.loads(path.read_text()) for path in records]
@@ -104,31 +106,19 @@ def test_a_host_of_few_cores_prepares_nothing_and_says_so_once(
     assert said.count(few) == 1
 
 
-def test_a_prepared_start_serves_on_the_cores_of_a_plain_one(
-    exported: tuple[Workspace, Path], tmp_path: Path
+@pytest.mark.parametrize(
+    ("imports", "why"),
+    [
+        ("die", "ended with exit code 1: RuntimeError: these imports fail"),
+        ("die later", "did not start: RuntimeError: these imports were of no use"),
+    ],
+)
+def test_one_that_dies_before_or_after_its_word_is_started_plainly_and_measured(
+    exported: tuple[Workspace, Path], tmp_path: Path, imports: str, why: str
 ) -> None:
-    launches, _ = prepared_run(exported, tmp_path)
-    cores = {launch["slot"]["cores"] for launch in launches}
-    assert cores == {format_cores(os.sched_getaffinity(0))}
-
-
-def test_one_that_dies_after_its_word_is_started_plainly_and_measured(
-    exported: tuple[Workspace, Path], tmp_path: Path
-) -> None:
-    launches, said = prepared_run(exported, tmp_path, STANDIN_IMPORTS="die later")
+    launches, said = prepared_run(exported, tmp_path, STANDIN_IMPORTS=imports)
     assert [launch["prepared"] for launch in launches] == [False] * 3
     assert {launch["status"] for launch in launches} == {"ok"}
-    why = "did not start: RuntimeError: these imports were of no use"
-    assert said.count(f"a plain start, as the process that was prepared {why}") == 2
-
-
-def test_where_imports_fail_before_their_turn_plain_starts_follow(
-    exported: tuple[Workspace, Path], tmp_path: Path
-) -> None:
-    launches, said = prepared_run(exported, tmp_path, STANDIN_IMPORTS="die")
-    assert [launch["prepared"] for launch in launches] == [False] * 3
-    assert {launch["status"] for launch in launches} == {"ok"}
-    why = "ended with exit code 1: RuntimeError: these imports fail"
     assert said.count(f"a plain start, as the process that was prepared {why}") == 2
 
 
