@@ -72,6 +72,20 @@ def test_it_ends_with_an_answer_though_most_of_its_space_cannot_start(tuned: Wor
     assert len(ended) >= 10
 
 
+def test_the_winner_is_confirmed_on_requests_that_the_race_did_not_send(tuned: Workspace) -> None:
+    confirming = [each for each in rounds(tuned) if each["on_other_requests"]]
+    assert {trial["level"] for each in confirming for trial in each["trials"]} == {"confirm"}
+    sent: dict[bool, set[str]] = {False: set(), True: set()}
+    for record in tuned.records().values():
+        file = tuned.root / "data/workloads" / f"{record['load']['dataset']}.jsonl"
+        rows = map(json.loads, file.read_text().splitlines())
+        sent[record["workload"] == "random"] |= {str(row["prompt"]) for row in rows}
+    assert sent[True] and sent[False] and not sent[True] & sent[False]
+    summary = (tuned.root / "reports/summary.md").read_text()
+    assert "fresh launches of each and requests that the race did not send" in summary
+    assert "server minutes are paid for after" in summary
+
+
 def test_what_vllm_is_known_to_refuse_is_not_launched(tuned: Workspace) -> None:
     asked = {trial["candidate"] for each in rounds(tuned) for trial in each["trials"]}
     assert not any("max_num_batched_tokens-4" in name for name in asked)

@@ -34,7 +34,7 @@ from servetune.plan.make import declare_candidates
 from servetune.plan.order import in_rounds
 from servetune.plan.pending import pending_of
 from servetune.plan.planned import Plan, PlannedCommand, PlannedGateway, Session
-from servetune.plan.rounds import launch_each, until
+from servetune.plan.rounds import launch_each, sends_others, until
 from servetune.plan.workflow import run_workflow
 from servetune.records.paths import launch_files, quality_path, record_path
 from servetune.sessions.provenance import EXPORTED, git_state
@@ -142,7 +142,10 @@ def _tuning(plan: Plan, root: Path) -> BundledTuning | None:
 
 def _of_candidates(tuning: BundledTuning) -> list[Session]:
     assert tuning.plan.tuning is not None
-    return launch_each(tuning.declared, tuning.plan.tuning.candidates)
+    of, declared = tuning.plan.tuning, tuning.declared
+    raced = launch_each(declared, of.candidates)
+    others = sends_others(declared, of)
+    return [*raced, *(launch_each(declared, of.candidates[:1], others) if others else [])]
 
 
 def _of_tuning(tuning: BundledTuning, root: Path) -> Iterator[tuple[str, Path | bytes]]:

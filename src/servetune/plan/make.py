@@ -31,11 +31,18 @@ from servetune.plan.project import check_project
 from servetune.plan.recorded import with_recorded_ids
 from servetune.plan.requests import check_lengths, trace_of
 from servetune.plan.results import check_results
-from servetune.plan.rounds import plan_rounds, plan_tuning
+from servetune.plan.rounds import plan_rounds, plan_tuning, sends_others
 from servetune.plan.sendable import check_study
-from servetune.plan.sessions import Declared, models_of, plan_session
+from servetune.plan.sessions import (
+    Declared,
+    confirming,
+    confirming_seed,
+    models_of,
+    plan_session,
+)
 from servetune.plan.sharing import keep_together, share_servers
 from servetune.records.sessions import Ceilings
+from servetune.study.datasets import DRAWN
 from servetune.study.named_files import check_files
 from servetune.study.reading import validate
 from servetune.study.secrets import refuse_secrets
@@ -103,7 +110,9 @@ def make_plan(params: dict[str, Any], root: Path) -> Plan:
         # What any candidate needs, whichever the next round launches.
         used |= models_of(declared, (one.variant for one in tuning.candidates))
         asked = study.quality.named.values() if study.quality else []
-        sent |= {datasets[name].id for name in (study.workloads[tuning.place[0]].dataset, *asked)}
+        raced = study.workloads[tuning.place[0]].dataset
+        sent |= {datasets[name].id for name in (raced, *asked)}
+        sent |= {datasets[confirming(raced)].id} if sends_others(declared, tuning) else set()
     for model in reversed(models.values()):  # those that are made from others come first
         used |= set(model.parents.values()) if model.id in used else set()
     return Plan(
@@ -143,13 +152,11 @@ def declare(params: Params, study: Study, root: Path) -> Declared:
 
     Nothing declared is read again after it, but for the tasks of lm-eval.
     """
-    datasets = {}
-    replayed = {each.dataset for each in study.workloads.values() if each.arrivals == "trace"}
-    for name, dataset in study.datasets.items():
-        content = digest(dataset_content(dataset, params.seed, root))
-        trace = trace_of(dataset, root) if name in replayed else None
-        decided = {"spec": dataset, "seed": params.seed}
-        datasets[name] = PlannedDataset(id=f"{name}-{content}", **decided, trace=trace)
+    datasets = {name: _plan_dataset(study, name, params.seed, root) for name in study.datasets}
+    raced = study.workloads[study.tuned_at[0]].dataset if study.tune else None
+    if raced and study.datasets[raced].kind in DRAWN:
+        other = _plan_dataset(study, raced, confirming_seed(params.seed), root)
+        datasets[confirming(raced)] = other
     workloads = {}
     for name, workload in study.workloads.items():
         endpoint = endpoint_of(workload, study.datasets[workload.dataset], root)
@@ -159,6 +166,17 @@ def declare(params: Params, study: Study, root: Path) -> Declared:
     engines = {name: ids[engine] for name, engine in served.items() if engine}
     study = study.model_copy(update={"workloads": workloads})
     return Declared(params, study, _plan_models(study, root), datasets, engines, root)
+
+
+def _plan_dataset(study: Study, name: str, seed: int, root: Path) -> PlannedDataset:
+    dataset, workloads = study.datasets[name], study.workloads.values()
+    is_replayed = any(each.dataset == name and each.arrivals == "trace" for each in workloads)
+    return PlannedDataset(
+        id=f"{name}-{digest(dataset_content(dataset, seed, root))}",
+        spec=dataset,
+        seed=seed,
+        trace=trace_of(dataset, root) if is_replayed else None,
+    )
 
 
 def declare_candidates(plan: Plan, study: Study, root: Path) -> Declared:

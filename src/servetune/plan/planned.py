@@ -353,6 +353,15 @@ class Tuning(Frozen):
         """Whether no round is left to choose."""
         return bool(self.rounds and self.rounds[-1].ended)
 
+    @property
+    def may_send_others(self) -> bool:
+        """Whether what is still to be confirmed may be sent other requests.
+
+        A verdict stands on one kind alone: what began on those of the race goes on with them.
+        """
+        began = [each for each in self.rounds if each.confirms]
+        return not self.has_ended and all(each.on_other_requests for each in began)
+
 
 class Deciding(Frozen):
     """Launches until comparisons are decided, as far as they are: the rule, and the rounds chosen.

@@ -14,7 +14,7 @@ from servetune.errors import UserError
 from servetune.files import read_model, sha256
 from servetune.plan.identity import digest
 from servetune.plan.planned import CHOOSING, Plan, Session, Tuning
-from servetune.plan.sessions import Declared, plan_session
+from servetune.plan.sessions import Declared, confirming, confirming_seed, plan_session
 from servetune.records.base import SCHEMA_VERSION, Record, Version
 from servetune.records.paths import round_path, session_path
 from servetune.records.trials import Level, Relaunch, Round, Trial
@@ -138,10 +138,18 @@ def plan_rounds(declared: Declared, rounds: Iterable[Round], order: int) -> list
         scored |= {name} if is_scored else set()
         served = declared.study.variants[name].model_copy(update={"workloads": None})
         workloads = _workloads_at(declared.study, trial.level)
+        params = declared.params
+        if chosen.on_other_requests:
+            workloads = {
+                key: each.model_copy(update={"dataset": confirming(each.dataset)})
+                for key, each in workloads.items()
+            }
+            params = params.model_copy(update={"seed": confirming_seed(params.seed)})
         study = declared.study.model_copy(
             update={"variants": {name: served}, "workloads": workloads}
         )
-        asked = replace(declared, study=study, beaten_below=chosen.beaten_below, servers={})
+        below = chosen.beaten_below
+        asked = replace(declared, params=params, study=study, beaten_below=below, servers={})
         at = order + len(sessions)
         repeat = _repeat(trial, declared.study)
         session = plan_session(asked, name, repeat, at, is_scored=is_scored)
@@ -161,10 +169,24 @@ def _repeat(trial: Trial, study: Study) -> int:
     return before[trial.level] + trial.repeat
 
 
-def launch_each(declared: Declared, of: Iterable[Candidate]) -> list[Session]:
+def sends_others(declared: Declared, tuning: Tuning) -> bool:
+    """Tell whether what a tuning is still to confirm is sent requests that its race was not.
+
+    A file has no others. And variants beside the candidates are sent those of the race, so that
+    what they are compared with is, too.
+    """
+    raced = declared.study.workloads[tuning.place[0]].dataset
+    is_alone = declared.study.variants.keys() <= {one.name for one in tuning.candidates}
+    return tuning.may_send_others and is_alone and confirming(raced) in declared.datasets
+
+
+def launch_each(
+    declared: Declared, of: Iterable[Candidate], on_other_requests: bool = False
+) -> list[Session]:
     """Plan a confirming launch of each of some candidates, beside any round."""
     trials = tuple(Trial(one.name, "confirm") for one in of)
-    return plan_rounds(declared, [Round(0, trials, incumbent="")], 0)
+    chosen = Round(0, trials, incumbent="", on_other_requests=on_other_requests)
+    return plan_rounds(declared, [chosen], 0)
 
 
 def _workloads_at(study: Study, level: Level) -> dict[str, Workload]:

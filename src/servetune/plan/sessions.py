@@ -43,6 +43,16 @@ from servetune.study.study import Params, Study, Variant, passed_to
 from servetune.study.workloads import Traffic, Workload
 
 
+def confirming(dataset: str) -> str:
+    """Return under what `Declared.datasets` has the other requests of a dataset; no name is so."""
+    return f"{dataset} to confirm"
+
+
+def confirming_seed(seed: int) -> int:
+    """Return the seed of what confirming launches are sent, where that can be drawn."""
+    return int(digest([seed, "confirm"])[:7], 16)
+
+
 @dataclass(frozen=True)
 class Declared:
     """All that is declared, and the models and datasets that it names, by those names.

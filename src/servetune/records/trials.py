@@ -62,7 +62,8 @@ class Round:
 
     `beaten_below` is what a search may end at: no trial of this round whose upper end is below it
     can win. `expected` is what candidates are expected to have, where anything tells. `left` are
-    all that are out by now.
+    all that are out by now. Trials `on_other_requests` are sent what no trial that chose them was:
+    with drafts and prefix caches the prompts decide.
     """
 
     number: int
@@ -72,6 +73,12 @@ class Round:
     left: tuple[Elimination, ...] = ()
     expected: Mapping[str, float] = field(default_factory=dict)
     ended: Ended | None = None
+    on_other_requests: bool = False
+
+    @property
+    def confirms(self) -> bool:
+        """Whether its trials are those on which the verdict stands."""
+        return any(trial.level == "confirm" for trial in self.trials)
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,14 @@ class Measured:
         tuning = self.plan.tuning
         if tuning is None or not self.seen:
             return None
-        return answer(tuning.tune, tuning.candidates, self.seen, tuning.rounds)
+        return answer(
+            tuning.tune,
+            tuning.candidates,
+            self.seen,
+            tuning.rounds,
+            devices=self.plan.devices,
+            counts_clients=any(s.settings.over == "concurrency" for s in self.plan.searches),
+        )
 
     @cached_property
     def behind_front_end(self) -> dict[tuple[str, str], list[str]]:

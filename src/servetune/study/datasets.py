@@ -48,6 +48,10 @@ class Normal(Range):
         return self
 
 
+DRAWN = ("text", "random", "text-files", "conversations")
+"""Kinds whose requests another seed replaces by others; what a file lists stays as it is."""
+
+
 def form_of(value: object) -> str:
     """Return which form of a distribution a declared value has."""
     keys = set(value) if isinstance(value, dict) else set(getattr(value, "model_fields_set", ()))

@@ -10,7 +10,7 @@ from servetune.files import write_json
 from servetune.plan.estimate import ASSUMED_LAUNCH_S
 from servetune.plan.make import declare_candidates, make_plan
 from servetune.plan.planned import Plan, Session, Tuning, gpus_of
-from servetune.plan.rounds import RoundRecord, plan_tuning
+from servetune.plan.rounds import RoundRecord, plan_tuning, sends_others
 from servetune.plan.sessions import Declared, served_with
 from servetune.plan.times import Times, recorded_times, typical
 from servetune.predict.candidates import predict_candidates
@@ -101,7 +101,10 @@ def write_round(
     if misfits:
         first = f"{misfits[0].candidate}, {misfits[0].reason}"
         say(f"candidates that do not fit: {len(misfits)}, such as {first}")
-    chosen = replace(chosen, left=(*chosen.left, *misfits))
+    rounds = tuning.rounds[: number - 1]
+    before_it = tuning.model_copy(update={"rounds": rounds})
+    on_others = chosen.confirms and sends_others(declared, before_it)
+    chosen = replace(chosen, left=(*chosen.left, *misfits), on_other_requests=on_others)
     record = RoundRecord(
         study=plan.study,
         declared=tuning.declared,

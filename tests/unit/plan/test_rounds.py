@@ -11,6 +11,7 @@ from servetune.plan.planned import Plan
 from servetune.plan.rounds import RoundRecord, follows_digest
 from servetune.records.paths import round_path
 from servetune.records.trials import Level, Round, Trial
+from servetune.workloads.datasets import read_requests, write_dataset
 from tests.project import Project
 
 STUDY = "quickstart-capacity"
@@ -39,7 +40,9 @@ def plan_of(project: Project, **params: Any) -> Plan:
     return make_plan({**project.params, "study": STUDY, **params}, project.root)
 
 
-def choose(project: Project, level: Level, beaten_below: float | None = None) -> Plan:
+def choose(
+    project: Project, level: Level, beaten_below: float | None = None, on_others: bool = False
+) -> Plan:
     """Write one more round, of the base and another candidate, as far as the plan is."""
     plan = plan_of(project)
     assert plan.tuning is not None
@@ -48,7 +51,13 @@ def choose(project: Project, level: Level, beaten_below: float | None = None) ->
         study=STUDY,
         declared=plan.tuning.declared,
         follows=follows_digest(plan.trials_before(number), project.root),
-        round=Round(number, (Trial("bf16", level), Trial(OTHER, level)), "bf16", beaten_below),
+        round=Round(
+            number,
+            (Trial("bf16", level), Trial(OTHER, level)),
+            "bf16",
+            beaten_below,
+            on_other_requests=on_others,
+        ),
     )
     write_json(round_path(STUDY, number, project.root), record)
     return plan_of(project)
@@ -89,6 +98,40 @@ def test_a_confirming_launch_is_the_same_with_a_search_before_it_and_without(
     confirmed = choose(project, "confirm").sessions
     assert confirmed[-1].variant == OTHER
     assert confirmed[-1].id == searched[-1].id
+
+
+def test_a_winner_is_confirmed_on_requests_that_did_not_choose_it(project: Project) -> None:
+    tuned(project)
+    choose(project, "search")
+    planned = set(plan_of(project).datasets)
+    plan = choose(project, "confirm", on_others=True)
+    raced, confirmed = ({s.searches[0].load.dataset} for s in (plan.sessions[0], plan.sessions[2]))
+    # A bundle, or a host without the project, has both before a round asks for them.
+    assert raced | confirmed == planned == set(plan.datasets)
+    prompts = []
+    for id in (*raced, *confirmed):
+        write_dataset(plan.datasets[id], out := project.root / f"{id}.jsonl", project.root)
+        prompts.append({row["prompt"] for row in read_requests(out)})
+    assert not set.intersection(*prompts)
+
+
+def test_what_began_to_be_confirmed_on_the_requests_of_the_race_goes_on_with_them(
+    project: Project,
+) -> None:
+    """Such as all that was recorded before confirming launches had requests of their own."""
+    tuned(project)
+    choose(project, "search")
+    plan = choose(project, "confirm")
+    assert plan.tuning is not None and not plan.tuning.may_send_others
+    assert len({s.searches[0].load.dataset for s in plan.sessions}) == len(plan.datasets) == 1
+
+
+def test_variants_beside_the_base_are_compared_on_the_same_requests(project: Project) -> None:
+    tuned(project)
+    study = project.study(STUDY)
+    study["variants"]["other"] = {"model": "tiny", "server": {"max_num_seqs": 16}}
+    project.write_study(study, STUDY)
+    assert len(plan_of(project).datasets) == 1
 
 
 def test_what_a_search_may_end_at_is_part_of_what_it_is(project: Project) -> None:

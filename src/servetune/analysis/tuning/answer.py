@@ -7,6 +7,7 @@ import pandas as pd
 
 from servetune.analysis.tuning.effects import Effect, effects
 from servetune.analysis.tuning.names import labels
+from servetune.analysis.tuning.payback import payback
 from servetune.analysis.wording import inside, plural, ratio
 from servetune.metrics import METRIC
 from servetune.records.trials import OF_A_LAUNCH, Elimination, Round, TrialResult, failures
@@ -48,8 +49,14 @@ def answer(
     seen: Sequence[TrialResult],
     rounds: Sequence[Round],
     launch_spread: float = LAUNCH_SPREAD,
+    devices: Mapping[str, int] | None = None,
+    counts_clients: bool = False,
 ) -> Answer:
-    """Return the answer of the rounds so far, the last of which may have ended the race."""
+    """Return the answer of the rounds so far, the last of which may have ended the race.
+
+    `devices` are what a server of each candidate has; where they are not given, all have as many.
+    A capacity that `counts_clients` is no rate, so that its gain saves no time.
+    """
     base = candidates[0]
     tried = {each.trial.candidate for each in seen if each.server_s} - {base.name}
     first: dict[str, Elimination] = {}
@@ -61,8 +68,11 @@ def answer(
     ratios = tuple(judged(tune, candidates, seen, launch_spread))
     is_over = last is not None and last.ended is not None
     race = _Race(tune, labels(candidates), base.name, tried, seen, rounds, launch_spread)
+    told = [race.sentence(ratios) if is_over else race.running()]
+    if is_over and ratios and not counts_clients:
+        told.append(payback(tune, ratios[0], seen, base.name, devices or {}))
     return Answer(
-        sentence=race.sentence(ratios) if is_over else race.running(),
+        sentence=" ".join(filter(None, told)),
         winner=ratios[0].candidate if ratios and ratios[0].is_better and is_over else None,
         ratios=ratios,
         tried=len(tried),
@@ -174,9 +184,16 @@ class _Race:
         of_both = (best.launches, best.asked), (best.base_launches, best.base_asked)
         own, base = (f"{has}" if has == asked else f"{has} of {asked}" for has, asked in of_both)
         if of_both[0] == of_both[1] == (best.launches,) * 2:
-            return f"on {own} fresh launches of each"
+            return f"on {own} fresh launches of each{self._sent()}"
         why = self._lost(best)
-        return f"on {own} fresh launches, against {base} of {self.base}{why and f' ({why})'}"
+        told = f"on {own} fresh launches, against {base} of {self.base}{why and f' ({why})'}"
+        return told + self._sent()
+
+    def _sent(self) -> str:
+        """Say that what was confirmed was not sent what chose it; nothing where it was."""
+        confirming = [each.on_other_requests for each in self.rounds if each.confirms]
+        is_other = bool(confirming) and all(confirming)
+        return " and requests that the race did not send" if is_other else ""
 
     def _lost(self, best: Ratio) -> str:
         """Say why confirming launches of both sides have no value, each reason once."""
