@@ -1,5 +1,8 @@
 """Simulated servers of 240 candidates, whose capacities follow from a formula.
 
+Six kinds of space are among them: a server's own physics (`batching`), smooth, interaction only, a
+corner, most of it fails, and nothing matters.
+
 A server that batches continuously at `rate` requests a second, each of `prompt` and `answer`
 tokens, takes `step_s = fixed_s / (1 - rate * (prompt * prefill_s + answer * each_s))` a step, of
 which the requests that run and the prompts that are read have their parts; by Little's law
@@ -143,8 +146,59 @@ def corner(made: Made, values: Mapping[str, Any]) -> float | None:
 
 CORNER, CORNER_GAIN = (32, 16384), 1.18
 
+
+def smooth(made: Made, values: Mapping[str, Any]) -> float | None:
+    """One with a single hill: each setting has its own best, and the further off the slower."""
+    rng = _drawn(made)
+    off = 0.0
+    for at in _places(values):
+        off += rng.uniform(0.1, 0.6) * (at - rng.uniform(-1, 1)) ** 2
+    return FLAT_RPS * math.exp(-off / 2) / made.capacity(values)
+
+
+def interaction(made: Made, values: Mapping[str, Any]) -> float | None:
+    """One on which no setting has an effect by itself: settings matter in pairs alone."""
+    rng = _drawn(made)
+    seqs, tokens, cache, model, _ = _places(values)
+    signs = rng.choice((-1, 1), 2)
+    gain = 0.2 * signs[0] * seqs * tokens + 0.1 * signs[1] * cache * model
+    return FLAT_RPS * math.exp(gain) / made.capacity(values)
+
+
+def failing(made: Made, values: Mapping[str, Any]) -> float | None:
+    """One that batches, on which four candidates of five cannot start."""
+    is_fp8 = values["model"] == "fp8"
+    if values["kv_cache_dtype"] == "fp8" or (is_fp8 and values["api_server_count"] > 1):
+        return None
+    return None if values["max_num_seqs"] * values["max_num_batched_tokens"] > 2**19 else 1.0
+
+
+def _drawn(made: Made) -> np.random.Generator:
+    """Return what is drawn of one server beside its own numbers."""
+    return np.random.default_rng([int(1e6 * made.prompt), 12])
+
+
+def _places(values: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return where a candidate is in each setting, from -1 to 1, by ratios of numbers."""
+    ends = ((32, 1024), (1024, 16384))
+    numbers = (values["max_num_seqs"], values["max_num_batched_tokens"])
+    of_numbers = [
+        2 * math.log(value / low) / math.log(high / low) - 1
+        for value, (low, high) in zip(numbers, ends, strict=True)
+    ]
+    of_words = (
+        values["kv_cache_dtype"] == "fp8",
+        values["model"] == "fp8",
+        values["api_server_count"] == 2,
+    )
+    return (*of_numbers, *(1.0 if each else -1.0 for each in of_words))
+
+
 SERVERS: dict[str, Server] = {
     "batching": batching,
+    "smooth": smooth,
+    "interaction only": interaction,
+    "most of it fails": failing,
     "cliff": cliff,
     "nothing matters": flat,
     "corner": corner,

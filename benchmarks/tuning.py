@@ -2,7 +2,7 @@
 
 Run: uv run python benchmarks/tuning.py [--tunings N] [--fresh]
 
-Tunes three simulated servers of 240 candidates (benchmarks/tuned_servers.py), a new one a tuning.
+Tunes simulated servers of 240 candidates (benchmarks/tuned_servers.py), a new one a tuning.
 What a launch's search tells is drawn from real searches of simulated servers
 (benchmarks/search_paths.py), times the launch's own deviation. The method was set on the servers
 without --fresh, and is judged on those with it.
@@ -172,13 +172,14 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="servers that nothing was set on")
     parser.add_argument("--off", type=float, default=OFF, help="what predictions are, as a log")
     parser.add_argument("--only", nargs="+", choices=METHODS, default=[*METHODS])
+    parser.add_argument("--servers", nargs="+", choices=SERVERS, default=[*SERVERS])
     arguments = parser.parse_args()
     METHODS["race, predicted"] = partial(raced, order="predicted", off=arguments.off)
     declared = study(arguments.launches, arguments.minutes)
     assert declared.tune is not None
     of = all_candidates(declared)
     seeds = range(1000 * arguments.fresh, 1000 * arguments.fresh + arguments.tunings)
-    for server in SERVERS:
+    for server in arguments.servers:
         print(f"{server}, {len(of)} candidates, {len(seeds)} tunings")
         first: list[float] | None = None
         for method in arguments.only:
