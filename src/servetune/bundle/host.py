@@ -60,7 +60,8 @@ def main() -> int:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="start no load point after this time; a running one is finished",
+        help="start no load point after this time; a running one is finished. Where there is no"
+        " time for all, the variants with the fewest launches come first",
     )
     order = parser.add_mutually_exclusive_group()
     order.add_argument(

@@ -4,9 +4,11 @@ Usage: `python -m servetune.bundle.turns PROJECT SESSION UNTIL_S` measures one s
 """
 
 import contextlib
+import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -44,21 +46,43 @@ def one_at_a_time(
 
     Where the start of each `is_prepared`, its imports are done while the one before it starts.
     """
-    sessions = without_record(manifest, project)
+    waiting, begun = _sessions(manifest, project)
     with contextlib.ExitStack() as stack:
         ahead = None
         if is_prepared:
             ahead = stack.enter_context(NextLaunch(manifest.sessions, project))
-        for place, session in enumerate(sessions):
-            if not _is_time(session, project, until_s):
-                continue
+        while session := choose(waiting, begun, project, until_s):
+            waiting.remove(session)
+            begun.append(session)
             if ahead:
-                ahead.choose = partial(_after, session, sessions[place + 1 :], project, until_s)
+                ahead.choose = partial(_after, session, waiting, begun, project, until_s)
             run_session(session, project, until_s, manifest.sessions, ahead)
             keep()
 
 
-def _after(session: Session, later: list[Session], project: Path, until_s: float) -> Session | None:
+def choose(
+    waiting: Sequence[Session], begun: Sequence[Session], project: Path, until_s: float
+) -> Session | None:
+    """Return the session to measure next: of those that can end a load point in time, the first.
+
+    Where there is no time for all that wait, it is one of the variant with the fewest launches in
+    this bundle, then with the fewest of all: a comparison needs both its sides.
+    """
+    fitting = [session for session in waiting if _is_time(session, project, until_s)]
+    if not fitting or _is_time_for_all(waiting, project, until_s):
+        return next(iter(fitting), None)
+    here = Counter(session.variant for session in begun)
+    # What is owed of a variant begins where its launches that are recorded end.
+    return min(fitting, key=lambda session: (here[session.variant], session.repeat))
+
+
+def _after(
+    session: Session,
+    later: Sequence[Session],
+    begun: Sequence[Session],
+    project: Path,
+    until_s: float,
+) -> Session | None:
     """Return the next session that will launch servers of its own; None where none will.
 
     A launch of `session` begins now, and measures those that share its servers too.
@@ -66,8 +90,8 @@ def _after(session: Session, later: list[Session], project: Path, until_s: float
     launched = sharing(session, later)
     takes_s = sum(whole_s(one, pending_of(one, project).load_points, project) for one in launched)
     served = (one for one in later if one not in launched and not one.endpoint and not one.results)
-    owing = (one for one in served if pending_of(one, project).count)
-    return next((one for one in owing if _is_time(one, project, until_s - takes_s)), None)
+    owing = [one for one in served if pending_of(one, project).count]
+    return choose(owing, begun, project, until_s - takes_s)
 
 
 def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[], None]) -> None:
@@ -76,16 +100,20 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
     Raises:
         UserError: a session could not be measured.
     """
-    waiting, running = without_record(manifest, project), dict[str, Guarded]()
+    waiting, begun = _sessions(manifest, project)
+    running = dict[str, Guarded]()
     busy: dict[str, str | None] = {}
     most = max([1, *map(most_gpus, {session.hardware for session in waiting})])
     with contextlib.ExitStack() as stack:
         try:
             while running or waiting:
-                while len(running) < most and (session := _next(waiting, busy)):
-                    waiting.remove(session)
-                    if not _is_time(session, project, until_s):
+                while len(running) < most and (free := _free(waiting, busy)):
+                    session = choose(free, begun, project, until_s)
+                    if session is None:
+                        waiting = [each for each in waiting if each not in free]
                         continue
+                    waiting.remove(session)
+                    begun.append(session)
                     running[session.id] = stack.enter_context(_start(session, project, until_s))
                     busy[session.id] = session.servers
                 ended = [id for id, process in running.items() if process.poll() is not None]
@@ -101,12 +129,18 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
                 process.terminate()
 
 
-def _next(waiting: list[Session], busy: Mapping[str, str | None]) -> Session | None:
-    """Return the first that is not measured already, by the launch of one that shares its servers.
+def _free(waiting: Sequence[Session], busy: Mapping[str, str | None]) -> list[Session]:
+    """Return those that are not measured already, by the launch of one that shares their servers.
 
-    It has its record once that launch has ended, and is then done in a moment.
+    They have their records once that launch has ended, and are then done in a moment.
     """
-    return next((s for s in waiting if s.servers is None or s.servers not in busy.values()), None)
+    return [s for s in waiting if s.servers is None or s.servers not in busy.values()]
+
+
+def _sessions(manifest: Manifest, project: Path) -> tuple[list[Session], list[Session]]:
+    """Return the sessions that wait, and those that are complete."""
+    waiting = without_record(manifest, project)
+    return waiting, [session for session in manifest.sessions if session not in waiting]
 
 
 def without_record(manifest: Manifest, project: Path) -> list[Session]:
@@ -124,6 +158,13 @@ def _is_time(session: Session, project: Path, until_s: float) -> bool:
     """Tell whether a launch would end a load point in time, by what was seen on this host."""
     load_points = pending_of(session, project).load_points
     return time.monotonic() + least_s(session, load_points, project) < until_s
+
+
+def _is_time_for_all(sessions: Sequence[Session], project: Path, until_s: float) -> bool:
+    if math.isinf(until_s):
+        return True
+    points = [(each, pending_of(each, project).load_points) for each in sessions]
+    return time.monotonic() + sum(whole_s(*each, project) for each in points) < until_s
 
 
 def main(project: Path, id: str, until_s: float) -> int:

@@ -42,11 +42,16 @@ def routing_reason(metrics: Metrics, card: Card) -> str:
     shown = ", ".join(f"{count} {name}" for name, count in fallbacks.items())
     advice = (
         ": the replicas gave it no tokens of the prompts; add enable_scale_out: true to server"
-        if MISSING in fallbacks
+        if fallbacks.get(MISSING, 0) > _refused(metrics, card)
         else ""
     )
     total = sum(outcomes.values())
     return f"{sum(fallbacks.values())} of {total} decisions were by load alone ({shown}){advice}"
+
+
+def _refused(metrics: Metrics, card: Card) -> int:
+    """Count the requests that no replica took: of these a gateway gets no tokens anyway."""
+    return metrics.failed_requests if "HTTP 400" in (card.first_error or "") else 0
 
 
 def _found_nothing(metrics: Metrics, card: Card) -> bool:

@@ -3,16 +3,34 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from servetune.load.schedule import ScheduledRequest
 from servetune.plan.estimate import load_seconds
 from servetune.plan.planned import Measurement, Session
 from servetune.plan.times import recorded_times, typical
+from servetune.records.loads import Load
 
 
-def expected_s(session: Session, point: Measurement, root: Path) -> float | None:
+def arrivals_of(schedule: Sequence[ScheduledRequest], load: Load) -> list[float]:
+    """Return when the conversations of an open loop begin; none of single prompts, or a loop."""
+    if load.concurrency is not None or not any(request.turn for request in schedule):
+        return []
+    first = {request.conversation: request.arrival_s for request in reversed(schedule)}
+    return [at_s for at_s in first.values() if at_s is not None]
+
+
+def expected_s(
+    session: Session, point: Measurement, root: Path, arrivals_s: Sequence[float] = ()
+) -> float | None:
     """Return the seconds of a load point; None of a probe, and where nothing tells.
 
-    None also of a load that ends by its own time, in which its requests tell no pace.
+    None also of a load that ends by its own time, in which its requests tell no pace. The rate of
+    conversations that arrive, `arrivals_s`, says nothing of their later turns: those that were
+    recorded tell what they take.
     """
+    if arrivals_s:
+        loads = recorded_times(session.study, session.hardware, root).loads
+        if typical(loads, session.variant, point.workload, point.load_point) is None:
+            return None
     ends_by_itself = point.load.duration_s is not None
     return None if point.probe or ends_by_itself else _sum(session, [point], root)
 

@@ -48,7 +48,7 @@ from servetune.sessions.card import from_requests
 from servetune.sessions.conversations import by_conversation
 from servetune.sessions.death import Killing
 from servetune.sessions.drafts import from_drafts
-from servetune.sessions.expected import expected_s
+from servetune.sessions.expected import arrivals_of, expected_s
 from servetune.sessions.leavers import leavers, wait_until_idle
 from servetune.sessions.probed import found_by
 from servetune.sessions.processes import program_of
@@ -293,6 +293,7 @@ def _load(
     before = target.counters(tries=3)
     gateway_before = target.gateway_counters()
     others = bench.allocation.count_others()
+    arrivals_s = arrivals_of(prepared.schedule, load)
     usage = UsageWatch(client.pid)
     usage.start()
     watch = LoadWatch(
@@ -306,7 +307,8 @@ def _load(
         startup_timeout_s=startup_s,
         load_timeout_s=bench.session.load_timeout_s,
         other_cpu_ratio=bench.session.validity.other_cpu_ratio,
-        expected_s=expected_s(bench.session, measurement, bench.root),
+        expected_s=expected_s(bench.session, measurement, bench.root, arrivals_s),
+        arrivals_s=arrivals_s,
         finished=killing or (lambda _: None),
     )
     log_began = target.log_size()

@@ -1,7 +1,7 @@
 """Looking after a load that runs: how far it is, what spoils it, and its end if it stands still."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from servetune.engines.counters import Counters, difference
@@ -36,6 +36,7 @@ class LoadWatch:
         load_timeout_s: ends any load.
         other_cpu_ratio: the share of the cores from which a measurement is invalid; None: none.
         expected_s: what the load should take; None where nothing tells, as of a probe.
+        arrivals_s: when the conversations of an open loop begin; empty of other loads.
         finished: called with how many requests are answered, by the counters.
     """
 
@@ -49,6 +50,7 @@ class LoadWatch:
     load_timeout_s: float
     other_cpu_ratio: float | None
     expected_s: float | None
+    arrivals_s: Sequence[float] = ()
     finished: Callable[[int], None] = lambda _: None
     _tokens: float = 0.0
     _said: set[str] = field(default_factory=set)
@@ -88,7 +90,8 @@ class LoadWatch:
         self._warn("stall", stalls(still_s, self.stall_timeout_s))
         if self.expected_s is not None:
             ratio = done_ratio(done, self.requests, generated, self.output_tokens)
-            pace = crawls(ratio, elapsed_s, self.expected_s, self.load_timeout_s)
+            takes_s = whole_load_s(ratio, elapsed_s, self.arrivals_s)
+            pace = crawls(takes_s, elapsed_s, self.expected_s, self.load_timeout_s)
             self._warn("pace", pace)
         if now_s - self._told_s >= TELL_EVERY_S:
             self._told_s = now_s
@@ -128,15 +131,23 @@ def done_ratio(finished: int, requests: int, generated: float, output_tokens: in
     return max(finished / requests, by_tokens)
 
 
-def crawls(ratio: float, elapsed_s: float, expected_s: float, timeout_s: float) -> str | None:
-    """Warn of a load that takes several times what was expected, or longer than it may.
+def whole_load_s(ratio: float, elapsed_s: float, arrivals_s: Sequence[float]) -> float:
+    """Return what a load will take at its pace, by how far it is (`done_ratio`).
 
-    What it will take follows from how far it is (`done_ratio`).
+    While conversations still arrive, few of them have begun: then it is the last arrival, and the
+    time of a conversation by how long each has gone on.
     """
-    if elapsed_s <= PATIENCE_S:
-        return None
-    takes_s = elapsed_s / ratio if ratio else elapsed_s
-    if takes_s <= CRAWLS * expected_s:
+    if not ratio:
+        return elapsed_s
+    if not arrivals_s:
+        return elapsed_s / ratio
+    mean_s = sum(max(0.0, elapsed_s - at_s) for at_s in arrivals_s) / len(arrivals_s)
+    return max(arrivals_s) + mean_s / ratio
+
+
+def crawls(takes_s: float, elapsed_s: float, expected_s: float, timeout_s: float) -> str | None:
+    """Warn of a load that takes several times what was expected, or longer than it may."""
+    if elapsed_s <= PATIENCE_S or takes_s <= CRAWLS * expected_s:
         return None
     ends = f"; it ends after {timeout_s:.0f} s (load_timeout_s)" if takes_s > timeout_s else ""
     return f"the load crawls: {about(takes_s)} at this pace, not {about(expected_s)}{ends}"

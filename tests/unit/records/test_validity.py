@@ -359,6 +359,18 @@ def test_requests_that_an_api_server_holds_are_known_to_the_server(
     assert check_measurement(metrics(), card, Limits())[1] == "unserved-load"
 
 
+def test_requests_that_the_replicas_refused_are_no_matter_of_the_gateway() -> None:
+    card = Card(
+        routing_outcomes={"missing_tokens": 3, "prefix_hit": 1},
+        first_error="HTTP 400: the prompt is too long",
+    )
+    reason = check_measurement(metrics(failed_requests=3), card, Limits())[2]
+    assert reason and "3 of 4 decisions were by load alone (3 missing_tokens)" in reason
+    assert "enable_scale_out" not in reason
+    more = check_measurement(metrics(failed_requests=2), card, Limits())[2]
+    assert more and "add enable_scale_out: true" in more
+
+
 IDLE: list[tuple[dict[str, Any], float | None, str]] = [
     (
         {"routing_outcomes": {"missing_tokens": 96}},
