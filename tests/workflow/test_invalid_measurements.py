@@ -7,17 +7,21 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from servetune.records.measurements import Card
+from servetune.records.measurements import Card, MeasurementRecord
+from servetune.records.validity import status_of
+from servetune.study.validity import Limits
 from tests.rows import Row, rows_by
 from tests.workspace import QUIET, Workspace, make_workspace
 
 OK, FAILED, SHORT, UNRESET = "plain", "fails", "short", "keeps-cache"
+REFUSED = "refuses"
 COMPILES, COMPILES_ONCE = "compiles", "compiles-once"
 MEMORY, DISK = "memory-tier", "disk-tier"
 
 FAULTS = {
     OK: {},
     FAILED: {"standin_fault": "fail-requests", "standin_fault_after": 4},
+    REFUSED: {"standin_fault": "refuse-requests", "standin_fault_after": 7},
     SHORT: {"standin_fault": "short-answers", "standin_fault_after": 4},
     UNRESET: {"standin_fault": "no-reset"},
     COMPILES: {"standin_fault": "compile", "standin_fault_after": 8},
@@ -124,6 +128,22 @@ def test_failed_requests_are_flagged(judged: Workspace) -> None:
     assert "EngineCore encountered an issue." in judged.first_output
     assert "EngineCore encountered an issue." in (judged.root / "reports/summary.html").read_text()
     assert row["completed_requests"] == 12
+
+
+def test_a_load_that_is_refused_ends_early_and_its_repeats_are_warned_of(
+    judged: Workspace,
+) -> None:
+    row = table(judged)[REFUSED, "first"]
+    assert (row["status"], row["rule"]) == ("invalid", "failed-requests")
+    refused = "requests failed: HTTP 400: This prompt is too long.; ended early"
+    assert refused in row["reason"] and row["requests"] < 16
+    told = [line for line in judged.first_output.splitlines() if "were refused before" in line]
+    assert told, "other variants load the same"
+    assert all("HTTP 400: This prompt is too long." in line for line in told)
+    # One that ended early is not valid by any limit.
+    record = next(r for r in judged.records().values() if r["card"].get("given_up"))
+    measured = MeasurementRecord.model_validate(record)
+    assert status_of(measured, Limits(failed_ratio=1.0))[:2] == ("invalid", "given-up")
 
 
 def test_answers_that_are_too_short_are_flagged(judged: Workspace) -> None:

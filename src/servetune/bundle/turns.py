@@ -19,6 +19,7 @@ from servetune.lifetime.guard import Guarded
 from servetune.lifetime.owners import end_with_owners
 from servetune.plan.pending import pending_of
 from servetune.plan.planned import Session
+from servetune.plan.refused import refused_before
 from servetune.plan.sharing import sharing
 from servetune.records.paths import session_path
 from servetune.sessions.ahead import NextLaunch
@@ -65,15 +66,18 @@ def choose(
 ) -> Session | None:
     """Return the session to measure next: of those that can end a load point in time, the first.
 
-    Where there is no time for all that wait, it is one of the variant with the fewest launches in
+    What was refused before, and will be again, is the last. Where there is no time for all that
+    wait, it is one of the variant with the fewest launches in
     this bundle, then with the fewest of all: a comparison needs both its sides.
     """
     fitting = [session for session in waiting if _is_time(session, project, until_s)]
-    if not fitting or _is_time_for_all(waiting, project, until_s):
-        return next(iter(fitting), None)
+    refused = {each.id: _is_refused(each, project) for each in fitting}
+    if _is_time_for_all(waiting, project, until_s):
+        return min(fitting, key=lambda session: refused[session.id], default=None)
     here = Counter(session.variant for session in begun)
     # What is owed of a variant begins where its launches that are recorded end.
-    return min(fitting, key=lambda session: (here[session.variant], session.repeat))
+    order = {each.id: (refused[each.id], here[each.variant], each.repeat) for each in fitting}
+    return min(fitting, key=lambda session: order[session.id], default=None)
 
 
 def _after(
@@ -158,6 +162,13 @@ def _is_time(session: Session, project: Path, until_s: float) -> bool:
     """Tell whether a launch would end a load point in time, by what was seen on this host."""
     load_points = pending_of(session, project).load_points
     return time.monotonic() + least_s(session, load_points, project) < until_s
+
+
+def _is_refused(session: Session, project: Path) -> bool:
+    """Tell whether requests of all that a session still loads were refused before."""
+    pending, refused = pending_of(session, project), refused_before(session.study, project)
+    points = [(point.workload, point.load_point) for point in pending.load_points]
+    return 0 < pending.count == len(points) and all(point in refused for point in points)
 
 
 def _is_time_for_all(sessions: Sequence[Session], project: Path, until_s: float) -> bool:

@@ -54,7 +54,7 @@ class Job(Frozen):
     """What a client is told: the generator's words for a load point, and what ends a probe.
 
     Of an endpoint, `ledger` is the file that takes what is sent (`servetune.serving.ledger`), and
-    `retries` how many requests may be sent again.
+    `retries` how many requests may be sent again. More than so many `refusals` end the load.
     """
 
     argv: list[str]
@@ -63,6 +63,7 @@ class Job(Frozen):
     probe: ProbeRule | None = None
     ledger: Path | None = None
     retries: int = 0
+    refusals: int | None = None
 
 
 @dataclass(frozen=True)

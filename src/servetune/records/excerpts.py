@@ -53,6 +53,26 @@ class LoadExcerpt(TimedExcerpt):
     load: _Sent
 
 
+class _Refused(_Part):
+    first_error: str | None = None
+
+
+class RefusedExcerpt(TimedExcerpt):
+    """How a measurement ended that many of its requests were refused for."""
+
+    workload: Id
+    load_point: Id
+    rule: str | None = None
+    card: _Refused = _Refused()
+
+    @property
+    def told(self) -> str | None:
+        """The errors of a load that is invalid, or failed, as requests of it were refused."""
+        is_invalid = self.status == "invalid" and self.rule == "failed-requests"
+        is_refused = is_invalid or self.status == "failed"
+        return self.card.first_error if is_refused else None
+
+
 class _Server(_Part):
     startup_s: float | None = None
 

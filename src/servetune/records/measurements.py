@@ -181,7 +181,8 @@ class Card(Record):
     given back during the load, and `idle_gpu_utilization_ratio` the mean utilization of the GPUs
     during the load while the server rested (`telemetry.reduce`).
 
-    `first_error` tells the first different errors of counted requests that failed.
+    `first_error` tells the first different errors of counted requests that failed; `given_up` a
+    load that ended early, as so many were refused that it could not become valid.
 
     What client, answers and server count of the same is held against each other
     (`sessions/agreement.py`): a `server_` ratio is the server's count over the client's, a `text_`
@@ -198,6 +199,7 @@ class Card(Record):
     """
 
     first_error: str | None = None
+    given_up: bool | None = None
     prefix_cache_was_reset: bool | None = None
     kept_tiers: Annotated[list[Line], Field(max_length=100)] = []
     tier_hit_ratio: float | None = None

@@ -232,6 +232,13 @@ RULES = (
         observed=lambda m, c: _part(m.failed_requests, m.requests),
     ),
     Rule(
+        *("given-up", "Load sent to its end", "Sent"),
+        reason=lambda m, c: "ended early, as it could not become valid any more",
+        breaks=lambda m, c: c.given_up is True,
+        asks="to its end",
+        observed=_either("given_up", "ended early", "to its end"),
+    ),
+    Rule(
         *("warm-prefix-cache", "Prefix-cache hit rate", "Prefix cache"),
         reason=lambda m, c: (
             f"{_hits(m, c):.0%} of the prompt tokens came from the prefix cache, the"

@@ -52,13 +52,25 @@ def limits_of(limits: Limits, probe: Probe | None, load: Load) -> Limits:
     return limits.model_copy(update={"failed_ratio": None, "preemptions_per_request": None})
 
 
+def refusals_allowed(load: Load, requests: int, limits: Limits) -> int | None:
+    """Return how many of all the requests of a load may fail for certain; None: any number.
+
+    Whichever of them the first and the last, which are not counted, turn out to be.
+    """
+    ratio = limits_of(limits, None, load).failed_ratio
+    if ratio is None:
+        return None
+    return int(ratio * requests) + load.settle_requests + load.cooldown_requests
+
+
 def check_measurement(
     metrics: Metrics, card: Card, limits: Limits
 ) -> tuple[Status, str | None, str | None]:
     """Return the status of a measurement, the first rule that it breaks, and all reasons."""
     if metrics.completed_requests == 0:
         told = f": {card.first_error}" if card.first_error else ""
-        return "failed", None, f"no request was answered{told}"
+        ended = "; ended early" if card.given_up else ""
+        return "failed", None, f"no request was answered{told}{ended}"
     broken = [check for check in checks(metrics, card, limits) if check.is_broken]
     if broken:
         return "invalid", broken[0].rule, "; ".join(str(check.reason) for check in broken)

@@ -14,6 +14,7 @@ from servetune.engines.dialect import Tiers
 from servetune.errors import UserError
 from servetune.load.by_class import by_class
 from servetune.load.client.judge import ended_by
+from servetune.load.client.refusals import was_given_up
 from servetune.load.generator import Destination, Job, Reply
 from servetune.load.process import Clients, LoadError, LoadRefusedError
 from servetune.load.registry import driver_of
@@ -31,7 +32,7 @@ from servetune.plan.planned import Measurement, Session
 from servetune.records.measurements import DEFINITIONS, MeasurementRecord
 from servetune.records.quality import QualityRecord
 from servetune.records.sessions import ServerFacts
-from servetune.records.validity import check_measurement, limits_of
+from servetune.records.validity import check_measurement, limits_of, refusals_allowed
 from servetune.serving.fleet import Fleet
 from servetune.serving.ledger import LimitError
 from servetune.serving.target import EndedError, Target
@@ -156,6 +157,9 @@ def measure(
         rule = planned.rule if planned else None
         argv = [*program_of(load.generator, bench.session, bench.root), *arguments]
         job = Job(argv=argv, schedule=destination.schedule, load=load, probe=rule)
+        if planned is None:
+            most = refusals_allowed(load, len(prepared.schedule), bench.session.validity)
+            job = job.model_copy(update={"refusals": most})
         if load.kill and isinstance(bench.target, Fleet):
             killing = Killing(bench.target, load.kill)
         drop = partial(bench.clients.drop, generator.name)
@@ -186,6 +190,7 @@ def measure(
         reason = redacted(f"{generator.name}: {error}", bench.target.secrets)
         return failed(record, reason, bench.target.log_tail(LOG_TAIL_LINES))
     probe = found_by(planned, load, requests, ended_by(folder)) if planned else None
+    ended = {"given_up": True, "ended_early": None} if was_given_up(folder) else {}
     requests.to_parquet(folder / "requests.parquet", index=False)
     shutil.rmtree(bench.root / raw, ignore_errors=True)
     folder.rename(bench.root / raw)
@@ -232,6 +237,7 @@ def measure(
             "tier_hit_ratio": _tier_hit_ratio(bench.tiers, grown),
             "throttled_ratio": ratio,
             "throttle_reasons": reasons,
+            **ended,
         }
     )
     status, broken_rule, reason = check_measurement(

@@ -1,6 +1,7 @@
 """The turn of one session on running servers: its gateway, its load points, its records."""
 
 import time
+from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from servetune.models.shape import UncountedError
 from servetune.plan.kept import next_launch
 from servetune.plan.pending import Pending
 from servetune.plan.planned import Measurement, Session
+from servetune.plan.refused import refused_before
 from servetune.progress import about, counted, say
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.rules import COMPILED
@@ -120,6 +122,7 @@ class Turn:
             stack.callback(target.leave)
             tell("starting")
             self._say(f"{target.opening}; {self._extent()} to go")
+            self._warn_of_refused()
             ahead = self._servers.ahead
             self._start()
             for generator in session.generators:
@@ -272,6 +275,19 @@ class Turn:
         outcome = record.reason or " and ".join(extent)
         self._say(f"quality: {outcome} in {time.monotonic() - began:.0f} s")
         return "measured"
+
+    def _warn_of_refused(self) -> None:
+        """Say which load points were refused before, once a kind of error."""
+        names: dict[str, list[str]] = defaultdict(list)
+        refused = refused_before(self._session.study, self._root)
+        for point in self._recorder.pending.load_points:
+            if error := refused.get((point.workload, point.load_point)):
+                names[error].append(f"{point.workload} {point.load_point}")
+        for error, those in names.items():
+            self._say(
+                f"warning: {', '.join(those)}: requests were refused before, and will be again"
+                f" unless this variant takes them ({error})"
+            )
 
     def _extent(self) -> str:
         pending = self._recorder.pending

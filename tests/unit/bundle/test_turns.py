@@ -96,3 +96,15 @@ def test_a_session_that_does_not_fit_gives_its_place_to_one_that_does(
     told = measured([longer, shorter], within_s, clock, monkeypatch)
     assert told == [(shorter.variant, shorter.repeat)]
     assert measured(sessions, least[shorter.variant] / 2, clock, monkeypatch) == []
+
+
+def test_what_was_refused_before_is_the_last(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, variants: tuple[str, str]
+) -> None:
+    a, b = variants
+    sessions = [owed(a, 1, 1), owed(b, 1), owed(a, 2, 1), owed(b, 2)]
+    point = sessions[0].measurements[0]
+    refused = {(point.workload, point.load_point): "HTTP 400: too long"}
+    monkeypatch.setattr(turns, "refused_before", lambda study, root: refused)
+    expected = [(b, 1), (b, 2), (a, 1), (a, 2)]
+    assert measured(sessions, math.inf, clock, monkeypatch) == expected

@@ -178,6 +178,7 @@ WITHOUT_A_NUMBER: dict[str, dict[str, Any]] = {
     "other-model": {"other_model_answers": 1},
     "rate-limited": {"rate_was_limited": True},
     "ended-early": {"ended_early": True},
+    "given-up": {"given_up": True},
     "engine-restarted": {"engine_restarts": 1},
     "no-drafts": {"drafted_nothing": True},
 }

@@ -50,8 +50,8 @@ def test_the_next_session_is_prepared_where_it_will_be_started(
     sessions, root = owing
     now_s = time.monotonic()
     current, later = sessions[1], sessions[2:]
-    assert _after(current, later, root, now_s + 1e6) == later[0]
-    assert _after(current, [], root, now_s + 1e6) is None
+    assert _after(current, later, [], root, now_s + 1e6) == later[0]
+    assert _after(current, [], [], root, now_s + 1e6) is None
     takes_s = whole_s(sessions[0], sessions[0].measurements, root)
     assert takes_s > 60
 
@@ -64,7 +64,7 @@ def test_none_is_prepared_for_a_time_that_is_up_by_then(
     again = first.model_copy(update={"id": "again"})
     enough_s = whole_s(second, second.measurements, root)
     assert enough_s > 0
-    assert _after(second, [again, *sessions[2:]], root, time.monotonic() + enough_s) is None
+    assert _after(second, [again, *sessions[2:]], [], root, time.monotonic() + enough_s) is None
 
 
 def test_what_shares_the_servers_of_a_launch_needs_none_of_its_own(
@@ -75,4 +75,4 @@ def test_what_shares_the_servers_of_a_launch_needs_none_of_its_own(
         each.model_copy(update={"servers": servers})
         for each, servers in zip(sessions[1:4], ("one", "one", "two"), strict=True)
     )
-    assert _after(first, [second, third], root, time.monotonic() + 1e6) == third
+    assert _after(first, [second, third], [], root, time.monotonic() + 1e6) == third

@@ -35,7 +35,7 @@ def test_a_launch_is_expected_to_take_its_start_and_its_shortest_load_point() ->
 
 def test_what_later_turns_take_is_not_told_by_the_rate_of_their_conversations() -> None:
     session = plan_of("h200-llama8b").sessions[0]
-    talks = [{"turns": rows(3)}, {"turns": rows(2)}]
+    talks = rows(2, turns=3)
     open_loop = load(rate_rps=2.0, requests=5, endpoint="chat")
     arrivals_s = arrivals_of(make_schedule(talks, open_loop), open_loop)
     assert len(arrivals_s) == 2

@@ -27,7 +27,7 @@ from servetune.load.client.driver import DRIVER, FRESH, HEADERS, write
 from servetune.load.client.judge import Judge
 from servetune.load.client.loop import serve_jobs
 from servetune.load.client.pacing import Pacing
-from servetune.load.client.refusals import Refusals
+from servetune.load.client.refusals import GIVEN_UP, Allowed, Refusals
 from servetune.load.client.shares import count_shares, shares
 from servetune.load.client.spending import Spender
 from servetune.load.generator import CUT, LEFT, NOT_SENT, Job, RefusedError, Reply
@@ -63,10 +63,12 @@ class Sending:
         words: dict[str, str],
         judge: Judge | None,
         spender: Spender | None = None,
+        refusals: int | None = None,
     ) -> None:
         """Take a schedule, its load, the words of the command, what ends a probe, and what counts.
 
-        What counts is of an endpoint; so many refusals of it end the load.
+        What counts is of an endpoint; so many refusals of it end the load, as more than `refusals`
+        of any server do.
         """
         self._load, self._url = load, words["--url"]
         self._is_fresh = words.get("--connections") == FRESH
@@ -86,6 +88,7 @@ class Sending:
         self._ca = words.get("--ca")
         self._spender = spender
         self._refusals = Refusals(self._end) if spender else None
+        self.allowed = Allowed(refusals)
         self._run = uuid.uuid4().hex[:8]
         # By request: its chat, with its answer.
         self._said: dict[int, list[Message]] = {}
@@ -137,6 +140,8 @@ class Sending:
             self._said[request.index] = [*body["messages"], said]
         self._pacing.answered(request, error is None)
         if self._judge and self._judge.add(_finished(reply)):
+            self._end()
+        if error is not None and self.allowed.note(status):
             self._end()
 
     async def _ask(
@@ -329,11 +334,12 @@ def _send_all(
     judge: Judge | None = None,
     ledger: Path | None = None,
     retries: int = 0,
-) -> tuple[list[Reply], str | None]:
+    refusals: int | None = None,
+) -> tuple[list[Reply], str | None, bool]:
     spender = Spender(ledger, schedule, retries) if ledger else None
-    sending = Sending(schedule, load, words, judge, spender)
+    sending = Sending(schedule, load, words, judge, spender, refusals)
     asyncio.run(sending.run())
-    return sending.replies, sending.burst
+    return sending.replies, sending.burst, sending.allowed.is_over
 
 
 def send_job(job: Job) -> None:
@@ -349,20 +355,23 @@ def send_job(job: Job) -> None:
     judge = Judge(job.probe) if job.probe else None
     count = 1 if judge else count_shares(schedule, job.load, len(os.sched_getaffinity(0)))
     if count == 1:
-        told = [_send_all(schedule, job.load, words, judge, job.ledger, job.retries)]
+        counted = job.ledger, job.retries, job.refusals
+        told = [_send_all(schedule, job.load, words, judge, *counted)]
     else:
         parts = [
-            (part, load, words, None, job.ledger, job.retries // count)
+            (part, load, words, None, job.ledger, job.retries // count, job.refusals)
             for part, load in shares(schedule, job.load, count)
         ]
         with multiprocessing.get_context("fork").Pool(count) as pool:
             told = pool.starmap(_send_all, parts, chunksize=1)
-    replies = itertools.chain.from_iterable(each for each, _ in told)
+    replies = itertools.chain.from_iterable(each for each, *_ in told)
     write(sorted(replies, key=lambda reply: reply.sent_s), result)
-    if burst := next((burst for _, burst in told if burst), None):
+    if burst := next((burst for _, burst, _ in told if burst), None):
         raise RefusedError(burst)
     if judge:
         judge.write(result.parent)
+    if any(is_over for *_, is_over in told):
+        (result.parent / GIVEN_UP).touch()
 
 
 def main() -> None:

@@ -1,12 +1,19 @@
-"""An endpoint that refuses: a burst of refusals ends a load. Any environment can run it."""
+"""Refusals that end a load: a burst of an endpoint's, or so many that it cannot become valid.
+
+Any environment can run it.
+"""
 
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
+from pathlib import Path
 
 BURST, OF = 5, 20
 """So many refusals among so many of the last answers end a load: one that is somebody's production
 and says no is left alone, and a single answer that fails is none."""
+
+GIVEN_UP = "given-up"
+"""A file beside the raw output of a load that ended as it could not become valid."""
 
 
 class Refusals:
@@ -31,3 +38,35 @@ class Refusals:
 def is_refusal(status: int) -> bool:
     """Tell whether a status says that there is too much to do, or that the server fails."""
     return status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+class Allowed:
+    """How many requests of a load may be refused for what they are (HTTP 4xx).
+
+    A repeat would be refused alike, so the load is for nothing once there are more. Failures of
+    another kind do not end a load: by another limit its record may be valid.
+    """
+
+    def __init__(self, refusals: int | None) -> None:
+        """Take how many; None: any number."""
+        self._left = refusals
+        self.is_over = False
+
+    def note(self, status: int | None) -> bool:
+        """Take the status of an answer; returns whether it is the first that is too much."""
+        if self._left is None or status is None or not is_for_good(status):
+            return False
+        self._left -= 1
+        was_over, self.is_over = self.is_over, self._left < 0
+        return self.is_over and not was_over
+
+
+def is_for_good(status: int) -> bool:
+    """Tell whether a status says that the same request will be refused again."""
+    later = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
+    return 400 <= status < 500 and status not in (*later, HTTPStatus.TOO_EARLY)
+
+
+def was_given_up(folder: Path) -> bool:
+    """Tell whether a load ended as it could not become valid."""
+    return (folder / GIVEN_UP).is_file()

@@ -19,6 +19,7 @@ from servetune.engines.source import environment_with_source
 from servetune.load.client import shares
 from servetune.load.client.driver import DRIVER, HEADERS, RESULT, read
 from servetune.load.client.http import send_job
+from servetune.load.client.refusals import was_given_up
 from servetune.load.generator import CUT, NOT_SENT, Destination, Job, RefusedError, Reply
 from servetune.load.images import image_parts
 from servetune.load.schedule import make_schedule, write_schedule
@@ -139,6 +140,7 @@ def told(
     sessions: list[str] | None = None,
     headers: list[str] | None = None,
     tls: bool = False,
+    refusals: int | None = None,
 ) -> list[Reply]:
     """Send a load to a server that answers as it is told to, in a loop of its own."""
 
@@ -167,7 +169,7 @@ def told(
             context.load_cert_chain(certificate, key)
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
         url = f"http{'s' * tls}://127.0.0.1:{runner.addresses[0][1]}"
-        counts = {"ledger": ledger, "retries": retries}
+        counts = {"ledger": ledger, "retries": retries, "refusals": refusals}
         try:
             return await asyncio.to_thread(send, url, tmp_path, declared, data, None, counts, ca)
         finally:
@@ -559,3 +561,19 @@ def test_a_reply_says_what_a_cache_of_answers_did(
     assert reply.error is None
     assert reply.cache == (None if cache is None else ("miss", "semantic")[cache])
     assert reply.similarity == similarity
+
+
+@pytest.mark.parametrize(
+    ("status", "refusals", "sent", "is_given_up"),
+    [(400, 2, 3, True), (400, None, 12, False), (400, 12, 12, False), (500, 2, 12, False)],
+)
+def test_a_load_that_is_refused_more_often_than_it_may_be_is_given_up(
+    tmp_path: Path, status: int, refusals: int | None, sent: int, is_given_up: bool
+) -> None:
+    def answer(_: Message) -> web.Response:
+        return web.json_response({"error": {"message": "too long"}}, status=status)
+
+    declared = own(concurrency=1, requests=12)
+    replies = told(tmp_path, declared, answer, rows(4), refusals=refusals)
+    assert [reply.error for reply in replies] == [f"HTTP {status}: too long"] * sent
+    assert was_given_up(tmp_path) is is_given_up

@@ -54,6 +54,7 @@ FAULTS = {
     "hang-under-load": "answer nothing, /health neither, after --standin-fault-after requests",
     "stall-under-load": "after --standin-fault-after requests wait until $STANDIN_GATE exists",
     "fail-requests": "answer 500 to every --standin-fault-after-th request",
+    "refuse-requests": "answer 400 to every --standin-fault-after-th request",
     "compile": "log of every --standin-fault-after-th request that a kernel was compiled for it",
     "ignore-sigterm": "go on after SIGTERM",
     "short-answers": "end every --standin-fault-after-th answer one token early",

@@ -134,6 +134,8 @@ class Completions:
                 request = self._read(api, await http.json())
                 if await self._fault.on_request(self._engine):
                     raise RefusedError("EngineCore encountered an issue.", status=500)
+                if self._fault.refuses():
+                    raise RefusedError("This prompt is too long.")
                 if self._fault.is_short():
                     request.max_tokens = [max(1, each - 1) for each in request.max_tokens]
             except json.JSONDecodeError as error:

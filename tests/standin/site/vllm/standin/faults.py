@@ -37,6 +37,10 @@ class Fault:
         """Say whether the answer to the latest generation request is to end early."""
         return self.kind == "short-answers" and self._requests % self.after == 0
 
+    def refuses(self) -> bool:
+        """Say whether the latest generation request is refused for what it is."""
+        return self.kind == "refuse-requests" and self._requests % self.after == 0
+
     async def on_request(self, engine: Engine) -> bool:
         """Take note of a generation request; says whether it is to fail with status 500."""
         self._requests += 1
