@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -59,14 +59,16 @@ def measured_on(
     settle_within_s: float = PATIENCE_S,
     least_cores: int = 1,
     environment: Mapping[str, str] = MappingProxyType({}),
+    variants: Sequence[str] = (),
 ) -> tuple[list[dict[str, Any]], str]:
     """Measure a bundle with `--prepare` on a host, as `prepared_run` does."""
     host.measure(bundle, "--stop-after", "0")
     folder = host.root / bundle.stem
     words = [str(folder / "project"), "--python", ENGINE, "--results", "results.tar.gz"]
+    words += ["--prepare", *variants]
     script = ON_HOST.format(least_cores=least_cores, settle_within_s=settle_within_s)
     done = subprocess.run(
-        [*host.isolation, sys.executable, "-c", script, *words, "--prepare"],
+        [*host.isolation, sys.executable, "-c", script, *words],
         cwd=host.root,
         env={**host.environment, "PYTHONPATH": str(folder / "src"), **environment},
         capture_output=True,
@@ -94,6 +96,16 @@ def test_each_start_but_the_first_is_prepared_and_measures_as_ever(
     records = (tmp_path / "host").glob("*/project/results/standin/records/*.json")
     measured = [json.loads(path.read_text()) for path in records]
     assert [record["status"] for record in measured] == ["ok"] * 3
+
+
+def test_variants_that_are_named_alone_are_prepared(
+    exported: tuple[Workspace, Path], tmp_path: Path
+) -> None:
+    """So that an A/A of plain and prepared starts is interleaved."""
+    launches, _ = measured_on(Host(tmp_path / "host"), exported[1], variants=["more"])
+    first, *later = launches
+    assert not first["prepared"]
+    assert [each["prepared"] for each in later] == ["4" in each["command"] for each in later]
 
 
 def test_a_host_of_few_cores_prepares_nothing_and_says_so_once(

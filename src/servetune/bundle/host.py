@@ -72,9 +72,10 @@ def main() -> int:
     )
     order.add_argument(
         "--prepare",
-        action="store_true",
-        help="do the imports of a server while the one before it starts; not of replicas, nor where"
-        " a session has less than 8 cores",
+        nargs="*",
+        metavar="VARIANT",
+        help="do the imports of a server while the one before it starts, of all variants or of "
+        "those named; not of replicas, nor where a session has less than 8 cores",
     )
     parser.add_argument(
         "--python",
@@ -125,10 +126,14 @@ def _run(arguments: argparse.Namespace) -> int:
     _find_gateways(manifest, arguments.python.absolute(), project)
     is_together = arguments.together
     if is_together is None:
-        is_together = not arguments.prepare and read_together(host_id()) == "alike"
+        is_together = arguments.prepare is None and read_together(host_id()) == "alike"
     measure = together if is_together else one_at_a_time
-    if arguments.prepare:
-        measure = partial(one_at_a_time, is_prepared=True)
+    if arguments.prepare is not None:
+        variants = {session.variant for session in manifest.sessions}
+        if unknown := sorted({*arguments.prepare} - variants):
+            known = ", ".join(sorted(variants))
+            raise UserError(f"--prepare: {unknown[0]}: is no variant of this bundle: {known}")
+        measure = partial(one_at_a_time, prepared={*arguments.prepare})
 
     def keep() -> None:
         pack_results(project, arguments.results, not arguments.without_output)

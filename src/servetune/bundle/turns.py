@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -41,22 +41,25 @@ def one_at_a_time(
     until_s: float,
     keep: Callable[[], None],
     *,
-    is_prepared: bool = False,
+    prepared: Collection[str] | None = None,
 ) -> None:
     """Measure all sessions in their order, and call `keep` after each.
 
-    Where the start of each `is_prepared`, its imports are done while the one before it starts.
+    Of the variants that are `prepared`, of all where none is named, the imports of a server are
+    done while the one before it starts.
     """
     waiting, begun = _sessions(manifest, project)
     with contextlib.ExitStack() as stack:
         ahead = None
-        if is_prepared:
+        if prepared is not None:
             ahead = stack.enter_context(NextLaunch(manifest.sessions, project))
         while session := choose(waiting, begun, project, until_s):
             waiting.remove(session)
             begun.append(session)
             if ahead:
-                ahead.choose = partial(_after, session, waiting, begun, project, until_s)
+                ahead.choose = partial(
+                    _after, session, waiting, begun, project, until_s, prepared=prepared or ()
+                )
             run_session(session, project, until_s, manifest.sessions, ahead)
             keep()
 
@@ -67,8 +70,8 @@ def choose(
     """Return the session to measure next: of those that can end a load point in time, the first.
 
     What was refused before, and will be again, is the last. Where there is no time for all that
-    wait, it is one of the variant with the fewest launches in
-    this bundle, then with the fewest of all: a comparison needs both its sides.
+    wait, it is one of the variant with the fewest launches in this bundle, then with the fewest of
+    all: a comparison needs both its sides.
     """
     fitting = [session for session in waiting if _is_time(session, project, until_s)]
     refused = {each.id: _is_refused(each, project) for each in fitting}
@@ -86,8 +89,12 @@ def _after(
     begun: Sequence[Session],
     project: Path,
     until_s: float,
+    *,
+    prepared: Collection[str] = (),
 ) -> Session | None:
     """Return the next session that will launch servers of its own; None where none will.
+
+    None also where variants are named and it is of none of them.
 
     A launch of `session` begins now, and measures those that share its servers too.
     """
@@ -95,7 +102,9 @@ def _after(
     takes_s = sum(whole_s(one, pending_of(one, project).load_points, project) for one in launched)
     served = (one for one in later if one not in launched and not one.endpoint and not one.results)
     owing = [one for one in served if pending_of(one, project).count]
-    return choose(owing, begun, project, until_s - takes_s)
+    following = choose(owing, begun, project, until_s - takes_s)
+    is_other = bool(following and prepared and following.variant not in prepared)
+    return None if is_other else following
 
 
 def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[], None]) -> None:
