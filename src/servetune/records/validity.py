@@ -40,6 +40,10 @@ OF_THE_DEAD = (
 """What cannot be judged where a replica was killed: its counters are gone, and so are requests."""
 
 
+HOPELESS = 0.1
+"""Share of failed requests that no one will bear, a judgement: such a load is not worth its end."""
+
+
 def limits_of(limits: Limits, probe: Probe | None, load: Load) -> Limits:
     """Return the limits for a measurement.
 
@@ -55,12 +59,14 @@ def limits_of(limits: Limits, probe: Probe | None, load: Load) -> Limits:
 def refusals_allowed(load: Load, requests: int, limits: Limits) -> int | None:
     """Return how many of all the requests of a load may fail for certain; None: any number.
 
-    Whichever of them the first and the last, which are not counted, turn out to be.
+    Whichever of them the first and the last, which are not counted, turn out to be. Fewer than
+    HOPELESS are always borne: another limit may allow them without measuring again.
     """
     ratio = limits_of(limits, None, load).failed_ratio
     if ratio is None:
         return None
-    return int(ratio * requests) + load.settle_requests + load.cooldown_requests
+    most = int(max(ratio, HOPELESS) * requests)
+    return most + load.settle_requests + load.cooldown_requests
 
 
 def check_measurement(

@@ -7,8 +7,9 @@ import pytest
 from servetune.records.agreement import token_sources
 from servetune.records.measurements import Card, Metrics
 from servetune.records.rules import COMPILED, RULES
-from servetune.records.validity import check_measurement, checks
+from servetune.records.validity import check_measurement, checks, refusals_allowed
 from servetune.study.validity import Limits
+from tests.loads import load
 
 METRICS: dict[str, Any] = {
     "requests": 100,
@@ -416,3 +417,10 @@ def test_a_prefix_policy_that_did_not_act_is_invalid_and_says_why(
 )
 def test_another_policy_and_one_that_looked_are_not_idle(card: dict[str, Any]) -> None:
     assert check_measurement(metrics(), Card(**card), Limits())[0] == "ok"
+
+
+def test_a_load_is_given_up_once_more_is_refused_than_anyone_bears() -> None:
+    few = load(concurrency=4, settle_requests=3)
+    assert refusals_allowed(few, 300, Limits(failed_ratio=0.0)) == 33
+    assert refusals_allowed(few, 300, Limits(failed_ratio=0.5)) == 153
+    assert refusals_allowed(few, 300, Limits(failed_ratio=None)) is None
