@@ -93,8 +93,9 @@ class PreparedProcess:
         with contextlib.suppress(OSError):
             self._channel.send(WORD)
         # Its guard keeps the socket open for a moment after its end: only an answer is certain.
-        if self._receive(ANSWERS_WITHIN_S) != WORD:
-            self.end("does not answer" if self._process.poll() is None else self._why())
+        answer = self._receive(ANSWERS_WITHIN_S)
+        if answer != WORD:
+            self.end("does not answer" if answer is None else self._why())
             return None
         self._channel.close()
         self._hidden.replace(self._log)

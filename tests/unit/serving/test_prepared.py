@@ -115,7 +115,9 @@ def test_what_waits_becomes_the_server_that_a_plain_start_would_be(
     settle(server)
     process = waiting(server)
     assert threads(process) == [OWN, OWN] and not server.log.exists()
-    assert process.status() == psutil.STATUS_SLEEPING
+    until_s = time.monotonic() + PATIENCE_S
+    while process.status() != psutil.STATUS_SLEEPING:
+        assert time.monotonic() < until_s
     serve(server)
     assert server.ahead is not None and server.ahead.has_begun and not server.ahead.pids
     assert {frozenset(cores) for cores in threads(process)} == {OWN}
