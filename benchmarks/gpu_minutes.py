@@ -44,7 +44,7 @@ def launches_of(folder: Path) -> pd.DataFrame:
                     "study": folder.name,
                     "gpu": launch.slot.gpus[0],
                     "servers": launch.servers or f"{session.session}-{launch.launch}",
-                    "start": "prepared" if getattr(launch, "prepared", False) else "plain",
+                    "start": "prepared" if launch.prepared else "plain",
                     "begun": begun,
                     "ended": ended,
                     "startup_s": launch.server.startup_s,

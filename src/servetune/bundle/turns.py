@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from servetune.engines.source import environment_with_source
 from servetune.errors import UserError
 from servetune.lifetime.guard import Guarded
 from servetune.lifetime.owners import end_with_owners
-from servetune.plan.pending import pending_of
+from servetune.plan.pending import Pending, pending_of
 from servetune.plan.planned import Session
 from servetune.plan.refused import refused_before
 from servetune.plan.sharing import sharing
@@ -53,7 +53,7 @@ def one_at_a_time(
         ahead = None
         if prepared is not None:
             ahead = stack.enter_context(NextLaunch(manifest.sessions, project))
-        while session := choose(waiting, begun, project, until_s):
+        while session := choose(_owed(waiting, project), begun, until_s):
             waiting.remove(session)
             begun.append(session)
             if ahead:
@@ -64,23 +64,26 @@ def one_at_a_time(
             keep()
 
 
-def choose(
-    waiting: Sequence[Session], begun: Sequence[Session], project: Path, until_s: float
-) -> Session | None:
+def choose(waiting: Sequence[Pending], begun: Sequence[Session], until_s: float) -> Session | None:
     """Return the session to measure next: of those that can end a load point in time, the first.
 
     What was refused before, and will be again, is the last. Where there is no time for all that
     wait, it is one of the variant with the fewest launches in this bundle, then with the fewest of
     all: a comparison needs both its sides.
     """
-    fitting = [session for session in waiting if _is_time(session, project, until_s)]
-    refused = {each.id: _is_refused(each, project) for each in fitting}
-    if _is_time_for_all(waiting, project, until_s):
-        return min(fitting, key=lambda session: refused[session.id], default=None)
+    fitting = [each for each in waiting if _is_time(each, until_s)]
+    if not fitting:
+        return None
+    refused = refused_before(fitting[0].session.study, fitting[0].root)
+    if _is_time_for_all(waiting, until_s):
+        return min(fitting, key=lambda each: _is_refused(each, refused)).session
     here = Counter(session.variant for session in begun)
-    # What is owed of a variant begins where its launches that are recorded end.
-    order = {each.id: (refused[each.id], here[each.variant], each.repeat) for each in fitting}
-    return min(fitting, key=lambda session: order[session.id], default=None)
+
+    def order(each: Pending) -> tuple[bool, int, int]:
+        # What is owed of a variant begins where its launches that are recorded end.
+        return _is_refused(each, refused), here[each.session.variant], each.session.repeat
+
+    return min(fitting, key=order).session
 
 
 def _after(
@@ -99,10 +102,10 @@ def _after(
     A launch of `session` begins now, and measures those that share its servers too.
     """
     launched = sharing(session, later)
-    takes_s = sum(whole_s(one, pending_of(one, project).load_points, project) for one in launched)
+    takes_s = sum(map(_whole_s, _owed(launched, project)))
     served = (one for one in later if one not in launched and not one.endpoint and not one.results)
-    owing = [one for one in served if pending_of(one, project).count]
-    following = choose(owing, begun, project, until_s - takes_s)
+    owing = [pending for pending in _owed(served, project) if pending.count]
+    following = choose(owing, begun, until_s - takes_s)
     is_other = bool(following and prepared and following.variant not in prepared)
     return None if is_other else following
 
@@ -121,7 +124,7 @@ def together(manifest: Manifest, project: Path, until_s: float, keep: Callable[[
         try:
             while running or waiting:
                 while len(running) < most and (free := _free(waiting, busy)):
-                    session = choose(free, begun, project, until_s)
+                    session = choose(_owed(free, project), begun, until_s)
                     if session is None:
                         waiting = [each for each in waiting if each not in free]
                         continue
@@ -167,24 +170,29 @@ def _start(session: Session, project: Path, until_s: float) -> Guarded:
     return Guarded([sys.executable, *words], environment_with_source(), grace_s=GRACE_S)
 
 
-def _is_time(session: Session, project: Path, until_s: float) -> bool:
+def _owed(sessions: Iterable[Session], project: Path) -> list[Pending]:
+    return [pending_of(session, project) for session in sessions]
+
+
+def _is_time(owed: Pending, until_s: float) -> bool:
     """Tell whether a launch would end a load point in time, by what was seen on this host."""
-    load_points = pending_of(session, project).load_points
-    return time.monotonic() + least_s(session, load_points, project) < until_s
-
-
-def _is_refused(session: Session, project: Path) -> bool:
-    """Tell whether requests of all that a session still loads were refused before."""
-    pending, refused = pending_of(session, project), refused_before(session.study, project)
-    points = [(point.workload, point.load_point) for point in pending.load_points]
-    return 0 < pending.count == len(points) and all(point in refused for point in points)
-
-
-def _is_time_for_all(sessions: Sequence[Session], project: Path, until_s: float) -> bool:
     if math.isinf(until_s):
         return True
-    points = [(each, pending_of(each, project).load_points) for each in sessions]
-    return time.monotonic() + sum(whole_s(*each, project) for each in points) < until_s
+    return time.monotonic() + least_s(owed.session, owed.load_points, owed.root) < until_s
+
+
+def _is_time_for_all(owed: Sequence[Pending], until_s: float) -> bool:
+    return math.isinf(until_s) or time.monotonic() + sum(map(_whole_s, owed)) < until_s
+
+
+def _whole_s(owed: Pending) -> float:
+    return whole_s(owed.session, owed.load_points, owed.root)
+
+
+def _is_refused(owed: Pending, refused: Collection[tuple[str, str]]) -> bool:
+    """Tell whether requests of all that a session still loads were refused before."""
+    points = [(point.workload, point.load_point) for point in owed.load_points]
+    return 0 < owed.count == len(points) and all(point in refused for point in points)
 
 
 def main(project: Path, id: str, until_s: float) -> int:

@@ -8,9 +8,10 @@ from pathlib import Path
 from servetune.errors import UserError
 from servetune.files import read_model
 from servetune.records.excerpts import RefusedExcerpt
+from servetune.records.refusals import is_for_good
 
-_FOR_GOOD = re.compile(r"HTTP 4(?!08|09|25|29)\d\d.*")
-"""Statuses by which the same request is refused again: not those of a busy server."""
+_ANSWER = re.compile(r"HTTP (\d{3})(?=(.*))")
+"""The status of an error, and the rest of its line."""
 
 
 def refused_before(study: str, root: Path) -> dict[tuple[str, str], str]:
@@ -24,8 +25,9 @@ def refused_before(study: str, root: Path) -> dict[tuple[str, str], str]:
         record = _excerpt(path)
         if record is None or record.probe or not record.told:
             continue
-        if told := _FOR_GOOD.search(record.told):
-            refused[record.workload, record.load_point] = told[0]
+        answers = _ANSWER.finditer(record.told)
+        if first := next((each for each in answers if is_for_good(int(each[1]))), None):
+            refused[record.workload, record.load_point] = first[0] + first[2]
     return refused
 
 

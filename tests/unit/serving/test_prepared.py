@@ -83,7 +83,11 @@ def wait_until_asleep(process: psutil.Process) -> None:
     """Wait until a process that has told that it waits does so."""
     deadline = time.monotonic() + PATIENCE_S
     switches = None
-    while switches != (switches := process.num_ctx_switches()):
+    # What waits for a core switches nothing either.
+    while (
+        switches != (switches := process.num_ctx_switches())
+        or process.status() != psutil.STATUS_SLEEPING
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -115,9 +119,8 @@ def test_what_waits_becomes_the_server_that_a_plain_start_would_be(
     settle(server)
     process = waiting(server)
     assert threads(process) == [OWN, OWN] and not server.log.exists()
-    until_s = time.monotonic() + PATIENCE_S
-    while process.status() != psutil.STATUS_SLEEPING:
-        assert time.monotonic() < until_s
+    wait_until_asleep(process)
+    assert process.status() == psutil.STATUS_SLEEPING
     serve(server)
     assert server.ahead is not None and server.ahead.has_begun and not server.ahead.pids
     assert {frozenset(cores) for cores in threads(process)} == {OWN}

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 
+from servetune.records.refusals import is_for_good
+
 BURST, OF = 5, 20
 """So many refusals among so many of the last answers end a load: one that is somebody's production
 and says no is left alone, and a single answer that fails is none."""
@@ -59,12 +61,6 @@ class Allowed:
         self._left -= 1
         was_over, self.is_over = self.is_over, self._left < 0
         return self.is_over and not was_over
-
-
-def is_for_good(status: int) -> bool:
-    """Tell whether a status says that the same request will be refused again."""
-    later = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
-    return 400 <= status < 500 and status not in (*later, HTTPStatus.TOO_EARLY)
 
 
 def was_given_up(folder: Path) -> bool:
