@@ -21,7 +21,8 @@ MEMORY, DISK = "memory-tier", "disk-tier"
 FAULTS = {
     OK: {},
     FAILED: {"standin_fault": "fail-requests", "standin_fault_after": 4},
-    REFUSED: {"standin_fault": "refuse-requests", "standin_fault_after": 3},
+    # Two refusals are so far apart that four clients get an answer between them.
+    REFUSED: {"standin_fault": "refuse-requests", "standin_fault_after": 5},
     SHORT: {"standin_fault": "short-answers", "standin_fault_after": 4},
     UNRESET: {"standin_fault": "no-reset"},
     COMPILES: {"standin_fault": "compile", "standin_fault_after": 8},
