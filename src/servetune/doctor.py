@@ -28,8 +28,8 @@ from servetune.records.quality import read_quality
 from servetune.records.searches import SearchRecord, read_search
 from servetune.records.sessions import Ceilings, Launch, SessionRecord, read_session
 from servetune.records.timelines import TimelineRecord
+from servetune.sessions.host_verdicts import KeptVerdict
 from servetune.sessions.retry import keep_launches, naming
-from servetune.sessions.together import KeptTogether
 from servetune.tables.contradictions import contradictions
 from servetune.telemetry.samples import read_samples
 from servetune.terminal import echo
@@ -132,7 +132,7 @@ IN_PROJECT: dict[str, Callable[[Path], object]] = {
 IN_CACHE: dict[str, Callable[[Path], object]] = {
     "engines/*/engine.json": _engine,
     "ceilings/*.json": lambda path: read_model(path, Ceilings),
-    "hosts/*.json": lambda path: read_model(path, KeptTogether),
+    "hosts/*/*.json": lambda path: read_model(path, KeptVerdict),
 }
 
 

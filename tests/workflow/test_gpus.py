@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servetune.sessions.together import KeptTogether, keep_together
+from servetune.sessions.host_verdicts import KeptVerdict, keep_verdict
 from tests.paths import ROOT
 from tests.workflow.test_bundle import Host, export
 from tests.workspace import TABLES, Workspace
@@ -63,7 +63,7 @@ def prove_alike(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     host = workspace.check("python", "-c", ask).split()[-1]
     told: dict[str, Any] = {"study": "standin", "launches": 5, "judged_at": "2026-11-01"}
     monkeypatch.setenv("SERVETUNE_CACHE", workspace.environment["SERVETUNE_CACHE"])
-    keep_together(KeptTogether(host=host, together="alike", **told))
+    keep_verdict(KeptVerdict(way="together", host=host, verdict="alike", **told))
 
 
 @pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "proven alike"])
@@ -100,7 +100,7 @@ def test_a_host_where_sessions_disturb_each_other_runs_one_at_a_time(workspace: 
     # One launch each proves nothing, and what is not proven alike is not allowed.
     (line,) = [line for line in told.splitlines() if line.startswith("host ")]
     assert ": undecided: sessions run one at a time" in line
-    (kept,) = Path(workspace.environment["SERVETUNE_CACHE"]).glob("hosts/*.json")
+    (kept,) = Path(workspace.environment["SERVETUNE_CACHE"]).glob("hosts/together/*.json")
     by_variant = {record["variant"]: record for record in workspace.records().values()}
     others = {name: record["card"]["other_gpus_in_use"] for name, record in by_variant.items()}
     assert others == {"alone": 0, "beside": 1}

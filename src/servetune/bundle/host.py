@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,9 +25,10 @@ from servetune.models.make import MANIFEST, model_folder
 from servetune.plan.pending import pending_of
 from servetune.progress import say
 from servetune.serving.vllm_router import MODULE
-from servetune.sessions.hardware import host_id
+from servetune.sessions.hardware import host_id, places
+from servetune.sessions.host_verdicts import read_verdict
 from servetune.sessions.passed import from_caller
-from servetune.sessions.together import read_together
+from servetune.telemetry.gpus import EVERY
 from servetune.terminal import echo
 
 
@@ -75,7 +76,11 @@ def main() -> int:
         nargs="*",
         metavar="VARIANT",
         help="do the imports of a server while the one before it starts, of all variants or of "
-        "those named; not of replicas, nor where a session has less than 8 cores",
+        "those named; not of replicas, nor where a session has less than 8 cores. By default, "
+        "unless sessions run beside each other, where servers were proven to serve alike so",
+    )
+    parser.add_argument(
+        "--no-prepare", action="store_true", help="start each server once it has its turn"
     )
     parser.add_argument(
         "--python",
@@ -98,6 +103,8 @@ def main() -> int:
         "telemetry and logs stay",
     )
     arguments = parser.parse_args()
+    if arguments.no_prepare and arguments.prepare is not None:
+        parser.error("argument --no-prepare: not allowed with argument --prepare")
     try:
         return _run(arguments)
     except UserError as error:
@@ -124,16 +131,7 @@ def _run(arguments: argparse.Namespace) -> int:
         # Not resolved: a virtual environment's Python is a link to one without its packages.
         adopt_engine(id, arguments.python.absolute(), engine.vllm, engine.packages)
     _find_gateways(manifest, arguments.python.absolute(), project)
-    is_together = arguments.together
-    if is_together is None:
-        is_together = arguments.prepare is None and read_together(host_id()) == "alike"
-    measure = together if is_together else one_at_a_time
-    if arguments.prepare is not None:
-        variants = {session.variant for session in manifest.sessions}
-        if unknown := sorted({*arguments.prepare} - variants):
-            known = ", ".join(sorted(variants))
-            raise UserError(f"--prepare: {unknown[0]}: is no variant of this bundle: {known}")
-        measure = partial(one_at_a_time, prepared={*arguments.prepare})
+    measure = _way(arguments, manifest)
 
     def keep() -> None:
         pack_results(project, arguments.results, not arguments.without_output)
@@ -149,6 +147,23 @@ def _run(arguments: argparse.Namespace) -> int:
     done = f"{total - owed} of {total} load points, searches and qualities"
     say(f"{done} measured; results in {arguments.results}")
     return 0
+
+
+def _way(arguments: argparse.Namespace, manifest: Manifest) -> Callable[..., None]:
+    """Return how to measure sessions: as was asked for, or as this host was proven to bear."""
+    if arguments.prepare is not None:
+        variants = {session.variant for session in manifest.sessions}
+        if unknown := sorted({*arguments.prepare} - variants):
+            known = ", ".join(sorted(variants))
+            raise UserError(f"--prepare: {unknown[0]}: is no variant of this bundle: {known}")
+        return partial(one_at_a_time, prepared={*arguments.prepare})
+    host, is_together = host_id(), arguments.together
+    if is_together is None:
+        is_together = len(places(EVERY)) > 1 and read_verdict("together", host) == "alike"
+    if is_together:
+        return together
+    is_prepared = not arguments.no_prepare and read_verdict("prepared", host) == "alike"
+    return partial(one_at_a_time, prepared=()) if is_prepared else one_at_a_time
 
 
 def _rounds(manifest: Manifest, project: Path) -> Iterator[Manifest]:

@@ -1,24 +1,28 @@
-"""Whether sessions may run beside each other on a host: measured, judged, told, and kept."""
+"""Whether a way to measure changes what is measured on a host: judged, told, and kept."""
 
 from pathlib import Path
 
+from servetune.analysis.host_pairs import host_of, judge_pair, of_pair, pair_of, way_of
 from servetune.analysis.launches import launch_values
-from servetune.analysis.together import find_pair, host_of, judge_together
 from servetune.errors import UserError
 from servetune.metrics import METRIC
+from servetune.plan.pending import pending_of
 from servetune.plan.planned import Plan
 from servetune.plan.workflow import run_workflow
 from servetune.report.reading import read_measured
 from servetune.report.verdicts import interval
+from servetune.sessions.host_verdicts import KeptVerdict, keep_verdict
 from servetune.sessions.provenance import now
-from servetune.sessions.together import KeptTogether, keep_together
 from servetune.tables.design import design_of
 from servetune.tables.frames import records_of
 
 ALLOWED = {
-    "alike": "sessions run beside each other on this host",
-    "disturbed": "sessions run one at a time on this host",
-    "undecided": "sessions run one at a time on this host; more repeats may decide",
+    ("together", "alike"): "sessions run beside each other on this host",
+    ("together", "disturbed"): "sessions run one at a time on this host",
+    ("together", "undecided"): "sessions run one at a time on this host; more repeats may decide",
+    ("prepared", "alike"): "bundles prepare starts on this host",
+    ("prepared", "disturbed"): "bundles start plainly on this host",
+    ("prepared", "undecided"): "bundles start plainly on this host; more repeats may decide",
 }
 
 
@@ -26,25 +30,38 @@ def find_out(plan: Plan, root: Path) -> str:
     """Measure what is missing of such a study, and keep its verdict for the host that measured it.
 
     Raises:
-        UserError: it is not a study of one variant alone and beside others, or was not measured.
+        UserError: it is not a study of two equal variants, was not measured, or is one of prepared
+            starts of which something is missing: only a bundle prepares them.
     """
-    alone, beside = find_pair(design_of(plan))
+    design = design_of(plan)
+    if way_of(design) == "prepared" and any(pending_of(s, root).count for s in plan.sessions):
+        raise UserError(
+            f"{plan.study}: launches are missing, and only a bundle prepares starts: servetune"
+            f" bundle export, on the host with --prepare {design.variants[-1]}, then import"
+        )
     target = f"results/{plan.study}/metrics.json"
     if not run_workflow([target], ["--config", f"study={plan.study}"], root):
         raise UserError(f"{plan.study}: could not be measured; see above")
     measured = read_measured(plan, root)
-    values = launch_values(measured.table, measured.quantiles)
-    verdict, verdicts = judge_together(values, alone)
-    host = host_of(plan.study, list(measured.sessions.values()))
-    launches = len(plan.sessions)
-    kept = keep_together(
-        KeptTogether(
-            host=host, together=verdict, study=plan.study, launches=launches, judged_at=now()
+    sessions = list(measured.sessions.values())
+    pair = pair_of(design, sessions)
+    values = of_pair(launch_values(measured.table, measured.quantiles), pair, sessions)
+    verdict, verdicts = judge_pair(values, pair.plain)
+    host = host_of(plan.study, sessions)
+    kept = keep_verdict(
+        KeptVerdict(
+            way=pair.way,
+            host=host,
+            verdict=verdict,
+            study=plan.study,
+            launches=values["session"].nunique(),
+            judged_at=now(),
         )
     )
     lines = [
         f"{row['workload']} {row['load_point']}, {METRIC[row['metric']].title}:"
-        f" {beside} is {interval(row)} {alone}: {row['verdict']}"
+        f" {pair.other} is {interval(row)} {pair.plain}: {row['verdict']}"
         for row in records_of(verdicts)
     ]
-    return "\n".join([*lines, f"host {host}: {verdict}: {ALLOWED[verdict]} (kept in {kept})"])
+    told = f"host {host}: {verdict}: {ALLOWED[pair.way, verdict]} (kept in {kept})"
+    return "\n".join([*lines, told])

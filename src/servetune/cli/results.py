@@ -242,7 +242,7 @@ def export(
 
 @app.command(rich_help_panel=MORE)
 def interference(study: StudyName = None) -> None:
-    """Measure whether sessions on one host disturb each other, and remember the verdict."""
+    """Find out whether sessions beside each other, or prepared starts, measure alike on a host."""
     from servetune.cli.interference import find_out
 
     echo(find_out(make_plan(chosen_params(study), ROOT), ROOT))

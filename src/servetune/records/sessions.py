@@ -13,8 +13,11 @@ from servetune.records.values import Argv, Commit, Line, Log, Moment, Number
 from servetune.study.base import Id
 from servetune.study.engines import Environment
 
-Together = Literal["alike", "disturbed", "undecided"]
-"""Whether sessions that run beside each other on a host measure what each measures alone."""
+Way = Literal["together", "prepared"]
+"""A way to measure on a host: sessions beside each other, or starts that were prepared."""
+
+Alike = Literal["alike", "disturbed", "undecided"]
+"""Whether what is measured so is what is measured of one session alone, started plainly."""
 
 
 T = TypeVar("T", bound=int | str)
@@ -139,8 +142,9 @@ class Slot(Record):
 
     `host` identifies the machine by its processor and GPUs, whatever its name (`node`). `gpus` are
     UUIDs, `indices` their places on the PCI bus; both are empty without a GPU. `cores` is a list
-    as `taskset -c` takes it. `together` is what was known of sessions beside each other there.
-    `job` and `partition` are Slurm's, of a session that it scheduled.
+    as `taskset -c` takes it. `together` is what was known of sessions beside each other there,
+    and `prepared` of prepared starts. `job` and `partition` are Slurm's, of a session that it
+    scheduled.
     """
 
     node: Line
@@ -149,7 +153,8 @@ class Slot(Record):
     indices: Annotated[list[Number], _SOME] = []
     cores: Line | None = None
     numa_nodes: Annotated[list[Number], _SOME] | None = None
-    together: Together | None = None
+    together: Alike | None = None
+    prepared: Alike | None = None
     job: Line | None = None
     partition: Line | None = None
 

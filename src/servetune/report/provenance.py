@@ -10,6 +10,7 @@ from servetune.analysis.wording import plural
 from servetune.engines.registry import package_of
 from servetune.plan.planned import Plan
 from servetune.records.sessions import Launch, SessionRecord
+from servetune.tables.design import design_of
 from servetune.tables.frames import PENDING, grouped
 
 
@@ -49,6 +50,14 @@ def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]
         notes.append(
             "Sessions ran side by side on one host. Whether they disturb each other there is not"
             " known; servetune interference measures it."
+        )
+    is_known = all(launch.slot and launch.slot.prepared for launch in launches if launch.prepared)
+    # A study of equal variants is itself what answers that.
+    ways = list(design_of(plan).served.values())
+    if not is_known and any(way != ways[0] for way in ways):
+        notes.append(
+            "Starts were prepared. Whether such servers serve as others do on this host is not"
+            " known; an A/A judged by servetune interference tells it."
         )
     if absent := sorted(set(table[table["status"] != PENDING]["session"]) - set(sessions)):
         notes.append(f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}.")

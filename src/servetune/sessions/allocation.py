@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from servetune.plan.planned import Session
-from servetune.records.sessions import Slot, Together
+from servetune.records.sessions import Alike, Slot
 from servetune.sessions.cores import (
     allowed,
     by_core,
@@ -22,9 +22,9 @@ from servetune.sessions.cores import (
     share_cores,
 )
 from servetune.sessions.hardware import declared_gpus, host_id, places
+from servetune.sessions.host_verdicts import read_verdict
 from servetune.sessions.neighbours import started
 from servetune.sessions.pool import count_held, hold
-from servetune.sessions.together import read_together
 from servetune.telemetry.gpus import EVERY, Gpu
 
 
@@ -91,7 +91,7 @@ class _Devices:
     usable: list[Gpu]
     every: list[Gpu]
     shares: Mapping[str, frozenset[int]]
-    together: Together | None
+    together: Alike | None
 
     @property
     def uuids(self) -> list[str]:
@@ -109,7 +109,7 @@ def _devices(session: Session) -> _Devices:
         usable=declared_gpus(session.hardware, session.gpus, session.visible_gpus),
         every=every,
         shares=share_cores(every, machine_cores()),
-        together=read_together(host_id()),
+        together=read_verdict("together", host_id()),
     )
 
 
@@ -164,17 +164,18 @@ def allocate(session: Session, sessions: Sequence[Session], root: Path) -> Itera
         yield allocation
 
 
-def _slot(gpus: list[Gpu], cores: Iterable[int], together: Together | None = None) -> Slot:
-    used = allowed(cores)
+def _slot(gpus: list[Gpu], cores: Iterable[int], together: Alike | None = None) -> Slot:
+    used, host = allowed(cores), host_id()
     return Slot(
         # Slurm's name for it, where it is one of a cluster.
         node=os.environ.get("SLURMD_NODENAME") or platform.node(),
-        host=host_id(),
+        host=host,
         gpus=[gpu.uuid for gpu in gpus],
         indices=[gpu.index for gpu in gpus],
         cores=format_cores(used),
         numa_nodes=numa_nodes(used),
         together=together,
+        prepared=read_verdict("prepared", host),
         job=os.environ.get("SLURM_JOB_ID"),
         partition=os.environ.get("SLURM_JOB_PARTITION"),
     )

@@ -15,7 +15,7 @@ import vl_convert
 from rich.console import Console
 
 from servetune.records.measurements import ClassMetrics
-from servetune.records.sessions import Ceilings, Launch, Slot
+from servetune.records.sessions import Alike, Ceilings, Launch, Slot
 from servetune.report import provenance
 from servetune.report.html import bundle, render_html
 from servetune.report.markdown import render_markdown
@@ -775,6 +775,24 @@ def test_sessions_beside_each_other_are_told_but_where_that_is_the_question(
     assert beside.max() == 1
     notes = provenance.cautions(data.plan, data.table, data.sessions)
     assert any("servetune interference" in note for note in notes) == told
+
+
+@pytest.mark.parametrize(("known", "told"), [(None, True), ("alike", False)])
+def test_prepared_starts_are_told_where_the_host_is_not_proven_alike(
+    known: Alike | None, told: bool
+) -> None:
+    data = make_data()
+
+    def prepared(launch: Launch) -> Launch:
+        slot = Slot(node="here", host="h", prepared=known)
+        return launch.model_copy(update={"prepared": True, "slot": slot})
+
+    sessions = {
+        id: session.model_copy(update={"launches": [*map(prepared, session.launches)]})
+        for id, session in data.sessions.items()
+    }
+    notes = provenance.cautions(data.plan, data.table, sessions)
+    assert any("Starts were prepared." in note for note in notes) == told
 
 
 def test_a_kv_cache_that_is_another_in_a_repeat_is_told() -> None:
