@@ -168,7 +168,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tunings", type=int, default=100, help="of each server")
     parser.add_argument("--launches", type=int, default=96, help="budget of a tuning")
-    parser.add_argument("--minutes", type=float, default=240, help="budget of a tuning")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--minutes", type=float, default=240, help="budget of a tuning")
+    budget.add_argument(
+        "--of-grid", type=float, help="budget as a share of what every candidate takes there"
+    )
     parser.add_argument("--fresh", action="store_true", help="servers that nothing was set on")
     parser.add_argument("--off", type=float, default=OFF, help="what predictions are, as a log")
     parser.add_argument("--only", nargs="+", choices=METHODS, default=[*METHODS])
@@ -180,10 +184,16 @@ def main() -> None:
     of = all_candidates(declared)
     seeds = range(1000 * arguments.fresh, 1000 * arguments.fresh + arguments.tunings)
     for server in arguments.servers:
-        print(f"{server}, {len(of)} candidates, {len(seeds)} tunings")
+        tune = declared.tune
+        if arguments.of_grid:
+            minutes = np.mean([gridded(server, of, seed, 1000).minutes for seed in seeds])
+            tune = study(arguments.launches, arguments.of_grid * float(minutes)).tune
+        assert tune is not None
+        told = f"{len(seeds)} tunings of {tune.budget.server_minutes:.0f} minutes"
+        print(f"{server}, {len(of)} candidates, {told}")
         first: list[float] | None = None
         for method in arguments.only:
-            found = [METHODS[method](server, declared.tune, of, seed) for seed in seeds]
+            found = [METHODS[method](server, tune, of, seed) for seed in seeds]
             over = [each.over_best for each in found]
             first = first or over
             print(f"  {method:24} {_line(found)}{_paired(first, over)}", flush=True)
