@@ -180,14 +180,14 @@ def main() -> None:
     arguments = parser.parse_args()
     METHODS["race, predicted"] = partial(raced, order="predicted", off=arguments.off)
     declared = study(arguments.launches, arguments.minutes)
-    assert declared.tune is not None
     of = all_candidates(declared)
     seeds = range(1000 * arguments.fresh, 1000 * arguments.fresh + arguments.tunings)
     for server in arguments.servers:
-        tune = declared.tune
+        minutes = arguments.minutes
         if arguments.of_grid:
-            minutes = np.mean([gridded(server, of, seed, 1000).minutes for seed in seeds])
-            tune = study(arguments.launches, arguments.of_grid * float(minutes)).tune
+            grids = [gridded(server, of, seed, 1000).minutes for seed in seeds]
+            minutes = arguments.of_grid * float(np.mean(grids))
+        tune = study(arguments.launches, minutes).tune
         assert tune is not None
         told = f"{len(seeds)} tunings of {tune.budget.server_minutes:.0f} minutes"
         print(f"{server}, {len(of)} candidates, {told}")
