@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from servetune.files import write_json
 from servetune.sessions.cores import format_cores
 from servetune.sessions.hardware import host_id
-from servetune.sessions.host_verdicts import KeptVerdict
+from servetune.sessions.host_verdicts import KeptVerdict, keep_verdict
 from tests.workflow.test_bundle import ENGINE, Host, export
 from tests.workflow.test_tuning_in_bundles import tuning as tuning
 from tests.workspace import PATIENCE_S, Workspace, make_workspace
@@ -117,7 +116,11 @@ def test_variants_that_are_named_alone_are_prepared(
 
 @pytest.mark.parametrize(("more", "is_prepared"), [([], True), (["--no-prepare"], False)])
 def test_a_host_where_such_servers_are_proven_to_serve_alike_prepares_unless_told_not_to(
-    exported: tuple[Workspace, Path], tmp_path: Path, more: list[str], is_prepared: bool
+    exported: tuple[Workspace, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    more: list[str],
+    is_prepared: bool,
 ) -> None:
     host, bundle = Host(tmp_path / "host"), exported[1]
     host.measure(bundle, "--stop-after", "0")
@@ -129,9 +132,8 @@ def test_a_host_where_such_servers_are_proven_to_serve_alike_prepares_unless_tol
         launches=12,
         judged_at="2026-11-28",
     )
-    kept = host.root / bundle.stem / "project/.cache/hosts/prepared" / f"{host_id()}.json"
-    kept.parent.mkdir(parents=True)
-    write_json(kept, verdict)
+    monkeypatch.setenv("SERVETUNE_CACHE", str(host.root / bundle.stem / "project/.cache"))
+    keep_verdict(verdict)
     launches, _ = measured_on(host, bundle, variants=None, more=more)
     assert [launch["prepared"] for launch in launches] == [False, is_prepared, is_prepared]
     assert {launch["slot"]["prepared"] for launch in launches} == {"alike"}

@@ -37,7 +37,7 @@ def way_of(design: Design) -> Way:
     Raises:
         UserError: it is no such study.
     """
-    names = list(design.variants)
+    names = design.variants
     if len(names) == 2:
         declared = {design.neighbours[name] for name in names}
         if declared == {"none", "all"}:
