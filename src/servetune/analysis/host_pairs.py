@@ -47,7 +47,7 @@ def way_of(design: Design) -> Way:
     raise UserError(
         f"studies/{design.study}.yaml: variants: expected two that are alike: one with neighbours:"
         " none and one with neighbours: all, such as in gallery/studies/h200-together.yaml, or"
-        " two without neighbours, such as in gallery/studies/h100-prepared.yaml"
+        " two without neighbours, such as in gallery/studies/h200-prepared.yaml"
     )
 
 
