@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from servetune.engines.vllm.dialect import DIALECT
+from servetune.engines.vllm.inside_prepared import METHOD
 from servetune.serving.server import Server
 from tests.standin.serving import PATIENCE_S, PYTHON, write_model
 
@@ -132,6 +133,29 @@ def test_what_waits_becomes_the_server_that_a_plain_start_would_be(
     family = psutil.Process().children(recursive=True)
     others = [each for each in family if "vllm.entrypoints.cli.main" in each.cmdline()]
     assert [described(each) for each in others if each.name() != "sh"][-1:] == [told]
+
+
+def told_method(server: Server) -> str:
+    """Return how a running server says that it starts its engine core."""
+    told: dict[str, str] = server.get("/server_info?config_format=json").json()["vllm_env"]
+    return told[METHOD]
+
+
+def test_its_engine_core_is_forked_unless_the_study_says_otherwise(
+    made: list[Server], tmp_path: Path
+) -> None:
+    methods = []
+    for name, declared in (("by itself", {}), ("declared", {METHOD: "spawn"})):
+        (tmp_path / name).mkdir()
+        server = prepared(made, tmp_path / name, **declared)
+        settle(server)
+        serve(server)
+        methods.append(told_method(server))
+        server.stop()
+    plain = copy_of(made[0], made)
+    serve(plain)
+    methods.append(told_method(plain))
+    assert methods == ["fork", "spawn", "spawn"]
 
 
 def test_a_start_counts_from_the_word(made: list[Server], tmp_path: Path) -> None:

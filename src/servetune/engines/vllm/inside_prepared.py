@@ -4,11 +4,13 @@ Its arguments are those of `vllm serve`, and its standard input is a socket that
 apart. It is told what not to import, `{"without": []}`, and sends `{"opened": null}` once it waits,
 or the module that opened a GPU: it is of no use then. The word is any message, which it sends back;
 without one it ends. Its cores and variables are those of a plain start from the first, as libraries
-choose their threads by them when they are imported.
+choose their threads by them when they are imported. Of one that vLLM alone reads it sets the value:
+the engine core is forked from this process, and so need not import all again.
 
 Needs vLLM and the standard library; it imports nothing of servetune.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -38,11 +40,20 @@ IMPORTED = (
 """What `vllm serve` imports, as far as a version has it: the rest it imports itself."""
 
 
+METHOD = "VLLM_WORKER_MULTIPROC_METHOD"
+"""How vLLM starts its engine core: `vllm serve` spawns where nothing is set, and whatever is set
+where the process that would be forked has opened a GPU."""
+
+
 def main() -> None:
     """Import, tell, wait, serve."""
     owner = socket.socket(fileno=os.dup(0))
+    os.environ.setdefault(METHOD, "fork")
     without = json.loads(owner.recv(1 << 16))["without"]
     opened = opener([name for name in IMPORTED if name not in without])
+    # Python's advice for what will be forked: no collection then writes into shared memory.
+    gc.collect()
+    gc.freeze()
     owner.send(json.dumps({"opened": opened}).encode())
     word = owner.recv(1 << 16)
     if not word:

@@ -12,6 +12,7 @@ def main() -> None:
     if is_prepared and os.environ.get("STANDIN_IMPORTS") == "die later":
         raise RuntimeError("these imports were of no use")
     os.environ["VLLM_TARGET_DEVICE"] = "cpu"
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     parser = FlexibleArgumentParser(prog="vllm")
     subparsers = parser.add_subparsers(required=True, dest="subparser")
     commands = {command.name: command for command in cmd_init()}
