@@ -91,6 +91,7 @@ def write_round(
         at_most=without.at_most,
         elsewhere=told_by,
         predicted=predicted,
+        number=number,
     )
     gone = {each.candidate for past in tuning.rounds[: number - 1] for each in past.left}
     misfits = [

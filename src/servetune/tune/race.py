@@ -72,6 +72,7 @@ def next_round(
     at_most: Mapping[str, float] | None = None,
     elsewhere: Sequence[TrialResult] = (),
     predicted: Mapping[str, float] | None = None,
+    number: int | None = None,
 ) -> Round:
     """Return what to launch next, or how the race ended.
 
@@ -85,8 +86,9 @@ def next_round(
         at_most: objectives that no candidate can pass, by name, as far as any are known.
         elsewhere: what other launches of the candidates found: it tells what to try, and no more.
         predicted: the objective as a simulation has it, by name: it tells what to try, and no more.
+        number: of the round, from 1; None: by what was seen, as if no round had room for fewer.
     """
-    known = (at_most or {}, elsewhere, predicted or {})
+    known = (at_most or {}, elsewhere, predicted or {}, number)
     return _Race(tune, candidates, seen, seed, launch_spread, proposer, *known).next()
 
 
@@ -104,6 +106,7 @@ class _Race:
         at_most: Mapping[str, float],
         elsewhere: Sequence[TrialResult],
         predicted: Mapping[str, float],
+        number: int | None,
     ) -> None:
         # In any order of what was seen the sums, and so the draws, are the same.
         seen = sorted(seen, key=lambda each: astuple(each.trial))
@@ -121,7 +124,7 @@ class _Race:
         others = [each for each in self.at["screen"] if each.trial.candidate != self.base]
         rounds = math.ceil(len(others) / WIDTH) + math.ceil(len(self.at["search"]) / WIDTH)
         is_begun = len(others) < len(self.at["screen"])
-        self.number = 1 + is_begun + rounds + self.confirmed
+        self.number = number or 1 + is_begun + rounds + self.confirmed
         self.seed = (seed, self.number)
         self.selecting = [each for each in seen if each.trial.level != "confirm"]
         self.failures = failures(seen)

@@ -86,5 +86,6 @@ def run(
     rounds, seen = [next_round(study.tune, of, [], seed)], []
     while rounds[-1].trials:
         seen += [launch(trial) for trial in rounds[-1].trials]
-        rounds.append(next_round(study.tune, of, seen, seed, predicted=predicted))
+        number = len(rounds) + 1
+        rounds.append(next_round(study.tune, of, seen, seed, predicted=predicted, number=number))
     return rounds, seen
