@@ -9,7 +9,7 @@ import pandas as pd
 from servetune.analysis.wording import plural
 from servetune.engines.registry import package_of
 from servetune.plan.planned import Plan
-from servetune.records.sessions import Launch, SessionRecord
+from servetune.records.sessions import Alike, Launch, SessionRecord, Way
 from servetune.tables.design import design_of
 from servetune.tables.frames import PENDING, grouped
 
@@ -44,24 +44,46 @@ def cautions(plan: Plan, table: pd.DataFrame, sessions: dict[str, SessionRecord]
     notes += _unlike(table, sessions)
     notes += _otherwise(table)
     beside = table["card"].map(lambda text: json.loads(text).get("other_gpus_in_use") or 0)
-    unknown = any(launch.slot and not launch.slot.together for launch in launches)
     # A study that declares neighbours is itself what answers that.
-    if beside.max() > 0 and unknown and all(s.neighbours is None for s in plan.sessions):
-        notes.append(
-            "Sessions ran side by side on one host. Whether they disturb each other there is not"
-            " known; servetune interference measures it."
-        )
-    is_known = all(launch.slot and launch.slot.prepared for launch in launches if launch.prepared)
-    # A study of equal variants is itself what answers that.
+    if beside.max() > 0 and all(s.neighbours is None for s in plan.sessions):
+        notes += _of_way("together", (launch.slot.together for launch in launches if launch.slot))
+    # So is a study of equal variants.
     ways = list(design_of(plan).served.values())
-    if not is_known and any(way != ways[0] for way in ways):
-        notes.append(
-            "Starts were prepared. Whether such servers serve as others do on this host is not"
-            " known; an A/A judged by servetune interference tells it."
+    if any(way != ways[0] for way in ways):
+        known = (
+            launch.slot.prepared if launch.slot else None for launch in launches if launch.prepared
         )
+        notes += _of_way("prepared", known)
     if absent := sorted(set(table[table["status"] != PENDING]["session"]) - set(sessions)):
         notes.append(f"No record of {plural(len(absent), 'session')}: {', '.join(absent)}.")
     return notes
+
+
+WAYS: dict[Way, tuple[str, str, str]] = {
+    "together": (
+        "Sessions ran side by side on one host.",
+        "Whether they disturb each other there is",
+        "They are proven to disturb each other there.",
+    ),
+    "prepared": (
+        "Starts were prepared.",
+        "Whether such servers serve as others do on this host is",
+        "On this host such servers are proven to serve otherwise than others.",
+    ),
+}
+"""Of a way to measure: that it was used, what is asked of it, and that it is no good there."""
+
+
+def _of_way(way: Way, known: Iterable[Alike | None]) -> list[str]:
+    """Warn where a way to measure is not proven, by what was known of it at each launch."""
+    was_used, question, is_bad = WAYS[way]
+    told = {
+        None: f"{question} not known; servetune interference measures it.",
+        "undecided": f"{question} undecided; more repeats may decide, by servetune interference.",
+        "disturbed": f"{is_bad} Compare them with each other only.",
+    }
+    states = dict.fromkeys(known)
+    return [f"{was_used} {words}" for state, words in told.items() if state in states]
 
 
 RESOLVED = {

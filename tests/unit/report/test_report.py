@@ -777,9 +777,17 @@ def test_sessions_beside_each_other_are_told_but_where_that_is_the_question(
     assert any("servetune interference" in note for note in notes) == told
 
 
-@pytest.mark.parametrize(("known", "told"), [(None, True), ("alike", False)])
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        (None, ["Whether such servers serve as others do on this host is not known"]),
+        ("undecided", ["Whether such servers serve as others do on this host is undecided"]),
+        ("disturbed", ["On this host such servers are proven to serve otherwise"]),
+        ("alike", []),
+    ],
+)
 def test_prepared_starts_are_told_where_the_host_is_not_proven_alike(
-    known: Alike | None, told: bool
+    known: Alike | None, told: list[str]
 ) -> None:
     data = make_data()
 
@@ -792,7 +800,9 @@ def test_prepared_starts_are_told_where_the_host_is_not_proven_alike(
         for id, session in data.sessions.items()
     }
     notes = provenance.cautions(data.plan, data.table, sessions)
-    assert any("Starts were prepared." in note for note in notes) == told
+    found = [note for note in notes if note.startswith("Starts were prepared. ")]
+    assert len(found) == len(told)
+    assert all(part in note for part, note in zip(told, found, strict=True))
 
 
 def test_a_kv_cache_that_is_another_in_a_repeat_is_told() -> None:
