@@ -111,7 +111,9 @@ def raced(
     }
     told = predicted(of, seed, off) if order == "predicted" else {}
     choose = partial(next_round, tune, of, seen, seed, SPREAD, proposers[order])
-    while (step := choose(predicted=told if seen else {})).trials:
+    number = 1
+    while (step := choose(predicted=told if seen else {}, number=number)).trials:
+        number += 1
         seen += [launches.launch(trial, step.beaten_below) for trial in step.trials]
     is_confirmed = step.ended == "confirmed"
     answer = step.incumbent if is_confirmed else tune.base

@@ -213,8 +213,9 @@ class _Race:
     def _screens(self) -> Round | None:
         if self.at["search"]:
             return None
-        # A race has one candidate at least.
-        least = int(self.number <= 2)
+        # A race has one candidate at least. And while there is none to confirm, what confirming
+        # takes is better spent, a launch at a time, on finding one.
+        least = int(self.number <= 2 or not self._finalists())
         room = self._affordable("screen", SEARCHED * self.tune.confirm.best, least)
         if self.base in self.untried and room:
             # What the base does tells where to begin with the others, and when one is beaten.

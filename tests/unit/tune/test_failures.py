@@ -209,3 +209,29 @@ def test_where_all_that_the_budget_could_try_failed_the_others_are_not_called_wo
     assert rounds[-1].ended == "budget"
     sentence = answer(study.tune, of, seen, rounds).sentence
     assert "budget" in sentence and f"all {len(tried)}" in sentence
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_while_only_the_base_works_the_budget_is_spent_on_finding_another(seed: int) -> None:
+    study = study_with(budget={"server_minutes": 70, "launches": 60})
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    good = {each.name for each in of if each.values["model"] == "small"}
+
+    def tuned(working: set[str]) -> tuple[list[Round], list[TrialResult]]:
+        # Six confirming launches take 61 minutes, and less is left after the base's screen.
+        return run(
+            study,
+            seed=seed,
+            failing=lambda trial: None if trial.candidate in working else "SLO unreachable",
+            takes_s=(300.0,),
+            start_s=20.0,
+            loads_over_screen=2.1,
+        )
+
+    rounds, seen = tuned({"plain"})
+    assert {each.trial.candidate for each in seen} == {each.name for each in of}
+    assert rounds[-1].ended == "none better"
+    _, seen = tuned({"plain", *good})
+    confirmed = {each.trial.candidate for each in seen if each.trial.level == "confirm"}
+    assert "plain" in confirmed and confirmed & good
