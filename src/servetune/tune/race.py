@@ -241,14 +241,14 @@ class _Race:
         return self._round(trials) if trials else None
 
     def _most_promising(self, count: int) -> list[str]:
-        """Return the best by the model, and the best as measured in place of the last of them.
+        """Return the best as measured, and then the best by the model.
 
-        The model takes an optimum that stands alone for noise, as its neighbours are slow.
+        The model takes an optimum that stands alone for noise, as its neighbours are slow. So it
+        comes first: where there is room for few searches, no other tells that it is none.
         """
         finalists = self._finalists()
-        names = finalists[:count]
         measured = max(finalists, key=lambda name: self.estimates[name].value, default=None)
-        return names if measured is None or measured in names else [*names[:-1], measured]
+        return sorted(finalists, key=lambda name: name != measured)[:count]
 
     def _confirms(self) -> Round | None:
         """Return one more launch of the base and of each finalist, side by side.

@@ -64,8 +64,10 @@ def test_later_half_of_what_a_round_tries_is_near_the_best_so_far() -> None:
         assert sum(near) >= len(near) / 2
 
 
-def test_the_best_as_measured_is_searched_though_its_neighbours_are_slow() -> None:
-    study = study_with(budget={"server_minutes": 120, "launches": 56})
+@pytest.mark.parametrize("searches", [1, 2, 14])
+def test_the_best_as_measured_is_searched_though_its_neighbours_are_slow(searches: int) -> None:
+    # Beside 33 screens and the 9 launches that confirm.
+    study = study_with(budget={"server_minutes": 120, "launches": 42 + searches})
     assert study.tune is not None
     of = candidates(study.tune, study)
     alone = next(each.name for each in of if each.values["model"] == "tiny" and each != of[0])
@@ -81,6 +83,7 @@ def test_the_best_as_measured_is_searched_though_its_neighbours_are_slow() -> No
     step = next_round(study.tune, of, seen, 0)
     assert {trial.level for trial in step.trials} == {"search"}
     assert step.incumbent != alone
+    assert len(step.trials) == min(searches, 4)
     assert alone in {trial.candidate for trial in step.trials}
 
 
