@@ -63,12 +63,13 @@ WAYS: dict[Way, tuple[str, str, str]] = {
     "together": (
         "Sessions ran side by side on one host.",
         "Whether they disturb each other there is",
-        "They are proven to disturb each other there.",
+        "They are proven to disturb each other there: measure them one at a time.",
     ),
     "prepared": (
         "Starts were prepared.",
         "Whether such servers serve as others do on this host is",
-        "On this host such servers are proven to serve otherwise than others.",
+        "On this host such servers are proven to serve otherwise than others: compare them with"
+        " each other only.",
     ),
 }
 """Of a way to measure: that it was used, what is asked of it, and that it is no good there."""
@@ -80,7 +81,7 @@ def _of_way(way: Way, known: Iterable[Alike | None]) -> list[str]:
     told = {
         None: f"{question} not known; servetune interference measures it.",
         "undecided": f"{question} undecided; more repeats may decide, by servetune interference.",
-        "disturbed": f"{is_bad} Compare them with each other only.",
+        "disturbed": is_bad,
     }
     states = dict.fromkeys(known)
     return [f"{was_used} {words}" for state, words in told.items() if state in states]
