@@ -50,7 +50,8 @@ def replay(
 ) -> Replayed:
     """Look at launch values after `until.least` launches, and after each more, to the `last`.
 
-    Takes what `servetune.analysis.verdicts.compare` does. A comparison of which a side has no ok
+    Takes what `servetune.analysis.verdicts.compare` does. Launches of which none is ok are a look
+    all the same, or they would be launched again for ever. A comparison of which a side has no ok
     launch among the first, or that is in lockstep, is not launched again.
     """
     values = values[~values["in_lockstep"].astype(bool)]
@@ -62,8 +63,7 @@ def replay(
     standing = begin(looks, margin, np.array(is_named, bool))
     launches, went_on = 0, standing.goes_on
     if len(values) and len(compared):
-        last = min(last, until.most, int(values["repeat"].max()))
-        for launches in range(until.least, last + 1):
+        for launches in range(until.least, min(last, until.most) + 1):
             went_on = standing.goes_on
             standing = _look(standing, values, compared, baseline, launches)
     return Replayed(until, compared, standing, launches, went_on)

@@ -58,11 +58,22 @@ def test_a_study_ends_with_what_its_launches_could_not_tell() -> None:
 def test_looks_that_follow_see_what_those_before_saw(values: pd.DataFrame) -> None:
     whole = replay(values, "base", 0.03, UNTIL, 8)
     for count in range(3, 8):
-        before = replay(values[values["repeat"] <= count], "base", 0.03, UNTIL, 8)
+        before = replay(values[values["repeat"] <= count], "base", 0.03, UNTIL, count)
         proven = ~np.isnan(before.standing.claims)
         claims = whole.standing.claims
         assert (claims[proven] == before.standing.claims[proven]).all()
         assert before.launches == count
+
+
+def test_it_ends_after_the_most_launches_also_where_none_of_the_last_is_ok() -> None:
+    values = make_values({"base": 10.0, "far": 13.0}, repeats=3, spread=0.03, seed=2)
+    variants = asked("base", "far")
+    first = relaunch(replay(values, "base", 0.03, UNTIL, 3), "base", variants, 1)
+    assert first.variants == ("base", "far")
+    looked = replay(values, "base", 0.03, UNTIL, 8)
+    last = relaunch(looked, "base", variants, 6)
+    assert (looked.launches, last.ended) == (8, True)
+    assert "far tpot_p50_ms@c8" in (*last.undecided, *last.given_up)
 
 
 def test_a_round_that_is_not_whole_is_no_look(values: pd.DataFrame) -> None:
