@@ -174,7 +174,7 @@ def estimate(
             *describe(plan.deciding),
         ],
         warnings=_warnings(plan),
-        has_more=plan.growing is not None and not plan.growing.has_ended,
+        has_more=plan.has_more,
     )
 
 

@@ -420,6 +420,11 @@ class Plan(Frozen):
         return self.tuning or self.deciding
 
     @property
+    def has_more(self) -> bool:
+        """Whether rounds are still to be chosen."""
+        return self.growing is not None and not self.growing.has_ended
+
+    @property
     def most_sessions(self) -> int:
         """How many sessions it has once all rounds are chosen, at most."""
         if self.deciding:

@@ -311,6 +311,7 @@ class Measured:
             "load point": list(self.points["status"]).count(PENDING),
             "capacity": sum(each.is_pending for each in self.found),
             "quality": answers.count(PENDING),
+            "round to choose": int(self.plan.has_more),
         }
         return {name: count for name, count in counts.items() if count}
 

@@ -86,7 +86,8 @@ def method(plan: Plan, judgement: Judgement) -> str:
             " of a few percent may be noise. Set repeats to 3 or more."
         )
     if judgement.verdicts.empty:
-        return "Nothing is compared here, so there is no verdict."
+        lines = " ".join(f"{line}." for line in describe(plan.deciding))
+        return f"Nothing is compared here, so there is no verdict. {lines}".rstrip()
     count = int(judgement.verdicts["p_value"].count())
     together = f" All {plural(count, 'verdict')} hold together at the 95{NBSP}% level."
     few = (

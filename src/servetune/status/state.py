@@ -66,6 +66,7 @@ class State(Frozen):
     steps: list[Running]
     queued: list[str] = []
     notes: list[str] = []
+    has_more: bool = False
 
 
 def state_of(
@@ -113,6 +114,7 @@ def state_of(
         steps=steps,
         queued=queued_experiments(root),
         notes=describe(plan.deciding),
+        has_more=plan.has_more,
     )
 
 

@@ -119,6 +119,9 @@ def _advice(state: State) -> Iterator[str]:
     if state.measured < state.owed:
         yield f"Nothing runs. To go on, {about(state.left_s)}:"
         yield f"  {RUN}"
+    elif state.has_more:
+        yield "Nothing runs, and the next round is still to be chosen. To go on:"
+        yield f"  {RUN}"
     if state.measured and state.measured < state.owed:
         yield "A report of what there is: uv run servetune report --partial"
 

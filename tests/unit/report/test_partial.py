@@ -135,3 +135,4 @@ def test_a_race_of_which_only_the_screening_began_has_measurements_and_no_answer
     assert (measured.table["status"] == "ok").all()
     for text in (render_markdown(measured), render_html(measured)):
         assert "The race is not over" in text and NOTHING not in text
+        assert "Not measured yet: 1 round to choose" in text

@@ -123,6 +123,17 @@ def test_one_variant_alone_is_told_of_no_verdicts() -> None:
     assert "hold together" not in text and "Launches vary by" in text
 
 
+def test_a_rule_that_has_nothing_to_compare_tells_what_it_gave_up() -> None:
+    until = UntilDecided(least=3, most=4, decide=["output_throughput_tok_s@c8"])
+    over = Relaunch(1, (), given_up=("w8a8 output_throughput_tok_s@c8",))
+    deciding = Deciding(declared="", until=until, rounds=[over])
+    plan = make_quickstart_plan(repeats=3, variants=["bf16", "w8a8"])
+    ruled = make_data(plan.model_copy(update={"deciding": deciding}), failed={"w8a8": "no room"})
+    text = render_markdown(ruled)
+    assert "so there is no verdict. Launches until decided: 3 to 4" in text
+    assert "given up (nothing to compare, or 4 would hardly decide): w8a8 output" in text
+
+
 def test_a_variant_with_too_few_ok_repeats_has_no_verdict_and_the_others_do() -> None:
     plan = make_quickstart_plan(repeats=3)
     failed = {f"w8a8-{load}-r{r}": "died" for load in ("text-c8",) for r in (2, 3)}

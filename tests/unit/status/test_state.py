@@ -115,6 +115,19 @@ def test_a_killed_session_is_stopped_and_the_next_command_is_named(
     assert RUN in told and "report --partial" in told
 
 
+def test_rounds_that_are_still_to_be_chosen_are_not_taken_for_the_end(project: Project) -> None:
+    shutil.copytree(GALLERY / "results/h200-tune", project.root / "results/h200-tune")
+    params = {"study": "h200-tune", "variants": "all", "seed": 0}
+    ended = words(render_state(state(make_plan(params, project.root), project)))
+    for file in (project.root / "results/h200-tune/tuning").glob("round-[!1]*.json"):
+        file.unlink()
+    seen = state(make_plan(params, project.root), project)
+    assert seen.measured == seen.owed
+    told = words(render_state(seen))
+    assert "the next round is still to be chosen" in told and RUN in told
+    assert "round" not in ended
+
+
 def test_invalid_is_what_the_study_calls_so_now(plan: Plan, project: Project) -> None:
     record = plan.sessions[-1].measurements[0].id
     path = project.root / "results" / STUDY / "records" / f"{record}.json"
