@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,35 @@ def test_a_bundle_is_measured_elsewhere_and_nothing_is_left_to_measure(
         assert {path.name for path in raw.iterdir()} >= names
     commit = workspace.check("git", "rev-parse", "HEAD").strip()
     assert {s["launches"][0]["git"]["commit"] for s in workspace.sessions()} == {commit}
+
+
+def test_what_cannot_be_run_is_refused_before_anything_is_measured(
+    exported: tuple[Workspace, Path], tmp_path: Path
+) -> None:
+    host = Host(tmp_path / "host")
+    (tmp_path / "damaged.pyz").write_bytes(_damaged(exported[1]))
+    (host.root / "file").write_text("")
+    for bundle, words, said in (
+        (exported[1], ["--results", "."], "--results .: a folder"),
+        (exported[1], ["--results=file/r.tar.gz"], "file/r.tar.gz: cannot be written: File exists"),
+        (exported[1], ["--stop-after=nan"], "--stop-after: nan: expected seconds"),
+        (exported[1], ["--folder=file"], "file: the bundle cannot be unpacked there"),
+        (tmp_path / "damaged.pyz", [], "damaged, copy it again"),
+    ):
+        done = host.run(bundle, *words)
+        assert done.returncode and said in done.stderr.splitlines()[-1]
+        assert "starting" not in done.stderr and "Traceback" not in done.stderr
+
+
+def _damaged(bundle: Path) -> bytes:
+    """Return a bundle of which some bytes of its largest file are others."""
+    with zipfile.ZipFile(bundle) as content:
+        largest = max(content.infolist(), key=lambda info: info.compress_size)
+    changed = bytearray(bundle.read_bytes())
+    middle = largest.header_offset + largest.compress_size // 2
+    for at in range(middle, middle + 100):
+        changed[at] ^= 0x5A
+    return bytes(changed)
 
 
 def test_a_run_whose_time_is_up_goes_on_from_its_results_on_a_bare_host(

@@ -9,8 +9,10 @@ import argparse
 import math
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -58,7 +60,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--stop-after",
-        type=float,
+        type=_seconds,
         default=math.inf,
         metavar="SECONDS",
         help="start no load point after this time; a running one is finished. Where there is no"
@@ -114,6 +116,7 @@ def main() -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     until_s = time.monotonic() + arguments.stop_after
+    _check_writable(arguments.results)
     project: Path = arguments.project
     manifest = read_manifest(project)
     os.environ["SERVETUNE_CACHE"] = str(project / ".cache")
@@ -147,6 +150,26 @@ def _run(arguments: argparse.Namespace) -> int:
     done = f"{total - owed} of {total} load points, searches and qualities"
     say(f"{done} measured; results in {arguments.results}")
     return 0
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if not math.isnan(seconds := float(text)):
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text}: expected seconds, such as 540")
+
+
+def _check_writable(results: Path) -> None:
+    """Refuse a place that results cannot be written to, before any is measured."""
+    if results.is_dir():
+        raise UserError(f"--results {results}: a folder; expected a file, such as results.tar.gz")
+    try:
+        results.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=results.parent):
+            pass
+    except OSError as error:
+        why = error.strerror or error
+        raise UserError(f"--results {results}: cannot be written: {why}") from None
 
 
 def _way(arguments: argparse.Namespace, manifest: Manifest) -> Callable[..., None]:

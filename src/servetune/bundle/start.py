@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,11 +52,10 @@ def main() -> None:
             " install them there with the pins and hashes of the bundle, or install their wheels:"
             f" python3 -m pip install --no-index --find-links WHEELS {' '.join(missing)}"
         )
-    with zipfile.ZipFile(bundle) as content:
-        for name in content.namelist():
-            # What an earlier run measured in this folder is newer than what the bundle came with.
-            if not (name.startswith("project/results/") and (folder / name).exists()):
-                content.extract(name, folder)
+    try:
+        unpack(bundle, folder)
+    except OSError as error:
+        sys.exit(f"servetune: {folder}: the bundle cannot be unpacked there: {error}")
     source, project = (str((folder / name).resolve()) for name in ("src", "project"))
     paths = [source, packages and str(Path(packages).resolve()), os.environ.get("PYTHONPATH")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
@@ -63,14 +63,31 @@ def main() -> None:
     os.execv(sys.executable, [sys.executable, *words])
 
 
+def unpack(bundle: Path, folder: Path) -> None:
+    """Unpack a bundle, each file at once: a run that was killed leaves none half-written.
+
+    Another run in the same folder may serve from these files, so that none is written over.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    begun = tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder)
+    with begun as hidden, zipfile.ZipFile(bundle) as content:
+        for name in content.namelist():
+            place = folder / name
+            # What an earlier run measured in this folder is newer than what the bundle came with.
+            if not (name.startswith("project/results/") and place.exists()):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                Path(content.extract(name, hidden)).replace(place)
+
+
 def taken(arguments: list[str], option: str) -> str | None:
-    """Take an option and its value out of arguments; returns the value."""
-    if option not in arguments[:-1]:
-        return None
-    at = arguments.index(option)
-    _, value = arguments[at : at + 2]
-    del arguments[at : at + 2]
-    return value
+    """Take an option and its value out of arguments, as one word or two; returns the value."""
+    for at, word in enumerate(arguments):
+        if word.startswith(f"{option}="):
+            return arguments.pop(at).partition("=")[2]
+        if word == option and arguments[at + 1 :]:
+            del arguments[at]
+            return arguments.pop(at)
+    return None
 
 
 def lacking(pinned: str, present: set[str]) -> str:
@@ -107,4 +124,7 @@ def install(requirements: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (zipfile.BadZipFile, zlib.error) as error:
+        sys.exit(f"servetune: {Path(__file__).parent}: damaged, copy it again: {error}")
