@@ -162,9 +162,10 @@ def _interval(of: TrialResult) -> str:
 
 
 def left(tune: Tune, found: Sequence[TrialResult]) -> tuple[int, float]:
-    """Return what is left of a budget: launches, and seconds of servers."""
+    """Return what is left of a budget: launches, and seconds of servers; a launch may pass it."""
     launches = tune.budget.launches - sum(each.server_s > 0 for each in found)
-    return launches, 60 * tune.budget.server_minutes - sum(each.server_s for each in found)
+    seconds = 60 * tune.budget.server_minutes - sum(each.server_s for each in found)
+    return max(0, launches), max(0.0, seconds)
 
 
 def outlook(plan: Plan, times: Times, root: Path) -> list[str]:

@@ -9,8 +9,9 @@ from servetune.plan.times import Times
 from servetune.records.paths import round_path
 from servetune.records.trials import Round, Trial, TrialResult
 from servetune.study.study import read_study
+from servetune.study.tune import Tune
 from servetune.tables import rounds
-from servetune.tables.rounds import outlook
+from servetune.tables.rounds import left, outlook
 from tests.project import Project
 
 TUNE = {
@@ -72,3 +73,9 @@ def test_a_round_of_fewer_launches_takes_the_place_of_none_before_it(
     assert kept is not None
     assert [each.number for each in kept.rounds] == [1, 2, 3, 4]
     assert [each.trials[0].candidate for each in kept.rounds[:3]] == list(names)
+
+
+def test_of_a_budget_that_the_last_launch_passed_nothing_is_left() -> None:
+    tune = Tune.model_validate({**TUNE, "space": {"max_num_seqs": [4, 8]}})
+    took = [TrialResult(Trial("bf16", "screen"), 60.0 * 65, 100.0, 90.0, 110.0)]
+    assert left(tune, took) == (19, 0.0)
