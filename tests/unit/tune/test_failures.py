@@ -147,6 +147,21 @@ def test_who_is_back_in_the_race_has_not_left_it() -> None:
     assert answer(study.tune, of, [], rounds).left == (gone,)
 
 
+def test_a_base_that_was_launched_alone_is_ahead_of_none() -> None:
+    study = study_with(space=SMALL)
+    assert study.tune is not None
+    trial = Trial("plain", "screen")
+    rounds = [
+        Round(1, (trial,), incumbent="plain"),
+        Round(2, (), incumbent="plain", ended="budget"),
+    ]
+    seen = [TrialResult(trial, 60.0, 10.0, 9.0, 11.0)]
+    found = answer(study.tune, candidates(study.tune, study), seen, rounds)
+    assert found.sentence == (
+        "The budget ended before anything was confirmed: no candidate beside plain was launched."
+    )
+
+
 def test_where_every_candidate_fails_none_is_better_than_the_base() -> None:
     study = study_with(space=SMALL)
     assert study.tune is not None

@@ -176,6 +176,8 @@ class _Race:
             why = "The budget ended before anything was confirmed"
         if self.tried and bad == len(self.tried):
             return f"{why}: all {self.launched} that were launched failed."
+        if not self.tried:
+            return f"{why}: no candidate beside {self.base} was launched."
         ahead = f"{self.labels[last.incumbent]} is ahead, and by how much is undecided"
         return f"{why}: of {self.launched} launched, {ahead}."
 
