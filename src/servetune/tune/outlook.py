@@ -15,9 +15,13 @@ from servetune.tune.surrogate import Floats, Observed, distances, posterior
 MOST_MODELLED = 600
 """Candidates that the model looks at: those tried, and a sample of the others."""
 
-DEPTH = 0.3
-"""How far below the best, as a logarithm, all that was tried is alike; and how far below what is
-predicted a candidate is beyond what predictions know, such as a cliff."""
+DEPTH = 1.0
+"""How far below the best, as a logarithm, all that was tried is alike: what is nearer shows where
+it rises."""
+
+FALLEN = 0.3
+"""How far below the best, and below what is predicted, as a logarithm, a candidate is beyond what
+predictions know, such as a cliff."""
 
 WORKS, WORKS_ERROR = (0.5, 1.0), 0.3
 """What a candidate works by, which is 1 where it worked and -1 where it failed: the mean and the
@@ -94,12 +98,14 @@ def look(
     ]
     if not told:
         return None
-    floor = max(estimate.value for _, estimate in told) - DEPTH
+    highest = max(estimate.value for _, estimate in told)
+    floor = highest - DEPTH
     expected, fallen = np.zeros(len(modelled)), dict[str, float]()
     if predicted:
         logs = np.array([_log(tune, predicted.get(each.name)) for each in modelled])
-        expected = _expected(logs, place, told, floor)
-        fallen = _fallen(told, floor, {name: expected[at] - DEPTH for name, at in place.items()})
+        expected = _expected(logs, place, told, highest - FALLEN)
+        below = {name: min(highest, expected[at]) - FALLEN for name, at in place.items()}
+        fallen = _fallen(told, below)
         told = [(name, estimate) for name, estimate in told if name not in fallen]
         expected = _expected(logs, place, told, floor)
     before = np.maximum(expected, floor) if predicted else expected
@@ -148,17 +154,13 @@ def _modelled(
     return [each for each in candidates if each.name in tried] + others
 
 
-def _fallen(
-    told: Sequence[tuple[str, Estimate]], floor: float, below: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the value of each candidate that is far below the best and what is predicted of it."""
+def _fallen(told: Sequence[tuple[str, Estimate]], below: Mapping[str, float]) -> dict[str, float]:
+    """Return the value of each candidate that is for certain below what is given of it."""
     best = dict[str, Estimate]()
     for name, each in told:
         best[name] = max(best.get(name, each), each, key=lambda of: of.value)
     return {
-        name: each.value
-        for name, each in best.items()
-        if each.value + each.error < min(floor, below[name])
+        name: each.value for name, each in best.items() if each.value + each.error < below[name]
     }
 
 

@@ -254,6 +254,29 @@ def test_a_cliff_that_predictions_do_not_know_says_nothing_of_what_is_before_it(
         assert math.exp(outlook.mean_of(each.name)) == pytest.approx(expected, rel=0.1)
 
 
+def test_what_is_far_below_the_best_still_shows_where_the_best_is() -> None:
+    study = study_with()
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+
+    def named(seqs: int, *tokens: int) -> list[str]:
+        where = {each.name: each.values for each in of[1:]}
+        at = [(name, each) for name, each in where.items() if each["max_num_seqs"] == seqs]
+        return [name for name, each in at if each["max_num_batched_tokens"] in tokens]
+
+    # With 2 sequences two fifths of the best, with 4 two thirds.
+    values = dict.fromkeys(named(2, 512, 1024), 8.0) | dict.fromkeys(named(4, 512, 1024), 13.0)
+    values |= dict.fromkeys(named(16, 512)[:1], 20.0)
+    seen = [
+        TrialResult(Trial(name, "screen"), 100.0, value, 0.97 * value, 1.03 * value)
+        for name, value in values.items()
+    ]
+    outlook = look(study.tune, of, seen, 0.02, [0])
+    assert outlook is not None
+    slower, faster = ([outlook.mean_of(name) for name in named(seqs, 4096)] for seqs in (2, 4))
+    assert min(faster) > max(slower) + 0.1
+
+
 def test_what_is_left_of_the_budget_is_spent_on_a_round_of_fewer() -> None:
     # Four launches that confirm, one search, the base and one full round leave 4.
     budget = {"server_minutes": 600, "launches": 16}
