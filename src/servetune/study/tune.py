@@ -123,7 +123,8 @@ class Budget(Declared):
     """What a tuning may cost, its confirming launches included.
 
     Launches are never more. Minutes are passed by the launch that is running at most: no round is
-    chosen of which more than the last could end after them, by the longest launch so far.
+    chosen of which more than the last could end after them, by the longest launch so far; of what
+    is confirmed again, by the longest of its own.
     """
 
     server_minutes: float = Field(

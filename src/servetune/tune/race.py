@@ -271,6 +271,8 @@ class _Race:
         # Without the fewest there is no answer at all.
         least = 2 * max(0, self.fewest - self.confirmed)
         room = self._affordable("confirm", least=least)
+        if 0 < self.confirmed < self.fewest:
+            room = max(room, self._in_time(finalists))
         if not self.confirmed:
             # Where a verdict is too dear, one finalist has an interval at least.
             others = max(room // self.fewest - 1, int(room >= 2 * FEWEST_LAUNCHES))
@@ -279,10 +281,32 @@ class _Race:
             finalists = finalists[: max(0, room - 1)]
         if not finalists or len(finalists) >= room:
             return []
-        names = [self.base, *finalists]
-        # Each repeat begins with another, so that no candidate always follows the same one.
-        turn = self.confirmed % len(names)
+        return self._in_turn(finalists)
+
+    def _in_turn(self, finalists: Sequence[str]) -> list[str]:
+        """Return the base and the finalists in the order of a repeat.
+
+        Each repeat begins with another, so that no candidate always follows the same one. The last
+        one that a verdict takes ends with the base, which may be slow: that may pass the budget.
+        """
+        names = [*finalists, self.base]
+        turn = (self.confirmed - self.fewest + 1) % len(names)
         return names[turn:] + names[:turn]
+
+    def _in_time(self, finalists: Sequence[str]) -> int:
+        """Return how many of a repeat's launches the budget takes, by their candidates' longest.
+
+        All but the last of them end within it. Two at least, or none.
+        """
+        left_s = 60 * self.tune.budget.server_minutes - sum(each.server_s for each in self.launched)
+        launches = self.tune.budget.launches - len(self.launched)
+        for count in range(len(finalists), 0, -1):
+            names = self._in_turn(finalists[:count])
+            took_s = [[each.server_s for each in self._confirming(name)] for name in names]
+            longest_s = [max(each_s, default=0.0) for each_s in took_s]
+            if count < launches and sum(longest_s[:-1]) < left_s:
+                return count + 1
+        return 0
 
     def _finalists(self) -> list[str]:
         """Return what may still win, the best first; of those that confirming began with."""

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from servetune.analysis.tuning.answer import answer
-from servetune.records.trials import Trial, TrialResult
+from servetune.records.trials import Level, Trial, TrialResult
 from servetune.study.space import candidates
 from servetune.tune.outlook import look
 from servetune.tune.race import next_round
@@ -116,6 +116,29 @@ def test_a_budget_that_can_pay_for_it_ends_with_a_verdict(start_s: float, minute
     rounds, seen = run(study, takes_s=took_s, start_s=start_s, loads_over_screen=2.1)
     assert rounds[-1].ended in ("confirmed", "none better")
     assert sum(each.server_s for each in seen[:-1]) <= 60 * minutes
+
+
+@pytest.mark.parametrize(("left_min", "launched"), [(8, ["best", "base"]), (4, [])])
+def test_a_base_that_is_slow_costs_no_verdict_for_which_there_is_time(
+    left_min: int, launched: list[str]
+) -> None:
+    # Two launches of each are confirmed, and the base's take 15 minutes, the best one's 5.
+    budget = {"server_minutes": 65 + left_min, "launches": 60}
+    study = study_with(budget=budget, confirm={"best": 1})
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    names = {"base": of[0].name, "best": of[1].name}
+
+    def told(name: str, level: Level, repeat: int = 1) -> TrialResult:
+        minutes, value = {"base": (15, 10.0), "best": (5, 30.0)}[name]
+        trial = Trial(names[name], level, repeat)
+        return TrialResult(trial, 60.0 * minutes, value, value / 1.05, value * 1.05)
+
+    seen = [told("base", "screen"), told("best", "screen"), told("best", "search")]
+    seen += [told(name, "confirm", repeat) for repeat in (1, 2) for name in names]
+    step = next_round(study.tune, of, seen, 0)
+    # Only the last may end after the budget.
+    assert [trial.candidate for trial in step.trials] == [names[name] for name in launched]
 
 
 def test_at_a_load_point_no_time_is_kept_back_for_searches_that_take_longer() -> None:
