@@ -195,10 +195,10 @@ class _Race:
         takes as long as the longest so far; for the `least` that alone counts.
         """
         budget, seconds = self.tune.budget, 60 * self.tune.budget.server_minutes
-        launches = budget.launches - len(self.launched)
-        took_s = [each.server_s for each in self.launched]
-        expected_s, left_s = self._seconds(level), seconds - sum(took_s)
-        in_time = 1 + int(left_s / max(expected_s, *took_s, 0.0)) if left_s > 0 else 0
+        launches, left_s = self._unspent()
+        expected_s = self._seconds(level)
+        longest_s = max((each.server_s for each in self.launched), default=0.0)
+        in_time = 1 + int(left_s / max(expected_s, longest_s)) if left_s > 0 else 0
         least = min(least, launches, in_time)
         launches -= min(searches, int(SEARCHING * budget.launches))
         left_s -= min(searches * self._seconds("search"), SEARCHING * seconds)
@@ -209,6 +209,12 @@ class _Race:
             left_s -= max(min(confirms * each_s, CONFIRMING * seconds), 2 * self.fewest * each_s)
             expected_s *= MARGIN
         return max(least, min(launches, in_time, int(left_s / expected_s)))
+
+    def _unspent(self) -> tuple[int, float]:
+        """Return what is left of the budget: launches, and seconds, fewer than none if passed."""
+        budget = self.tune.budget
+        spent_s = sum(each.server_s for each in self.launched)
+        return budget.launches - len(self.launched), 60 * budget.server_minutes - spent_s
 
     def _screens(self) -> Round | None:
         if self.at["search"]:
@@ -298,8 +304,7 @@ class _Race:
 
         All but the last of them end within it. Two at least, or none.
         """
-        left_s = 60 * self.tune.budget.server_minutes - sum(each.server_s for each in self.launched)
-        launches = self.tune.budget.launches - len(self.launched)
+        launches, left_s = self._unspent()
         for count in range(len(finalists), 0, -1):
             names = self._in_turn(finalists[:count])
             took_s = [[each.server_s for each in self._confirming(name)] for name in names]
