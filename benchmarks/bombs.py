@@ -29,7 +29,7 @@ from pathlib import Path
 from servetune.bundle.results import take_results
 from servetune.errors import UserError
 try:
-    print(dict(take_results(Path(sys.argv[1]), Path(sys.argv[2]), ["{STUDY}"])))
+    print(dict(take_results(Path(sys.argv[1]), Path(sys.argv[2]), ["{STUDY}"]).counts))
 except UserError as error:
     print(error)
 """

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -72,17 +73,27 @@ def pack_results(project: Path, out: Path, has_output: bool) -> None:
             archive.add(project / "results", "results", filter=keep)
 
 
-def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter[str]:
+@dataclass(frozen=True)
+class Taken:
+    """What an archive brought: the ids of all that its sessions owed, and the export's commit.
+
+    `counts` are how many `measurements` were taken, how many were here `already`, how many
+    `sessions` are complete, how many load points are still `owed`, how many `rounds` were taken,
+    and how much that no record names was moved `aside`.
+    """
+
+    study: str
+    owed: list[str]
+    commit: str | None
+    counts: Counter[str]
+
+
+def take_results(archive: Path, root: Path, studies: Collection[str]) -> Taken:
     """Bring the results of a bundle into place, as if they had been measured here.
 
     What is here stays; what comes must hold it, or lie beside it (`servetune.bundle.merge`). A
     session whose measurements are all here gets its record. `studies` are those that may arrive.
     Rounds of a tuning are taken as long as those that are here are the same.
-
-    Returns:
-        How many `measurements` were taken, how many were here `already`, how many `sessions`
-        are complete, how many load points are still `owed`, how many `rounds` were taken, and how
-        much that no record names was moved `aside`.
 
     Raises:
         UserError: the archive is not one of results, or contradicts what is here.
@@ -119,7 +130,20 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Counter
                 if not session_path(session.study, session.id, root).is_file():
                     write_session(session, root)
         counts["rounds"] = _take_rounds(arrived, root)
-    return counts
+        return Taken(
+            study=manifest.study,
+            owed=[id for session in manifest.sessions for id in session.owed],
+            commit=_commit(arrived),
+            counts=counts,
+        )
+
+
+def _commit(arrived: Arrived) -> str | None:
+    """Return the commit of the export, as the last launch tells it; None where none does."""
+    files = (file for files in arrived.launches.values() for file in files)
+    launches = (read_model(file, Launch) for file in files)
+    last = max(launches, key=lambda launch: launch.started_at, default=None)
+    return last.git.get("commit") if last else None
 
 
 def _put_aside(paths: list[Path], root: Path) -> None:

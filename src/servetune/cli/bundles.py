@@ -57,17 +57,20 @@ def export_command(
 @bundle.command("import")
 def import_command(results: list[Path]) -> None:
     """Import a bundle's results, as if they had been measured here."""
+    from servetune.bundle.planned_now import beside_plan
     from servetune.bundle.results import ASIDE, take_results
 
     for path in results:
         taken = take_results(path, ROOT, studies())
-        rounds = f", {taken['rounds']} rounds of a tuning" if taken["rounds"] else ""
-        aside = f"; raw data that no record names is now in {ASIDE}" if taken["aside"] else ""
-        echo(
-            f"{path}: {taken['measurements']} load points imported, {taken['already']} were here,"
-            f" {taken['sessions']} sessions complete, {taken['owed']} load points still missing"
+        counts = taken.counts
+        rounds = f", {counts['rounds']} rounds of a tuning" if counts["rounds"] else ""
+        aside = f"; raw data that no record names is now in {ASIDE}" if counts["aside"] else ""
+        told = (
+            f"{path}: {counts['measurements']} load points imported, {counts['already']} were here,"
+            f" {counts['sessions']} sessions complete, {counts['owed']} load points still missing"
             f"{rounds}{aside}"
         )
+        echo("\n  ".join([told, *beside_plan(taken, ROOT)]))
 
 
 def _values(pairs: list[str]) -> dict[str, Any]:

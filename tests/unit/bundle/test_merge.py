@@ -63,7 +63,7 @@ def requests(root: Path) -> Path:
 
 
 def imported(story: Path, here: Path) -> dict[str, int]:
-    return dict(take_results(pack(story, story.with_suffix(".tar.gz")), here, [STUDY]))
+    return dict(take_results(pack(story, story.with_suffix(".tar.gz")), here, [STUDY]).counts)
 
 
 def refusal(story: Path, here: Path) -> str:
@@ -275,10 +275,10 @@ def test_a_round_of_a_tuning_that_is_here_stays(tmp_path: Path) -> None:
     edit(round_path(study, 1, here), follows="another")
     before = content_of(here)
     archive = pack(there, tmp_path / "a.tar.gz")
-    assert take_results(archive, here, [study])["rounds"] == 0
+    assert take_results(archive, here, [study]).counts["rounds"] == 0
     assert content_of(here) == before
     shutil.copy(round_path(study, 1, there), round_path(study, 1, here))
-    assert take_results(archive, here, [study])["rounds"] >= 1
+    assert take_results(archive, here, [study]).counts["rounds"] >= 1
 
 
 def test_raw_data_that_no_record_names_is_put_aside_and_kept(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def _interrupted(archive: Path, here: Path, at: int, patch: pytest.MonkeyPatch) 
 
 def _take(archive: Path, here: Path, told: Any) -> None:
     try:
-        told.put(dict(take_results(archive, here, [STUDY])))
+        told.put(dict(take_results(archive, here, [STUDY]).counts))
     except UserError as error:
         told.put(str(error))
 

@@ -47,7 +47,7 @@ def taken(project: Path, here: Path) -> Counter[str]:
     with tarfile.open(project / "out.tar.gz", "w:gz") as archive:
         for name in (MANIFEST, "results"):
             archive.add(project / name, name)
-    return take_results(project / "out.tar.gz", here, [STUDY])
+    return take_results(project / "out.tar.gz", here, [STUDY]).counts
 
 
 def edit(file: Path, change: Edit) -> None:
