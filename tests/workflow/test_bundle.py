@@ -121,6 +121,9 @@ def test_what_cannot_be_run_is_refused_before_anything_is_measured(
 ) -> None:
     host = Host(tmp_path / "host")
     (tmp_path / "damaged.pyz").write_bytes(_damaged(exported[1]))
+    whole = exported[1].read_bytes()
+    for name, size in {"almost": len(whole) - 1, "half": len(whole) // 2, "begun": 1000}.items():
+        (tmp_path / f"{name}.pyz").write_bytes(whole[:size])
     (host.root / "file").write_text("")
     for bundle, words, said in (
         (exported[1], ["--results", "."], "--results .: a folder"),
@@ -128,10 +131,20 @@ def test_what_cannot_be_run_is_refused_before_anything_is_measured(
         (exported[1], ["--stop-after=nan"], "--stop-after: nan: expected seconds"),
         (exported[1], ["--folder=file"], "file: the bundle cannot be unpacked there"),
         (tmp_path / "damaged.pyz", [], "damaged, copy it again"),
+        # Without the zip archive's directory Python takes the file for source.
+        *((tmp_path / f"{name}.pyz", [], "copy-it-again") for name in ("almost", "half", "begun")),
     ):
         done = host.run(bundle, *words)
         assert done.returncode and said in done.stderr.splitlines()[-1]
         assert "starting" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_bundle_is_a_program_that_its_name_starts(
+    exported: tuple[Workspace, Path], tmp_path: Path
+) -> None:
+    words = [str(exported[1]), "--help"]
+    told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "--results FILE.tar.gz" in told
 
 
 def _damaged(bundle: Path) -> bytes:

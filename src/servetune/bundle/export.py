@@ -1,6 +1,7 @@
 """Writing a bundle: code, checkpoints, datasets and sessions in one file that Python runs."""
 
 import json
+import stat
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -50,6 +51,11 @@ from servetune.tables.rounds import forget_rounds
 PACKED_BYTES = 2 * 1024**3
 """A checkpoint that lies outside the project and is larger stays where it is: the measuring host
 is told where it has it."""
+
+
+HEAD = b"#!/usr/bin/env python3\n# coding: this-bundle-is-damaged.copy-it-again\n"
+"""Before the zip archive, whose directory is at its end. A copy that was cut short has none:
+Python reads it as source, and ends with one line that names this unknown encoding."""
 
 
 PACKAGES = {VLLM_ROUTER: "vllm_router*"}
@@ -107,18 +113,18 @@ def export_bundle(plan: Plan, out: Path, root: Path) -> Manifest:
         environment_from=sorted({name for each in needing for name in each.environment_from}),
         is_tuned=tuning is not None,
     )
-    with (
-        whole_file(out) as temporary,
-        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as bundle,
-    ):
-        content = dict(_content(manifest, packed, datasets, root))
-        if tuning:
-            content |= _of_tuning(tuning, root)
-        for name, of in content.items():
-            if isinstance(of, bytes):
-                bundle.writestr(name, of)
-            else:
-                bundle.write(of, name)
+    content = dict(_content(manifest, packed, datasets, root))
+    if tuning:
+        content |= _of_tuning(tuning, root)
+    with whole_file(out) as temporary, temporary.open("wb") as file:
+        file.write(HEAD)
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for name, of in content.items():
+                if isinstance(of, bytes):
+                    bundle.writestr(name, of)
+                else:
+                    bundle.write(of, name)
+        temporary.chmod(temporary.stat().st_mode | stat.S_IXUSR)
     return manifest
 
 
