@@ -1,11 +1,15 @@
 """A tuning goes from its declaration to an answer in rounds, and survives whoever kills it."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from servetune.locks import locked
+from servetune.plan.rounds_lock import rounds_lock
 from tests.workflow.test_kills import kill_at
 from tests.workspace import Workspace, make_workspace
 
@@ -24,11 +28,9 @@ of fewer tokens than sequences.
 LAUNCHES = 24
 
 
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Workspace:
-    """A tuning that was killed while its second session ran, and then went on to its report."""
-    made = make_workspace(tmp_path_factory.mktemp("tuning") / "w", engine_cache)
-    study = made.study
+def declare(workspace: Workspace) -> None:
+    """Declare the tuning of a workspace."""
+    study = workspace.study
     study["server"] = {"max_num_seqs": 2, "max_model_len": 1024, "standin_step_ms": 50}
     study["server"] |= {"max_num_batched_tokens": 2048, "standin_fault": "none"}
     study["variants"] = {"plain": {"model": "standin"}}
@@ -41,7 +43,14 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Works
         "budget": {"server_minutes": 600, "launches": LAUNCHES},
         "confirm": {"best": 1, "repeats": 3},
     }
-    made.write_study(study)
+    workspace.write_study(study)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory, engine_cache: Path) -> Workspace:
+    """A tuning that was killed while its second session ran, and then went on to its report."""
+    made = make_workspace(tmp_path_factory.mktemp("tuning") / "w", engine_cache)
+    declare(made)
     kill_at(made, 2)
     made.first_output = made.measure()
     return made
@@ -70,6 +79,32 @@ def test_it_ends_with_an_answer_though_most_of_its_space_cannot_start(tuned: Wor
     assert len(tuned.sessions()) <= LAUNCHES
     ended = [each for each in last["left"] if "could not serve" in each["reason"]]
     assert len(ended) >= 10
+
+
+def test_of_two_runs_at_once_the_second_ends_in_one_line_and_changes_nothing(
+    workspace: Workspace,
+) -> None:
+    declare(workspace)
+    path = rounds_lock("standin", workspace.root)
+    path.parent.mkdir()
+    with locked(path):
+        refused = workspace.run("snakemake", "--cores", "1", "reports/summary.html")
+        # Who only looks is in nobody's way.
+        assert "choose_round" in workspace.dry_run()
+        workspace.check("snakemake", "--unlock", "--cores", "1")
+        workspace.check("servetune", "status")
+        # Nor is a run that chooses nothing.
+        workspace.set_params(study="fixed")
+        fixed = workspace.study
+        del fixed["tune"]
+        (workspace.root / "studies/fixed.yaml").write_text(yaml.safe_dump(fixed))
+        workspace.check("snakemake", "--cores", "1", "results/fixed/metrics.json")
+    assert refused.returncode == 1
+    (line,) = [each for each in refused.stderr.splitlines() if each.startswith("servetune: ")]
+    assert f"another run in this folder chooses its rounds: process {os.getpid()} of " in line
+    assert "wait until it ends" in line and "Traceback" not in refused.stderr
+    assert not (workspace.root / "results/standin").exists()
+    assert workspace.launches() == 0
 
 
 def test_the_winner_is_confirmed_on_requests_that_the_race_did_not_send(tuned: Workspace) -> None:

@@ -52,11 +52,21 @@ def check_caller():
     from servetune.sessions.passed import check_passed
 
     with one_line():
-        check_passed(session_of(wildcards) for wildcards in due_sessions())
+        check_passed(session_of(wildcards) for wildcards in due("session"))
+
+
+def choose_alone():
+    """End before anything is launched if another run chooses rounds of this study."""
+    from servetune.plan.rounds_lock import hold_rounds
+
+    with one_line():
+        if due("round"):
+            hold_rounds(PLAN, Path())
 
 
 def at_start(log):
     prepare_folder()
+    choose_alone()
     check_caller()
     # Jobs of a cluster are not Snakemake's children: it has its own way to end them.
     if runs_here():

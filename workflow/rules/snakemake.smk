@@ -59,10 +59,10 @@ def is_asked_for(prefix):
     return any(str(file).startswith(prefix) for file in files)
 
 
-def due_sessions():
-    """The wildcards of the sessions that this run will start, known before the first starts."""
+def due(wildcard):
+    """The wildcards of this run's jobs that have one of this name, known before the first starts."""
     jobs = workflow.dag.needrun_jobs()
-    return [job.wildcards for job in jobs if hasattr(job.wildcards, "session")]
+    return [job.wildcards for job in jobs if hasattr(job.wildcards, wildcard)]
 
 
 def handle(event, ours, is_first):
