@@ -110,9 +110,9 @@ def raced(
         "tpe": Tpe(of, seed).proposer(seen),
     }
     told = predicted(of, seed, off) if order == "predicted" else {}
-    choose = partial(next_round, tune, of, seen, seed, SPREAD, proposers[order])
+    choose = partial(next_round, launch_spread=SPREAD, proposer=proposers[order])
     number = 1
-    while (step := choose(predicted=told if seen else {}, number=number)).trials:
+    while (step := choose(tune, of, seen, seed, number, predicted=told if seen else {})).trials:
         number += 1
         seen += [launches.launch(trial, step.beaten_below) for trial in step.trials]
     is_confirmed = step.ended == "confirmed"

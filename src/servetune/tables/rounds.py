@@ -88,10 +88,10 @@ def write_round(
         fitting,
         found,
         plan.params.seed,
+        number,
         at_most=without.at_most,
         elsewhere=told_by,
         predicted=predicted,
-        number=number,
     )
     gone = {each.candidate for past in tuning.rounds[: number - 1] for each in past.left}
     misfits = [

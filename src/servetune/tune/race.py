@@ -67,12 +67,12 @@ def next_round(
     candidates: Sequence[Candidate],
     seen: Sequence[TrialResult],
     seed: int,
+    number: int,
     launch_spread: float = LAUNCH_SPREAD,
     proposer: Proposer = propose,
     at_most: Mapping[str, float] | None = None,
     elsewhere: Sequence[TrialResult] = (),
     predicted: Mapping[str, float] | None = None,
-    number: int | None = None,
 ) -> Round:
     """Return what to launch next, or how the race ended.
 
@@ -81,15 +81,15 @@ def next_round(
         candidates: the base first, as `servetune.study.space.candidates` gives them.
         seen: all trials that ended, in any order; what is refused without a launch took 0 s.
         seed: of the order in which candidates are tried.
+        number: of the round, from 1.
         launch_spread: standard deviation of a launch's logarithm about its candidate's.
         proposer: what chooses the candidates to screen.
         at_most: objectives that no candidate can pass, by name, as far as any are known.
         elsewhere: what other launches of the candidates found: it tells what to try, and no more.
         predicted: the objective as a simulation has it, by name: it tells what to try, and no more.
-        number: of the round, from 1; None: by what was seen, as if no round had room for fewer.
     """
-    known = (at_most or {}, elsewhere, predicted or {}, number)
-    return _Race(tune, candidates, seen, seed, launch_spread, proposer, *known).next()
+    known = (at_most or {}, elsewhere, predicted or {})
+    return _Race(tune, candidates, seen, seed, number, launch_spread, proposer, *known).next()
 
 
 class _Race:
@@ -101,12 +101,12 @@ class _Race:
         candidates: Sequence[Candidate],
         seen: Sequence[TrialResult],
         seed: int,
+        number: int,
         launch_spread: float,
         proposer: Proposer,
         at_most: Mapping[str, float],
         elsewhere: Sequence[TrialResult],
         predicted: Mapping[str, float],
-        number: int | None,
     ) -> None:
         # In any order of what was seen the sums, and so the draws, are the same.
         seen = sorted(seen, key=lambda each: astuple(each.trial))
@@ -121,11 +121,8 @@ class _Race:
         # Fewer have no verdict; and one more is launched in place of one without a value.
         self.fewest = min(tune.confirm.repeats, DECIDING)
         self.confirmed = max((each.trial.repeat for each in self.at["confirm"]), default=0)
-        others = [each for each in self.at["screen"] if each.trial.candidate != self.base]
-        rounds = math.ceil(len(others) / WIDTH) + math.ceil(len(self.at["search"]) / WIDTH)
-        is_begun = len(others) < len(self.at["screen"])
-        self.number = number or 1 + is_begun + rounds + self.confirmed
-        self.seed = (seed, self.number)
+        self.number = number
+        self.seed = (seed, number)
         self.selecting = [each for each in seen if each.trial.level != "confirm"]
         self.failures = failures(seen)
         known = estimates(tune, self.selecting, launch_spread)

@@ -58,7 +58,7 @@ def test_later_half_of_what_a_round_tries_is_near_the_best_so_far() -> None:
         for name, value in zip(tried, (24.0, *5 * (22.0, 18.0, 23.0)), strict=True)
     ]
     for seed in range(12):
-        step = next_round(study.tune, of, seen, seed)
+        step = next_round(study.tune, of, seen, seed, 4)
         assert {trial.level for trial in step.trials} == {"screen"}
         near = [changes(trial.candidate) <= 1 for trial in step.trials]
         assert sum(near) >= len(near) / 2
@@ -80,7 +80,7 @@ def test_the_best_as_measured_is_searched_though_its_neighbours_are_slow(searche
         for each in of
         for at in [value(each.name, each.values["model"] == "small")]
     ]
-    step = next_round(study.tune, of, seen, 0)
+    step = next_round(study.tune, of, seen, 0, 8)
     assert {trial.level for trial in step.trials} == {"search"}
     assert step.incumbent != alone
     assert len(step.trials) == min(searches, 4)
@@ -136,7 +136,7 @@ def test_a_base_that_is_slow_costs_no_verdict_for_which_there_is_time(
 
     seen = [told("base", "screen"), told("best", "screen"), told("best", "search")]
     seen += [told(name, "confirm", repeat) for repeat in (1, 2) for name in names]
-    step = next_round(study.tune, of, seen, 0)
+    step = next_round(study.tune, of, seen, 0, 6)
     # Only the last may end after the budget.
     assert [trial.candidate for trial in step.trials] == [names[name] for name in launched]
 
@@ -166,9 +166,8 @@ def test_a_race_goes_on_from_what_was_seen_in_any_order() -> None:
     assert study.tune is not None
     of = candidates(study.tune, study)
     count = len(rounds[0].trials) + len(rounds[1].trials)
-    again = next_round(study.tune, of, seen[:count][::-1], 3)
+    again = next_round(study.tune, of, seen[:count][::-1], 3, 3)
     assert again.trials == rounds[2].trials
-    assert again.number == 3
 
 
 def test_what_needs_no_launch_costs_nothing_and_never_starts() -> None:
@@ -180,8 +179,7 @@ def test_what_needs_no_launch_costs_nothing_and_never_starts() -> None:
         for each in of
         if each.values["model"] == "small"
     ]
-    first = next_round(study.tune, of, refused, 0)
-    assert first.number == 1
+    first = next_round(study.tune, of, refused, 0, 1)
     assert not {trial.candidate for trial in first.trials} & {s.trial.candidate for s in refused}
 
 
@@ -190,7 +188,7 @@ def test_a_candidate_whose_ceiling_is_below_the_incumbent_leaves_untried() -> No
     assert study.tune is not None
     of = candidates(study.tune, study)
     seen = [TrialResult(Trial("plain", "screen"), 100.0, 20.0, 19.0, 21.0)]
-    step = next_round(study.tune, of, seen, 0, at_most={"max_num_seqs-2": 12.0})
+    step = next_round(study.tune, of, seen, 0, 2, at_most={"max_num_seqs-2": 12.0})
     assert "max_num_seqs-2" in {each.candidate for each in step.left}
     assert step.beaten_below is not None and math.isclose(step.beaten_below, 19, rel_tol=0.1)
 
@@ -207,7 +205,8 @@ def test_what_was_recorded_elsewhere_tells_what_to_try_and_no_more() -> None:
     near_told = near_alone = again = 0
     for seed in range(60):
         told, alone = (
-            next_round(study.tune, of, [base], seed, elsewhere=known) for known in (elsewhere, ())
+            next_round(study.tune, of, [base], seed, 2, elsewhere=known)
+            for known in (elsewhere, ())
         )
         tried = {trial.candidate for trial in told.trials}
         near_told += len(tried & alike)
@@ -230,7 +229,7 @@ def test_what_is_predicted_tells_what_to_try_and_no_more() -> None:
     predicted = {each.name: 1.3 * (capacity_of(each.values) or 0.0) for each in of}
     best = {name for name, value in predicted.items() if value == max(predicted.values())}
     told, alone = (
-        next_round(study.tune, of, [base], 0, predicted=known) for known in (predicted, {})
+        next_round(study.tune, of, [base], 0, 2, predicted=known) for known in (predicted, {})
     )
     assert {trial.candidate for trial in told.trials} >= best
     assert told.expected[min(best)] == pytest.approx(30.0, rel=0.05)

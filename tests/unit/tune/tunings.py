@@ -83,9 +83,9 @@ def run(
         took_s = start_s + loads_s * (1.0 if trial.level == "screen" else loads_over_screen)
         return TrialResult(trial, took_s, at, at / 1.05, at * 1.05, start_s=start_s)
 
-    rounds, seen = [next_round(study.tune, of, [], seed)], []
+    rounds, seen = [next_round(study.tune, of, [], seed, 1)], []
     while rounds[-1].trials:
         seen += [launch(trial) for trial in rounds[-1].trials]
         number = len(rounds) + 1
-        rounds.append(next_round(study.tune, of, seen, seed, predicted=predicted, number=number))
+        rounds.append(next_round(study.tune, of, seen, seed, number, predicted=predicted))
     return rounds, seen
