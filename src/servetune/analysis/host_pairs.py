@@ -1,8 +1,9 @@
 """Two equal variants, one of them measured in another way: does the way change what is measured?
 
-A way is proven on a host by launches of both, interleaved.
+A study may have several such pairs. A way is proven on a host by launches of both, interleaved.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -31,45 +32,59 @@ class Pair:
     other: str
 
 
-def way_of(design: Design) -> Way:
-    """Return the way that a study of two equal variants is about.
+def couples_of(design: Design) -> tuple[Way, list[tuple[str, str]]]:
+    """Return the way that a study is about, and each two variants that differ in it alone.
+
+    What has no like is in none of them.
 
     Raises:
-        UserError: it is no such study.
+        UserError: there are no such two, or they are about different ways.
     """
-    names = design.variants
-    if len(names) == 2:
-        declared = {design.neighbours[name] for name in names}
-        if declared == {"none", "all"}:
-            return "together"
-        if declared == {None} and design.served[names[0]] == design.served[names[1]]:
-            return "prepared"
+    alike: dict[str, list[str]] = {}
+    for name in design.variants:
+        alike.setdefault(json.dumps(design.served[name], sort_keys=True), []).append(name)
+    couples: dict[Way, list[tuple[str, str]]] = {}
+    for first, second in (names for names in alike.values() if len(names) == 2):
+        declared = (design.neighbours[first], design.neighbours[second])
+        if declared == (None, None):
+            couples.setdefault("prepared", []).append((first, second))
+        elif declared == ("none", "all"):
+            couples.setdefault("together", []).append((first, second))
+        elif declared == ("all", "none"):
+            couples.setdefault("together", []).append((second, first))
+    if len(couples) == 1:
+        return couples.popitem()
     raise UserError(
-        f"studies/{design.study}.yaml: variants: expected two that are alike: one with neighbours:"
-        " none and one with neighbours: all, such as in gallery/studies/h200-together.yaml, or"
-        " two without neighbours, such as in gallery/studies/h200-prepared.yaml"
+        f"studies/{design.study}.yaml: variants: expected two that are alike, or several such"
+        " pairs: one with neighbours: none and one with neighbours: all, such as in"
+        " gallery/studies/h200-together.yaml, or two without neighbours, such as in"
+        " gallery/studies/h200-prepared.yaml"
     )
 
 
-def pair_of(design: Design, sessions: Iterable[SessionRecord]) -> Pair:
-    """Return which variant of such a study was measured in its way.
+def pairs_of(design: Design, sessions: Iterable[SessionRecord]) -> list[Pair]:
+    """Return which variant of each two was measured in their way.
 
     Raises:
-        UserError: it is no such study, or not one variant alone has prepared starts.
+        UserError: there are no such two, or not one of them alone has prepared starts.
     """
-    way = way_of(design)
+    way, couples = couples_of(design)
     if way == "together":
-        names = {neighbours: variant for variant, neighbours in design.neighbours.items()}
-        return Pair(way, names["none"], names["all"])
+        return [Pair(way, *couple) for couple in couples]
     prepared = {s.variant for s in sessions if any(launch.prepared for launch in s.launches)}
-    if len(prepared) != 1:
-        raise UserError(
-            f"results/{design.study}: prepared starts of {len(prepared)} variants; expected of"
-            f" one: measure it from a bundle, with --prepare {design.variants[-1]}"
-        )
-    (other,) = prepared
-    (plain,) = {*design.variants} - prepared
-    return Pair(way, plain, other)
+    pairs = []
+    for couple in couples:
+        others = [name for name in couple if name in prepared]
+        if len(others) != 1:
+            to_prepare = " ".join(second for _, second in couples)
+            raise UserError(
+                f"results/{design.study}: of {' and '.join(couple)}, {len(others) or 'none'} had"
+                " prepared starts; expected of one: measure it from a bundle, with --prepare"
+                f" {to_prepare}"
+            )
+        (plain,) = {*couple} - {*others}
+        pairs.append(Pair(way, plain, others[0]))
+    return pairs
 
 
 def of_pair(values: pd.DataFrame, pair: Pair, sessions: Iterable[SessionRecord]) -> pd.DataFrame:
@@ -77,6 +92,7 @@ def of_pair(values: pd.DataFrame, pair: Pair, sessions: Iterable[SessionRecord])
 
     The first start of a run is a plain one, of either variant.
     """
+    values = values[values["variant"].isin([pair.plain, pair.other])].reset_index(drop=True)
     if pair.way == "together":
         return values
     prepared = {
@@ -102,6 +118,15 @@ def judge_pair(values: pd.DataFrame, plain: str) -> tuple[Alike, pd.DataFrame]:
         return "disturbed", verdicts
     is_alike = len(deciding) > 0 and bool((deciding == "indistinguishable").all())
     return ("alike" if is_alike else "undecided"), verdicts
+
+
+def on_all(verdicts: Iterable[Alike]) -> Alike:
+    """Return what holds of a way by all of its pairs: one that is disturbed decides it."""
+    kinds = {*verdicts}
+    for verdict in ("disturbed", "undecided"):
+        if verdict in kinds:
+            return verdict
+    return "alike"
 
 
 def host_of(study: str, sessions: list[SessionRecord]) -> str:

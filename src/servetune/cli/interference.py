@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from servetune.analysis.host_pairs import host_of, judge_pair, of_pair, pair_of, way_of
+from servetune.analysis.host_pairs import couples_of, host_of, judge_pair, of_pair, on_all, pairs_of
 from servetune.analysis.launches import launch_values
 from servetune.errors import UserError
 from servetune.metrics import METRIC
@@ -30,38 +30,45 @@ def find_out(plan: Plan, root: Path) -> str:
     """Measure what is missing of such a study, and keep its verdict for the host that measured it.
 
     Raises:
-        UserError: it is not a study of two equal variants, was not measured, or is one of prepared
-            starts of which something is missing: only a bundle prepares them.
+        UserError: it is not a study of pairs of equal variants, was not measured, or is one of
+            prepared starts of which something is missing: only a bundle prepares them.
     """
     design = design_of(plan)
-    if way_of(design) == "prepared" and any(pending_of(s, root).count for s in plan.sessions):
+    way, couples = couples_of(design)
+    if way == "prepared" and any(pending_of(s, root).count for s in plan.sessions):
+        to_prepare = " ".join(second for _, second in couples)
         raise UserError(
             f"{plan.study}: launches are missing, and only a bundle prepares starts: servetune"
-            f" bundle export, on the host with --prepare {design.variants[-1]}, then import"
+            f" bundle export, on the host with --prepare {to_prepare}, then import"
         )
     target = f"results/{plan.study}/metrics.json"
     if not run_workflow([target], ["--config", f"study={plan.study}"], root):
         raise UserError(f"{plan.study}: could not be measured; see above")
     measured = read_measured(plan, root)
     sessions = list(measured.sessions.values())
-    pair = pair_of(design, sessions)
-    values = of_pair(launch_values(measured.table, measured.quantiles), pair, sessions)
-    verdict, verdicts = judge_pair(values, pair.plain)
+    launches = launch_values(measured.table, measured.quantiles)
     host = host_of(plan.study, sessions)
+    judged, lines, counted = [], [], 0
+    for pair in pairs_of(design, sessions):
+        values = of_pair(launches, pair, sessions)
+        verdict, verdicts = judge_pair(values, pair.plain)
+        judged.append(verdict)
+        counted += values["session"].nunique()
+        lines += [
+            f"{row['workload']} {row['load_point']}, {METRIC[row['metric']].title}:"
+            f" {pair.other} is {interval(row)} {pair.plain}: {row['verdict']}"
+            for row in records_of(verdicts)
+        ]
+    verdict = on_all(judged)
     kept = keep_verdict(
         KeptVerdict(
-            way=pair.way,
+            way=way,
             host=host,
             verdict=verdict,
             study=plan.study,
-            launches=values["session"].nunique(),
+            launches=counted,
             judged_at=now(),
         )
     )
-    lines = [
-        f"{row['workload']} {row['load_point']}, {METRIC[row['metric']].title}:"
-        f" {pair.other} is {interval(row)} {pair.plain}: {row['verdict']}"
-        for row in records_of(verdicts)
-    ]
-    told = f"host {host}: {verdict}: {ALLOWED[pair.way, verdict]} (kept in {kept})"
+    told = f"host {host}: {verdict}: {ALLOWED[way, verdict]} (kept in {kept})"
     return "\n".join([*lines, told])

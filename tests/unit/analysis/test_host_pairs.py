@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from servetune.analysis.host_pairs import Pair, judge_pair, of_pair, pair_of, way_of
+from servetune.analysis.host_pairs import Pair, couples_of, judge_pair, of_pair, on_all, pairs_of
 from servetune.errors import UserError
 from servetune.records.sessions import SessionRecord
 from servetune.study.base import Neighbours
@@ -40,7 +40,7 @@ def test_a_ttft_that_varies_leaves_sessions_alike() -> None:
 def design(
     neighbours: tuple[Neighbours | None, ...] = (None, None), seqs: tuple[int, ...] = (8, 8)
 ) -> Design:
-    names = ["first", "second", "third"][: len(neighbours)]
+    names = ["first", "second", "third", "fourth"][: len(neighbours)]
     return Design(
         study="pair",
         baseline=names[0],
@@ -54,9 +54,26 @@ def design(
 
 
 def test_what_a_study_of_two_equal_variants_is_about() -> None:
-    assert way_of(design(("none", "all"))) == "together"
-    assert way_of(design()) == "prepared"
-    assert pair_of(design(("all", "none")), []) == Pair("together", "second", "first")
+    assert couples_of(design(("none", "all"))) == ("together", [("first", "second")])
+    assert couples_of(design()) == ("prepared", [("first", "second")])
+    assert pairs_of(design(("all", "none")), []) == [Pair("together", "second", "first")]
+
+
+def test_each_two_variants_that_differ_in_nothing_else_are_a_pair() -> None:
+    four = design((None,) * 4, (8, 16, 8, 16))
+    starts = {"first": False, "second": True, "third": True, "fourth": False}
+    sessions = [session(name, {"prepared": is_it}) for name, is_it in starts.items()]
+    pairs = [Pair("prepared", "first", "third"), Pair("prepared", "fourth", "second")]
+    assert pairs_of(four, sessions) == pairs
+    assert pairs_of(design((None,) * 3, (8, 16, 8)), sessions) == pairs[:1]
+    with pytest.raises(UserError, match=r"of second and fourth, none .* --prepare third fourth"):
+        pairs_of(four, [session("first", {}), session("third", {"prepared": True})])
+
+
+def test_a_way_is_alike_where_all_pairs_are() -> None:
+    assert on_all(["alike", "alike"]) == "alike"
+    assert on_all(["alike", "undecided"]) == "undecided"
+    assert on_all(["undecided", "disturbed", "alike"]) == "disturbed"
 
 
 @pytest.mark.parametrize(
@@ -66,12 +83,17 @@ def test_what_a_study_of_two_equal_variants_is_about() -> None:
         design(seqs=(8, 16)),
         design((None, None, None), (8, 8, 8)),
         design(("none",), (8,)),
+        design(("none", "all"), (8, 16)),
+        design(("none", "all", None, None), (8, 8, 16, 16)),
     ],
-    ids=["one without neighbours", "served otherwise", "three", "one"],
+    ids=[
+        *("one without neighbours", "served otherwise", "three", "one"),
+        *("beside others and served otherwise", "of both ways"),
+    ],
 )
 def test_a_study_of_anything_else_is_refused(other: Design) -> None:
     with pytest.raises(UserError, match=r"studies/pair\.yaml: variants: expected two"):
-        way_of(other)
+        couples_of(other)
 
 
 def test_launches_count_as_what_their_variant_stands_for() -> None:
@@ -85,13 +107,15 @@ def test_launches_count_as_what_their_variant_stands_for() -> None:
         return session(variant, told, repeat=repeat)
 
     sessions = [launched(name, repeat) for name in ("first", "second") for repeat in range(1, 6)]
-    pair = pair_of(design(), sessions)
+    (pair,) = pairs_of(design(), sessions)
     assert pair == Pair("prepared", "first", "second")
     kept = of_pair(made, pair, sessions)
     assert set(kept["session"]) == set(made["session"]) - {"second-r1"}
-    assert len(of_pair(made, Pair("together", "first", "second"), sessions)) == len(made)
+    third = make_values({"third": 10.0})
+    both = Pair("together", "first", "second")
+    assert len(of_pair(pd.concat([made, third]), both, sessions)) == len(made)
 
 
 def test_a_pair_of_which_no_start_was_prepared_is_refused() -> None:
-    with pytest.raises(UserError, match=r"prepared starts of 0 variants; .* --prepare second"):
-        pair_of(design(), [session("first", {}), session("second", {})])
+    with pytest.raises(UserError, match=r"none had prepared starts; .* --prepare second"):
+        pairs_of(design(), [session("first", {}), session("second", {})])
