@@ -158,7 +158,7 @@ def test_a_base_that_was_launched_alone_is_ahead_of_none() -> None:
     seen = [TrialResult(trial, 60.0, 10.0, 9.0, 11.0)]
     found = answer(study.tune, candidates(study.tune, study), seen, rounds)
     assert found.sentence == (
-        "The budget ended before anything was confirmed: no candidate beside plain was launched."
+        "The budget ended before anything was confirmed. No candidate beside plain was launched."
     )
 
 
@@ -169,9 +169,35 @@ def test_where_every_candidate_fails_none_is_better_than_the_base() -> None:
     rounds, seen = run(study, lambda v: capacity_of(v) if v == of[0].values else None)
     assert rounds[-1].ended == "none better"
     sentence = answer(study.tune, of, seen, rounds).sentence
-    assert (
-        sentence.startswith("None beats plain: of 3 of 4 candidates launched")
-        and "3 failed" in sentence
+    assert sentence == (
+        "None that was launched beats plain: 3 failed."
+        " 3 of 3 candidates beside plain were launched."
+    )
+
+
+def test_only_what_was_proven_is_claimed_of_a_winner() -> None:
+    study = study_with(space=SMALL)
+    assert study.tune is not None
+    of = candidates(study.tune, study)
+    rounds, seen = run(study)
+    seen = [each for each in seen if each.trial.candidate in ("plain", BEST)]
+    sentence = answer(study.tune, of, seen, rounds).sentence
+    label = answer(study.tune, of, seen, rounds).labels[BEST]
+    assert sentence.startswith(f"{label} beats plain: ")
+    assert " its capacity within the SLO, on 3 fresh launches of each. " in sentence
+    assert "1 of 3 candidates beside plain was launched." in sentence
+    assert "the best" not in sentence
+
+
+def test_of_candidates_that_were_never_launched_only_that_is_told() -> None:
+    study = study_with(space=SMALL)
+    assert study.tune is not None
+    trial = Trial("plain", "screen")
+    rounds = [Round(1, (trial,), "plain"), Round(2, (), "plain", ended="none better")]
+    seen = [TrialResult(trial, 60.0, 10.0, 9.0, 11.0)]
+    assert answer(study.tune, candidates(study.tune, study), seen, rounds).sentence == (
+        "Each candidate beside plain is known to fail, or not to be better."
+        " No candidate beside plain was launched."
     )
 
 
@@ -223,7 +249,8 @@ def test_where_all_that_the_budget_could_try_failed_the_others_are_not_called_wo
     assert len({*tried, *(each.candidate for each in rounds[-1].left)}) < len(of) - 1
     assert rounds[-1].ended == "budget"
     sentence = answer(study.tune, of, seen, rounds).sentence
-    assert "budget" in sentence and f"all {len(tried)}" in sentence
+    assert "budget" in sentence and "all that were launched failed" in sentence
+    assert f"{len(tried)} of {len(of) - 1} candidates beside plain were launched." in sentence
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -120,8 +120,9 @@ class _Race:
 
     @property
     def launched(self) -> str:
-        """How many were launched beside the base: 6 of 720 candidates."""
-        return f"{len(self.tried):,} of {plural(len(self.labels), 'candidate')}"
+        """How many were launched beside the base: 6 of 719 candidates beside bf16."""
+        others = plural(len(self.labels) - 1, "candidate")
+        return f"{len(self.tried):,} of {others} beside {self.base}"
 
     @property
     def what(self) -> str:
@@ -139,47 +140,47 @@ class _Race:
         return f"The race is not over: {self.launched} launched{leader}."
 
     def sentence(self, ratios: Sequence[Ratio]) -> str:
-        """Say what the race found once it is over."""
-        if not ratios:
-            return self._unconfirmed()
-        best, was = ratios[0], "was" if len(self.tried) == 1 else "were"
+        """Say what the race found once it is over, and of how many that were launched."""
+        if not self.tried:
+            counted = f"No candidate beside {self.base} was launched."
+        else:
+            counted = f"{self.launched} {'was' if len(self.tried) == 1 else 'were'} launched."
+        claim = self._confirmed(ratios[0]) if ratios else self._unconfirmed()
+        return " ".join(filter(None, (claim, counted)))
+
+    def _confirmed(self, best: Ratio) -> str:
+        """Say what confirming proved: something of the base, and nothing of other candidates."""
         told = f"{ratio(best.value)} [{best.lower:.2f}, {best.upper:.2f}]"
-        has = f"{told} the {self.what} of {self.base}"
         name, on = self.labels[best.candidate], self._launches(best)
         if best.is_better:
-            word = "the best" if len(self.labels) > 2 else "better"
-            return f"{name} is {word}: {has}, {on}. {self.launched} {was} launched."
+            return f"{name} beats {self.base}: {told} its {self.what}, {on}."
+        has = f"{name} has {told} the {self.what} of {self.base}, {on}"
         if not best.decides:
-            return (
-                f"Not proven: {name} has {has}, {on}; a verdict takes {DECIDING} launches of each."
-                f" {self.launched} {was} launched."
-            )
-        return (
-            f"No candidate was proven better than {self.base}. The best, {name}, has {has}, {on}."
-            f" {self.launched} {was} launched."
-        )
+            return f"Not proven: {has}; a verdict takes {DECIDING} launches of each."
+        return f"No candidate was proven better than {self.base}; {has}."
 
     def _unconfirmed(self) -> str:
         """Say what is known where no finalist was measured beside the base."""
         failed, last = failures(self.seen), self.rounds[-1]
         bad = len(self.tried & failed.keys())
         if last.ended == "none better":
+            if not self.tried:
+                return f"Each candidate beside {self.base} is known to fail, or not to be better."
             more = len(self.tried) - bad
             below = f"{more} {'is' if more == 1 else 'are'} below it for certain" if more else ""
             out = " and ".join(filter(None, (f"{bad} failed" if bad else "", below)))
-            return f"None beats {self.base}: of {self.launched} launched, {out}."
+            return f"None that was launched beats {self.base}: {out}."
         if failed.get(self.base, "invalid") not in OF_A_LAUNCH:
             why = f"Nothing was confirmed, as {self.base}, the base, failed ({failed[self.base]})"
         elif last.ended == "not confirmed":
             why = "Nothing was confirmed, as too few of the confirming launches have a value"
         else:
             why = "The budget ended before anything was confirmed"
-        if self.tried and bad == len(self.tried):
-            return f"{why}: all {self.launched} that were launched failed."
         if not self.tried:
-            return f"{why}: no candidate beside {self.base} was launched."
-        ahead = f"{self.labels[last.incumbent]} is ahead, and by how much is undecided"
-        return f"{why}: of {self.launched} launched, {ahead}."
+            return f"{why}."
+        if bad == len(self.tried):
+            return f"{why}: all that were launched failed."
+        return f"{why}: {self.labels[last.incumbent]} is ahead, and by how much is undecided."
 
     def _launches(self, best: Ratio) -> str:
         """Count the confirming launches of both sides, and say which had no value."""
