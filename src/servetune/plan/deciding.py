@@ -23,6 +23,11 @@ def check_until(name: str, study: Study) -> None:
     file = f"studies/{name}.yaml"
     for key, why in _beside(study):
         raise UserError(f"{file}: {key}: {why}; write a number of repeats, or leave {key} out")
+    if len(study.variants) == 1:
+        raise UserError(
+            f"{file}: repeats.decide: {study.baseline} is the only variant, so that nothing can be"
+            f" decided; add another, or write a number, such as repeats: {study.repeats.least}"
+        )
     known = decidable(study.workloads)
     for named in study.repeats.decide:
         if named not in known:

@@ -1,9 +1,18 @@
 """Launches until comparisons are decided, in place of a number of launches."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
 from servetune.metrics import JUDGED, METRIC
 from servetune.study.base import DECIDING, AtMost, Declared, Repeats
@@ -35,9 +44,33 @@ class UntilDecided(Declared):
             )
         return self
 
+    @model_validator(mode="after")
+    def _names_once(self) -> Self:
+        if twice := [name for name, count in Counter(self.decide).items() if count > 1]:
+            raise ValueError(f"decide: {twice[0]}: named more than once; leave the others out")
+        return self
+
+
+_FORM = (
+    "expected a number of launches, or a rule of least, most and decide, such as"
+    " repeats: {least: 3, most: 8, decide: [output_throughput_tok_s@c8]}"
+)
+
+
+def _number(value: Any, check: ValidatorFunctionWrapHandler) -> int:
+    """Check a number of launches; what is none may be meant to be a rule."""
+    try:
+        number: int = check(value)
+    except ValidationError as error:
+        if error.errors()[0]["type"].startswith("int_"):
+            raise ValueError(_FORM) from None
+        raise
+    return number
+
 
 RepeatsOrRule = Annotated[
-    Annotated[Repeats, Tag("number")] | Annotated[UntilDecided, Tag("rule")],
+    Annotated[Repeats, WrapValidator(_number), Tag("number")]
+    | Annotated[UntilDecided, Tag("rule")],
     Discriminator(
         lambda value: "rule" if isinstance(value, dict | UntilDecided) else "number",
     ),

@@ -14,11 +14,17 @@ from servetune.records.paths import round_path
 from servetune.records.trials import Relaunch
 from tests.project import TUNE, Project
 
-RULE = {"least": 3, "most": 6, "decide": ["output_throughput_tok_s@c8", "tpot_p50_ms@r8"]}
+NAMED = "output_throughput_tok_s@c8"
+RULE: dict[str, Any] = {"least": 3, "most": 6, "decide": [NAMED, "tpot_p50_ms@r8"]}
+
+FORM = (
+    "expected a number of launches, or a rule of least, most and decide, such as"
+    " repeats: {least: 3, most: 8, decide: [output_throughput_tok_s@c8]}"
+)
 
 
-def plan(project: Project, repeats: Any = None, **changed: Any) -> Plan:
-    study = {**project.study(), "repeats": RULE if repeats is None else repeats, **changed}
+def plan(project: Project, repeats: Any = RULE, **changed: Any) -> Plan:
+    study = {**project.study(), "repeats": repeats, **changed}
     project.write_study(study)
     return make_plan(project.params, project.root)
 
@@ -94,7 +100,12 @@ def test_what_gets_no_verdict_cannot_be_named_and_what_can_is_listed(
         (RULE | {"decide": []}, "repeats.decide"),
         (RULE | {"mots": 8}, "repeats.mots: unknown key"),
         ({"least": 3, "decide": ["tpot_p50_ms@c8"]}, "repeats.most: missing"),
-        ("many", "repeats: "),
+        (RULE | {"decide": 2 * [NAMED]}, f"repeats: decide: {NAMED}: named more than once"),
+        ("until decided", f'repeats: "until decided": {FORM}'),
+        ([3, 8], f"repeats: [3, 8]: {FORM}"),
+        (None, f"repeats: null: {FORM}"),
+        (2.5, f"repeats: 2.5: {FORM}"),
+        (0, "repeats: 0: "),
     ],
 )
 def test_a_wrong_rule_is_told_in_one_line(project: Project, repeats: Any, said: str) -> None:
@@ -102,6 +113,18 @@ def test_a_wrong_rule_is_told_in_one_line(project: Project, repeats: Any, said: 
         plan(project, repeats)
     assert said in str(told_error.value)
     assert "\n" not in str(told_error.value)
+
+
+def test_a_rule_of_a_single_variant_is_refused_as_there_is_nothing_to_decide(
+    project: Project,
+) -> None:
+    variants = {"bf16": project.study()["variants"]["bf16"]}
+    with pytest.raises(UserError) as told_error:
+        plan(project, variants=variants, baseline="bf16")
+    assert (
+        "repeats.decide: bf16 is the only variant, so that nothing can be decided; add another,"
+        " or write a number, such as repeats: 3"
+    ) in str(told_error.value)
 
 
 def test_what_chooses_launches_by_itself_goes_with_no_rule(project: Project) -> None:
