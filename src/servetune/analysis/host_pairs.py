@@ -87,23 +87,34 @@ def pairs_of(design: Design, sessions: Iterable[SessionRecord]) -> list[Pair]:
     return pairs
 
 
-def of_pair(values: pd.DataFrame, pair: Pair, sessions: Iterable[SessionRecord]) -> pd.DataFrame:
+def of_pair(
+    values: pd.DataFrame, pair: Pair, sessions: Iterable[SessionRecord], study: str
+) -> pd.DataFrame:
     """Return the `launch_values` of launches that were what their variant stands for.
 
     The first start of a run is a plain one, of either variant.
+
+    Raises:
+        UserError: one of the two has none.
     """
-    values = values[values["variant"].isin([pair.plain, pair.other])].reset_index(drop=True)
-    if pair.way == "together":
-        return values
-    prepared = {
-        measurement
-        for session in sessions
-        for launch in session.launches
-        if launch.prepared
-        for measurement in launch.measured
-    }
-    is_other = values["variant"] == pair.other
-    return values[values["measurement"].isin(prepared) == is_other].reset_index(drop=True)
+    values = values[values["variant"].isin([pair.plain, pair.other])]
+    if pair.way == "prepared":
+        prepared = {
+            measurement
+            for session in sessions
+            for launch in session.launches
+            if launch.prepared
+            for measurement in launch.measured
+        }
+        is_other = values["variant"] == pair.other
+        values = values[values["measurement"].isin(prepared) == is_other]
+    names = {*values["variant"]}
+    if lacking := [name for name in (pair.plain, pair.other) if name not in names]:
+        raise UserError(
+            f"results/{study}: no valid measurement of {' and '.join(lacking)} to judge by; see: uv"
+            f" run servetune show --study {study}"
+        )
+    return values.reset_index(drop=True)
 
 
 def judge_pair(values: pd.DataFrame, plain: str) -> tuple[Alike, pd.DataFrame]:

@@ -10,7 +10,7 @@ from servetune.plan.pending import pending_of
 from servetune.plan.planned import Plan
 from servetune.plan.workflow import run_workflow
 from servetune.report.reading import read_measured
-from servetune.report.verdicts import interval
+from servetune.report.verdicts import interval, worded
 from servetune.sessions.host_verdicts import KeptVerdict, keep_verdict
 from servetune.sessions.provenance import now
 from servetune.tables.design import design_of
@@ -50,13 +50,14 @@ def find_out(plan: Plan, root: Path) -> str:
     host = host_of(plan.study, sessions)
     judged, lines, counted = [], [], 0
     for pair in pairs_of(design, sessions):
-        values = of_pair(launches, pair, sessions)
+        values = of_pair(launches, pair, sessions, plan.study)
         verdict, verdicts = judge_pair(values, pair.plain)
         judged.append(verdict)
         counted += values["session"].nunique()
         lines += [
             f"{row['workload']} {row['load_point']}, {METRIC[row['metric']].title}:"
-            f" {pair.other} is {interval(row)} {pair.plain}: {row['verdict']}"
+            f" {pair.other} is {interval(row)} {pair.plain}:"
+            f" {worded(row['verdict'], METRIC[row['metric']])}"
             for row in records_of(verdicts)
         ]
     verdict = on_all(judged)

@@ -109,13 +109,23 @@ def test_launches_count_as_what_their_variant_stands_for() -> None:
     sessions = [launched(name, repeat) for name in ("first", "second") for repeat in range(1, 6)]
     (pair,) = pairs_of(design(), sessions)
     assert pair == Pair("prepared", "first", "second")
-    kept = of_pair(made, pair, sessions)
+    kept = of_pair(made, pair, sessions, "pair")
     assert set(kept["session"]) == set(made["session"]) - {"second-r1"}
     third = make_values({"third": 10.0})
     both = Pair("together", "first", "second")
-    assert len(of_pair(pd.concat([made, third]), both, sessions)) == len(made)
+    assert len(of_pair(pd.concat([made, third]), both, sessions, "pair")) == len(made)
 
 
 def test_a_pair_of_which_no_start_was_prepared_is_refused() -> None:
     with pytest.raises(UserError, match=r"none had prepared starts; .* --prepare second"):
         pairs_of(design(), [session("first", {}), session("second", {})])
+
+
+def test_a_pair_of_which_one_has_no_valid_measurement_is_refused() -> None:
+    plain = make_values({"first": 10.0})
+    both = Pair("together", "first", "second")
+    with pytest.raises(UserError, match=r"results/pair: no valid measurement of second"):
+        of_pair(plain, both, [], "pair")
+    starts = Pair("prepared", "first", "second")
+    with pytest.raises(UserError, match=r"no valid measurement of second"):
+        of_pair(make_values({"first": 10.0, "second": 10.0}), starts, [], "pair")
