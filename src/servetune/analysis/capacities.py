@@ -4,45 +4,64 @@ The interval of a ratio is made from those of the two capacities, on logarithms,
 independent: each end takes the distances of the two estimates to the ends that pull it there, added
 in squares (MOVER; Zou and Donner, Statistics in Medicine 27, 2008). Its confidence is about that of
 the two intervals. Where a capacity is only bounded, so is the ratio, from the ends alone.
+
+GPUs differ as variants do, so a search is compared with one of the baseline on its own GPU, if
+there is one.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from servetune.numbers import known
+from servetune.records.sessions import SEVERAL
 from servetune.tables.frames import records_of
 
 
 @dataclass(frozen=True)
 class Gain:
-    """A capacity over the baseline's. None: not known, or not bounded on that side."""
+    """A capacity over the baseline's. None: not known, or not bounded on that side.
+
+    `is_across` tells that the two searches ran on different devices, which may be the difference.
+    """
 
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    is_across: bool = False
 
 
 def gains(capacities: pd.DataFrame, baseline: str) -> list[Gain | None]:
-    """Return the gain of each row of `capacities.parquet`, by workload, tier and repeat.
+    """Return the gain of each row of `capacities.parquet`, by workload and tier.
 
-    None for the baseline itself, and where it or its search is absent.
+    It is over the baseline's search of the same repeat, or over another one if only that ran on the
+    same device. None for the baseline itself, and where it or its search is absent.
     """
     rows = records_of(capacities)
-    base = {_place(row): row for row in rows if row["variant"] == baseline}
-    return [
-        None if row["variant"] == baseline or _place(row) not in base else gain(row, base[place])
-        for row in rows
-        for place in [_place(row)]
-    ]
+    bases = [row for row in rows if row["variant"] == baseline]
+    return [None if row["variant"] == baseline else _over(row, bases) for row in rows]
+
+
+def _over(row: dict[str, Any], bases: Sequence[dict[str, Any]]) -> Gain | None:
+    here = [base for base in bases if _place(base) == _place(row)]
+    met = [base for base in here if _have_met(row, base) and known(base["capacity"]) is not None]
+    same = [base for base in here if base["repeat"] == row["repeat"]]
+    base = next((base for base in met if base in same), None) or next(iter(met or same), None)
+    return gain(row, base) if base else None
 
 
 def gain(row: dict[str, Any], base: dict[str, Any]) -> Gain | None:
     """Divide a capacity by another; None if nothing is known of their ratio."""
     if "failed" in (row["ended"], base["ended"]):
         return None
+    ratio = _ratio(row, base)
+    return replace(ratio, is_across=not _have_met(row, base)) if ratio else None
+
+
+def _ratio(row: dict[str, Any], base: dict[str, Any]) -> Gain | None:
     low, high = (known(row[end]) for end in ("lower", "upper"))
     base_low, base_high = (known(base[end]) for end in ("lower", "upper"))
     if low and high and base_low and base_high:
@@ -63,4 +82,13 @@ def _two_sided(one: tuple[float, float, float], base: tuple[float, float, float]
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["workload"], row["tier"], row["repeat"]
+    return row["workload"], row["tier"]
+
+
+def _have_met(row: dict[str, Any], base: dict[str, Any]) -> bool:
+    """Tell whether two searches ran on a device in common; of one that is not known, they did."""
+    names = [each.get("device") for each in (row, base)]
+    if not all(isinstance(name, str) for name in names):
+        return True
+    one, other = ({*str(name).split(SEVERAL)} for name in names)
+    return not one.isdisjoint(other)

@@ -77,6 +77,13 @@ def block(launches: Floats, devices: Floats) -> Blocked:
     )
 
 
+def are_blocks(variants: Sequence[str], names: Sequence[str]) -> bool:
+    """Tell whether `block` compares launches within devices, from the two names of each launch."""
+    known = sorted(set(variants))
+    of = np.array([known.index(variant) for variant in variants], np.int64)
+    return _Design(of, shares(names), len(known)).is_within
+
+
 class _Design:
     """Which launches are of which variant and on which devices: the same for many values."""
 

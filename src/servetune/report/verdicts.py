@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from servetune.analysis.devices import are_blocks
 from servetune.analysis.judgement import Judgement
-from servetune.analysis.launches import devices_in
+from servetune.analysis.launches import PLACE, devices_in
 from servetune.analysis.lockstep import LOCKSTEP
 from servetune.analysis.planning import DIFFERENCE, MOST, MOST_TOLD, POWER, unseen_share
 from servetune.analysis.wording import TIMES, change, inside, listed, plural, ratio, where_of
@@ -128,14 +129,33 @@ def _rule(plan: Plan) -> str:
 def _blocks(judgement: Judgement) -> str:
     launches, told = judgement.launches, ""
     if launches["device"].nunique() > 1:
-        gpus = plural(len(devices_in(launches)), "GPU")
-        told = f" Launches ran on {gpus}, which are blocks in the comparison."
+        told = (
+            f" Launches ran on {plural(len(devices_in(launches)), 'GPU')}, {_as_blocks(launches)}."
+        )
     if launches["servers"].notna().any():
         told += (
             " Variants that differ in their gateways alone share launches, and are compared within"
             " them where launches are proven to differ."
         )
     return told
+
+
+def _as_blocks(launches: pd.DataFrame) -> str:
+    """Say how launches on several GPUs are compared, which depends on where variants met."""
+    launches = launches.assign(device=launches["device"].fillna(""))
+    places = [here for _, here in launches.drop_duplicates("measurement").groupby(PLACE[:2])]
+    within = [
+        are_blocks(list(here["variant"]), list(here["device"]))
+        for here in places
+        if here["variant"].duplicated().any()
+    ]
+    if all(within):
+        return "which are blocks in the comparison"
+    where = f" at {within.count(False)} of {plural(len(within), 'load point')}"
+    return (
+        f"too many to compare within each{where if any(within) else ''}: GPUs are part of how much"
+        " launches vary, and launches of a variant on one GPU count as one"
+    )
 
 
 def cautions(plan: Plan, judgement: Judgement) -> list[str]:

@@ -8,6 +8,7 @@ import pandas as pd
 from servetune.capacity.sequential import Evidence
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.searches import SearchRecord
+from servetune.records.sessions import SEVERAL
 
 OF_SEARCH = ("search", "variant", "workload", "over", "repeat", "confidence")
 PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
@@ -17,14 +18,15 @@ CAPACITIES = {
     "repeat": "int64",
     **dict.fromkeys(("capacity", "lower", "upper", "confidence"), "float64"),
     **dict.fromkeys(("binding", "reason", "slo"), "object"),
-    "probes": "int64",
+    **dict.fromkeys(("probes", "launches"), "int64"),
     **dict.fromkeys(("requests", "seconds"), "float64"),
-    "is_steady": "object",
+    **dict.fromkeys(("device", "is_steady"), "object"),
     "preemptions": "float64",
 }
 """Columns of the table of capacities; `requests` and `seconds` are those of all its probes.
 
-`is_steady` and `preemptions` are null where they are not known.
+`launches` are those of the server that the probes ran on, and `device` those launches' devices, as
+records name them. `device`, `is_steady` and `preemptions` are null where they are not known.
 """
 
 
@@ -32,7 +34,9 @@ def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecor
     """Make the table of capacities: one row a (search, tier), in the unit of `over`."""
     rows = []
     for search in searches:
-        measured = [m for id in search.measurements if (m := records[id].metrics) is not None]
+        probed = [records[id] for id in search.measurements]
+        measured = [record.metrics for record in probed if record.metrics is not None]
+        devices = dict.fromkeys(record.device for record in probed if record.device)
         for tier, capacity in search.tiers.items():
             rows.append(
                 {
@@ -41,6 +45,8 @@ def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecor
                     "is_steady": None if capacity.changes is None else not capacity.changes,
                     "slo": json.dumps(search.slo[tier]),
                     "probes": max(len(search.measurements) - 1, 0),
+                    "launches": len({(record.session, record.launch) for record in probed}),
+                    "device": SEVERAL.join(devices) or None,
                     "requests": sum(metrics.requests for metrics in measured),
                     "seconds": sum(metrics.duration_s for metrics in measured),
                 }

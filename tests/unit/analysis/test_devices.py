@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from servetune.analysis.devices import block
+from servetune.analysis.devices import are_blocks, block
 from servetune.analysis.launches import devices_in, on_the_same_devices
 from servetune.analysis.verdicts import compare
 from tests.unit.analysis.launch_data import make_values
@@ -94,3 +94,8 @@ def test_where_every_launch_has_a_device_of_its_own_devices_are_part_of_the_spre
     assert np.isfinite(twice.launches).sum(1).tolist() == [3, 4]
     assert twice.launches[0, 0] == pytest.approx(launches[0, :2].mean())
     assert twice.inflation[0] == pytest.approx(4 / 3)
+
+
+def test_devices_are_blocks_only_where_enough_launches_met_on_them() -> None:
+    assert are_blocks(["bf16", "bf16", "fp8", "fp8"], ["a", "b", "a", "b"])
+    assert not are_blocks(["bf16", "bf16", "fp8", "fp8"], ["a", "b", "b", "c"])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from servetune.analysis.capacities import gain
+from servetune.analysis.capacities import Gain, gain, gains
 from servetune.capacity.search import Capacity
 from servetune.capacity.steadiness import Change
 from servetune.report.capacity import charts, probes
@@ -18,6 +18,7 @@ from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
 from servetune.report.timeline import charts as timeline
 from servetune.tables.capacity import metrics
+from servetune.tables.frames import PENDING
 from tests.search_data import ENDS, SearchData, make_searches
 
 pytestmark = pytest.mark.slow
@@ -66,6 +67,56 @@ def test_a_gain_is_the_same_from_either_side() -> None:
     known = {**base, "lower": 40.0, "upper": 40.0}
     against_known = gain(one, known)
     assert against_known is not None and against_known.low == pytest.approx(50 / 40)
+
+
+def test_a_gain_is_over_the_baseline_on_the_same_gpu() -> None:
+    def search(variant: str, repeat: int, capacity: float, device: str) -> dict[str, object]:
+        ends = {"capacity": capacity, "lower": 0.9 * capacity, "upper": 1.1 * capacity}
+        about = {"workload": "live", "tier": "strict", "ended": "found", "device": device}
+        return {"variant": variant, "repeat": repeat, **ends, **about}
+
+    searches = [
+        search("bf16", 1, 40.0, "a"),
+        search("bf16", 2, 50.0, "b"),
+        search("fp8", 1, 60.0, "b"),
+        search("fp8", 2, 70.0, "c"),
+        search("tp2", 1, 80.0, "a+c"),
+    ]
+    _, _, met, apart, wide = gains(pd.DataFrame(searches), "bf16")
+    assert met is not None and met.ratio == pytest.approx(60 / 50) and not met.is_across
+    assert apart is not None and apart.ratio == pytest.approx(70 / 50) and apart.is_across
+    assert wide is not None and wide.ratio == pytest.approx(2) and not wide.is_across
+
+
+def test_repeats_are_told_by_those_with_an_answer_and_on_the_same_gpu(results: Results) -> None:
+    bf16 = results["bf16"]
+    there = Gain(1.5, 1.2, 1.8, is_across=True)
+    pending = {**bf16.row, "ended": PENDING, "capacity": float("nan"), "seconds": 0.0}
+    repeats = [
+        replace(bf16, gain=Gain(1.2, 1.0, 1.4)),
+        replace(bf16, gain=there),
+        replace(bf16, row=pending),
+    ]
+    told = sentence_of(repeats)
+    assert "over 2 of 3 repeats of 25 s of load (1.20\N{MULTIPLICATION SIGN})" in told
+    alone = replace(bf16, gain=there)
+    assert alone.gained.endswith("[1.20, 1.80], not on the same GPU")
+    assert "1.50\N{MULTIPLICATION SIGN}, not on the same GPU" in sentence_of([alone])
+
+
+def sentence_of(found: list[words.Found]) -> str:
+    ((_, _, said),) = words.sentences(found)
+    return said.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_search_over_several_launches_says_so(results: Results) -> None:
+    row = {**results["bf16"].row, "launches": 2, "device": "a+b"}
+    several = replace(results["bf16"], row=row)
+    assert several.ended == "found; over 2 launches on different GPUs"
+    assert sentence_of([several]).startswith(
+        "bf16 takes 50.0 requests/s, by 25 s of load over 2 launches on different GPUs"
+    )
+    assert results["bf16"].ended == "found"
 
 
 @pytest.mark.parametrize("with_points", [False, True])

@@ -153,6 +153,20 @@ def test_variants_that_ran_on_some_gpus_alone_are_told_once_by_their_gpus(data: 
     assert not any("GPU" in note for note in cautions(data.plan, judgement))
 
 
+def test_gpus_are_called_blocks_only_where_launches_are_compared_within_them(
+    data: ReportData,
+) -> None:
+    named = {"few": "ab", "many": "abcd"}
+    said = {}
+    for name, gpus in named.items():
+        at = data.table["repeat"].map(dict(enumerate(2 * gpus, 1)))
+        alone = at + (data.table["variant"] if name == "many" else "")
+        said[name] = render_markdown(replace(data, table=data.table.assign(device=alone)))
+    assert "ran on 2 GPUs, which are blocks in the comparison." in said["few"]
+    assert "blocks in the comparison" not in said["many"]
+    assert "GPUs are part of how much launches vary" in said["many"]
+
+
 def test_a_variant_without_any_verdict_is_told_in_one_sentence() -> None:
     plan = make_quickstart_plan(repeats=3)
     later = [s for s in plan.sessions if s.variant == "w8a8" and s.repeat > 1]

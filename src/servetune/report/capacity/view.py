@@ -11,6 +11,7 @@ from servetune.analysis.capacities import Gain, gains
 from servetune.analysis.wording import listed, plural, ratio, span
 from servetune.numbers import NONE, known, number
 from servetune.plan.planned import Plan
+from servetune.records.sessions import SEVERAL
 from servetune.study.capacity import OVERLOAD, Objective, Slo
 from servetune.tables.frames import PENDING, grouped, records_of
 
@@ -112,9 +113,19 @@ class Found:
     def _notes(self) -> Iterator[str]:
         if known(self.row.get("is_steady")) == 0:
             yield "the server was not steady"
+        if self.launches:
+            yield self.launches
         if preemptions := known(self.row.get("preemptions")):
             count = plural(int(preemptions), "preemption")
             yield f"{count}: the interval is not calibrated, and the capacity may be lower"
+
+    @property
+    def launches(self) -> str:
+        """On how many launches its probes ran, if on several: each is another server."""
+        count = known(self.row.get("launches")) or 1
+        gpus = {*str(self.row.get("device") or "").split(SEVERAL)}
+        on = " on different GPUs" if len(gpus) > self.devices else ""
+        return f"over {count:.0f} launches{on}" if count > 1 else ""
 
     @property
     def binding(self) -> str:
@@ -154,9 +165,10 @@ class Found:
             return NONE
         ends = self.gain.low, self.gain.high
         if self.gain.ratio is not None:
-            return f"{ratio(self.gain.ratio)} [{ends[0]:.2f}, {ends[1]:.2f}]"
+            return f"{ratio(self.gain.ratio)} [{ends[0]:.2f}, {ends[1]:.2f}]{_across(self.gain)}"
         bounds = zip(("at least", "at most"), ends, strict=True)
-        return ", ".join(f"{words} {ratio(end)}" for words, end in bounds if end is not None)
+        said = ", ".join(f"{words} {ratio(end)}" for words, end in bounds if end is not None)
+        return f"{said}{_across(self.gain)}"
 
 
 def found(plan: Plan, searched: Searched) -> list[Found]:
@@ -183,6 +195,11 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
         return tiers.index(each.place), variant, each.row["repeat"]
 
     return sorted(results, key=order)
+
+
+def _across(gain: Gain) -> str:
+    """Say of a gain what else may be in it."""
+    return ", not on the same GPU" if gain.is_across else ""
 
 
 def failures(results: list[Found]) -> list[str]:
@@ -259,10 +276,14 @@ def _taken(repeats: list[Found]) -> str:
         return "has no answer in any repeat"
     least = "at least " if any(each.is_lower_bound for each in repeats) else ""
     over = f"{len(values)} of " if len(values) < len(repeats) else ""
-    ratios = [each.gain.ratio for each in repeats if each.gain and each.gain.ratio is not None]
-    gained = f" ({span(ratios)})" if ratios else ""
+    gains = [each.gain for each in repeats if each.gain and each.gain.ratio is not None]
+    # Those on the baseline's GPU say more: the others may be differences of GPUs.
+    gains = [gain for gain in gains if not gain.is_across] or gains
+    ratios = [gain.ratio for gain in gains if gain.ratio is not None]
+    gained = f" ({span(ratios)}{_across(gains[0])})" if ratios else ""
     of = plural(len(repeats), "repeat")
-    loaded = span([each.row["seconds"] for each in repeats], "{:,.0f}".format)
+    answered = [each.row["seconds"] for each in repeats if not each.has_no_answer]
+    loaded = span(answered, "{:,.0f}".format)
     return (
         f"takes {least}{span(values, number)} {repeats[0].unit} over {over}{of} of {loaded} s"
         f" of load{gained}"
@@ -278,6 +299,9 @@ def _taken_once(each: Found) -> str:
         return f"has no answer, as {why} ({row['reason']})"
     if row["ended"] == "zero":
         return f"does not meet it at the lowest load, {number(row['upper'])} {unit}"
-    gained = each.gained if each.gain is None or each.gain.ratio is None else ratio(each.gain.ratio)
+    gained = each.gained
+    if each.gain and each.gain.ratio is not None:
+        gained = f"{ratio(each.gain.ratio)}{_across(each.gain)}"
     gain = f" ({gained})" if each.gain else ""
-    return f"takes {each.capacity} {unit}{gain}, by {row['seconds']:,.0f} s of load on one server"
+    on = each.launches or "on one server"
+    return f"takes {each.capacity} {unit}{gain}, by {row['seconds']:,.0f} s of load {on}"
