@@ -19,14 +19,14 @@ def decode_at_the_bandwidth_ceiling(case: Case) -> Finding | None:
     total, weights = attained.work.bytes, engine.model.linear_bytes
     is_wide = engine.model.compute == "bf16"
     return Finding(
-        title="Decode is bound by memory bandwidth: a step reads about as fast as the device can.",
+        title="Decode is bound by memory bandwidth.",
         evidence=(
             ("MBU of decode", proportion(attained.decode.mbu)),
             ("median TPOT", ms(case.value("tpot_p50_ms"))),
             ("least possible here", ms(attained.least_tpot_ms)),
             (
                 "read per step",
-                f"{total / 1e9:.3g} GB, {proportion(weights / total)} of it weights",
+                f"{total / 1e9:.3g} GB, {proportion(weights / total)} of it linear layers",
             ),
         ),
         attempts=(
