@@ -86,8 +86,8 @@ def records_of(sessions):
 def sessions_of(number):
     """The sessions of a round, once it is chosen."""
     checkpoints.choose_round.get(round=number)
-    before, those = plan().trials_before(number), plan().trials_before(number + 1)
-    return records_of(those[len(before) :])
+    with one_line():
+        return records_of(sessions_of_round(plan(), number))
 
 
 def follows(wildcards):

@@ -18,6 +18,7 @@ stop_at_once("servetune: stopped before the first step", *STOPS)
 from servetune.lifetime.stopping import exit_if_stopped, stop_in_order
 from servetune.plan.file import latest, one_line, plan_for_workflow
 from servetune.plan.order import before_first_page
+from servetune.plan.rounds_lock import sessions_of_round
 from servetune.plan.sharing import leader_of, sharing
 from servetune.status.quiet import keep_to_log
 from servetune.engines.environments import cache_root, description_file, engine_id

@@ -14,6 +14,7 @@ from servetune.files import read_model, write_json
 from servetune.plan.identity import digest
 from servetune.plan.make import make_plan, plan_to_measure, read_params
 from servetune.plan.planned import Plan
+from servetune.plan.rounds_lock import are_held
 from servetune.study.yaml import read_yaml
 
 
@@ -34,10 +35,10 @@ def read_plan(path: Path | None, root: Path) -> Plan:
 def keep_plan(plan: Plan, root: Path) -> Path:
     """Write a plan under a name of its own content, so that no other run can change it.
 
-    One that rounds add to is written again with each.
+    One that rounds add to is written again with each. A run that chooses them keeps what it has.
     """
     path = root / ".servetune" / f"plan-{digest(plan.model_dump(mode='json'))}.json"
-    if plan.growing or not path.is_file():
+    if not path.is_file() or (plan.growing and not are_held(plan, root)):
         write_json(path, plan)
     return path
 

@@ -5,7 +5,10 @@ import os
 import pytest
 
 from servetune.errors import UserError
-from servetune.plan.rounds_lock import hold_rounds
+from servetune.files import write_json
+from servetune.locks import locked
+from servetune.plan.file import keep_plan, read_plan
+from servetune.plan.rounds_lock import hold_rounds, rounds_lock, sessions_of_round
 from tests.project import Project
 from tests.unit.plan.test_rounds import STUDY, choose, plan_of, tuned
 
@@ -32,4 +35,21 @@ def test_who_read_its_plan_before_another_run_chose_begins_again(project: Projec
     choose(project, "screen")
     with pytest.raises(UserError, match="chose rounds while this one began; run the same command"):
         hold_rounds(plan, project.root)
-    hold_rounds(plan_of(project), project.root)
+    with pytest.raises(UserError, match="chose rounds while this one began; run the same command"):
+        sessions_of_round(plan, 1)
+    grown = plan_of(project)
+    assert sessions_of_round(grown, 1) == grown.sessions
+    hold_rounds(grown, project.root)
+
+
+def test_a_plan_that_a_run_adds_rounds_to_is_not_taken_back_by_who_looks(project: Project) -> None:
+    plan = tuned(project)
+    path = keep_plan(plan, project.root)
+    grown = choose(project, "screen")
+    write_json(path, grown)
+    with locked(rounds_lock(plan.study, project.root)):
+        assert keep_plan(plan, project.root) == path
+        assert read_plan(path, project.root) == grown
+    # A run that was killed left it; the next begins with what it read.
+    keep_plan(plan, project.root)
+    assert read_plan(path, project.root) == plan
