@@ -102,7 +102,7 @@ def _after(
     A launch of `session` begins now, and measures those that share its servers too.
     """
     launched = sharing(session, later)
-    takes_s = sum(map(_whole_s, _owed(launched, project)))
+    takes_s = _whole_s(_owed(launched, project))
     served = (one for one in later if one not in launched and not one.endpoint and not one.results)
     owing = [pending for pending in _owed(served, project) if pending.count]
     following = choose(owing, begun, until_s - takes_s)
@@ -182,11 +182,18 @@ def _is_time(owed: Pending, until_s: float) -> bool:
 
 
 def _is_time_for_all(owed: Sequence[Pending], until_s: float) -> bool:
-    return math.isinf(until_s) or time.monotonic() + sum(map(_whole_s, owed)) < until_s
+    return math.isinf(until_s) or time.monotonic() + _whole_s(owed) < until_s
 
 
-def _whole_s(owed: Pending) -> float:
-    return whole_s(owed.session, owed.load_points, owed.root)
+def _whole_s(owed: Iterable[Pending]) -> float:
+    """Return the seconds that sessions take; those that share servers are one launch."""
+    total_s, started = 0.0, set[str]()
+    for each in owed:
+        servers = each.session.servers
+        is_led = servers in started
+        total_s += whole_s(each.session, each.load_points, each.root, is_led=is_led)
+        started |= {servers} if servers else set()
+    return total_s
 
 
 def _is_refused(owed: Pending, refused: Collection[tuple[str, str]]) -> bool:

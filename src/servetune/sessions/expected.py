@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from servetune.load.schedule import ScheduledRequest
-from servetune.plan.estimate import load_seconds
+from servetune.plan.estimate import GATEWAY_S, load_seconds
 from servetune.plan.planned import Measurement, Session
 from servetune.plan.times import recorded_times, typical
 from servetune.records.loads import Load
@@ -51,12 +51,18 @@ def least_s(session: Session, load_points: Sequence[Measurement], root: Path) ->
     return (typical(times.launches, session.variant) or 0.0) + shortest_s
 
 
-def whole_s(session: Session, load_points: Sequence[Measurement], root: Path) -> float:
-    """Return the seconds from a launch until all its load points ended, as far as is known."""
+def whole_s(
+    session: Session, load_points: Sequence[Measurement], root: Path, *, is_led: bool = False
+) -> float:
+    """Return the seconds from a launch until all its load points ended, as far as is known.
+
+    One that `is_led` is measured by the launch of another, and starts a gateway alone.
+    """
     times = recorded_times(session.study, session.hardware, root)
     timed = [load_seconds(point, session.variant, times) for point in load_points]
     loads_s = sum(took_s for took_s, is_assumed in timed if not is_assumed)
-    return (typical(times.launches, session.variant) or 0.0) + loads_s
+    launch_s = GATEWAY_S if is_led else typical(times.launches, session.variant) or 0.0
+    return launch_s + loads_s
 
 
 def _sum(session: Session, points: Sequence[Measurement], root: Path) -> float | None:

@@ -98,6 +98,21 @@ def test_a_session_that_does_not_fit_gives_its_place_to_one_that_does(
     assert measured(sessions, least[shorter.variant] / 2, clock, monkeypatch) == []
 
 
+def test_variants_that_share_a_launch_have_time_for_all_with_one_start(
+    clock: list[float], variants: tuple[str, str]
+) -> None:
+    a, b = variants
+    sessions = [owed(a, 3), owed(b, 1)]
+    launch_s = min(seconds(each.model_copy(update={"measurements": []})) for each in sessions)
+    until_s = clock[0] + sum(map(seconds, sessions)) - launch_s / 2
+    pending = [pending_of(session, GALLERY) for session in sessions]
+    # Else it is of the variant with the fewest launches.
+    assert turns.choose(pending, [], until_s) == sessions[1]
+    sharing = [session.model_copy(update={"servers": "same"}) for session in sessions]
+    pending = [pending_of(session, GALLERY) for session in sharing]
+    assert turns.choose(pending, [], until_s) == sharing[0]
+
+
 def test_what_was_refused_before_is_the_last(
     clock: list[float], monkeypatch: pytest.MonkeyPatch, variants: tuple[str, str]
 ) -> None:
