@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from servetune.analysis.capacities import Gain, gain, gains
+from servetune.analysis.capacities import Gain, gain, gains, gains_over_launches
 from servetune.capacity.search import Capacity
 from servetune.capacity.steadiness import Change
 from servetune.report.capacity import charts, probes
@@ -69,12 +69,14 @@ def test_a_gain_is_the_same_from_either_side() -> None:
     assert against_known is not None and against_known.low == pytest.approx(50 / 40)
 
 
-def test_a_gain_is_over_the_baseline_on_the_same_gpu() -> None:
-    def search(variant: str, repeat: int, capacity: float, device: str) -> dict[str, object]:
-        ends = {"capacity": capacity, "lower": 0.9 * capacity, "upper": 1.1 * capacity}
-        about = {"workload": "live", "tier": "strict", "ended": "found", "device": device}
-        return {"variant": variant, "repeat": repeat, **ends, **about}
+def search(variant: str, repeat: int, capacity: float, device: str = "a") -> dict[str, object]:
+    """Make a row of the table of capacities, with an interval of 10 % to each side."""
+    ends = {"capacity": capacity, "lower": capacity / 1.1, "upper": 1.1 * capacity}
+    about = {"workload": "live", "tier": "strict", "ended": "found", "confidence": 0.95}
+    return {"variant": variant, "repeat": repeat, "device": device, **ends, **about}
 
+
+def test_a_gain_is_over_the_baseline_on_the_same_gpu() -> None:
     searches = [
         search("bf16", 1, 40.0, "a"),
         search("bf16", 2, 50.0, "b"),
@@ -88,6 +90,26 @@ def test_a_gain_is_over_the_baseline_on_the_same_gpu() -> None:
     assert wide is not None and wide.ratio == pytest.approx(2) and not wide.is_across
 
 
+def test_a_gain_over_launches_is_as_wide_as_launches_and_searches_ask() -> None:
+    bf16 = [search("bf16", repeat, 40.0) for repeat in (1, 2, 3)]
+    alike = [search("fp8", repeat, 60.0) for repeat in (1, 2, 3)]
+    ((place, gain),) = gains_over_launches(pd.DataFrame(bf16 + alike), "bf16").items()
+    assert place == ("live", "strict", "fp8") and gain.ratio == pytest.approx(1.5)
+    # What each search says of itself: 1.1 to each side, over three launches of both.
+    assert gain.high == pytest.approx(1.5 * 1.1 ** (2 / 3) ** 0.5) and not gain.is_across
+    apart = [search("fp8", repeat, value) for repeat, value in ((1, 45.0), (2, 60.0), (3, 80.0))]
+    ((_, wide),) = gains_over_launches(pd.DataFrame(bf16 + apart), "bf16").items()
+    assert wide.ratio == pytest.approx(1.5) and wide.low is not None and wide.low < 1.1
+
+
+def test_a_gain_over_launches_takes_two_of_each_and_none_that_is_only_bounded() -> None:
+    bf16 = [search("bf16", repeat, 40.0) for repeat in (1, 2)]
+    bounded = {**search("w8a8", 2, 60.0), "upper": None, "ended": "unbounded"}
+    others = [search("fp8", 1, 60.0), search("w8a8", 1, 60.0), bounded]
+    assert gains_over_launches(pd.DataFrame(bf16 + others), "bf16") == {}
+    assert gains_over_launches(pd.DataFrame(others), "bf16") == {}
+
+
 def test_repeats_are_told_by_those_with_an_answer_and_on_the_same_gpu(results: Results) -> None:
     bf16 = results["bf16"]
     there = Gain(1.5, 1.2, 1.8, is_across=True)
@@ -99,6 +121,8 @@ def test_repeats_are_told_by_those_with_an_answer_and_on_the_same_gpu(results: R
     ]
     told = sentence_of(repeats)
     assert "over 2 of 3 repeats of 25 s of load (1.20\N{MULTIPLICATION SIGN})" in told
+    over = [replace(each, over_launches=Gain(1.3, 1.1, 1.5)) for each in repeats]
+    assert "(1.30\N{MULTIPLICATION SIGN} [1.10, 1.50] over launches)" in sentence_of(over)
     alone = replace(bf16, gain=there)
     assert alone.gained.endswith("[1.20, 1.80], not on the same GPU")
     assert "1.50\N{MULTIPLICATION SIGN}, not on the same GPU" in sentence_of([alone])

@@ -25,7 +25,7 @@ from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.answer.hits import of_hits
 from servetune.report.answer.slo import within_slo
-from servetune.report.capacity.view import Found
+from servetune.report.capacity.view import Found, written
 from servetune.report.lockstep import MARK
 from servetune.report.marks import ARROWS, at_front_end
 from servetune.report.measured import Measured
@@ -422,7 +422,9 @@ def _capacity(repeats: list[Found]) -> Cell:
         return Cell(figure=f"{first.capacity}{ends}", remark=gained)
     values = [float(each.row["capacity"]) for each in answered]
     least = "at least " if any(each.is_lower_bound for each in answered) else ""
-    return Cell(figure=f"{least}{span(values, number)}", remark=_searches(len(answered)))
+    over = f"; {written(first.over_launches)}" if first.over_launches else ""
+    searches = f"{_searches(len(answered))}{over}"
+    return Cell(figure=f"{least}{span(values, number)}", remark=searches)
 
 
 def _searches(count: int) -> str:

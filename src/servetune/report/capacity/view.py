@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.capacities import Gain, gains
+from servetune.analysis.capacities import Gain, gains, gains_over_launches
 from servetune.analysis.wording import listed, plural, ratio, span
 from servetune.numbers import NONE, known, number
 from servetune.plan.planned import Plan
@@ -19,10 +19,11 @@ UNITS = {"rate": "requests/s", "concurrency": "requests in flight"}
 
 METHOD = (
     "The capacity is the highest load that meets the SLO, estimated from all probes together. Gain"
-    " is its ratio to the baseline's; its interval takes both capacities as independent. Where a"
-    " capacity is only bounded, so is its gain. The SLOs of a workload share one search: its"
-    " probes, requests and seconds. A change slower than those seconds is not seen; one that is"
-    " seen is told with its time since the search began."
+    " is its ratio to the baseline's; its interval takes both capacities as independent. Over"
+    " launches it is of geometric means, with Student's interval, no narrower than what the"
+    " searches' own say. Where a capacity is only bounded, so is its gain. The SLOs of a workload"
+    " share one search: its probes, requests and seconds. A change slower than those seconds is not"
+    " seen; one that is seen is told with its time since the search began."
 )
 
 ENDED = {
@@ -36,6 +37,9 @@ ENDED = {
     PENDING: PENDING,
 }
 """How a search ended, for readers."""
+
+ACROSS = ", not on the same GPU"
+"""What is said of a gain over searches that no GPU has in common."""
 
 STOPPED = {
     "decided": "decided",
@@ -55,7 +59,10 @@ class Searched:
 
 @dataclass(frozen=True)
 class Found:
-    """One search's result for one tier: a row of the capacities, and its cells."""
+    """One search's result for one tier: a row of the capacities, and its cells.
+
+    `over_launches` is the gain of all of its variant's searches together.
+    """
 
     row: dict[str, Any]
     gain: Gain | None
@@ -63,6 +70,7 @@ class Found:
     within: str
     price_usd_per_hour: float | None = None
     devices: int = 1
+    over_launches: Gain | None = None
 
     @property
     def unit(self) -> str:
@@ -161,14 +169,17 @@ class Found:
     @property
     def gained(self) -> str:
         """The gain over the baseline with its interval."""
-        if self.gain is None:
-            return NONE
-        ends = self.gain.low, self.gain.high
-        if self.gain.ratio is not None:
-            return f"{ratio(self.gain.ratio)} [{ends[0]:.2f}, {ends[1]:.2f}]{_across(self.gain)}"
-        bounds = zip(("at least", "at most"), ends, strict=True)
-        said = ", ".join(f"{words} {ratio(end)}" for words, end in bounds if end is not None)
-        return f"{said}{_across(self.gain)}"
+        return written(self.gain) if self.gain else NONE
+
+
+def written(gain: Gain) -> str:
+    """Write a gain with its interval, or what bounds it."""
+    across = ACROSS if gain.is_across else ""
+    if gain.ratio is not None:
+        return f"{ratio(gain.ratio)} [{gain.low:.2f}, {gain.high:.2f}]{across}"
+    bounds = zip(("at least", "at most"), (gain.low, gain.high), strict=True)
+    said = ", ".join(f"{words} {ratio(end)}" for words, end in bounds if end is not None)
+    return f"{said}{across}"
 
 
 def found(plan: Plan, searched: Searched) -> list[Found]:
@@ -176,6 +187,8 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
     rows, devices = records_of(searched.capacities), plan.devices
     # What an endpoint takes depends on the hour: it is told alone, and its gain over none.
     endpoints = {session.variant for session in plan.sessions if session.endpoint}
+    # A tuning's answer has a ratio of its own, of fresh launches alone.
+    over = {} if plan.tuning else gains_over_launches(searched.capacities, plan.baseline)
     results = [
         Found(
             row,
@@ -184,6 +197,7 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
             " and ".join(map(_asked, _objectives(row))),
             plan.price_usd_per_hour,
             devices[row["variant"]],
+            None if endpoints else over.get((row["workload"], row["tier"], row["variant"])),
         )
         for row, gain in zip(rows, gains(searched.capacities, plan.baseline), strict=True)
     ]
@@ -195,11 +209,6 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
         return tiers.index(each.place), variant, each.row["repeat"]
 
     return sorted(results, key=order)
-
-
-def _across(gain: Gain) -> str:
-    """Say of a gain what else may be in it."""
-    return ", not on the same GPU" if gain.is_across else ""
 
 
 def failures(results: list[Found]) -> list[str]:
@@ -276,18 +285,26 @@ def _taken(repeats: list[Found]) -> str:
         return "has no answer in any repeat"
     least = "at least " if any(each.is_lower_bound for each in repeats) else ""
     over = f"{len(values)} of " if len(values) < len(repeats) else ""
-    gains = [each.gain for each in repeats if each.gain and each.gain.ratio is not None]
-    # Those on the baseline's GPU say more: the others may be differences of GPUs.
-    gains = [gain for gain in gains if not gain.is_across] or gains
-    ratios = [gain.ratio for gain in gains if gain.ratio is not None]
-    gained = f" ({span(ratios)}{_across(gains[0])})" if ratios else ""
     of = plural(len(repeats), "repeat")
     answered = [each.row["seconds"] for each in repeats if not each.has_no_answer]
     loaded = span(answered, "{:,.0f}".format)
     return (
         f"takes {least}{span(values, number)} {repeats[0].unit} over {over}{of} of {loaded} s"
-        f" of load{gained}"
+        f" of load{_gained(repeats)}"
     )
+
+
+def _gained(repeats: list[Found]) -> str:
+    """Say in brackets what a variant gains: over launches, or else as its repeats have it."""
+    if over := next((each.over_launches for each in repeats if each.over_launches), None):
+        return f" ({written(over)} over launches)"
+    gains = [each.gain for each in repeats if each.gain]
+    # Those on the baseline's GPU say more: the others may be differences of GPUs.
+    gains = [gain for gain in gains if not gain.is_across] or gains
+    if len(gains) == 1 and gains[0].ratio is None:
+        return f" ({written(gains[0])})"
+    ratios = [gain.ratio for gain in gains if gain.ratio is not None]
+    return f" ({span(ratios)}{ACROSS if gains[0].is_across else ''})" if ratios else ""
 
 
 def _taken_once(each: Found) -> str:
@@ -299,9 +316,5 @@ def _taken_once(each: Found) -> str:
         return f"has no answer, as {why} ({row['reason']})"
     if row["ended"] == "zero":
         return f"does not meet it at the lowest load, {number(row['upper'])} {unit}"
-    gained = each.gained
-    if each.gain and each.gain.ratio is not None:
-        gained = f"{ratio(each.gain.ratio)}{_across(each.gain)}"
-    gain = f" ({gained})" if each.gain else ""
     on = each.launches or "on one server"
-    return f"takes {each.capacity} {unit}{gain}, by {row['seconds']:,.0f} s of load {on}"
+    return f"takes {each.capacity} {unit}{_gained([each])}, by {row['seconds']:,.0f} s of load {on}"
