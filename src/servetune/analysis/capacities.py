@@ -5,8 +5,7 @@ independent: each end takes the distances of the two estimates to the ends that 
 in squares (MOVER; Zou and Donner, Statistics in Medicine 27, 2008). Its confidence is about that of
 the two intervals. Where a capacity is only bounded, so is the ratio, from the ends alone.
 
-Over launches a ratio has Student's interval, as a tuning's winner has (`servetune.tune.verdict`),
-whose coverage `benchmarks/tuning_intervals.py` simulates.
+Over launches a ratio has Student's interval, as the metrics of load points have.
 
 GPUs differ as variants do, so a search is compared with one of the baseline on its own GPU, if
 there is one.
@@ -21,12 +20,15 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from servetune.analysis.differences import t_quantile
+from servetune.analysis.differences import difference
+from servetune.analysis.verdicts import groups_of, pairs_of
 from servetune.numbers import known
 from servetune.records.sessions import SEVERAL
-from servetune.tables.frames import grouped, records_of
+from servetune.tables.frames import records_of
 
 Place = tuple[str, ...]
+
+_NORMAL = float(special.ndtri(0.975))
 
 
 @dataclass(frozen=True)
@@ -64,54 +66,49 @@ def _over(row: dict[str, Any], bases: Sequence[dict[str, Any]]) -> Gain | None:
 def gains_over_launches(capacities: pd.DataFrame, baseline: str) -> dict[Place, Gain]:
     """Return the ratio of geometric means over launches, by workload, tier and variant.
 
-    It takes two searches with both ends of a variant, and of the baseline, and none that is only
-    bounded. Launches are taken to vary alike: the interval is by the spread that those of all
-    variants show together, and not narrower than what the searches' own intervals say.
+    It takes two searches with both ends of a variant and of the baseline, none that is only
+    bounded, and GPUs on which variants met. How much launches vary is told as for verdicts, and
+    the interval is not narrower than what the searches' own intervals say.
     """
+    rows = _two_sided_searches(capacities)
+    if rows.empty:
+        return {}
+    launches = rows.assign(
+        load_point=rows["tier"],
+        metric="capacity",
+        log_value=np.log(rows["capacity"].astype(float)),
+        request_variance=np.nan,
+        in_lockstep=False,
+    )
+    pairs = pairs_of(launches, baseline)
+    variant, base = groups_of(pairs)
+    measured = difference(variant, base)
+    low, high = measured.interval()
+    own = rows.groupby(["workload", "tier", "variant"])["own_variance"].mean()
     ratios: dict[Place, Gain] = {}
-    for place, here in grouped(records_of(capacities), _place).items():
-        of = grouped(here, lambda row: str(row["variant"]))
-        answered = {v: [row for row in rows if _has_answer(row)] for v, rows in of.items()}
-        searched = {
-            variant: rows
-            for variant, rows in answered.items()
-            if len(rows) > 1 and all(known(row["upper"]) and row["lower"] for row in rows)
-        }
-        base = searched.pop(baseline, [])
-        if base and searched:
-            widest = _half_width([base, *searched.values()])
-            for variant, rows in searched.items():
-                ratios[*place, variant] = _over_launches(rows, base, widest)
+    for i, row in enumerate(records_of(pairs)):
+        place = (row["workload"], row["load_point"])
+        if np.isnan(low[i]):
+            continue
+        told = own[*place, row["variant"]] / variant.launches[i]
+        told += own[*place, baseline] / base.launches[i]
+        half = max(float(high[i] - low[i]) / 2, _NORMAL * math.sqrt(told))
+        log = float(measured.log_ratio[i])
+        ends = (math.exp(log - half), math.exp(log + half))
+        ratios[*place, row["variant"]] = Gain(math.exp(log), *ends)
     return ratios
 
 
-def _has_answer(row: dict[str, Any]) -> bool:
-    return known(row["capacity"]) is not None
-
-
-def _half_width(groups: Sequence[Sequence[dict[str, Any]]]) -> float:
-    """Return half of the interval of one search's log capacity, as launches are seen to vary."""
-    logs = [np.log([row["capacity"] for row in group]) for group in groups]
-    degrees = sum(len(group) - 1 for group in groups)
-    pooled = sum(float(np.var(values)) * len(values) for values in logs) / degrees
-    told = [
-        math.log(row["upper"] / row["lower"]) / 2 / special.ndtri(0.5 + row["confidence"] / 2)
-        for group in groups
-        for row in group
-    ]
-    by_searches = float(special.ndtri(0.975)) * math.sqrt(np.mean(np.square(told)))
-    return max(float(t_quantile(degrees)) * math.sqrt(pooled), by_searches)
-
-
-def _over_launches(
-    rows: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]], half_width: float
-) -> Gain:
-    logs, base_logs = (np.log([row["capacity"] for row in each]) for each in (rows, base))
-    ratio = float(np.mean(logs) - np.mean(base_logs))
-    half = half_width * math.sqrt(1 / len(rows) + 1 / len(base))
-    have_met = any(_have_met(row, other) for row in rows for other in base)
-    ends = (math.exp(ratio - half), math.exp(ratio + half))
-    return Gain(math.exp(ratio), *ends, is_across=not have_met)
+def _two_sided_searches(capacities: pd.DataFrame) -> pd.DataFrame:
+    """Return searches with both ends, of variants without one at the place that is bounded."""
+    rows = capacities[capacities["capacity"].notna()]
+    ends = rows[["lower", "upper"]].astype(float)
+    is_bounded = ~(ends > 0).all(axis=1)
+    place = [rows[name] for name in ("workload", "tier", "variant")]
+    kept = rows[~is_bounded.groupby(place).transform("any")]
+    width = np.log(kept["upper"].astype(float) / kept["lower"].astype(float)) / 2
+    quantile = special.ndtri(0.5 + kept["confidence"].astype(float) / 2)
+    return kept.assign(own_variance=(width / quantile) ** 2)
 
 
 def gain(row: dict[str, Any], base: dict[str, Any]) -> Gain | None:
