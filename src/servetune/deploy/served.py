@@ -15,6 +15,7 @@ from servetune.errors import DamagedError, UserError, nearest
 from servetune.models.make import checkpoint
 from servetune.numbers import known, number
 from servetune.plan.planned import Plan, Session
+from servetune.report.capacity.launches import launches_together
 from servetune.report.measured import Measured
 from servetune.report.provenance import checkouts, launches_of
 from servetune.report.reading import read_so_far
@@ -206,7 +207,7 @@ def _notes(plan: Plan, session: Session, root: Path) -> Iterator[str]:
 
 def _capacities(variant: str, measured: Measured) -> Iterator[str]:
     """Tell the capacity of each SLO, with its interval."""
-    for each in measured.found:
+    for each in launches_together(measured.found):
         if each.row["variant"] == variant:
             confidence = f"{each.row['confidence']:.0%}"
             answer = f"{each.capacity} {each.unit} ({confidence} interval {each.interval})"

@@ -30,6 +30,7 @@ from servetune.records.sessions import SessionRecord
 from servetune.records.trials import TrialResult
 from servetune.report import marks
 from servetune.report.capacity import view as capacity
+from servetune.report.capacity.launches import with_launches
 from servetune.report.quality.view import failing
 from servetune.report.semantic_cache import view as cache
 from servetune.report.turns.view import by_turn
@@ -244,9 +245,12 @@ class Measured:
     @cached_property
     def found(self) -> list[capacity.Found]:
         """What each search found for each tier."""
-        found = capacity.found(self.plan, self.searched) if self.searched else []
+        if self.searched is None:
+            return []
+        found = capacity.found(self.plan, self.searched)
         # A tuning judges its candidates together: a pair of searches says something else.
-        return [replace(each, gain=None) for each in found] if self.plan.tuning else found
+        found = [replace(each, gain=None) for each in found] if self.plan.tuning else found
+        return with_launches(found, self.searched.capacities, self.plan.baseline)
 
     @cached_property
     def deciding(self) -> list[capacity.Found]:

@@ -15,6 +15,7 @@ from servetune.metrics import METRICS
 from servetune.numbers import number
 from servetune.report.answer import view as answers
 from servetune.report.capacity import view as slo
+from servetune.report.capacity.launches import ALL, launches_together
 from servetune.report.lacks import lack
 from servetune.report.marks import DUMMY
 from servetune.report.measured import Measured
@@ -122,12 +123,13 @@ def _name(name: str, style: str = "") -> Text:
 def _capacities(measured: Measured, found: list[slo.Found]) -> Table:
     """Make a row a (tier, variant), below a row that names the tier."""
     rendered = _table(["search"], ("capacity", "interval", f"{TIMES} baseline"))
-    for place, same in grouped(found, lambda each: each.place).items():
+    rows = launches_together(found)
+    for place, same in grouped(rows, lambda each: each.place).items():
         rendered.add_row(_name(place, "bold"))
         for each in same:
             rendered.add_row(
                 _name(measured.marked(each.row["variant"])),
-                Text(slo.ENDED[each.row["ended"]]),
+                Text(slo.ENDED[each.row["ended"]] if each.row["repeat"] != ALL else each.launches),
                 f"{each.capacity}\n{each.unit}",
                 each.interval,
                 Text(each.gained.replace(" [", "\n[")),

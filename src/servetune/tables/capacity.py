@@ -5,10 +5,12 @@ from dataclasses import asdict, fields
 
 import pandas as pd
 
+from servetune.capacity.launches import Interval, over_launches
 from servetune.capacity.sequential import Evidence
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SEVERAL
+from servetune.tables.frames import PENDING
 
 OF_SEARCH = ("search", "variant", "workload", "over", "repeat", "confidence")
 PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
@@ -54,6 +56,9 @@ def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecor
     return pd.DataFrame(rows, columns=list(CAPACITIES)).astype(CAPACITIES)
 
 
+NO_ANSWER = ("failed", "unsteady", PENDING)
+"""Ends of a search without a capacity: its server failed, was not steady, or it is to come."""
+
 PROBES = (*PLACE, "search", "probe", "load", "tier", "verdict", "binding", "stopped", "sent_for")
 
 
@@ -90,9 +95,10 @@ def metrics(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
     """Nest capacities as `<variant>.<workload>.<tier>_capacity_rps`, with `_lower` and `_upper`.
 
     A workload with a single tier needs no name of it: `capacity_rps`. A search over concurrency
-    says `capacity_concurrency`. Repeats are averaged; `_not_steady` counts those that have no
-    capacity because the server was not steady.
+    says `capacity_concurrency`. Repeats are taken `together`, and averaged where some are only
+    bounded; `_not_steady` counts those that have no capacity because the server was not steady.
     """
+    joint = together(table)
     nested: dict[str, dict[str, dict[str, float]]] = {}
     tiers = table.groupby("workload")["tier"].nunique().to_dict()
     for (variant, workload, tier, over), rows in table.groupby(
@@ -101,10 +107,32 @@ def metrics(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
         name = "capacity_rps" if over == "rate" else "capacity_concurrency"
         name = name if tiers[workload] == 1 else f"{tier}_{name}"
         values = nested.setdefault(str(variant), {}).setdefault(str(workload), {})
+        of = joint.get((str(workload), str(tier), str(variant)))
+        answered = rows[~rows["ended"].isin(NO_ANSWER)]
         for column, suffix in (("capacity", ""), ("lower", "_lower"), ("upper", "_upper")):
-            mean = rows[column].mean()
+            mean = getattr(of, column) if of else answered[column].mean()
             if pd.notna(mean):
                 values[name + suffix] = float(f"{mean:.4g}")
         if not_steady := int((rows["ended"] == "unsteady").sum()):
             values[f"{name}_not_steady"] = not_steady
     return nested
+
+
+def together(table: pd.DataFrame) -> dict[tuple[str, str, str], Interval]:
+    """Return the capacity over its launches of each (workload, tier, variant) with several.
+
+    A variant of which a search found only a bound has none; those without an answer do not count.
+    """
+    found: dict[tuple[str, str, str], Interval] = {}
+    rows = table[~table["ended"].isin(NO_ANSWER)]
+    for (workload, tier), here in rows.groupby(["workload", "tier"]):
+        searches = {
+            str(variant): [
+                Interval(*ends) for ends in of[["capacity", "lower", "upper"]].to_numpy()
+            ]
+            for variant, of in here.groupby("variant", sort=False)
+            if (of["lower"] > 0).all() and of["upper"].notna().all()
+        }
+        joint = over_launches(searches, float(here["confidence"].min()))
+        found |= {(str(workload), str(tier), name): of for name, of in joint.items()}
+    return found

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
+from servetune.capacity.launches import deviation
 from servetune.records.trials import TrialResult, failures
 from servetune.study.base import DECIDING
 from servetune.study.space import Candidate
@@ -54,8 +54,7 @@ def judged(
 ) -> list[Ratio]:
     """Return the verdicts of the finalists: those that are better than the base first, best first.
 
-    Launches are taken to vary alike. An interval is Student's, by what all of them show together,
-    and not narrower than what the launches' own intervals say. Of several finalists each is wider
+    An interval is as in `servetune.capacity.launches`. Of several finalists each is wider
     (Bonferroni), so that they hold together and the best may be picked by them. As in any table of
     verdicts, fewer launches than `DECIDING` have an interval, and prove nothing.
     """
@@ -76,15 +75,11 @@ def judged(
     if len(base) < FEWEST_LAUNCHES or not finalists:
         return []
     groups = [base, *finalists.values()]
-    degrees = sum(len(of) - 1 for of in groups)
-    pooled = sum(float(np.var(of)) * len(of) for of in groups) / degrees
-    level = 1 - (1 - CONFIDENCE) / 2 / len(finalists)
-    shown = float(special.stdtrit(degrees, level)) * math.sqrt(pooled)
-    told = float(special.ndtri(level)) * math.sqrt(np.mean(np.square(errors)))
+    one = deviation(groups, errors, 1 - (1 - CONFIDENCE) / 2 / len(finalists))
     verdicts = []
     for name, of in finalists.items():
         log = float(np.mean(of) - np.mean(base))
-        half = max(shown, told) * math.sqrt(1 / len(of) + 1 / len(base))
+        half = one * math.sqrt(1 / len(of) + 1 / len(base))
         sign = 1 if tune.is_higher_better else -1
         lower, upper = sorted(math.exp(sign * (log + side * half)) for side in (-1, 1))
         counts = (len(of), asked[name], len(base), asked[base_name])

@@ -1,8 +1,10 @@
 """The capacity within the SLO comes first in the report, and probes are compared with nothing."""
 
 import io
+import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,6 +15,12 @@ from servetune.capacity.search import Capacity
 from servetune.capacity.steadiness import Change
 from servetune.report.capacity import charts, probes
 from servetune.report.capacity import view as words
+from servetune.report.capacity.launches import (
+    ALL,
+    before_each,
+    launches_together,
+    with_launches,
+)
 from servetune.report.html import render_html
 from servetune.report.markdown import render_markdown
 from servetune.report.terminal import render_terminal
@@ -139,11 +147,52 @@ def test_repeats_are_told_by_those_with_an_answer_and_on_the_same_gpu(results: R
     ]
     told = sentence_of(repeats)
     assert "over 2 of 3 repeats of 25 s of load (1.20\N{MULTIPLICATION SIGN})" in told
-    over = [replace(each, over_launches=Gain(1.3, 1.1, 1.5)) for each in repeats]
-    assert "(1.30\N{MULTIPLICATION SIGN} [1.10, 1.50] over launches)" in sentence_of(over)
     alone = replace(bf16, gain=there)
     assert alone.gained.endswith("[1.20, 1.80], not on the same GPU")
     assert "1.50\N{MULTIPLICATION SIGN}, not on the same GPU" in sentence_of([alone])
+
+
+def test_several_launches_are_told_by_one_capacity_with_its_interval(data: SearchData) -> None:
+    searched, plan = data.searched, data.report.plan
+    first = searched.capacities[searched.capacities["variant"].isin(["bf16", "w8a8"])]
+    ends: dict[str, Any] = {
+        "ended": "found",
+        "lower": 40.0,
+        "capacity": 50.0,
+        "upper": 62.5,
+        "device": "a",
+    }
+    twice = pd.concat([first.assign(**ends, repeat=repeat) for repeat in (1, 2)], ignore_index=True)
+    is_w8a8 = twice["variant"] == "w8a8"
+    twice.loc[is_w8a8, ["lower", "capacity", "upper"]] *= 1.5
+    both = replace(searched, capacities=twice)
+    found = with_launches(words.found(plan, both), twice, plan.baseline)
+    narrower = math.sqrt(1.25 / 0.8) ** (1 / math.sqrt(2))
+    for each in found:
+        assert each.over is not None
+        times = 1.5 if each.row["variant"] == "w8a8" else 1
+        assert each.over.row["capacity"] == pytest.approx(times * 50)
+        assert each.over.row["lower"] == pytest.approx(times * 50 / narrower)
+        assert each.over.row["probes"] == 2 * each.row["probes"]
+        assert each.over.ended == "found; over 2 launches"
+    bf16, w8a8 = sentence_of(found).split("; ")[:2]
+    assert bf16.startswith("bf16 takes 50.0 requests/s [42.7, 58.5] over 2 repeats of 25 s of load")
+    assert "w8a8 takes 75.0 requests/s [64.1, 87.8]" in w8a8
+    gain = gains_over_launches(twice, plan.baseline)["live", "strict", "w8a8"]
+    assert f"(1.50\N{MULTIPLICATION SIGN} [{gain.low:.2f}, {gain.high:.2f}])" in w8a8
+    nested = metrics(twice)
+    assert nested["bf16"]["live"]["capacity_rps_lower"] == 42.7
+    rows = before_each(found)
+    assert [each.row["repeat"] for each in rows] == [ALL, 1, 2, ALL, 1, 2]
+    assert [each.row["repeat"] for each in launches_together(found)] == [ALL, ALL]
+
+
+def test_launches_of_which_one_found_only_a_bound_are_not_taken_together(data: SearchData) -> None:
+    searched, plan = data.searched, data.report.plan
+    bounded = searched.capacities[searched.capacities["variant"] == "w8a8"]
+    twice = pd.concat([bounded.assign(repeat=repeat) for repeat in (1, 2)], ignore_index=True)
+    found = words.found(plan, replace(searched, capacities=twice))
+    assert all(each.over is None for each in with_launches(found, twice, plan.baseline))
 
 
 def sentence_of(found: list[words.Found]) -> str:
@@ -320,7 +369,7 @@ def test_a_server_that_was_not_steady_has_its_times_and_no_interval() -> None:
     ((_, _, said),) = words.sentences(words.found(data.report.plan, data.searched))
     assert "w8a8 has no answer, as it was not steady" in said
     nested = metrics(data.searched.capacities)
-    assert nested["w8a8"]["live"] == {"capacity_rps_lower": 0.0, "capacity_rps_not_steady": 1}
+    assert nested["w8a8"]["live"] == {"capacity_rps_not_steady": 1}
 
 
 def test_searches_whose_steadiness_is_not_known_are_named_once(results: Results) -> None:

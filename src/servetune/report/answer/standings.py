@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import geometric_mean
 
+from servetune.capacity.launches import Interval, over_launches
 from servetune.plan.planned import Tuning
 from servetune.records.trials import TrialResult
 
@@ -11,12 +12,20 @@ LEVELS = {"screen": "screened", "search": "searched", "confirm": "confirmed"}
 """How far a candidate came, for readers; the last is the best known."""
 
 
+CONFIDENCE = 0.95
+"""Of a launch's interval, as of all those of a tuning."""
+
+
 @dataclass(frozen=True)
 class Standing:
-    """A candidate and all that its launches found, in their order."""
+    """A candidate and all that its launches found, in their order.
+
+    `over` is the interval of those that tell most, where there are several with one.
+    """
 
     name: str
     seen: list[TrialResult]
+    over: Interval | None = None
 
     @property
     def telling(self) -> list[TrialResult]:
@@ -33,16 +42,10 @@ class Standing:
         values = [each.value for each in of if each.value]
         if len(of) == 1 or len(values) < len(of):
             return of[0]
-        value = math.exp(fmean(map(math.log, values)))
-        below = [
-            math.log(v / each.lower) if each.lower > 0 else math.inf
-            for v, each in zip(values, of, strict=True)
-        ]
-        above = [math.log(each.upper / v) for v, each in zip(values, of, strict=True)]
-        lower, upper = (
-            value * math.exp(half / len(of)) for half in (-math.hypot(*below), math.hypot(*above))
-        )
-        return replace(of[0], value=value, lower=lower, upper=upper)
+        lowers = [each.lower for each in of]
+        least = geometric_mean(lowers) if all(lower > 0 for lower in lowers) else 0.0
+        over = self.over or Interval(geometric_mean(values), least, math.inf)
+        return replace(of[0], value=over.capacity, lower=over.lower, upper=over.upper)
 
 
 def standings(tuning: Tuning, seen: list[TrialResult]) -> list[Standing]:
@@ -57,4 +60,18 @@ def standings(tuning: Tuning, seen: list[TrialResult]) -> list[Standing]:
         further = -list(LEVELS).index(known.trial.level)
         return known.value is None, further, sign * (known.value or 0.0)
 
-    return sorted((Standing(name, of) for name, of in by_name.items()), key=place)
+    found = [Standing(name, of) for name, of in by_name.items()]
+    over: dict[str, Interval] = {}
+    for level in LEVELS:
+        alike = [of for of in found if of.telling[0].trial.level == level]
+        ends = {of.name: [i for each in of.telling for i in _interval(each)] for of in alike}
+        whole = {of.name: ends[of.name] for of in alike if len(ends[of.name]) == len(of.telling)}
+        over |= over_launches(whole, CONFIDENCE)
+    return sorted((replace(of, over=over.get(of.name)) for of in found), key=place)
+
+
+def _interval(seen: TrialResult) -> list[Interval]:
+    """Return the interval of a launch; nothing where an end of it is not known."""
+    if not seen.value or seen.lower <= 0 or math.isinf(seen.upper):
+        return []
+    return [Interval(seen.value, seen.lower, seen.upper)]

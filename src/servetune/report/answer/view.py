@@ -25,7 +25,7 @@ from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.answer.hits import of_hits
 from servetune.report.answer.slo import within_slo
-from servetune.report.capacity.view import Found, written
+from servetune.report.capacity.view import Found
 from servetune.report.lockstep import MARK
 from servetune.report.marks import ARROWS, at_front_end
 from servetune.report.measured import Measured
@@ -411,20 +411,19 @@ def _capacities(measured: Measured) -> Iterator[Column]:
 
 
 def _capacity(repeats: list[Found]) -> Cell:
-    """Write the capacity of a variant; over several searches its range."""
+    """Write the capacity of a variant; over searches that are not taken together, their range."""
     answered = [each for each in repeats if not each.has_no_answer]
     if not answered:
         return Cell("no answer")
-    first = answered[0]
+    first = answered[0].over or answered[0]
     gained = first.gained if first.gain else ""
-    if len(repeats) == 1:
+    if len(repeats) == 1 or answered[0].over:
         ends = "" if first.is_lower_bound else f" [{first.interval.replace(' to ', ', ')}]"
-        return Cell(figure=f"{first.capacity}{ends}", remark=gained)
+        told = [_searches(len(answered)) * (len(repeats) > 1), gained]
+        return Cell(figure=f"{first.capacity}{ends}", remark="; ".join(filter(None, told)))
     values = [float(each.row["capacity"]) for each in answered]
     least = "at least " if any(each.is_lower_bound for each in answered) else ""
-    over = f"; {written(first.over_launches)}" if first.over_launches else ""
-    searches = f"{_searches(len(answered))}{over}"
-    return Cell(figure=f"{least}{span(values, number)}", remark=searches)
+    return Cell(figure=f"{least}{span(values, number)}", remark=_searches(len(answered)))
 
 
 def _searches(count: int) -> str:

@@ -3,6 +3,7 @@
 from servetune.numbers import number, percent, share, whole
 from servetune.plan.planned import Plan
 from servetune.report.capacity.charts import drawn, observations
+from servetune.report.capacity.launches import before_each
 from servetune.report.capacity.probes import sent
 from servetune.report.capacity.view import METHOD, Found, not_told
 from servetune.report.gfm import table_of
@@ -21,13 +22,14 @@ def section(measured: Measured) -> Section | None:
         return None
     seen = observations(searched, measured.table)
     method = f"{METHOD} {not_told(results)}".rstrip()
-    flat = _flat(plan, results, several=bool(measured.gpus))
+    rows = before_each(results)
+    flat = _flat(plan, rows, several=bool(measured.gpus))
     return Section(
         "capacity",
         TITLE,
         {
             "method": method,
-            "table": _table(plan, results, several=bool(measured.gpus)),
+            "table": _table(plan, rows, several=bool(measured.gpus)),
             "sent": sent(measured.table, searched),
             "objectives": distinct(seen, "objective"),
         },

@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from servetune.analysis.capacities import Gain, gains, gains_over_launches
+from servetune.analysis.capacities import Gain, gains
 from servetune.analysis.wording import listed, plural, ratio, span
 from servetune.numbers import NONE, known, number
 from servetune.plan.planned import Plan
 from servetune.records.sessions import SEVERAL
 from servetune.study.capacity import OVERLOAD, Objective, Slo
+from servetune.tables.capacity import NO_ANSWER
 from servetune.tables.frames import PENDING, grouped, records_of
 
 UNITS = {"rate": "requests/s", "concurrency": "requests in flight"}
@@ -20,7 +21,7 @@ UNITS = {"rate": "requests/s", "concurrency": "requests in flight"}
 METHOD = (
     "The capacity is the highest load that meets the SLO, estimated from all probes together. Gain"
     " is its ratio to the baseline's; its interval takes both capacities as independent. Over"
-    " launches it is of geometric means, with Student's interval, no narrower than what the"
+    " launches both are of geometric means, with Student's interval, no narrower than what the"
     " searches' own say. Where a capacity is only bounded, so is its gain. The SLOs of a workload"
     " share one search: its probes, requests and seconds. A change slower than those seconds is not"
     " seen; one that is seen is told with its time since the search began."
@@ -61,7 +62,7 @@ class Searched:
 class Found:
     """One search's result for one tier: a row of the capacities, and its cells.
 
-    `over_launches` is the gain of all of its variant's searches together.
+    `over` is what all launches of its variant say together, where there are several.
     """
 
     row: dict[str, Any]
@@ -70,7 +71,7 @@ class Found:
     within: str
     price_usd_per_hour: float | None = None
     devices: int = 1
-    over_launches: Gain | None = None
+    over: "Found | None" = None
 
     @property
     def unit(self) -> str:
@@ -80,7 +81,7 @@ class Found:
     @property
     def has_no_answer(self) -> bool:
         """Whether the search failed or is pending, or its server was not steady: no capacity."""
-        return self.row["ended"] in ("failed", "unsteady") or self.is_pending
+        return self.row["ended"] in NO_ANSWER
 
     @property
     def is_pending(self) -> bool:
@@ -187,8 +188,6 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
     rows, devices = records_of(searched.capacities), plan.devices
     # What an endpoint takes depends on the hour: it is told alone, and its gain over none.
     endpoints = {session.variant for session in plan.sessions if session.endpoint}
-    # A tuning's answer has a ratio of its own, of fresh launches alone.
-    over = {} if plan.tuning else gains_over_launches(searched.capacities, plan.baseline)
     results = [
         Found(
             row,
@@ -197,7 +196,6 @@ def found(plan: Plan, searched: Searched) -> list[Found]:
             " and ".join(map(_asked, _objectives(row))),
             plan.price_usd_per_hour,
             devices[row["variant"]],
-            None if endpoints else over.get((row["workload"], row["tier"], row["variant"])),
         )
         for row, gain in zip(rows, gains(searched.capacities, plan.baseline), strict=True)
     ]
@@ -288,16 +286,16 @@ def _taken(repeats: list[Found]) -> str:
     of = plural(len(repeats), "repeat")
     answered = [each.row["seconds"] for each in repeats if not each.has_no_answer]
     loaded = span(answered, "{:,.0f}".format)
-    return (
-        f"takes {least}{span(values, number)} {repeats[0].unit} over {over}{of} of {loaded} s"
-        f" of load{_gained(repeats)}"
-    )
+    taken = f"{least}{span(values, number)} {repeats[0].unit}"
+    if all_of := repeats[0].over:
+        taken = f"{all_of.capacity} {all_of.unit} [{all_of.interval.replace(' to ', ', ')}]"
+    return f"takes {taken} over {over}{of} of {loaded} s of load{_gained(repeats)}"
 
 
 def _gained(repeats: list[Found]) -> str:
     """Say in brackets what a variant gains: over launches, or else as its repeats have it."""
-    if over := next((each.over_launches for each in repeats if each.over_launches), None):
-        return f" ({written(over)} over launches)"
+    if (over := repeats[0].over) and over.gain:
+        return f" ({over.gained})"
     gains = [each.gain for each in repeats if each.gain]
     # Those on the baseline's GPU say more: the others may be differences of GPUs.
     gains = [gain for gain in gains if not gain.is_across] or gains

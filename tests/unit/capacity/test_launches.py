@@ -1,0 +1,53 @@
+"""Searches on several launches are taken together: narrower than one, never than is proven."""
+
+import math
+from statistics import geometric_mean
+
+import numpy as np
+import pytest
+
+from servetune.capacity.launches import Interval, deviation, over_launches
+
+
+def alike(capacity: float, width: float) -> Interval:
+    return Interval(capacity, capacity / width, capacity * width)
+
+
+def test_several_searches_that_agree_are_narrower_by_the_root_of_their_number() -> None:
+    one = alike(40.0, 1.3)
+    (found,) = over_launches({"bf16": [one] * 4}, 0.95).values()
+    assert found.capacity == pytest.approx(40)
+    assert math.log(found.upper / 40) == pytest.approx(math.log(1.3) / 2)
+    assert math.log(40 / found.lower) == pytest.approx(math.log(1.3) / 2)
+
+
+def test_launches_that_differ_more_than_their_intervals_say_widen_it() -> None:
+    apart = [alike(40.0, 1.01), alike(50.0, 1.01), alike(45.0, 1.01)]
+    (found,) = over_launches({"bf16": apart}, 0.95).values()
+    assert found.capacity == pytest.approx(geometric_mean([40, 45, 50]))
+    assert found.lower < 40 and found.upper > 50, "Student's t of three launches is 4.3"
+
+
+def test_launches_of_all_variants_tell_together_how_much_they_vary() -> None:
+    apart = [alike(40.0, 1.01), alike(44.0, 1.01)]
+    alone = over_launches({"bf16": apart}, 0.95)["bf16"]
+    steady = {f"other-{i}": [alike(60.0, 1.01)] * 3 for i in range(3)}
+    beside = over_launches({"bf16": apart, **steady}, 0.95)["bf16"]
+    assert beside.capacity == pytest.approx(alone.capacity)
+    assert beside.upper / beside.lower < alone.upper / alone.lower
+
+
+def test_one_search_is_not_taken_together_with_anything() -> None:
+    found = over_launches({"bf16": [alike(40.0, 1.2)], "fp8": [alike(60.0, 1.2)] * 2}, 0.95)
+    assert list(found) == ["fp8"]
+    assert over_launches({}, 0.95) == {}
+
+
+def test_the_interval_of_a_mean_holds_the_truth_as_often_as_it_says() -> None:
+    draw, held, tries = np.random.default_rng(3), 0, 2000
+    for _ in range(tries):
+        groups = draw.normal(0, 0.05, (2, 3))
+        # By their own intervals, launches deviate by half of what they do.
+        half = deviation([list(of) for of in groups], [0.025] * 6, 0.975) / math.sqrt(3)
+        held += abs(groups[0].mean()) <= half
+    assert held / tries == pytest.approx(0.95, abs=0.015)
