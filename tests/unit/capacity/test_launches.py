@@ -37,6 +37,23 @@ def test_launches_of_all_variants_tell_together_how_much_they_vary() -> None:
     assert beside.upper / beside.lower < alone.upper / alone.lower
 
 
+def test_a_server_is_not_narrower_than_its_own_searches_say_beside_better_known_ones() -> None:
+    others = {f"other-{i}": [alike(60.0, 1.02)] * 2 for i in range(6)}
+    found = over_launches({"bf16": [alike(40.0, 1.3)] * 2, **others}, 0.95)
+    assert math.log(found["bf16"].upper / 40) == pytest.approx(math.log(1.3) / math.sqrt(2))
+    assert found["other-0"].upper / 60 < 1.02
+
+
+def test_a_server_that_varies_more_than_the_others_is_not_narrowed_by_them() -> None:
+    draw, held, tries = np.random.default_rng(4), np.zeros(6), 500
+    for _ in range(tries):
+        values = np.exp(draw.normal(0, [[0.15]] + [[0.02]] * 5, (6, 3)))
+        servers = {str(i): [alike(value, 1.01) for value in of] for i, of in enumerate(values)}
+        held += [of.lower <= 1 <= of.upper for of in over_launches(servers, 0.95).values()]
+    assert held[0] / tries > 0.9, "by the variance of all it is 0.58"
+    assert held[1:].min() / tries > 0.95
+
+
 def test_one_search_is_not_taken_together_with_anything() -> None:
     found = over_launches({"bf16": [alike(40.0, 1.2)], "fp8": [alike(60.0, 1.2)] * 2}, 0.95)
     assert list(found) == ["fp8"]
