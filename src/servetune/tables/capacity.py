@@ -96,7 +96,8 @@ def metrics(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
 
     A workload with a single tier needs no name of it: `capacity_rps`. A search over concurrency
     says `capacity_concurrency`. Repeats are taken `together`, and averaged where some are only
-    bounded; `_not_steady` counts those that have no capacity because the server was not steady.
+    bounded, without an `_upper` that one of them lacks; `_not_steady` counts those that have no
+    capacity because the server was not steady.
     """
     joint = together(table)
     nested: dict[str, dict[str, dict[str, float]]] = {}
@@ -110,7 +111,8 @@ def metrics(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
         of = joint.get((str(workload), str(tier), str(variant)))
         answered = rows[~rows["ended"].isin(NO_ANSWER)]
         for column, suffix in (("capacity", ""), ("lower", "_lower"), ("upper", "_upper")):
-            mean = getattr(of, column) if of else answered[column].mean()
+            # An upper end that one of them lacks is none of all.
+            mean = getattr(of, column) if of else answered[column].mean(skipna=False)
             if pd.notna(mean):
                 values[name + suffix] = float(f"{mean:.4g}")
         if not_steady := int((rows["ended"] == "unsteady").sum()):

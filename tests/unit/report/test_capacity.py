@@ -13,6 +13,7 @@ from rich.console import Console
 from servetune.analysis.capacities import Gain, gain, gains, gains_over_launches
 from servetune.capacity.search import Capacity
 from servetune.capacity.steadiness import Change
+from servetune.plan.planned import Plan
 from servetune.report.capacity import charts, probes
 from servetune.report.capacity import view as words
 from servetune.report.capacity.launches import (
@@ -193,6 +194,34 @@ def test_launches_of_which_one_found_only_a_bound_are_not_taken_together(data: S
     twice = pd.concat([bounded.assign(repeat=repeat) for repeat in (1, 2)], ignore_index=True)
     found = words.found(plan, replace(searched, capacities=twice))
     assert all(each.over is None for each in with_launches(found, twice, plan.baseline))
+
+
+def test_the_row_of_all_launches_says_no_more_than_its_searches(data: SearchData) -> None:
+    searched, plan = data.searched, data.report.plan
+    bf16 = searched.capacities[searched.capacities["variant"] == "bf16"]
+    about = bf16.assign(ended="budget", is_steady=None, preemptions=math.nan)
+    preempted = about.assign(preemptions=3.0, is_steady=True, repeat=2)
+    twice = pd.concat([preempted, about], ignore_index=True)
+    found = found_in(plan, searched, twice)
+    over = with_launches(found, twice, plan.baseline)[0].over
+    assert over is not None
+    assert over.ended.startswith("probes used up; over 2 launches; 3 preemptions")
+    assert over.cost == found[0].cost
+    assert over.row["is_steady"] is None, "one of the two is not known to be"
+    twice.loc[0, "ended"] = "found"
+    over = with_launches(found_in(plan, searched, twice), twice, plan.baseline)[0].over
+    assert over is not None and over.ended.startswith("found; over 2 launches")
+
+
+def test_the_upper_end_of_searches_of_which_one_has_none_is_not_told(data: SearchData) -> None:
+    bf16 = data.searched.capacities[data.searched.capacities["variant"] == "bf16"]
+    beyond: dict[str, Any] = {"capacity": 200.0, "lower": 200.0, "upper": math.nan}
+    twice = pd.concat([bf16, bf16.assign(repeat=2, ended="unbounded", **beyond)])
+    assert metrics(twice)["bf16"]["live"] == {"capacity_rps": 125, "capacity_rps_lower": 120}
+
+
+def found_in(plan: Plan, searched: words.Searched, capacities: pd.DataFrame) -> list[words.Found]:
+    return words.found(plan, replace(searched, capacities=capacities))
 
 
 def sentence_of(found: list[words.Found]) -> str:

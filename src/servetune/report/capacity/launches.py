@@ -15,7 +15,7 @@ from servetune.tables.frames import grouped
 ALL = "all"
 """The repeat of the row of all launches together."""
 
-SUMMED = ("probes", "launches", "requests", "seconds", "preemptions")
+SUMMED = ("probes", "launches", "requests", "seconds")
 
 
 def with_launches(results: list[Found], capacities: pd.DataFrame, baseline: str) -> list[Found]:
@@ -41,14 +41,17 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what the row of several searches has beside their capacity."""
     sums = {name: sum(row[name] for row in rows) for name in SUMMED}
     devices = dict.fromkeys(row["device"] for row in rows if row["device"])
-    bindings = {row["binding"] for row in rows}
+    bindings, ended = ({row[name] for row in rows} for name in ("binding", "ended"))
+    steady = [known(row["is_steady"]) for row in rows]
+    preemptions = [count for row in rows if (count := known(row["preemptions"])) is not None]
     return {
         **sums,
         "repeat": ALL,
-        "ended": "found",
+        "ended": "found" if "found" in ended else rows[0]["ended"],
         "device": SEVERAL.join(devices) or None,
         "binding": bindings.pop() if len(bindings) == 1 else "",
-        "is_steady": min((row["is_steady"] for row in rows), key=lambda told: known(told) != 0),
+        "is_steady": False if 0 in steady else None if None in steady else True,
+        "preemptions": sum(preemptions) if preemptions else None,
     }
 
 
