@@ -4,12 +4,16 @@ Run: uv run python benchmarks/headline.py [--study NAME]
 
 It prints Markdown: of a study in `gallery/results`, the load points with the fewest and the most
 clients, and the capacity where it was searched for; without a name also that of another study.
-Output is over the time in which all clients are busy, with 128 clients in brackets also over the
-whole load, as `vllm bench serve` prints it. Intervals are over launches.
+Output is over the time in which all clients are busy, with the most clients in brackets also over
+the whole load, as `vllm bench serve` prints it. Intervals are over launches, where there are
+several.
 """
 
 import argparse
+import json
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,31 +33,33 @@ from servetune.report.capacity.view import Found
 from servetune.report.reading import read_measured
 from servetune.report.verdicts import interval
 from servetune.tables.design import design_of
-from servetune.tables.frames import records_of
+from servetune.tables.frames import grouped, records_of
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.paths import GALLERY  # noqa: E402
-from tests.recorded import results_of  # noqa: E402
+from tests.recorded import RECORDED, results_of  # noqa: E402
 
 LOADS, CAPACITY = "h200-llama8b-graphs", "h200-capacity"
-LOW, HIGH = "c1", "c128"
-TIERS = ("interactive", "server")
 OUTPUT, UNDECIDED = "output_throughput_tok_s", "undecided"
-HEADS = (
-    "Variant",
-    "Launches",
-    "1 client, output tok/s",
-    "over bf16",
-    "of the bandwidth ceiling",
-    "128 clients, output tok/s (whole load)",
-    "over bf16",
-)
-CAPACITY_HEADS = ("Variant", "req/s within 500/30 ms", "req/s within 2000/100 ms")
-SEARCHED_HEADS = (CAPACITY_HEADS[1], "over bf16")
+PAIR = {"ttft_p99_ms", "tpot_p99_ms"}
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A load point of a workload, and its clients."""
+
+    workload: str
+    load_point: str
+    clients: int
+
+    @property
+    def head(self) -> str:
+        """What a column of its output is of."""
+        return f"{self.clients} client{'' if self.clients == 1 else 's'}, output tok/s"
 
 
 def main() -> None:
@@ -61,59 +67,100 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--study", help=f"one study alone, in place of {LOADS} and {CAPACITY}")
     named = parser.parse_args().study
-    load_table(named or LOADS)
+    if named and named not in RECORDED:
+        sys.exit(f"{named}: not recorded whole; expected one of {', '.join(RECORDED)}")
+    study_table(named or LOADS)
     if named is None:
         print()
         capacity_table(CAPACITY)
 
 
-def load_table(study: str) -> None:
+def study_table(study: str) -> None:
     """Print a row a variant: throughputs, and the capacity where it was searched for."""
     plan = make_plan({**read_params(GALLERY), "study": study}, GALLERY)
-    results = results_of(study)
-    table = pd.read_parquet(results / "load_points.parquet")
-    quantiles = pd.read_parquet(results / "quantiles.parquet")
-    compared = records_of(compare(table, plan.baseline))
-    means = {(row["variant"], row["load_point"]): row for row in compared}
-    judged = {
-        (row["variant"], row["load_point"]): row
+    table = pd.read_parquet(results_of(study) / "load_points.parquet")
+    columns = [*load_columns(plan, table), *searched_columns(plan)]
+    if not columns:
+        sys.exit(
+            f"{study}: has neither a load of clients nor a capacity, which is all that it prints"
+        )
+    counts = launches(table)
+    print(line(["Variant", "Launches", *(head for head, _ in columns)]))
+    print(line(["---"] * (2 + len(columns))))
+    for variant in plan.variants:
+        cells = (cell_of.get(variant, NONE) for _, cell_of in columns)
+        print(line([variant, counts.get(variant, 0), *cells]))
+
+
+Column = tuple[str, dict[str, str]]
+
+
+def load_columns(plan: Plan, table: pd.DataFrame) -> Iterator[Column]:
+    """Yield the columns of the load points with the fewest and the most clients."""
+    quantiles = pd.read_parquet(results_of(plan.study) / "quantiles.parquet")
+    places = ends_of(table)
+    if not places:
+        return
+    means = records_of(compare(table, plan.baseline))
+    judged = [
+        row
         for row in records_of(judge_study(design_of(plan), table, quantiles).verdicts)
         if row["metric"] == OUTPUT
-    }
-    mbu, launched = bandwidth_shares(plan, table), launches(table)
-    searched = found_in(study)
-    heads = (*HEADS, *SEARCHED_HEADS) if searched else HEADS
-    print(line(heads))
-    print(line(["---"] * len(heads)))
-    for variant in plan.variants:
-        cells = [variant, launched[variant]]
-        for place in (LOW, HIGH):
-            row = means.get((variant, place), {})
-            verdict = judged.get((variant, place))
-            whole = f" ({number(row.get(WHOLE_LOAD))})" if place == HIGH else ""
-            cells += [f"{number(row.get(OUTPUT))}{whole}"]
-            cells += [ratio_of(verdict) if verdict else NONE]
-            if place == LOW:
-                cells.append(percent(mbu.get(variant)))
-        if found := searched.get((variant, TIERS[0])):
-            cells += [capacity(found), found.gained]
-        print(line(cells))
+    ]
+    for place in places:
+        here = {row["variant"]: row for row in means if is_at(row, place)}
+        whole = {
+            variant: f" ({number(row.get(WHOLE_LOAD))})" if place == places[-1] else ""
+            for variant, row in here.items()
+        }
+        head = f"{place.head}{' (whole load)' if place == places[-1] else ''}"
+        yield head, {name: f"{number(row.get(OUTPUT))}{whole[name]}" for name, row in here.items()}
+        ratios = {row["variant"]: ratio_of(row) for row in judged if is_at(row, place)}
+        yield f"over {plan.baseline}", ratios
+        if place == places[0]:
+            shares = bandwidth_shares(plan, table, place)
+            yield "of the bandwidth ceiling", {name: percent(of) for name, of in shares.items()}
+
+
+def ends_of(table: pd.DataFrame) -> list[Place]:
+    """Return the fewest and the most clients of the first workload that has any."""
+    declared = table[table["concurrency"].notna() & table["probe"].isna()]
+    places = [
+        Place(str(row["workload"]), str(row["load_point"]), int(row["concurrency"]))
+        for row in records_of(declared)
+    ]
+    here = [place for place in places if place.workload == places[0].workload]
+    here = sorted({*here}, key=lambda place: place.clients)
+    return list(dict.fromkeys([*here[:1], *here[-1:]]))
+
+
+def is_at(row: Row, place: Place) -> bool:
+    """Tell whether a row is of a load point."""
+    return (row["workload"], row["load_point"]) == (place.workload, place.load_point)
+
+
+def searched_columns(plan: Plan) -> Iterator[Column]:
+    """Yield the columns of the capacity within each SLO, and of its gain."""
+    for here in found_in(plan):
+        yield slo_of(here), {name: capacity(each) for name, each in here.items()}
+        yield f"over {plan.baseline}", {name: each.gained for name, each in here.items()}
 
 
 def ratio_of(verdict: Row) -> str:
     """Write a ratio with its interval, and that it decides nothing if so."""
-    is_open = verdict["verdict"] == UNDECIDED
-    return f"{interval(verdict)}{f', {UNDECIDED}' if is_open else ''}"
+    words = {UNDECIDED: f", {UNDECIDED}", "none": ", no verdict"}
+    return f"{interval(verdict)}{words.get(verdict['verdict'], '')}"
 
 
 def capacity_table(study: str) -> None:
-    """Print a row a variant with the capacity within each tier."""
-    found = found_in(study)
-    print(line(CAPACITY_HEADS))
-    print(line(["---"] * len(CAPACITY_HEADS)))
-    for variant in dict.fromkeys(variant for variant, _ in found):
-        tiers = [found.get((variant, tier)) for tier in TIERS]
-        print(line([variant, *(capacity(each) if each else NONE for each in tiers)]))
+    """Print a row a variant with the capacity within each SLO."""
+    plan = make_plan({**read_params(GALLERY), "study": study}, GALLERY)
+    columns = found_in(plan)
+    print(line(["Variant", *map(slo_of, columns)]))
+    print(line(["---"] * (1 + len(columns))))
+    for variant in plan.variants:
+        found = [here.get(variant) for here in columns]
+        print(line([variant, *(capacity(each) if each else NONE for each in found)]))
 
 
 def launches(rows: pd.DataFrame) -> dict[str, int]:
@@ -122,24 +169,33 @@ def launches(rows: pd.DataFrame) -> dict[str, int]:
     return dict(each.groupby("variant").size())
 
 
-def bandwidth_shares(plan: Plan, table: pd.DataFrame) -> dict[str, float]:
-    """Return the MBU of decode with one client, by variant: the mean over the launches."""
+def bandwidth_shares(plan: Plan, table: pd.DataFrame, place: Place) -> dict[str, float]:
+    """Return the MBU of decode at a load point, by variant: the mean over the launches."""
     named = {id: session_path(plan.study, id, GALLERY) for id in table["session"].unique()}
     sessions: dict[str, SessionRecord] = {id: read_session(path) for id, path in named.items()}
-    alone = cases(table[table["load_point"] == LOW], sessions, plan.ceilings)
-    told = [(case.row["variant"], case.attained.decode.mbu) for case in alone if case.attained]
+    here = table[(table["workload"] == place.workload) & (table["load_point"] == place.load_point)]
+    at = cases(here, sessions, plan.ceilings)
+    told = [(case.row["variant"], case.attained.decode.mbu) for case in at if case.attained]
     return dict(pd.DataFrame(told, columns=["variant", "mbu"]).groupby("variant")["mbu"].mean())
 
 
-def found_in(study: str) -> dict[tuple[str, str], Found]:
-    """Return what was searched for, by variant and tier; of all launches together if there are."""
-    plan = make_plan({**read_params(GALLERY), "study": study}, GALLERY)
-    measured = read_measured(plan, results_of(study).parents[1])
-    return {
-        (each.row["variant"], each.row["tier"]): each
-        for each in launches_together(measured.found)
-        if known(each.row["capacity"]) is not None
-    }
+def found_in(plan: Plan) -> list[dict[str, Found]]:
+    """Return what was searched for within each SLO, by variant; of all launches where it can be."""
+    measured = read_measured(plan, results_of(plan.study).parents[1])
+    rows = launches_together(measured.found)
+    answered = [each for each in rows if known(each.row["capacity"]) is not None]
+    places = grouped(answered, lambda each: each.place).values()
+    return [{each.row["variant"]: each for each in here} for here in places]
+
+
+def slo_of(here: dict[str, Found]) -> str:
+    """Write what a capacity is within: req/s within 500/30 ms, of TTFT and TPOT p99."""
+    first = next(iter(here.values()))
+    limits: dict[str, float] = json.loads(first.row["slo"])
+    unit = "req/s" if first.row["over"] == "rate" else "clients"
+    if limits.keys() == PAIR:
+        return f"{unit} within {limits['ttft_p99_ms']:g}/{limits['tpot_p99_ms']:g} ms"
+    return f"{unit} within {first.within}"
 
 
 def capacity(each: Found) -> str:
