@@ -14,6 +14,7 @@ from servetune.analysis.capacities import Gain, gain, gains, gains_over_launches
 from servetune.capacity.search import Capacity
 from servetune.capacity.steadiness import Change
 from servetune.plan.planned import Plan
+from servetune.report.answer import view as answers
 from servetune.report.capacity import charts, probes
 from servetune.report.capacity import view as words
 from servetune.report.capacity.launches import (
@@ -211,6 +212,13 @@ def test_the_row_of_all_launches_says_no_more_than_its_searches(data: SearchData
     twice.loc[0, "ended"] = "found"
     over = with_launches(found_in(plan, searched, twice), twice, plan.baseline)[0].over
     assert over is not None and over.ended.startswith("found; over 2 launches")
+
+
+def test_the_one_search_of_several_that_has_an_answer_has_its_interval(results: Results) -> None:
+    bf16 = results["bf16"]
+    failed = replace(bf16, row={**bf16.row, "ended": "failed", "capacity": None})
+    cell = answers.capacity_cell([bf16, failed])
+    assert (cell.figure, cell.remark) == ("50.0 [40.0, 62.5]", "1 search")
 
 
 def test_the_upper_end_of_searches_of_which_one_has_none_is_not_told(data: SearchData) -> None:

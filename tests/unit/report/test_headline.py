@@ -1,7 +1,10 @@
 """What DVC shows of an experiment: a number a variant, of the load or the capacity that decides."""
 
+from dataclasses import replace
+
 import pytest
 
+from servetune.report.capacity.launches import launches_together
 from servetune.report.headline import headline
 from servetune.report.measured import Measured
 from servetune.report.reading import read_measured
@@ -28,6 +31,24 @@ def test_a_searched_capacity_decides_before_a_load_point() -> None:
     told = headline(of("h200-capacity"))
     assert told["bf16"]["rps"] == pytest.approx(46.3, rel=0.1)
     assert told["w8a8"]["x"] == pytest.approx(65.8 / 46.3, rel=0.1)
+
+
+def test_a_capacity_over_launches_has_the_gain_of_the_page() -> None:
+    measured = of("h200-headline")
+    told = headline(measured)
+    rows = {each.row["variant"]: each for each in launches_together(measured.deciding)}
+    assert told.pop("bf16") == {"rps": pytest.approx(rows["bf16"].row["capacity"], rel=1e-3)}
+    gains = {name: row.gain for name, row in rows.items() if row.gain}
+    assert told == {name: {"x": float(f"{gain.ratio:.4g}")} for name, gain in gains.items()}
+
+
+def test_a_variant_with_a_search_that_is_only_bounded_is_left_out() -> None:
+    measured = of("h200-headline")
+    found = [replace(each, over=None) for each in measured.found]
+    next(each for each in found if each.row["variant"] == "w8a8").row["ended"] = "unbounded"
+    vars(measured)["found"] = found
+    told = headline(measured)
+    assert "fp8" in told and "w8a8" not in told
 
 
 def test_a_server_that_keeps_the_targets_at_no_load_has_a_capacity_of_none() -> None:

@@ -407,17 +407,17 @@ def _capacities(measured: Measured) -> Iterator[Column]:
     for place, here in grouped(measured.deciding, lambda each: each.place).items():
         found = grouped(here, lambda each: str(each.row["variant"]))
         head = f"Capacity, {place}, {here[0].unit} {ARROWS['higher']}"
-        yield head, {variant: _capacity(repeats) for variant, repeats in found.items()}
+        yield head, {variant: capacity_cell(repeats) for variant, repeats in found.items()}
 
 
-def _capacity(repeats: list[Found]) -> Cell:
+def capacity_cell(repeats: list[Found]) -> Cell:
     """Write the capacity of a variant; over searches that are not taken together, their range."""
     answered = [each for each in repeats if not each.has_no_answer]
     if not answered:
         return Cell("no answer")
     first = answered[0].over or answered[0]
     gained = first.gained if first.gain else ""
-    if len(repeats) == 1 or answered[0].over:
+    if len(answered) == 1 or answered[0].over:
         ends = "" if first.is_lower_bound else f" [{first.interval.replace(' to ', ', ')}]"
         told = [_searches(len(answered)) * (len(repeats) > 1), gained]
         return Cell(figure=f"{first.capacity}{ends}", remark="; ".join(filter(None, told)))
