@@ -2,9 +2,10 @@
 
 Student's interval, by the variance that the launches of all servers show together, and not narrower
 than what the searches' own intervals tell, as launches that are alike by chance would be. Where
-launches confirm a tuning's winner they are taken to vary alike, whatever the server; how often that
-holds: `benchmarks/tuning_intervals.py`. The capacity of a single server is not narrower than its
-own searches tell, and where its launches vary more than the pool, their own variance counts.
+launches confirm a tuning's winner they are taken to vary alike, whatever the server. The capacity
+of a single server is not narrower than its own searches tell, and where its launches vary more than
+the pool, their own variance counts. How often they hold: `benchmarks/tuning_intervals.py` and
+`benchmarks/capacity_simulation.py`.
 """
 
 import math
