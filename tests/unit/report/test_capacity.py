@@ -221,6 +221,22 @@ def test_the_one_search_of_several_that_has_an_answer_has_its_interval(results: 
     assert (cell.figure, cell.remark) == ("50.0 [40.0, 62.5]", "1 search")
 
 
+def test_a_gain_of_some_repeats_is_not_told_where_others_are_only_bounded(results: Results) -> None:
+    bf16, w8a8 = results["bf16"], results["w8a8"]
+    exact = replace(bf16, gain=Gain(1.2, 1.0, 1.4))
+    bounded = replace(w8a8, row={**w8a8.row, "variant": "bf16"})
+    assert "of load. " in sentence_of([exact, bounded])
+    assert "of load (1.20\N{MULTIPLICATION SIGN}). " in sentence_of([exact, exact])
+
+
+def test_searches_that_are_all_to_come_are_no_searches_without_an_answer(results: Results) -> None:
+    reason = "not measured yet, 2 loads so far"
+    row = {**results["bf16"].row, "ended": PENDING, "capacity": None, "reason": reason}
+    pending = [replace(results["bf16"], row=row)] * 2
+    assert sentence_of(pending) == f"bf16 is {reason}."
+    assert answers.capacity_cell(pending) == answers.Cell(PENDING)
+
+
 def test_the_upper_end_of_searches_of_which_one_has_none_is_not_told(data: SearchData) -> None:
     bf16 = data.searched.capacities[data.searched.capacities["variant"] == "bf16"]
     beyond: dict[str, Any] = {"capacity": 200.0, "lower": 200.0, "upper": math.nan}

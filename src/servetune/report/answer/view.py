@@ -33,7 +33,7 @@ from servetune.report.quality.view import absent, estimated
 from servetune.report.semantic_cache import view as cache
 from servetune.report.verdicts import few, further, interval_of, worded
 from servetune.study.base import DECIDING
-from servetune.tables.frames import grouped, records_of
+from servetune.tables.frames import PENDING, grouped, records_of
 
 ONE_LAUNCH = "one launch"
 """In the place of an interval."""
@@ -414,7 +414,7 @@ def capacity_cell(repeats: list[Found]) -> Cell:
     """Write the capacity of a variant; over searches that are not taken together, their range."""
     answered = [each for each in repeats if not each.has_no_answer]
     if not answered:
-        return Cell("no answer")
+        return Cell(PENDING if all(each.is_pending for each in repeats) else "no answer")
     first = answered[0].over or answered[0]
     gained = first.gained if first.gain else ""
     if len(answered) == 1 or answered[0].over:

@@ -279,6 +279,8 @@ def _taken(repeats: list[Found]) -> str:
     if len(repeats) == 1:
         return _taken_once(repeats[0])
     values = [value for each in repeats if (value := known(each.row["capacity"])) is not None]
+    if all(each.is_pending for each in repeats):
+        return f"is {repeats[0].row['reason']}"
     if not values:
         return "has no answer in any repeat"
     least = "at least " if any(each.is_lower_bound for each in repeats) else ""
@@ -302,6 +304,8 @@ def _gained(repeats: list[Found]) -> str:
     if len(gains) == 1 and gains[0].ratio is None:
         return f" ({written(gains[0])})"
     ratios = [gain.ratio for gain in gains if gain.ratio is not None]
+    if len(ratios) < len(gains):
+        return ""
     return f" ({span(ratios)}{ACROSS if gains[0].is_across else ''})" if ratios else ""
 
 
