@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
+from capacity_launches import print_coverage
 from capacity_peers import PEERS, Peer
 from server_speed import Pattern, changed, drifting, slow_at_times, stalls
 from simulated_server import (
@@ -34,7 +35,7 @@ from simulated_server import (
 )
 
 from servetune.capacity.boundary import predict
-from servetune.capacity.launches import Interval, over_launches
+from servetune.capacity.launches import Interval
 from servetune.capacity.pace import slices
 from servetune.capacity.search import Capacity, Probed, next_step
 from servetune.capacity.sequential import LOOK_EVERY, Sample, assess_probe
@@ -45,9 +46,6 @@ HAIR = 0.02
 THROUGHPUT_REQUESTS = 200
 SIZES = (300, 1000, 3000, 10_000, 30_000)
 TOLERANCES = (0.3, 0.4)
-LAUNCHES = 3
-DEVIATIONS = (0.0, 0.03, 0.06)
-"""Standard deviations of the logarithm of a launch's speed, as recorded launches show them."""
 BETWEEN_S = 3.0
 """Seconds from the end of one probe to the beginning of the next."""
 
@@ -420,34 +418,8 @@ def run_searches(
         f" {judged[True]}/{decided} = {judged[True] / max(decided, 1):.4f} (declared"
         f" {search.probe_error:.2f}), requests {mean.requests:,.0f}, seconds {mean.seconds:,.0f}"
     )
-    together(exact, search.confidence)
+    print_coverage(exact, search.confidence)
     return mean
-
-
-def together(exact: dict[str, list[Interval]], confidence: float) -> None:
-    """Print how often the interval of three launches of each server holds, as launches deviate."""
-    draw = np.random.default_rng(0)
-    for deviation in DEVIATIONS:
-        held, widths = [], []
-        for first in range(0, min(map(len, exact.values())) - LAUNCHES + 1, LAUNCHES):
-            launched = {
-                name: [moved(of, float(draw.normal(0, deviation))) for of in here]
-                for name, all_of in exact.items()
-                for here in [all_of[first : first + LAUNCHES]]
-            }
-            for name, of in over_launches(launched, confidence).items():
-                held.append(of.lower <= 1 <= of.upper)
-                own = [math.log(each.upper / each.lower) for each in launched[name]]
-                widths.append(math.log(of.upper / of.lower) / float(np.mean(own)))
-        print(
-            f"  {LAUNCHES} launches that deviate by {deviation:.0%}, together: {np.mean(held):.3f}"
-            f" of {len(held)} hold, {np.mean(widths):.2f} times as wide as one search"
-        )
-
-
-def moved(of: Interval, by: float) -> Interval:
-    """Return what a search says of a launch that is faster by so much, in logarithms."""
-    return Interval(*(end * math.exp(by) for end in (of.capacity, of.lower, of.upper)))
 
 
 def run_peer(

@@ -18,17 +18,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
-from servetune.analysis.differences import difference
+from servetune.analysis.differences import NORMAL, difference
 from servetune.analysis.verdicts import groups_of, pairs_of
 from servetune.numbers import known
 from servetune.records.sessions import SEVERAL
+from servetune.tables.capacity import two_sided
 from servetune.tables.frames import records_of
 
 Place = tuple[str, ...]
-
-_NORMAL = float(special.ndtri(0.975))
 
 
 @dataclass(frozen=True)
@@ -68,23 +66,29 @@ def gains_over_launches(capacities: pd.DataFrame, baseline: str) -> dict[Place, 
 
     It takes two searches with both ends of a variant and of the baseline, none that is only
     bounded, and GPUs on which variants met. How much launches vary is told as for verdicts, and
-    the interval is not narrower than what the searches' own intervals say.
+    the interval is not narrower than what the searches' own intervals say. Variants on the same
+    launches are compared within them as there.
     """
-    rows = _two_sided_searches(capacities)
+    rows = two_sided(capacities)
     if rows.empty:
         return {}
+    errors = [
+        interval.error(confidence)
+        for interval, confidence in zip(rows["interval"], rows["confidence"], strict=True)
+    ]
     launches = rows.assign(
         load_point=rows["tier"],
         metric="capacity",
         log_value=np.log(rows["capacity"].astype(float)),
         request_variance=np.nan,
         in_lockstep=False,
+        own_variance=np.square(errors),
     )
     pairs = pairs_of(launches, baseline)
     variant, base = groups_of(pairs)
     measured = difference(variant, base)
     low, high = measured.interval()
-    own = rows.groupby(["workload", "tier", "variant"])["own_variance"].mean()
+    own = launches.groupby(["workload", "tier", "variant"])["own_variance"].mean()
     ratios: dict[Place, Gain] = {}
     for i, row in enumerate(records_of(pairs)):
         place = (row["workload"], row["load_point"])
@@ -92,23 +96,11 @@ def gains_over_launches(capacities: pd.DataFrame, baseline: str) -> dict[Place, 
             continue
         told = own[*place, row["variant"]] / variant.launches[i]
         told += own[*place, baseline] / base.launches[i]
-        half = max(float(high[i] - low[i]) / 2, _NORMAL * math.sqrt(told))
+        half = max(float(high[i] - low[i]) / 2, NORMAL * math.sqrt(told))
         log = float(measured.log_ratio[i])
         ends = (math.exp(log - half), math.exp(log + half))
         ratios[*place, row["variant"]] = Gain(math.exp(log), *ends)
     return ratios
-
-
-def _two_sided_searches(capacities: pd.DataFrame) -> pd.DataFrame:
-    """Return searches with both ends, of variants without one at the place that is bounded."""
-    rows = capacities[capacities["capacity"].notna()]
-    ends = rows[["lower", "upper"]].astype(float)
-    is_bounded = ~(ends > 0).all(axis=1)
-    place = [rows[name] for name in ("workload", "tier", "variant")]
-    kept = rows[~is_bounded.groupby(place).transform("any")]
-    width = np.log(kept["upper"].astype(float) / kept["lower"].astype(float)) / 2
-    quantile = special.ndtri(0.5 + kept["confidence"].astype(float) / 2)
-    return kept.assign(own_variance=(width / quantile) ** 2)
 
 
 def gain(row: dict[str, Any], base: dict[str, Any]) -> Gain | None:

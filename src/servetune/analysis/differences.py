@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 """Of each interval, and of tests after Holm's correction: the usual convention (Fisher 1925)."""
 
+NORMAL = float(special.ndtri(0.5 + CONFIDENCE / 2))
+"""The two-sided quantile of the normal distribution."""
+
 
 def t_quantile(degrees: Floats | int) -> Floats:
     """Return the two-sided quantile of Student's t."""

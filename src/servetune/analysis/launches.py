@@ -4,17 +4,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy import special
 
 from servetune.analysis import wording
 from servetune.analysis.devices import shares
-from servetune.analysis.differences import CONFIDENCE, Floats, Group, t_quantile
+from servetune.analysis.differences import NORMAL, Floats, Group, t_quantile
 from servetune.analysis.lockstep import is_of_wave, waves
 from servetune.analysis.spread import spread
 from servetune.metrics import JUDGED, METRIC, METRICS, PERCENTILES, Metric
 from servetune.records.sessions import SEVERAL
-from servetune.tables.frames import DECIDED_FROM, numbers, records_of
+from servetune.tables.frames import DECIDED_FROM, measured_together, numbers, records_of
 
 PLACE = ["workload", "load_point", "metric"]
 
@@ -29,8 +27,6 @@ _OF_SOME = ("endpoint", "ended_at", DECIDED_FROM)
 """Columns of studies with an endpoint, or with a rule that launches until it is decided."""
 
 _PACE = ["concurrency", "rate_rps"]
-
-_NORMAL = special.ndtri(0.5 + CONFIDENCE / 2)
 
 
 def launch_values(
@@ -116,7 +112,7 @@ def _request_variances(long: pd.DataFrame, quantiles: pd.DataFrame) -> Floats:
             here["completed_requests"].to_numpy(dtype=float),
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            variances[rows] = (np.log(high / low) / (2 * _NORMAL)) ** 2
+            variances[rows] = (np.log(high / low) / (2 * NORMAL)) ** 2
     return np.where(np.isfinite(variances), variances, np.nan)
 
 
@@ -136,7 +132,7 @@ def quantile_interval(
         at: the quantile wanted, in [0, 1].
         requests: the size of each sample; where it is too small, the ends are NaN.
     """
-    half = _NORMAL * np.sqrt(at * (1 - at) / requests)
+    half = NORMAL * np.sqrt(at * (1 - at) / requests)
     return _read(curves, probabilities, at - half), _read(curves, probabilities, at + half)
 
 
@@ -202,10 +198,11 @@ def pool_launches(
         of_launches = shares([str(name) for name in values["device"].fillna("")])
         devices = np.zeros((*launches.shape[-2:], of_launches.shape[-1]))
         devices[of_values[-1], rounds] = of_launches
-    together = None if is_shared else _measured_together(values, known[-1])
+    sizes = {} if is_shared else measured_together(values)
+    together = np.array([sizes.get(str(variant), 1) for (variant,) in known[-1]])
     pooled = spread(
         launches,
-        has_rounds=has_rounds and (together is None or bool((together == 1).all())),
+        has_rounds=has_rounds and bool((together == 1).all()),
         devices=devices,
         together=together,
         is_shared=is_shared,
@@ -218,18 +215,6 @@ def pool_launches(
         is_blocked=pooled.is_blocked[of_groups[0]],
         group=pooled.groups[of_groups],
     )
-
-
-def _measured_together(values: pd.DataFrame, variants: pd.MultiIndex) -> NDArray[np.int64]:
-    """Return how many variants were measured on the same launches as each, itself included."""
-    counts = np.ones(len(variants), np.int64)
-    if "servers" not in values or values["servers"].isna().all():
-        return counts
-    known = values.dropna(subset=["servers"])[["variant", "servers"]].drop_duplicates()
-    sizes = known.groupby("servers")["variant"].transform("size").groupby(known["variant"]).max()
-    for variant, size in sizes.items():
-        counts[variants.get_loc((variant,))] = size
-    return counts
 
 
 def pool_shared_launches(values: pd.DataFrame) -> pd.DataFrame:
@@ -303,7 +288,7 @@ def intervals(values: pd.DataFrame) -> pd.DataFrame:
     of_launches = t_quantile(np.maximum(group.launches - 1, 1)) * np.sqrt(
         group.total_variance / group.launches
     )
-    of_requests = _NORMAL * np.sqrt(group.request_variance)
+    of_requests = NORMAL * np.sqrt(group.request_variance)
     half = np.where(group.launches > 1, of_launches, of_requests)
     return groups[["variant", *PLACE, "launches"]].assign(
         value=np.exp(group.mean), low=np.exp(group.mean - half), high=np.exp(group.mean + half)

@@ -4,12 +4,13 @@ Student's interval, by the variance that the launches of all servers show togeth
 than what the searches' own intervals tell, as launches that are alike by chance would be. Where
 launches confirm a tuning's winner they are taken to vary alike, whatever the server. The capacity
 of a single server is not narrower than its own searches tell, and where its launches vary more than
-the pool, their own variance counts. How often they hold: `benchmarks/tuning_intervals.py` and
-`benchmarks/capacity_simulation.py`.
+the pool, their own variance counts. Variants on the same launches tell together as much of how much
+launches vary as one, as in a table of verdicts. How often they hold:
+`benchmarks/tuning_intervals.py` and `benchmarks/capacity_simulation.py`.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
@@ -28,56 +29,84 @@ class Interval:
     lower: float
     upper: float
 
+    def error(self, confidence: float) -> float:
+        """Return the standard error of the logarithm, by the interval of such a confidence."""
+        return math.log(self.upper / self.lower) / 2 / float(special.ndtri((1 + confidence) / 2))
 
-def deviation(groups: Collection[Sequence[float]], errors: Sequence[float], level: float) -> float:
+
+def deviation(
+    groups: Collection[Sequence[float]],
+    errors: Sequence[float],
+    level: float,
+    together: Collection[int] = (),
+) -> float:
     """Return half the width of the interval of one launch; over the root of n of a mean of n.
 
     `groups` are logarithms, one group a server and one value a launch; `errors` are the standard
     errors of the launches by their own intervals, and `level` the probability below the upper end.
+    `together` has the number of groups on the same launches as each; by default all have their own.
     """
     told = float(special.ndtri(level)) * math.sqrt(fmean(error**2 for error in errors))
-    degrees = sum(len(of) - 1 for of in groups)
+    degrees, squares = _pooled(zip(groups, together or [1] * len(groups), strict=True))
     if not degrees:
         return told
-    squares = sum((len(of) - 1) * variance(of) for of in groups if len(of) > 1)
-    return max(told, float(special.stdtrit(degrees, level)) * math.sqrt(squares / degrees))
+    # Where one of those together lacks a launch, the pool still tells no less than the others.
+    counted = max(degrees, *(len(of) - 1 for of in groups))
+    return max(told, float(special.stdtrit(counted, level)) * math.sqrt(squares / degrees))
 
 
 def over_launches(
-    searches: Mapping[str, Sequence[Interval]], confidence: float
+    searches: Mapping[str, Sequence[Interval]],
+    confidence: float,
+    together: Mapping[str, int] | None = None,
 ) -> dict[str, Interval]:
     """Return the capacity of each server with several searches: the geometric mean.
 
-    `searches` are those of all servers of a study at one SLO, by server.
+    `searches` are those of all servers of a study at one SLO, by server. `together` has the number
+    of those that were searched on the same launches as one, itself included, if others were.
     """
     level = (1 + confidence) / 2
     logs = {name: [math.log(each.capacity) for each in of] for name, of in searches.items()}
+    counts = {name: (together or {}).get(name, 1) for name in logs}
     found = {}
     for name, of in logs.items():
         if len(of) > 1:
-            errors = [_error(each, level) for each in searches[name]]
-            others = [each for other, each in logs.items() if other != name]
-            half = max(deviation(logs.values(), errors, level), _own(of, others, level))
+            errors = [each.error(confidence) for each in searches[name]]
+            others = [(each, counts[other]) for other, each in logs.items() if other != name]
+            half = max(
+                deviation(logs.values(), errors, level, counts.values()),
+                _own(of, counts[name], others, level),
+            )
             half /= math.sqrt(len(of))
             found[name] = Interval(*(math.exp(fmean(of) + side * half) for side in (0, -1, 1)))
     return found
 
 
-def _error(search: Interval, level: float) -> float:
-    """Return the standard error of the logarithm of a search by its interval."""
-    return math.log(search.upper / search.lower) / 2 / float(special.ndtri(level))
-
-
-def _own(of: Sequence[float], others: Sequence[Sequence[float]], level: float) -> float:
+def _own(
+    of: Sequence[float],
+    together: int,
+    others: Sequence[tuple[Sequence[float], int]],
+    level: float,
+) -> float:
     """Return half the width by the variance of one server's launches alone.
 
     With the degrees of freedom of all launches, unless it is proven to vary more than the others:
     that takes three launches.
     """
     own, degrees = variance(of), len(of) - 1
-    of_others = sum(len(each) - 1 for each in others)
-    squares = sum((len(each) - 1) * variance(each) for each in others if len(each) > 1)
+    of_others, squares = _pooled(others)
     if of_others and degrees > 1:
         limit = float(special.fdtri(degrees, of_others, 1 - VARIES_MORE))
         of_others *= own * of_others <= limit * squares
-    return float(special.stdtrit(degrees + of_others, level)) * math.sqrt(own)
+    counted = max(degrees, degrees / together + of_others)
+    return float(special.stdtrit(counted, level)) * math.sqrt(own)
+
+
+def _pooled(groups: Iterable[tuple[Sequence[float], int]]) -> tuple[float, float]:
+    """Return the degrees of freedom of groups together, and their sum of squares.
+
+    Those with so many on the same launches count as one.
+    """
+    several = [(of, together) for of, together in groups if len(of) > 1]
+    degrees = math.fsum((len(of) - 1) / together for of, together in several)
+    return degrees, math.fsum((len(of) - 1) * variance(of) / together for of, together in several)

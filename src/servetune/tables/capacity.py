@@ -10,9 +10,10 @@ from servetune.capacity.sequential import Evidence
 from servetune.records.measurements import MeasurementRecord
 from servetune.records.searches import SearchRecord
 from servetune.records.sessions import SEVERAL
-from servetune.tables.frames import PENDING
+from servetune.tables.frames import PENDING, measured_together
 
 OF_SEARCH = ("search", "variant", "workload", "over", "repeat", "confidence")
+SEARCHED = ("workload", "tier", "variant")
 PLACE = ("measurement", "variant", "workload", "load_point", "repeat")
 
 CAPACITIES = {
@@ -22,13 +23,15 @@ CAPACITIES = {
     **dict.fromkeys(("binding", "reason", "slo"), "object"),
     **dict.fromkeys(("probes", "launches"), "int64"),
     **dict.fromkeys(("requests", "seconds"), "float64"),
-    **dict.fromkeys(("device", "is_steady"), "object"),
+    **dict.fromkeys(("device", "servers", "is_steady"), "object"),
     "preemptions": "float64",
 }
 """Columns of the table of capacities; `requests` and `seconds` are those of all its probes.
 
 `launches` are those of the server that the probes ran on, and `device` those launches' devices, as
 records name them. `device`, `is_steady` and `preemptions` are null where they are not known.
+`servers` is the launch of servers that variants share; null where it was the search's own, or the
+search went on upon another.
 """
 
 
@@ -39,6 +42,7 @@ def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecor
         probed = [records[id] for id in search.measurements]
         measured = [record.metrics for record in probed if record.metrics is not None]
         devices = dict.fromkeys(record.device for record in probed if record.device)
+        servers = [*{record.servers for record in probed}]
         for tier, capacity in search.tiers.items():
             rows.append(
                 {
@@ -49,6 +53,7 @@ def capacities(searches: list[SearchRecord], records: dict[str, MeasurementRecor
                     "probes": max(len(search.measurements) - 1, 0),
                     "launches": len({(record.session, record.launch) for record in probed}),
                     "device": SEVERAL.join(devices) or None,
+                    "servers": servers[0] if len(servers) == 1 else None,
                     "requests": sum(metrics.requests for metrics in measured),
                     "seconds": sum(metrics.duration_s for metrics in measured),
                 }
@@ -123,18 +128,29 @@ def metrics(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
 def together(table: pd.DataFrame) -> dict[tuple[str, str, str], Interval]:
     """Return the capacity over its launches of each (workload, tier, variant) with several.
 
-    A variant of which a search found only a bound has none; those without an answer do not count.
+    It is of the searches that are `two_sided`.
     """
     found: dict[tuple[str, str, str], Interval] = {}
-    rows = table[~table["ended"].isin(NO_ANSWER)]
-    for (workload, tier), here in rows.groupby(["workload", "tier"]):
+    for (workload, tier), here in two_sided(table).groupby(["workload", "tier"]):
         searches = {
-            str(variant): [
-                Interval(*ends) for ends in of[["capacity", "lower", "upper"]].to_numpy()
-            ]
+            str(variant): list(of["interval"])
             for variant, of in here.groupby("variant", sort=False)
-            if (of["lower"] > 0).all() and of["upper"].notna().all()
         }
-        joint = over_launches(searches, float(here["confidence"].min()))
+        confidence = float(here["confidence"].min())
+        joint = over_launches(searches, confidence, measured_together(here))
         found |= {(str(workload), str(tier), name): of for name, of in joint.items()}
     return found
+
+
+def two_sided(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the searches with both ends, and an Interval each in the column `interval`.
+
+    Those without an answer do not count; a variant of which one search at the place found only a
+    bound has none.
+    """
+    rows = table[~table["ended"].isin(NO_ANSWER)]
+    has_ends = (rows["lower"].astype(float) > 0) & rows["upper"].notna()
+    kept = rows[has_ends.groupby([rows[name] for name in SEARCHED]).transform("all")]
+    ends = kept[["capacity", "lower", "upper"]].astype(float).to_numpy().tolist()
+    intervals = pd.Series([Interval(*of) for of in ends], kept.index, dtype="object")
+    return kept.assign(interval=intervals)

@@ -50,3 +50,16 @@ def broken(table: pd.DataFrame) -> pd.DataFrame:
 def declared(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of declared load points: without the probes of searches for the capacity."""
     return table[table["probe"].isna()]
+
+
+def measured_together(rows: pd.DataFrame) -> dict[str, int]:
+    """Return how many variants were measured on the same launches as each, itself included.
+
+    Takes columns variant and servers: the launch of servers that variants share, null where it is
+    the variant's own. Variants without such a launch are not among them.
+    """
+    if "servers" not in rows:
+        return {}
+    shared = rows.dropna(subset=["servers"])[["variant", "servers"]].drop_duplicates()
+    sizes = shared["servers"].map(shared["servers"].value_counts()).groupby(shared["variant"]).max()
+    return {str(variant): int(size) for variant, size in sizes.items()}

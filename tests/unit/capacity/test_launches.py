@@ -68,3 +68,43 @@ def test_the_interval_of_a_mean_holds_the_truth_as_often_as_it_says() -> None:
         half = deviation([list(of) for of in groups], [0.025] * 6, 0.975) / math.sqrt(3)
         held += abs(groups[0].mean()) <= half
     assert held / tries == pytest.approx(0.95, abs=0.015)
+
+
+def test_policies_on_the_same_launches_tell_no_more_of_how_these_vary_than_one() -> None:
+    apart = [alike(40.0, 1.01), alike(44.0, 1.01)]
+    alone = over_launches({"round-robin": apart}, 0.95)["round-robin"]
+    policies = {f"policy-{i}": apart for i in range(6)}
+    shared = over_launches(policies, 0.95, dict.fromkeys(policies, 6))
+    assert shared["policy-0"] == alone
+    assert over_launches(policies, 0.95)["policy-0"].upper < alone.upper
+
+
+def test_a_policy_that_lacks_a_launch_takes_nothing_from_what_the_others_tell() -> None:
+    apart = [alike(40.0, 1.01), alike(44.0, 1.01), alike(42.0, 1.01)]
+    alone = over_launches({"policy-0": apart}, 0.95)["policy-0"]
+    policies = {"policy-0": apart, "policy-1": apart, "policy-2": apart[:1]}
+    found = over_launches(policies, 0.95, dict.fromkeys(policies, 3))["policy-0"]
+    assert found.upper == pytest.approx(alone.upper)
+
+
+@pytest.mark.parametrize("launches", [2, 3])
+def test_capacities_of_policies_hold_where_what_varies_is_the_launch_that_they_share(
+    launches: int,
+) -> None:
+    draw, held, as_if_own, tries = np.random.default_rng(5), 0.0, 0.0, 400
+    names = [f"policy-{i}" for i in range(6)]
+    for _ in range(tries):
+        values = np.exp(draw.normal(0, 0.1, launches) + draw.normal(0, 0.02, (6, launches)))
+        policies = {
+            name: [alike(value, 1.04) for value in of]
+            for name, of in zip(names, values, strict=True)
+        }
+        for together in (dict.fromkeys(names, 6), None):
+            found = over_launches(policies, 0.95, together).values()
+            share = np.mean([of.lower <= 1 <= of.upper for of in found])
+            if together:
+                held += float(share)
+            else:
+                as_if_own += float(share)
+    assert held / tries > 0.93
+    assert as_if_own / tries < 0.9
