@@ -201,7 +201,7 @@ def answer_of(*words: str) -> tuple[str, str]:
     lines = [line for line in done.stderr.splitlines() if not re.match(r"\[ *\d+:\d\d\] ", line)]
     if done.exit_code == 2 and not (len(lines) == 1 and lines[0].isprintable()):
         return f"HARM: more than one line of {words[0]}", done.stderr[:500]
-    return ("answered" if done.exit_code in (0, 1) else "refused"), done.stderr
+    return ("answered" if done.exit_code in (0, 1, 3) else "refused"), done.stderr
 
 
 def harm_to(before: dict[str, bytes], now: dict[str, bytes], was: Path, root: Path) -> str:

@@ -9,7 +9,7 @@ RUN = "uv run snakemake --cores 1 reports/summary.html"
 """What measures and makes all that is missing, for a message to say what to try."""
 
 UNDONE_PARTS = 3
-"""The exit code of a command whose report stands, but for parts that could not be made."""
+"""The exit code of a command whose report, or import, stands but for parts that are not whole."""
 
 _LONGEST_LINE = 2000
 """Characters of a message: a screen full. What a user gave may be longer, and stand in it."""

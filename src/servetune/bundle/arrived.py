@@ -6,10 +6,12 @@ derived them, and each record must be of a measurement that such a session owes.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import TypeVar
 
+from servetune.bundle.archive import Broken
+from servetune.bundle.broken import mend, with_launches
 from servetune.bundle.manifest import MANIFEST, Manifest
 from servetune.errors import DamagedError, UserError
 from servetune.files import read_model
@@ -19,6 +21,7 @@ from servetune.plan.planned import Measurement, PlannedSearch, Session
 from servetune.plan.rounds import RoundRecord
 from servetune.plan.sessions import loads_of, search_digest, serving_of, tools_of
 from servetune.records.consistency import Recorded
+from servetune.records.excerpts import TimedExcerpt
 from servetune.records.loads import PlannedTraffic
 from servetune.records.measurements import MeasurementRecord, read_measurement
 from servetune.records.paths import launch_files, raw_folder
@@ -48,10 +51,13 @@ class Arrived:
     records: dict[str, list[Path]]
     """Measurements, qualities and searches, by session."""
     rounds: list[Path]
+    is_whole: bool
+    left_out: set[str]
+    """Names of records that came without their launch."""
 
 
-def read_arrived(folder: Path, archive: Path) -> Arrived:
-    """Read and check all records of an unpacked archive.
+def read_arrived(folder: Path, archive: Path, broken: Broken | None = None) -> Arrived:
+    """Read and check all records of an unpacked archive; of a broken one keep what is whole.
 
     Raises:
         UserError: something in it is damaged, or is not of the sessions that it is said to be of.
@@ -62,6 +68,8 @@ def read_arrived(folder: Path, archive: Path) -> Arrived:
             _check_ids(session, manifest, folder)
         if len({session.id for session in manifest.sessions}) < len(manifest.sessions):
             raise UserError(f"{MANIFEST}: names a session twice")
+        if broken:
+            mend(folder, manifest, broken.at)
         results = folder / "results" / manifest.study
         _check_tables(folder / "results" / "raw" / manifest.study)
         launches = {
@@ -76,12 +84,19 @@ def read_arrived(folder: Path, archive: Path) -> Arrived:
         )
         for file, record in found:
             records[record.session].append(file)
+        left_out = set[str]()
+        if broken:
+            all_of = {file.stem for files in records.values() for file in files}
+            records = {id: with_launches(of, launches[id]) for id, of in records.items()}
+            left_out = all_of - {file.stem for files in records.values() for file in files}
         return Arrived(
             folder=folder,
             manifest=manifest,
             launches=launches,
             records=records,
-            rounds=_rounds(results / "tuning", manifest),
+            rounds=_rounds(results / "tuning", manifest, not broken),
+            is_whole=not broken,
+            left_out=left_out,
         )
     except FileNotFoundError:
         raise UserError(f"{archive}: not the results of a bundle: it has no {MANIFEST}") from None
@@ -91,6 +106,34 @@ def read_arrived(folder: Path, archive: Path) -> Arrived:
         raise UserError(f"{archive}: {member}: damaged: {error.why}") from None
     except UserError as error:
         raise UserError(f"{archive}: {str(error).replace(f'{folder}/', '')}") from None
+
+
+def missing(broken: Broken, arrived: Arrived, archive: Path) -> str:
+    """Say in a line what an archive lacks, as far as its launches tell, and what to do.
+
+    Raises:
+        UserError: nothing that was measured came.
+    """
+    place = f"{archive}: {broken.how} at {broken.at}"
+    again = "fetch it again and import it again"
+    came = {file.stem: file for files in arrived.records.values() for file in files}
+    if not came:
+        raise UserError(f"{place}, before its first whole record: nothing was taken; {again}")
+    launches = (read_model(f, Launch) for files in arrived.launches.values() for f in files)
+    gone = {*arrived.left_out, *chain.from_iterable(launch.measured for launch in launches)} - {
+        *came
+    }
+    of = f"its {len(came)} records are whole"
+    if gone:
+        of = f"{len(gone)} or more of its records are missing or without their launch"
+    ok = [id for id, file in came.items() if _is_ok(file)]
+    raw = [raw_folder(arrived.manifest.study, id, arrived.folder) / REQUESTS for id in ok]
+    bare = sum(not file.is_file() for file in raw)
+    return f"{place}: {of}, and {bare} lack their raw data; {again}, which adds what is missing"
+
+
+def _is_ok(file: Path) -> bool:
+    return file.parent.name == "records" and read_model(file, TimedExcerpt).status == "ok"
 
 
 def _check_ids(session: Session, manifest: Manifest, folder: Path) -> None:
@@ -139,14 +182,19 @@ def _check_agrees(file: Path, record: Recorded, requests: Path | None = None) ->
         raise UserError(f"{file}: contradicts itself: {told[0]}")
 
 
-def _rounds(folder: Path, manifest: Manifest) -> list[Path]:
+def _rounds(folder: Path, manifest: Manifest, is_whole: bool) -> list[Path]:
     rounds = {}
     for file in folder.glob("*.json"):
         record = read_model(file, RoundRecord)
         if (record.study, f"round-{record.round.number}") != (manifest.study, file.stem):
             raise UserError(f"{file}: a round of something else than its name says")
         rounds[record.round.number] = file
-    return [rounds[number] for number in sorted(rounds)]
+    if is_whole:
+        return [rounds[number] for number in sorted(rounds)]
+    # Each follows from those before it, of which the break may have taken one.
+    return [
+        rounds[number] for number in takewhile(rounds.__contains__, count(min(rounds, default=1)))
+    ]
 
 
 def _read(

@@ -47,10 +47,12 @@ WHILE_RUNNING = {*WHILE_STARTING, "server", "server_info", "choices", "ignored",
 class Merge:
     """Files and folders to take, relative to the project, in the order in which they are to come.
 
-    Those in `aside` stand in the way, and belong to nothing that is recorded.
+    Those in `aside` stand in the way, and belong to nothing that is recorded. `completed` says
+    that raw data comes of records that are here without.
     """
 
     taken: list[Path] = field(default_factory=list)
+    completed: bool = False
     aside: list[Path] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -108,6 +110,8 @@ class _Story:
             self._check_holds_ours(more)
         for number in more:
             self._take_launch(number)
+        for number in self.there.keys() - {*more}:
+            self._complete_launch(number)
         for file in self.arrived.records[self.session.id]:
             self._take_record(file, bool(more))
 
@@ -131,7 +135,7 @@ class _Story:
         if lacking := self.here.keys() - self.there.keys():
             self._refuse(f"launch {min(lacking)} is here and not there")
         theirs = {self._here(file) for file in self.arrived.records[self.session.id]}
-        for path in self.records:
+        for path in self.records if self.arrived.is_whole else ():
             if path not in theirs:
                 self._refuse(f"launch {more[0]} is not here, and {path.stem} not there")
 
@@ -150,11 +154,28 @@ class _Story:
         # Last, since with it the launch is there.
         self.merged.taken.append(folder / launch.name)
 
+    def _complete_launch(self, number: int) -> None:
+        """Take the raw data of a launch that is here without, equal."""
+        launch = self.there[number]
+        if differences(self.here[number], read_model(launch, Launch)):
+            return
+        folder = raw_folder(self.session.study, self.session.id, Path())
+        for file in sorted(launch.parent.glob(f"*-{number}.*")):
+            if file.is_file() and not (self.root / folder / file.name).exists():
+                self.merged.taken.append(folder / file.name)
+                self.merged.completed = True
+
     def _take_record(self, file: Path, is_longer: bool) -> None:
         is_measurement, here = file.parent.name == "records", self._here(file)
         if here.is_file() or file in self.renamed:
             self._check_record(file, here, is_longer)
             self.merged.counts["already"] += is_measurement
+            raw = raw_folder(self.session.study, file.stem, Path())
+            has_more = (self.arrived.folder / raw).is_dir() and not (self.root / raw).exists()
+            if is_measurement and has_more and filecmp.cmp(file, here, shallow=False):
+                # The record again, for what follows from both.
+                self.merged.taken += [raw, file.relative_to(self.arrived.folder)]
+                self.merged.completed = True
             return
         self._check_is_owed(file)
         if is_measurement:

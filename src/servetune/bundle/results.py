@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 
 from servetune.bundle.archive import unpack
-from servetune.bundle.arrived import Arrived, read_arrived
+from servetune.bundle.arrived import Arrived, missing, read_arrived
 from servetune.bundle.manifest import MANIFEST, read_manifest
+from servetune.bundle.members import MembersWriter
 from servetune.bundle.merge import merge
 from servetune.errors import UserError
 from servetune.files import read_model, whole_file
@@ -57,20 +58,33 @@ def pack_results(project: Path, out: Path, has_output: bool) -> None:
         is_record = len(path.parts) == 4 and path.parts[2] in KINDS
         return not is_record or read_model(project / path, Excerpt).session in sessions
 
-    def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        path = Path(member.name)
+    def is_kept(path: Path) -> bool:
         # A hidden name is one that was being written when the run was killed.
         is_whole = not any(part.startswith(".") for part in path.parts)
         is_measured = path.parts[1:2] == ("raw",) and path.parent.name not in sessions
-        is_output = member.isfile() and is_measured and path.name != REQUESTS
+        is_output = is_measured and path.name != REQUESTS
         is_wanted = path.name != SCHEDULE and (has_output or not is_output)
-        return member if is_whole and is_wanted and is_theirs(path) else None
+        return is_whole and is_wanted and is_theirs(path)
 
-    # Written after each session, while the GPU waits; most of it is Parquet, compressed already.
-    with whole_file(out) as temporary, tarfile.open(temporary, "w:gz", compresslevel=1) as archive:
-        archive.add(project / MANIFEST, MANIFEST)
-        if (project / "results").is_dir():
-            archive.add(project / "results", "results", filter=keep)
+    with whole_file(out) as temporary, temporary.open("wb") as file:
+        members = MembersWriter(file)
+        # A writer by its protocol, though not by its type.
+        with tarfile.open(fileobj=members, mode="w") as archive:  # type: ignore[call-overload]
+            for path in (Path(MANIFEST), *filter(is_kept, _in_order(project))):
+                archive.add(project / path, path)
+                members.end_member()
+        members.end_member()
+
+
+def _in_order(project: Path) -> list[Path]:
+    """List the results, those first that the others are nothing without, should the end be lost."""
+
+    def place(path: Path) -> tuple[int, Path]:
+        is_raw = path.parts[1:2] == ("raw",)
+        return (2 if is_raw and not path.match("launch-*.json") else 1 - is_raw, path)
+
+    files = (path for path in (project / "results").rglob("*") if path.is_file())
+    return sorted((path.relative_to(project) for path in files), key=place)
 
 
 @dataclass(frozen=True)
@@ -79,24 +93,29 @@ class Taken:
 
     `counts` are how many `measurements` were taken, how many were here `already`, how many
     `sessions` are complete, how many load points are still `owed`, how many `rounds` were taken,
-    and how much that no record names was moved `aside`.
+    and how much that no record names was moved `aside`. `lacks` says what of a broken archive is
+    missing, and what to do.
     """
 
     study: str
     owed: list[str]
     commit: str | None
     counts: Counter[str]
+    lacks: str | None
 
 
-def take_results(archive: Path, root: Path, studies: Collection[str]) -> Taken:
+def take_results(
+    archive: Path, root: Path, studies: Collection[str], in_part: bool = False
+) -> Taken:
     """Bring the results of a bundle into place, as if they had been measured here.
 
     What is here stays; what comes must hold it, or lie beside it (`servetune.bundle.merge`). A
     session whose measurements are all here gets its record. `studies` are those that may arrive.
-    Rounds of a tuning are taken as long as those that are here are the same.
+    Rounds of a tuning are taken as long as those that are here are the same. With `in_part`, what
+    is whole is taken of an archive that was cut short or damaged; a whole one adds the rest later.
 
     Raises:
-        UserError: the archive is not one of results, or contradicts what is here.
+        UserError: the archive is not one of results, contradicts what is here, or breaks off.
     """
     scratch_parent = root / ".servetune"
     scratch_parent.mkdir(parents=True, exist_ok=True)
@@ -104,8 +123,10 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Taken:
         tempfile.TemporaryDirectory(dir=scratch_parent) as folder,
         locked(scratch_parent / "import.lock"),
     ):
-        unpack(archive, Path(folder))
-        arrived = read_arrived(Path(folder), archive)
+        broken = unpack(archive, Path(folder))
+        if broken and not in_part:
+            raise UserError(f"{archive}: {broken.how}; fetch it again")
+        arrived = read_arrived(Path(folder), archive, broken)
         manifest = arrived.manifest
         if manifest.study not in studies:
             raise UserError(
@@ -117,7 +138,10 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Taken:
                 f"{archive}: session {min(measured_now)} is being measured here; import again when"
                 " it has ended"
             )
+        lacks = missing(broken, arrived, archive) if broken else None
         merged = merge(arrived, root, archive)
+        if merged.completed:
+            forget_tables(manifest.study, root)
         _put_aside(merged.aside, root)
         _take(merged.taken, arrived, root)
         counts = merged.counts
@@ -135,6 +159,7 @@ def take_results(archive: Path, root: Path, studies: Collection[str]) -> Taken:
             owed=[id for session in manifest.sessions for id in session.owed],
             commit=_commit(arrived),
             counts=counts,
+            lacks=lacks,
         )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from servetune.cli.app import MORE, ROOT, StudyName, app, chosen_params, studies
-from servetune.errors import UserError
+from servetune.errors import UNDONE_PARTS, UserError
 from servetune.plan.make import plan_to_measure
 from servetune.terminal import echo
 
@@ -56,12 +56,16 @@ def export_command(
 
 @bundle.command("import")
 def import_command(results: list[Path]) -> None:
-    """Import a bundle's results, as if they had been measured here."""
+    """Import a bundle's results, as if they had been measured here.
+
+    Of an archive that was cut short on its way all is taken that is whole; the exit code is then 3.
+    """
     from servetune.bundle.planned_now import beside_plan
     from servetune.bundle.results import ASIDE, take_results
 
+    is_broken = False
     for path in results:
-        taken = take_results(path, ROOT, studies())
+        taken = take_results(path, ROOT, studies(), in_part=True)
         counts = taken.counts
         rounds = f", {counts['rounds']} rounds of a tuning" if counts["rounds"] else ""
         aside = f"; raw data that no record names is now in {ASIDE}" if counts["aside"] else ""
@@ -71,6 +75,11 @@ def import_command(results: list[Path]) -> None:
             f"{rounds}{aside}"
         )
         echo("\n  ".join([told, *beside_plan(taken, ROOT)]))
+        if taken.lacks:
+            echo(f"servetune: {taken.lacks}", error=True)
+            is_broken = True
+    if is_broken:
+        raise SystemExit(UNDONE_PARTS)
 
 
 def _values(pairs: list[str]) -> dict[str, Any]:
