@@ -1,12 +1,11 @@
-"""The tables of the README: what 8-bit weights and EAGLE-3 buy on H200s, from the results.
+"""The table of the README: what 8-bit weights and an fp8 KV cache buy on an H200, from the results.
 
 Run: uv run python benchmarks/headline.py [--study NAME]
 
-It prints Markdown: of a study in `gallery/results`, the load points with the fewest and the most
-clients, and the capacity where it was searched for; without a name also that of another study.
-Output is over the time in which all clients are busy, with the most clients in brackets also over
-the whole load, as `vllm bench serve` prints it. Intervals are over launches, where there are
-several.
+It prints Markdown, a column a variant: the load points with the fewest and the most clients of a
+study in `gallery/results`, and the capacity where it was searched for. Output is over the time in
+which all clients are busy, with the most clients also over the whole load, as `vllm bench serve`
+prints it. Intervals are at 95 %, over launches where there are several.
 """
 
 import argparse
@@ -17,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from servetune.analysis.comparison import compare
 from servetune.analysis.findings.gather import cases
 from servetune.analysis.judgement import judge_study
+from servetune.analysis.launches import intervals, launch_values
 from servetune.metrics import WHOLE_LOAD
-from servetune.numbers import NONE, known, number, percent
+from servetune.numbers import NONE, known
 from servetune.plan.make import make_plan, read_params
 from servetune.plan.planned import Plan
 from servetune.records.paths import session_path
@@ -41,11 +41,14 @@ sys.path.insert(0, str(ROOT))
 from tests.paths import GALLERY  # noqa: E402
 from tests.recorded import RECORDED, results_of  # noqa: E402
 
-LOADS, CAPACITY = "h200-llama8b-graphs", "h200-capacity"
+STUDY = "h200-headline"
 OUTPUT, UNDECIDED = "output_throughput_tok_s", "undecided"
 PAIR = {"ttft_p99_ms", "tpot_p99_ms"}
 
 Row = dict[str, Any]
+
+Line = tuple[str, dict[str, str]]
+"""What a row of the table is of, and its cell of each variant."""
 
 
 @dataclass(frozen=True)
@@ -63,63 +66,47 @@ class Place:
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--study", help=f"one study alone, in place of {LOADS} and {CAPACITY}")
-    named = parser.parse_args().study
-    if named and named not in RECORDED:
-        sys.exit(f"{named}: not recorded whole; expected one of {', '.join(RECORDED)}")
-    study_table(named or LOADS)
-    if named is None:
-        print()
-        capacity_table(CAPACITY)
-
-
-def study_table(study: str) -> None:
-    """Print a row a variant: throughputs, and the capacity where it was searched for."""
+    parser.add_argument("--study", default=STUDY, help=f"by default {STUDY}")
+    study = parser.parse_args().study
+    if study not in RECORDED:
+        sys.exit(f"{study}: not recorded whole; expected one of {', '.join(RECORDED)}")
     plan = make_plan({**read_params(GALLERY), "study": study}, GALLERY)
     table = pd.read_parquet(results_of(study) / "load_points.parquet")
-    columns = [*load_columns(plan, table), *searched_columns(plan)]
-    if not columns:
+    rows = [*load_rows(plan, table), *searched_rows(plan)]
+    if not rows:
         sys.exit(
             f"{study}: has neither a load of clients nor a capacity, which is all that it prints"
         )
-    counts = launches(table)
-    print(line(["Variant", "Launches", *(head for head, _ in columns)]))
-    print(line(["---"] * (2 + len(columns))))
-    for variant in plan.variants:
-        cells = (cell_of.get(variant, NONE) for _, cell_of in columns)
-        print(line([variant, counts.get(variant, 0), *cells]))
+    print(line(["", *plan.variants]))
+    print(line(["---"] * (1 + len(plan.variants))))
+    for head, cell_of in [("launches", launches(table)), *rows]:
+        print(line([head, *(cell_of.get(variant, NONE) for variant in plan.variants)]))
 
 
-Column = tuple[str, dict[str, str]]
-
-
-def load_columns(plan: Plan, table: pd.DataFrame) -> Iterator[Column]:
-    """Yield the columns of the load points with the fewest and the most clients."""
+def load_rows(plan: Plan, table: pd.DataFrame) -> Iterator[Line]:
+    """Yield the rows of the load points with the fewest and the most clients."""
     quantiles = pd.read_parquet(results_of(plan.study) / "quantiles.parquet")
     places = ends_of(table)
     if not places:
         return
-    means = records_of(compare(table, plan.baseline))
+    values = launch_values(table, quantiles, (OUTPUT, WHOLE_LOAD))
     judged = [
         row
         for row in records_of(judge_study(design_of(plan), table, quantiles).verdicts)
         if row["metric"] == OUTPUT
     ]
     for place in places:
-        here = {row["variant"]: row for row in means if is_at(row, place)}
-        whole = {
-            variant: f" ({number(row.get(WHOLE_LOAD))})" if place == places[-1] else ""
-            for variant, row in here.items()
-        }
-        head = f"{place.head}{' (whole load)' if place == places[-1] else ''}"
-        yield head, {name: f"{number(row.get(OUTPUT))}{whole[name]}" for name, row in here.items()}
+        here = [row for row in records_of(intervals(values)) if is_at(row, place)]
+        yield place.head, {row["variant"]: estimate(row) for row in here if row["metric"] == OUTPUT}
         ratios = {row["variant"]: ratio_of(row) for row in judged if is_at(row, place)}
         yield f"over {plan.baseline}", ratios
         if place == places[0]:
-            shares = bandwidth_shares(plan, table, place)
-            yield "of the bandwidth ceiling", {name: percent(of) for name, of in shares.items()}
+            yield "of the bandwidth ceiling", bandwidth_shares(plan, table, place)
+        if place == places[-1]:
+            whole = {row["variant"]: estimate(row) for row in here if row["metric"] == WHOLE_LOAD}
+            yield f"{place.clients} clients, over the whole load", whole
 
 
 def ends_of(table: pd.DataFrame) -> list[Place]:
@@ -139,11 +126,11 @@ def is_at(row: Row, place: Place) -> bool:
     return (row["workload"], row["load_point"]) == (place.workload, place.load_point)
 
 
-def searched_columns(plan: Plan) -> Iterator[Column]:
-    """Yield the columns of the capacity within each SLO, and of its gain."""
-    for here in found_in(plan):
-        yield slo_of(here), {name: capacity(each) for name, each in here.items()}
-        yield f"over {plan.baseline}", {name: each.gained for name, each in here.items()}
+def estimate(row: Row) -> str:
+    """Write a mean over launches with its interval; one launch tells none."""
+    ends = [known(row[end]) for end in ("low", "high")]
+    within = f" [{ends[0]:,.0f}, {ends[1]:,.0f}]" if None not in ends else ""
+    return f"{row['value']:,.0f}{within}"
 
 
 def ratio_of(verdict: Row) -> str:
@@ -152,57 +139,50 @@ def ratio_of(verdict: Row) -> str:
     return f"{interval(verdict)}{words.get(verdict['verdict'], '')}"
 
 
-def capacity_table(study: str) -> None:
-    """Print a row a variant with the capacity within each SLO."""
-    plan = make_plan({**read_params(GALLERY), "study": study}, GALLERY)
-    columns = found_in(plan)
-    print(line(["Variant", *map(slo_of, columns)]))
-    print(line(["---"] * (1 + len(columns))))
-    for variant in plan.variants:
-        found = [here.get(variant) for here in columns]
-        print(line([variant, *(capacity(each) if each else NONE for each in found)]))
-
-
-def launches(rows: pd.DataFrame) -> dict[str, int]:
+def launches(rows: pd.DataFrame) -> dict[str, str]:
     """Count the launches behind a table's rows, by variant."""
     each = rows[["variant", "session", "launch"]].drop_duplicates()
-    return dict(each.groupby("variant").size())
+    return {str(name): str(count) for name, count in each.groupby("variant").size().items()}
 
 
-def bandwidth_shares(plan: Plan, table: pd.DataFrame, place: Place) -> dict[str, float]:
-    """Return the MBU of decode at a load point, by variant: the mean over the launches."""
+def bandwidth_shares(plan: Plan, table: pd.DataFrame, place: Place) -> dict[str, str]:
+    """Write the MBU of decode at a load point, by variant: the mean over the launches."""
     named = {id: session_path(plan.study, id, GALLERY) for id in table["session"].unique()}
     sessions: dict[str, SessionRecord] = {id: read_session(path) for id, path in named.items()}
     here = table[(table["workload"] == place.workload) & (table["load_point"] == place.load_point)]
     at = cases(here, sessions, plan.ceilings)
     told = [(case.row["variant"], case.attained.decode.mbu) for case in at if case.attained]
-    return dict(pd.DataFrame(told, columns=["variant", "mbu"]).groupby("variant")["mbu"].mean())
+    values = pd.DataFrame(told, columns=["variant", "value"]).assign(
+        workload=place.workload, load_point=place.load_point, metric="mbu", in_lockstep=False
+    )
+    values["value"] *= 100
+    values = values.assign(log_value=np.log(values["value"]), request_variance=np.nan)
+    return {row["variant"]: f"{estimate(row)} %" for row in records_of(intervals(values))}
 
 
-def found_in(plan: Plan) -> list[dict[str, Found]]:
-    """Return what was searched for within each SLO, by variant; of all launches where it can be."""
+def searched_rows(plan: Plan) -> Iterator[Line]:
+    """Yield the rows of the capacity within each SLO, and of its gain."""
     measured = read_measured(plan, results_of(plan.study).parents[1])
     rows = launches_together(measured.found)
     answered = [each for each in rows if known(each.row["capacity"]) is not None]
-    places = grouped(answered, lambda each: each.place).values()
-    return [{each.row["variant"]: each for each in here} for here in places]
+    for found in grouped(answered, lambda each: each.place).values():
+        yield slo_of(found[0]), {each.row["variant"]: capacity(each) for each in found}
+        yield f"over {plan.baseline}", {each.row["variant"]: each.gained for each in found}
 
 
-def slo_of(here: dict[str, Found]) -> str:
+def slo_of(found: Found) -> str:
     """Write what a capacity is within: req/s within 500/30 ms, of TTFT and TPOT p99."""
-    first = next(iter(here.values()))
-    limits: dict[str, float] = json.loads(first.row["slo"])
-    unit = "req/s" if first.row["over"] == "rate" else "clients"
+    limits: dict[str, float] = json.loads(found.row["slo"])
+    unit = "req/s" if found.row["over"] == "rate" else "clients"
     if limits.keys() == PAIR:
         return f"{unit} within {limits['ttft_p99_ms']:g}/{limits['tpot_p99_ms']:g} ms"
-    return f"{unit} within {first.within}"
+    return f"{unit} within {found.within}"
 
 
 def capacity(each: Found) -> str:
     """Write a capacity with its interval, or what it is at least."""
-    if each.is_lower_bound:
-        return each.interval
-    return f"{each.capacity} [{each.interval}]"
+    ends = str(each.interval)
+    return ends if each.is_lower_bound else f"{each.capacity} [{ends.replace(' to ', ', ')}]"
 
 
 def line(cells: Any) -> str:

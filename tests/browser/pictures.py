@@ -1,7 +1,7 @@
 """Pictures of the report, to look at before a release: light and dark, at two widths.
 
 `uv run python -m tests.browser.pictures FOLDER [STUDY ...]`: by default of the recorded
-`h200-llama8b-graphs`, of which `docs/report.png` is made anew too, and `h200-capacity`, and of two
+`h200-headline`, of which `docs/report.png` is made anew too, and `h200-capacity`, and of two
 with made numbers: the quickstart launched once, and twelve variants.
 """
 
@@ -20,7 +20,7 @@ from tests.recorded import plan_of, results_of
 from tests.report_data import make_data, make_quickstart_plan, make_twelve_variants
 
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
-SHOWN = "h200-llama8b-graphs"
+SHOWN = "h200-headline"
 
 
 def main(folder: Path, names: list[str]) -> None:

@@ -81,7 +81,7 @@ def test_on_a_phone_the_answer_comes_before_the_links_and_tables_say_that_they_s
         assert "scroll" in said
 
 
-@pytest.mark.parametrize("study", ["h200-llama8b-graphs", "h100-front-end"])
+@pytest.mark.parametrize("study", ["h200-headline", "h200-llama8b-graphs", "h100-front-end"])
 def test_on_a_desk_the_answer_of_a_recorded_study_needs_no_scrolling(
     browser: Browser, tmp_path: Path, study: str
 ) -> None:

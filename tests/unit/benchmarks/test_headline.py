@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from servetune.numbers import NONE
 from tests.paths import ROOT
 
 
@@ -18,23 +19,37 @@ def headline(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_readme_and_the_results_hold_the_tables_that_the_command_prints() -> None:
-    printed = headline().stdout
-    names = ("README.md", "gallery/docs/results.md")
-    pages = [(ROOT / name).read_text(encoding="utf-8") for name in names]
-    assert all("uv run python benchmarks/headline.py" in page for page in pages)
-    tables = printed.strip().split("\n\n")
-    assert [table.count("\n") for table in tables] == [8, 4]
-    assert all(table in page for table, page in zip(tables, pages, strict=True))
+@pytest.mark.parametrize(
+    ("page", "options", "rows"),
+    [
+        ("README.md", (), 9),
+        ("gallery/docs/results.md", ("--study", "h200-llama8b-graphs"), 7),
+    ],
+)
+def test_the_pages_hold_the_tables_that_the_command_prints(
+    page: str, options: tuple[str, ...], rows: int
+) -> None:
+    table, text = headline(*options).stdout.strip(), (ROOT / page).read_text(encoding="utf-8")
+    assert "uv run python benchmarks/headline.py" in text
+    assert len(table.splitlines()) == 2 + rows
+    assert table in text
 
 
-def test_another_study_has_the_columns_of_what_it_measured() -> None:
-    heads, _, base, w8a8, _ = headline("--study", "h200-capacity").stdout.splitlines()
-    slos = ["req/s within 500/30 ms", "req/s within 2000/100 ms"]
-    assert [head for head in heads.split(" | ") if head.startswith("req/s")] == slos
-    assert "client" not in heads
-    assert base.startswith("| bf16 | 1 | 46.3 [")
-    assert "61.8 or more" in w8a8
+def test_each_number_has_an_interval_where_there_are_several_launches() -> None:
+    _, _, counts, *rows = headline().stdout.splitlines()
+    assert counts == "| launches | 5 | 3 | 3 | 3 |"
+    cells = [cell for row in rows for cell in row.strip("| ").split(" | ")[1:] if cell != NONE]
+    # Of w8a8 one launch has the telemetry for it.
+    assert [cell for cell in cells if "[" not in cell] == ["54 %"]
+
+
+def test_another_study_has_the_rows_of_what_it_measured() -> None:
+    heads, _, counts, *rows = headline("--study", "h200-capacity").stdout.splitlines()
+    assert heads == "|  | bf16 | w8a8 | fp8 |" and counts == "| launches | 1 | 1 | 1 |"
+    named = [row.split(" | ")[0] for row in rows]
+    within = ["| req/s within 500/30 ms", "| req/s within 2000/100 ms"]
+    assert named == [within[0], "| over bf16", within[1], "| over bf16"]
+    assert "46.3 [41.9, 50.9]" in rows[0] and "61.8 or more" in rows[2]
 
 
 @pytest.mark.parametrize(
