@@ -6,6 +6,7 @@ Coverage counts searches whose interval holds the true capacity; wrong verdicts 
 probes at least 2 % away from it. Peers get the same servers and the exact algorithm of their
 source, with rates for GuideLLM's streams, at several fixed numbers of requests a probe: the
 comparison is with the smallest number at which as many of their answers are within 10 %.
+Searches are also taken together as of several launches (`capacity_launches.py`).
 
 The table `unsteady` is of servers whose speed changes: how many searches say so, and how many of
 the other intervals hold the capacity over a long time, where there is one. `preempting` is of
