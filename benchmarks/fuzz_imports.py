@@ -67,7 +67,7 @@ COMMANDS = (
     ("deploy", "len-4096", "--as", "systemd"),
     ("history", "output_throughput_tok_s"),
 )
-HEAVY = (("tables",), ("report", "--partial"), ("predict", STUDY), ("clean",))
+HEAVY = (("tables",), ("report", "--partial"), ("predict", "--study", STUDY), ("clean",))
 
 
 def write_base(root: Path) -> None:

@@ -158,8 +158,8 @@ def _broken(how: str, sound: int, ends: dict[str, int], archive: Path, folder: P
             (folder / name).unlink(missing_ok=True)
     if not (folder / MANIFEST).is_file():
         raise UserError(
-            f"{archive}: {how}, and nothing before that can be trusted; fetch it again and import"
-            " it again"
+            f"{archive}: not the results of a bundle, or {how} before its first record; fetch it"
+            " again and import it again"
         )
     return Broken(how, at or f"its end, after {next(reversed(ends))}")
 

@@ -459,3 +459,13 @@ def test_two_probes_of_the_same_load_are_two_lines_of_the_timeline() -> None:
     (line,) = (layer for layer in chart["layer"] if layer["mark"]["type"] == "line")
     field = line["encoding"]["detail"]["field"]
     assert len({row[field] for row in chart["datasets"]["rows"]}) == 2
+
+
+def test_the_table_of_the_answer_begins_with_what_its_sentences_begin_with() -> None:
+    study = make_searches(with_points=True).measured
+    table = answers.grid(study)
+    assert table is not None
+    groups = [group for group, _ in table.groups]
+    assert groups[0] == "Capacity" and len(groups) > 1
+    # Each load has one head, below which stands what it costs too.
+    assert len(groups) == len({*groups})

@@ -6,7 +6,7 @@ A variant is called faster, slower or the fastest only where that is proven.
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 from servetune.analysis.answer import UNDECIDED, Decision, Outcome, Shown, shown_in
 from servetune.analysis.lockstep import LOCKSTEP
@@ -318,14 +318,14 @@ def wanting(outcome: Outcome) -> str:
 
 
 def grid(measured: Measured) -> Grid | None:
-    """Make the answer's table: verdicts at the loads that decide and the lightest ones, capacities,
-    quality and cost; None without any.
+    """Make the answer's table in the order of its sentences: capacities, verdicts at the loads that
+    decide, with what the first costs, and at the lightest ones, then quality; None without any.
     """
+    loads = [*_matrix(measured), *_cost(measured)]
     columns = [
-        *_matrix(measured),
-        *((Head(head), cells) for head, cells in _capacities(measured)),
+        *_capacities(measured),
+        *chain.from_iterable(grouped(loads, lambda column: column[0].group).values()),
         *((Head(head), cells) for head, cells in _quality(measured)),
-        *((Head(head), cells) for head, cells in _cost(measured)),
     ]
     if not columns:
         return None
@@ -403,10 +403,10 @@ def _outcome(decision: Shown, variant: str, outcome: Outcome) -> Cell:
     return Cell(UNDECIDED, shown, wanting(outcome) or ONE_LAUNCH * _is_few(outcome))
 
 
-def _capacities(measured: Measured) -> Iterator[Column]:
+def _capacities(measured: Measured) -> Iterator[tuple[Head, dict[str, Cell]]]:
     for place, here in grouped(measured.deciding, lambda each: each.place).items():
         found = grouped(here, lambda each: str(each.row["variant"]))
-        head = f"Capacity, {place}, {here[0].unit} {ARROWS['higher']}"
+        head = Head(f"{place}, {here[0].unit}\N{NO-BREAK SPACE}{ARROWS['higher']}", "Capacity")
         yield head, {variant: capacity_cell(repeats) for variant, repeats in found.items()}
 
 
@@ -452,7 +452,7 @@ def _quality(measured: Measured) -> Iterator[Column]:
             )
 
 
-def _cost(measured: Measured) -> Iterator[Column]:
+def _cost(measured: Measured) -> Iterator[tuple[Head, dict[str, Cell]]]:
     """Give the first cost that is known, at the first load that decides."""
     name = next((cost.name for cost in COSTS if cost.name in measured.costs), None)
     if name is None or not measured.decisions:
@@ -460,7 +460,7 @@ def _cost(measured: Measured) -> Iterator[Column]:
     decision = measured.decisions[0]
     here = [row for row in measured.compared if place_of(row) == place_of(decision.row)]
     yield (
-        f"{decision.place}: {inside(measured.costs[name])}",
+        Head(inside(measured.costs[name]), _place(measured, decision)),
         {
             row["variant"]: Cell(
                 figure=number(row[name]),
