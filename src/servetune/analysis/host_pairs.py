@@ -6,6 +6,7 @@ A study may have several such pairs. A way is proven on a host by launches of bo
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 
 import pandas as pd
 
@@ -35,7 +36,7 @@ class Pair:
 def couples_of(design: Design) -> tuple[Way, list[tuple[str, str]]]:
     """Return the way that a study is about, and each two variants that differ in it alone.
 
-    What has no like is in none of them.
+    Of more than two the first is in all pairs. What has no like is in none.
 
     Raises:
         UserError: there are no such two, or they are about different ways.
@@ -44,19 +45,21 @@ def couples_of(design: Design) -> tuple[Way, list[tuple[str, str]]]:
     for name in design.variants:
         alike.setdefault(json.dumps(design.served[name], sort_keys=True), []).append(name)
     couples: dict[Way, list[tuple[str, str]]] = {}
-    for first, second in (names for names in alike.values() if len(names) == 2):
-        declared = (design.neighbours[first], design.neighbours[second])
-        if declared == (None, None):
-            couples.setdefault("prepared", []).append((first, second))
-        elif declared == ("none", "all"):
-            couples.setdefault("together", []).append((first, second))
-        elif declared == ("all", "none"):
-            couples.setdefault("together", []).append((second, first))
+    for names in alike.values():
+        plain, alone, beside = (
+            [name for name in names if design.neighbours[name] == declared]
+            for declared in (None, "none", "all")
+        )
+        if len(plain) > 1:
+            couples.setdefault("prepared", []).extend((plain[0], other) for other in plain[1:])
+        if alone and beside:
+            pairs = [*product(alone[:1], beside), *product(alone[1:], beside[:1])]
+            couples.setdefault("together", []).extend(pairs)
     if len(couples) == 1:
         return couples.popitem()
     raise UserError(
-        f"studies/{design.study}.yaml: variants: expected two that are alike, or several such"
-        " pairs: one with neighbours: none and one with neighbours: all, such as in"
+        f"studies/{design.study}.yaml: variants: expected two or more that are alike, or several"
+        " such pairs: one with neighbours: none and one with neighbours: all, such as in"
         " gallery/studies/h200-together.yaml, or two without neighbours, such as in"
         " gallery/studies/h200-prepared.yaml"
     )

@@ -25,10 +25,13 @@ def beside_plan(taken: Taken, root: Path) -> Iterator[str]:
     planned = {digest_of(id) for session in plan.sessions for id in session.owed}
     count, total = sum(digest_of(id) in planned for id in taken.owed), len(taken.owed)
     if count < total:
-        part = f"{count or 'none'} of these {total} load points {'are' if count > 1 else 'is'}"
-        told = f"{part} in the plan of {study} now, so the report leaves the others out"
-        if not count:
-            told = f"{part} in the plan of {study} now, so the report shows none"
+        now = f"in the plan of {study} now, so the report"
+        told = f"none of these {total} load points is {now} shows none"
+        if count:
+            are = "are" if count > 1 else "is"
+            told = f"{count} of these {total} load points {are} {now} leaves the others out"
+        elif total == 1:
+            told = f"the load point is not {now} does not show it"
         declared = f"params.yaml studies/{study}.yaml"
         diff = f"git diff {taken.commit[:SHORT]} -- {declared}" if taken.commit else ""
         yield (

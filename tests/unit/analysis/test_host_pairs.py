@@ -70,6 +70,14 @@ def test_each_two_variants_that_differ_in_nothing_else_are_a_pair() -> None:
         pairs_of(four, [session("first", {}), session("third", {"prepared": True})])
 
 
+def test_of_more_than_two_that_are_alike_each_is_compared_with_the_first() -> None:
+    pairs = [("first", "second"), ("first", "third")]
+    assert couples_of(design((None,) * 3, (8, 8, 8))) == ("prepared", pairs)
+    assert couples_of(design(("none", "all", "all"), (8, 8, 8))) == ("together", pairs)
+    twice_alone = design(("none", "all", "none"), (8, 8, 8))
+    assert couples_of(twice_alone) == ("together", [("first", "second"), ("third", "second")])
+
+
 def test_a_way_is_alike_where_all_pairs_are() -> None:
     assert on_all(["alike", "alike"]) == "alike"
     assert on_all(["alike", "undecided"]) == "undecided"
@@ -81,13 +89,12 @@ def test_a_way_is_alike_where_all_pairs_are() -> None:
     [
         design((None, "all")),
         design(seqs=(8, 16)),
-        design((None, None, None), (8, 8, 8)),
         design(("none",), (8,)),
         design(("none", "all"), (8, 16)),
         design(("none", "all", None, None), (8, 8, 16, 16)),
     ],
     ids=[
-        *("one without neighbours", "served otherwise", "three", "one"),
+        *("one without neighbours", "served otherwise", "one"),
         *("beside others and served otherwise", "of both ways"),
     ],
 )

@@ -1,10 +1,13 @@
 """An import says what of it the present plan does not ask for, and what to try."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from servetune.bundle.planned_now import beside_plan
+from servetune.bundle.results import Taken
 from servetune.cli import app
 from tests.project import Project
 from tests.stories import PLANNED, STUDY, pack, write_story
@@ -55,6 +58,14 @@ def test_results_of_a_study_that_was_changed_here_say_that_none_is_planned_and_s
     (told,) = imported(archive, project, monkeypatch)
     assert f"none of these {OWED} load points is in the plan of {STUDY} now" in told
     assert f" -- params.yaml studies/{STUDY}.yaml" in told and "git diff " in told
+
+
+def test_a_single_load_point_that_is_not_planned_is_told_as_one(project: Project) -> None:
+    taken = Taken(STUDY, ["plain-users-c1-r1-0123456789ab"], None, Counter(), None)
+    told, _ = beside_plan(taken, project.root)
+    assert told.startswith(
+        f"the load point is not in the plan of {STUDY} now, so the report does not show it: "
+    )
 
 
 def test_results_of_which_a_part_is_planned_count_it(
