@@ -1,6 +1,6 @@
 """A comparison of revisions as Markdown for a pull request."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,14 +15,15 @@ from servetune.compare.sides import Side
 from servetune.metrics import JUDGED, METRIC
 from servetune.numbers import known
 from servetune.report import lockstep
-from servetune.report.capacity.view import Found
+from servetune.report.capacity.launches import ALL, launches_together, with_launches
+from servetune.report.capacity.view import Found, written
 from servetune.report.gfm import bullets, details, escaped, pipe_table, text
 from servetune.report.quality import view as quality
 from servetune.report.setup.section import when_measured
 from servetune.report.table import Table
 from servetune.report.throughput import with_ends
 from servetune.report.verdicts import POWERED, few, interval, power_table, unseen, verdict_cell
-from servetune.tables.frames import records_of
+from servetune.tables.frames import grouped, records_of
 
 MOST_ROWS = 150
 """More rows than a reviewer reads; it says how many are left out."""
@@ -240,21 +241,54 @@ def _values(row: Row, metric: str) -> str:
 
 
 def capacity_table(base: Side, here: Side) -> str | None:
-    """Write the capacities of both sides with their ratio; None where neither has any."""
+    """Write the capacities of both sides with their ratio; None where neither has any.
+
+    Searches on several launches are one row, as in the report; the ratio takes both sides as
+    independent.
+    """
     rows = []
-    for before, after in _pairs(
-        base.capacities, here.capacities, ["variant", "workload", "tier", "repeat"]
-    ):
-        row = after or before
-        place = f"{row['workload']} · {row['tier']}"
-        both = gain(after, before) if after and before else None
-        sides = [Found(side, both, place, "") if side else None for side in (before, after)]
-        cells = [f"{s.capacity} ({s.interval}) {s.unit}" if s else numbers.NONE for s in sides]
-        ratio = sides[1].gained if sides[1] and both else numbers.NONE
-        repeat = f", repeat {row['repeat']}" if row["repeat"] > 1 else ""
-        rows.append([text(row["variant"] + repeat), text(place), *cells, text(ratio)])
+    for before, after in _capacities(base, here):
+        each = after or before
+        assert each
+        both = gain(after.row, before.row) if after and before else None
+        cells = [_capacity(side) if side else numbers.NONE for side in (before, after)]
+        repeat = each.row["repeat"]
+        which = f", repeat {repeat}" if repeat not in (1, ALL) else ""
+        of = [text(each.row["variant"] + which), text(each.place)]
+        rows.append([*of, *cells, text(written(both)) if both else numbers.NONE])
     heads = ["Variant", "SLO", "Base", "Here", "Here over base"]
     return pipe_table(heads, rows, numeric_from=len(heads)) if rows else None
+
+
+def _capacity(found: Found) -> str:
+    over = found.launches if found.row["repeat"] == ALL else ""
+    return f"{found.capacity} ({found.interval}) {found.unit} {over}".rstrip()
+
+
+def _capacities(base: Side, here: Side) -> Iterator[tuple[Found | None, Found | None]]:
+    """Pair what both sides found at a place: their rows, or, of several, those of a repeat."""
+    before, after = (
+        grouped(_over_launches(side.capacities), lambda each: (each.row["variant"], each.place))
+        for side in (base, here)
+    )
+    for place in dict.fromkeys([*after, *before]):
+        sides = before.get(place, []), after.get(place, [])
+        if max(map(len, sides)) == 1:
+            first, second = (next(iter(side), None) for side in sides)
+            yield first, second
+            continue
+        by_repeat = [{each.row["repeat"]: each for each in side} for side in sides]
+        for repeat in dict.fromkeys([*by_repeat[1], *by_repeat[0]]):
+            yield by_repeat[0].get(repeat), by_repeat[1].get(repeat)
+
+
+def _over_launches(capacities: pd.DataFrame) -> list[Found]:
+    if capacities.empty:
+        return []
+    found = [
+        Found(row, None, f"{row['workload']} · {row['tier']}", "") for row in records_of(capacities)
+    ]
+    return launches_together(with_launches(found, capacities, ""))
 
 
 def quality_table(base: Side, here: Side) -> str | None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from servetune.analysis.wording import TIMES, inside, ratio, where_of
 from servetune.errors import reason_of
 from servetune.metrics import METRICS
-from servetune.numbers import number
+from servetune.numbers import NONE, number
 from servetune.report.answer import view as answers
 from servetune.report.capacity import view as slo
 from servetune.report.capacity.launches import ALL, launches_together
@@ -127,12 +127,14 @@ def _capacities(measured: Measured, found: list[slo.Found]) -> Table:
     for place, same in grouped(rows, lambda each: each.place).items():
         rendered.add_row(_name(place, "bold"))
         for each in same:
+            searches = [of for of in found if of.over and of.over.row is each.row]
+            gained = slo.gained(searches) if searches and not each.gain else each.gained
             rendered.add_row(
                 _name(measured.marked(each.row["variant"])),
                 Text(slo.ENDED[each.row["ended"]] if each.row["repeat"] != ALL else each.launches),
                 f"{each.capacity}\n{each.unit}",
                 each.interval,
-                Text(each.gained.replace(" [", "\n[")),
+                Text((gained or NONE).replace(" [", "\n[")),
                 end_section=each is same[-1],
             )
     return rendered

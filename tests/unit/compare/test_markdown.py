@@ -9,7 +9,9 @@ import pandas as pd
 from servetune.compare.comparison import Comparison, compare_sides
 from servetune.compare.markdown import capacity_table, quality_table, render_comparison
 from servetune.compare.sides import Side
-from servetune.tables.capacity import CAPACITIES
+from servetune.numbers import number
+from servetune.tables.capacity import CAPACITIES, together
+from servetune.tables.frames import records_of
 from servetune.tables.quality import QUALITIES
 from tests.report_data import make_data, make_quickstart_plan
 
@@ -37,7 +39,8 @@ def capacity(value: float, variant: str = "bf16", **changed: Any) -> dict[str, A
         **{"search": "s", "variant": variant, "workload": "chat", "tier": "strict", "repeat": 1},
         **{"over": "rate", "ended": "found", "binding": "ttft_p99_ms", "reason": ""},
         **{"capacity": value, "lower": 0.9 * value, "upper": 1.1 * value, "confidence": 0.95},
-        **{"slo": json.dumps({"ttft_p99_ms": 500}), "probes": 5, "requests": 100, "seconds": 10},
+        **{"slo": json.dumps({"ttft_p99_ms": 500}), "probes": 5, "launches": 1, "requests": 100},
+        "seconds": 10,
         **changed,
     }
 
@@ -48,7 +51,7 @@ def answers(variant: str, **changed: Any) -> dict[str, Any]:
 
 def line_of(table: str | None, variant: str) -> str:
     assert table is not None
-    return next(line for line in table.splitlines() if line.startswith(f"| {variant} "))
+    return next(line for line in table.splitlines() if line.startswith(f"| {variant} |"))
 
 
 def test_a_study_without_either_has_neither_table() -> None:
@@ -70,6 +73,26 @@ def test_a_capacity_on_one_side_only_and_one_that_failed_have_no_ratio() -> None
         table, "bf16"
     )
     assert line_of(table, "w8a8").rstrip(" |").endswith("\N{EN DASH}")
+
+
+def test_searches_on_several_launches_are_one_capacity_as_in_the_report() -> None:
+    once = side([capacity(40)])
+    twice = side([capacity(45, device="a"), capacity(55, repeat=2, device="a")])
+    table = capacity_table(once, twice)
+    row = line_of(table, "bf16")
+    assert table is not None and table.count("bf16") == 1
+    joint = together(twice.capacities)["chat", "strict", "bf16"]
+    assert f"40.0 (36.0 to 44.0) requests/s | {number(joint.capacity)} (" in row
+    assert "requests/s over 2 launches |" in row
+    assert f"{joint.capacity / 40:.2f}\N{MULTIPLICATION SIGN}" in row
+    assert table == capacity_table(once, side([*records_of(twice.capacities)][::-1]))
+
+
+def test_searches_that_cannot_be_taken_together_are_paired_by_their_repeat() -> None:
+    bounded = capacity(60, repeat=2, ended="unbounded", upper=None)
+    table = capacity_table(side([capacity(40)]), side([capacity(50), bounded]))
+    assert "1.25\N{MULTIPLICATION SIGN}" in line_of(table, "bf16")
+    assert "| \N{EN DASH} | at least 60.0 " in line_of(table, "bf16, repeat 2")
 
 
 def test_quality_that_fails_its_bound_is_told_on_the_side_where_it_does() -> None:

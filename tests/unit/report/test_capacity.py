@@ -189,6 +189,24 @@ def test_several_launches_are_told_by_one_capacity_with_its_interval(data: Searc
     assert [each.row["repeat"] for each in launches_together(found)] == [ALL, ALL]
 
 
+def test_a_gain_over_one_search_of_the_baseline_is_told_wherever_the_capacity_is(
+    data: SearchData,
+) -> None:
+    both = data.searched.capacities[data.searched.capacities["variant"].isin(["bf16", "w8a8"])]
+    ends: dict[str, Any] = {"ended": "found", "lower": 40.0, "capacity": 50.0, "upper": 62.5}
+    once = both.assign(**ends, device="a")
+    more = once[once["variant"] == "w8a8"].assign(repeat=2)
+    searched = replace(data.searched, capacities=pd.concat([once, more], ignore_index=True))
+    given = replace(data, searched=searched)
+    gain = "1.00\N{MULTIPLICATION SIGN}"
+    assert "w8a8 takes 50.0 requests/s" in sentence_of(given.measured.deciding)
+    assert f"({gain})" in sentence_of(given.measured.deciding)
+    w8a8 = [each for each in given.measured.deciding if each.row["variant"] == "w8a8"]
+    assert answers.capacity_cell(w8a8).remark == f"2 searches; {gain}"
+    rows = [line for line in _terminal(given).splitlines() if line.startswith(" w8a8")]
+    assert any("over 2 launches" in row and row.rstrip().endswith(gain) for row in rows)
+
+
 def test_launches_of_which_one_found_only_a_bound_are_not_taken_together(data: SearchData) -> None:
     searched, plan = data.searched, data.report.plan
     bounded = searched.capacities[searched.capacities["variant"] == "w8a8"]

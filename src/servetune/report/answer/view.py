@@ -25,7 +25,7 @@ from servetune.numbers import number
 from servetune.report.answer.gpus import counted, gain_of_one
 from servetune.report.answer.hits import of_hits
 from servetune.report.answer.slo import within_slo
-from servetune.report.capacity.view import Found
+from servetune.report.capacity.view import Found, gained
 from servetune.report.lockstep import MARK
 from servetune.report.marks import ARROWS, at_front_end
 from servetune.report.measured import Measured
@@ -416,14 +416,15 @@ def capacity_cell(repeats: list[Found]) -> Cell:
     if not answered:
         return Cell(PENDING if all(each.is_pending for each in repeats) else "no answer")
     first = answered[0].over or answered[0]
-    gained = first.gained if first.gain else ""
+    gain = first.gained if first.gain else gained(repeats)
     if len(answered) == 1 or answered[0].over:
         ends = "" if first.is_lower_bound else f" [{first.interval.replace(' to ', ', ')}]"
-        told = [_searches(len(answered)) * (len(repeats) > 1), gained]
+        told = [_searches(len(answered)) * (len(repeats) > 1), gain]
         return Cell(figure=f"{first.capacity}{ends}", remark="; ".join(filter(None, told)))
     values = [float(each.row["capacity"]) for each in answered]
     least = "at least " if any(each.is_lower_bound for each in answered) else ""
-    return Cell(figure=f"{least}{span(values, number)}", remark=_searches(len(answered)))
+    remark = "; ".join(filter(None, (_searches(len(answered)), gained(repeats))))
+    return Cell(figure=f"{least}{span(values, number)}", remark=remark)
 
 
 def _searches(count: int) -> str:

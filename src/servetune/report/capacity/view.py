@@ -291,22 +291,26 @@ def _taken(repeats: list[Found]) -> str:
     taken = f"{least}{span(values, number)} {repeats[0].unit}"
     if all_of := repeats[0].over:
         taken = f"{all_of.capacity} {all_of.unit} [{all_of.interval.replace(' to ', ', ')}]"
-    return f"takes {taken} over {over}{of} of {loaded} s of load{_gained(repeats)}"
+    return f"takes {taken} over {over}{of} of {loaded} s of load{_in_brackets(gained(repeats))}"
 
 
-def _gained(repeats: list[Found]) -> str:
-    """Say in brackets what a variant gains: over launches, or else as its repeats have it."""
+def gained(repeats: list[Found]) -> str:
+    """Say what a variant gains: over launches, or else as its repeats have it; empty if nothing."""
     if (over := repeats[0].over) and over.gain:
-        return f" ({over.gained})"
+        return over.gained
     gains = [each.gain for each in repeats if each.gain]
     # Those on the baseline's GPU say more: the others may be differences of GPUs.
     gains = [gain for gain in gains if not gain.is_across] or gains
     if len(gains) == 1 and gains[0].ratio is None:
-        return f" ({written(gains[0])})"
+        return written(gains[0])
     ratios = [gain.ratio for gain in gains if gain.ratio is not None]
-    if len(ratios) < len(gains):
+    if not ratios or len(ratios) < len(gains):
         return ""
-    return f" ({span(ratios)}{ACROSS if gains[0].is_across else ''})" if ratios else ""
+    return f"{span(ratios)}{ACROSS if gains[0].is_across else ''}"
+
+
+def _in_brackets(said: str) -> str:
+    return f" ({said})" if said else ""
 
 
 def _taken_once(each: Found) -> str:
@@ -319,4 +323,5 @@ def _taken_once(each: Found) -> str:
     if row["ended"] == "zero":
         return f"does not meet it at the lowest load, {number(row['upper'])} {unit}"
     on = each.launches or "on one server"
-    return f"takes {each.capacity} {unit}{_gained([each])}, by {row['seconds']:,.0f} s of load {on}"
+    gain = _in_brackets(gained([each]))
+    return f"takes {each.capacity} {unit}{gain}, by {row['seconds']:,.0f} s of load {on}"
