@@ -93,15 +93,16 @@ class Taken:
 
     `counts` are how many `measurements` were taken, how many were here `already`, how many
     `sessions` are complete, how many load points are still `owed`, how many `rounds` were taken,
-    and how much that no record names was moved `aside`. `lacks` says what of a broken archive is
-    missing, and what to do.
+    and how much that no record names was moved `aside`. `completed` says that raw data came of
+    what was here without, `lacks` what of a broken archive is missing, and what to do.
     """
 
     study: str
     owed: list[str]
     commit: str | None
     counts: Counter[str]
-    lacks: str | None
+    completed: bool = False
+    lacks: str | None = None
 
 
 def take_results(
@@ -159,6 +160,7 @@ def take_results(
             owed=[id for session in manifest.sessions for id in session.owed],
             commit=_commit(arrived),
             counts=counts,
+            completed=merged.completed,
             lacks=lacks,
         )
 

@@ -69,10 +69,11 @@ def import_command(results: list[Path]) -> None:
         counts = taken.counts
         rounds = f", {counts['rounds']} rounds of a tuning" if counts["rounds"] else ""
         aside = f"; raw data that no record names is now in {ASIDE}" if counts["aside"] else ""
+        completed = "; raw data that was missing is here now" if taken.completed else ""
         told = (
             f"{path}: {counts['measurements']} load points imported, {counts['already']} were here,"
             f" {counts['sessions']} sessions complete, {counts['owed']} load points still missing"
-            f"{rounds}{aside}"
+            f"{rounds}{completed}{aside}"
         )
         echo("\n  ".join([told, *beside_plan(taken, ROOT)]))
         if taken.lacks:

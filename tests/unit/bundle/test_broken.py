@@ -159,3 +159,6 @@ def test_a_script_can_tell_an_import_in_part_from_a_whole_one(
     assert record_path(STUDY, WHOLE.measurements[0].id, project.root).is_file()
     done = CliRunner().invoke(app, ["bundle", "import", str(archive)])
     assert (done.exit_code, done.stderr) == (0, "")
+    assert "; raw data that was missing is here now" in done.stdout.splitlines()[0]
+    done = CliRunner().invoke(app, ["bundle", "import", str(archive)])
+    assert "raw data" not in done.stdout.splitlines()[0]

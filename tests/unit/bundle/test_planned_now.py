@@ -61,7 +61,7 @@ def test_results_of_a_study_that_was_changed_here_say_that_none_is_planned_and_s
 
 
 def test_a_single_load_point_that_is_not_planned_is_told_as_one(project: Project) -> None:
-    taken = Taken(STUDY, ["plain-users-c1-r1-0123456789ab"], None, Counter(), None)
+    taken = Taken(STUDY, ["plain-users-c1-r1-0123456789ab"], None, Counter())
     told, _ = beside_plan(taken, project.root)
     assert told.startswith(
         f"the load point is not in the plan of {STUDY} now, so the report does not show it: "
