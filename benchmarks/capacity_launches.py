@@ -32,6 +32,9 @@ Searches = Mapping[str, Sequence[Interval]]
 
 def print_coverage(exact: Searches, confidence: float) -> None:
     """Print how often the intervals of launches hold, as launches deviate."""
+    exact = {name: of for name, of in exact.items() if len(of) >= LAUNCHES}
+    if not exact:
+        return
     draw = np.random.default_rng(0)
     for deviation in DEVIATIONS:
         _own(exact, confidence, deviation, draw)
@@ -91,7 +94,8 @@ def _study(
     exact: Searches, confidence: float, launches: int, deviation: float, draw: np.random.Generator
 ) -> list[dict[str, object]]:
     """Draw a table of capacities: searches of policies on shared launches, and of another."""
-    names = [*draw.choice(list(exact), POLICIES, replace=False), draw.choice(list(exact))]
+    are_few = len(exact) < POLICIES
+    names = [*draw.choice(list(exact), POLICIES, replace=are_few), draw.choice(list(exact))]
     shared, own = draw.normal(0, deviation, (2, launches))
     return [
         {

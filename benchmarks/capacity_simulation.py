@@ -310,7 +310,8 @@ def _coverage(cases: tuple[Case, ...], searches: int, is_fresh: bool) -> None:
     truths = {case.name: true_capacity(case) for case in cases}
     for tolerance in TOLERANCES:
         print(f"tolerance {tolerance}: covered, ended, probes, requests (median, mean), seconds")
-        run_searches(cases, truths, tolerance, seeds)
+        _, exact = run_searches(cases, truths, tolerance, seeds)
+        print_coverage(exact, declared(cases[0], tolerance).confidence)
 
 
 def unsteady(searches: int, is_fresh: bool) -> None:
@@ -349,7 +350,7 @@ def peers(searches: int, is_fresh: bool) -> None:
     cases = FRESH if is_fresh else CASES
     each = max(1, searches // (len(cases) * len(TOLERANCES)))
     truths = {case.name: true_capacity(case) for case in cases}
-    best = run_searches(cases, truths, TOLERANCES[0], range(each))
+    best, _ = run_searches(cases, truths, TOLERANCES[0], range(each))
     print("peers: requests a probe, within 10 % of the truth, requests, seconds, times ours")
     for name, peer in PEERS.items():
         for size in SIZES:
@@ -382,8 +383,11 @@ def holds(answer: Capacity, truth: float) -> bool:
 
 def run_searches(
     cases: tuple[Case, ...], truths: dict[str, float], tolerance: float, seeds: range
-) -> "Cost":
-    """Search each server once a seed, print what came of it, and return the mean cost."""
+) -> "tuple[Cost, dict[str, list[Interval]]]":
+    """Search each server once a seed, and print what came of it.
+
+    Returns the mean cost, and intervals with both ends over the truth, by server.
+    """
     covered, told, close, judged = 0, 0, 0, Counter[bool | None]()
     spent: list[Spent] = []
     exact: dict[str, list[Interval]] = {case.name: [] for case in cases}
@@ -419,8 +423,7 @@ def run_searches(
         f" {judged[True]}/{decided} = {judged[True] / max(decided, 1):.4f} (declared"
         f" {search.probe_error:.2f}), requests {mean.requests:,.0f}, seconds {mean.seconds:,.0f}"
     )
-    print_coverage(exact, search.confidence)
-    return mean
+    return mean, exact
 
 
 def run_peer(
