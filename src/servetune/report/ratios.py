@@ -40,12 +40,21 @@ MOST_LANES = 48
 
 @drawing
 def gains(decisions: list[Decision], found: list[Found], variants: list[str]) -> Spec | None:
-    """Draw the ratios of the answer's table, and those of capacities; None if there is none.
+    """Draw the ratios of the answer's table, capacities first; None if there is none.
 
     An arrow says of each row which way is better. What has no interval is faint.
     """
     lanes = variants[1:]
     rows: list[dict[str, Any]] = [
+        {
+            "variant": each.row["variant"],
+            "where": f"{each.place}\ncapacity {ARROWS['higher']}",
+            **_ends(each.gain),
+            "shown": each.gained,
+        }
+        for each in found
+        if each.gain and each.gain.ratio is not None
+    ] + [
         {
             "variant": variant,
             "where": f"{where_of(each.row)}\n{inside(each.metric.head or each.metric.title)}"
@@ -57,15 +66,6 @@ def gains(decisions: list[Decision], found: list[Found], variants: list[str]) ->
         for each in shown_in(decisions, MOST_LANES // max(1, len(lanes)))
         for variant, outcome in each.outcomes.items()
         if outcome.ratio and outcome.verdict != LOCKSTEP
-    ] + [
-        {
-            "variant": each.row["variant"],
-            "where": f"{each.place}\ncapacity {ARROWS['higher']}",
-            **_ends(each.gain),
-            "shown": each.gained,
-        }
-        for each in found
-        if each.gain and each.gain.ratio is not None
     ]
     if not rows:
         return None

@@ -202,7 +202,8 @@ def test_a_gain_over_one_search_of_the_baseline_is_told_wherever_the_capacity_is
     assert "w8a8 takes 50.0 requests/s" in sentence_of(given.measured.deciding)
     assert f"({gain})" in sentence_of(given.measured.deciding)
     w8a8 = [each for each in given.measured.deciding if each.row["variant"] == "w8a8"]
-    assert answers.capacity_cell(w8a8).remark == f"2 searches; {gain}"
+    cell = answers.capacity_cell(w8a8)
+    assert (cell.remark, cell.hint) == (gain, "2 searches")
     rows = [line for line in _terminal(given).splitlines() if line.startswith(" w8a8")]
     assert any("over 2 launches" in row and row.rstrip().endswith(gain) for row in rows)
 

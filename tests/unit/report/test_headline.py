@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from servetune.report.answer.section import section
 from servetune.report.capacity.launches import launches_together
 from servetune.report.headline import headline
 from servetune.report.measured import Measured
@@ -59,3 +60,14 @@ def test_a_server_that_keeps_the_targets_at_no_load_has_a_capacity_of_none() -> 
     told = headline(measured)
     assert measured.lacks == []
     assert "bf16" not in told or told["bf16"].get("rps") == 0
+
+
+def test_the_page_draws_one_gain_a_variant_in_capacity_that_of_its_table() -> None:
+    measured = of("h200-headline")
+    chart = section(measured).charts["answer"]
+    assert chart is not None
+    drawn = [row for row in chart["datasets"]["rows"] if "capacity" in row["where"]]
+    gains = {each.row["variant"]: each.gain for each in launches_together(measured.deciding)}
+    told = {name: (gain.low, gain.ratio, gain.high) for name, gain in gains.items() if gain}
+    assert {row["variant"]: (row["low"], row["value"], row["high"]) for row in drawn} == told
+    assert len(drawn) == len(told) == 3

@@ -6,6 +6,7 @@ from servetune.analysis.wording import state
 from servetune.numbers import NONE
 from servetune.report.answer.tuning import Words, charts_of, markdown_of, tuning_of
 from servetune.report.answer.view import Cell, Grid, grid, reasons, said
+from servetune.report.capacity.launches import launches_together
 from servetune.report.capacity.view import sentences as capacities
 from servetune.report.gfm import bullets, escaped, pipe_table, text
 from servetune.report.measured import Measured
@@ -66,7 +67,7 @@ def section(measured: Measured) -> Section:
         nothing="" if told or within else NOTHING_DECIDES if has_values else NOTHING,
         tuned=tuned,
     )
-    drawn = gains(measured.decisions, measured.deciding, measured.variants)
+    drawn = gains(measured.decisions, launches_together(measured.deciding), measured.variants)
     charts = charts_of(measured) if tuned else {"answer": drawn}
     return Section(
         "answer", "Answer", words, charts, lambda fit: _markdown(measured, words, fit.rows)

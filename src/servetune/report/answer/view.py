@@ -343,7 +343,7 @@ def _matrix(measured: Measured) -> list[tuple[Head, dict[str, Cell]]]:
         (
             Head(
                 f"{inside(each.metric.head or each.metric.title)}, {each.metric.unit}"
-                f" {ARROWS[each.metric.better or '']}",
+                f"\N{NO-BREAK SPACE}{ARROWS[each.metric.better or '']}",
                 _place(measured, each),
             ),
             {
@@ -379,7 +379,7 @@ def decided(measured: Measured) -> list[Column]:
     return [
         (
             f"{_place(measured, decision)}: {inside(decision.metric.title)}"
-            f" {ARROWS[decision.metric.better or '']}",
+            f"\N{NO-BREAK SPACE}{ARROWS[decision.metric.better or '']}",
             {
                 variant: _outcome(decision, variant, outcome)
                 for variant, outcome in decision.outcomes.items()
@@ -419,8 +419,8 @@ def capacity_cell(repeats: list[Found]) -> Cell:
     gain = first.gained if first.gain else gained(repeats)
     if len(answered) == 1 or answered[0].over:
         ends = "" if first.is_lower_bound else f" [{first.interval.replace(' to ', ', ')}]"
-        told = [_searches(len(answered)) * (len(repeats) > 1), gain]
-        return Cell(figure=f"{first.capacity}{ends}", remark="; ".join(filter(None, told)))
+        count = _searches(len(answered)) * (len(repeats) > 1)
+        return Cell(figure=f"{first.capacity}{ends}", remark=gain or count, hint=count)
     values = [float(each.row["capacity"]) for each in answered]
     least = "at least " if any(each.is_lower_bound for each in answered) else ""
     remark = "; ".join(filter(None, (_searches(len(answered)), gained(repeats))))
