@@ -32,9 +32,12 @@ from servetune.study.study import Study, read_study
 GALLERY = Path(__file__).parents[1] / "gallery"
 
 CHOSEN_ON = {"h200-llama8b": ("bf16", "fp8", "eagle3-2.5"), "h200-capacity": ("bf16", "fp8")}
-SEARCHED = ("h200-capacity", "h200-capacity-slow-cpu", "h200-headline")
-CLOSED = {"h200-headline": "h200-headline"}
-"""Whose closed loops are asked for a capacity: another study's, or its own where it has some."""
+CLOSED = {
+    **dict.fromkeys(("h200-capacity", "h200-capacity-slow-cpu"), "h200-llama8b"),
+    "h200-headline": "h200-headline",
+}
+"""Whose closed loops are asked for a study's capacity: another's, or its own where it has some."""
+SEARCHED = tuple(CLOSED)
 STUDIES = (
     *("h200-llama8b", "h200-llama8b-varied", "h200-llama8b-graphs", "h200-granite", *SEARCHED),
     *("h100-front-end", "h100-detokenizing"),
@@ -166,8 +169,8 @@ def print_capacities(
         *("closed loops", "first closed loop alone", "first probe as searched"),
     )
     errors = []
-    closed = {key: of for key, of in fits.items() if key[0] == "h200-llama8b"}
-    for name in CLOSED.values():
+    closed = dict(fits)
+    for name in CLOSED.keys() & CLOSED.values():
         for variant, recorded in loads[name].items():
             loops = [load for load in recorded if load[1].requests.due_s is None]
             closed[name, variant] = score_fit(loops).fitted
@@ -181,9 +184,7 @@ def print_capacities(
             pilot = pilots[0]
             of_loads = {
                 "two": Predicting(fits[name, search.variant], pilot),
-                "closed": Predicting(
-                    closed[CLOSED.get(name, "h200-llama8b"), search.variant], pilot
-                ),
+                "closed": Predicting(closed[CLOSED[name], search.variant], pilot),
                 "pilot": Predicting(fit([pilot]), pilot),
             }
             for tier, found in search.tiers.items():
