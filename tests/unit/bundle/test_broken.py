@@ -65,6 +65,11 @@ def imported(archive: Path, here: Path) -> Taken | str:
         return str(error)
 
 
+def taken_whole(archive: Path, here: Path) -> dict[str, bytes]:
+    take_results(archive, here, [STUDY])
+    return content_of(here)
+
+
 def records_of(content: dict[str, bytes]) -> set[str]:
     return {name for name in content if "/records/" in name or "/quality/" in name}
 
@@ -74,8 +79,7 @@ def test_wherever_an_archive_is_cut_what_is_whole_is_taken_and_the_whole_one_add
     how: str, story: Path, tmp_path: Path
 ) -> None:
     archive = PACKS[how](story, tmp_path / "whole.tar.gz")
-    take_results(archive, tmp_path / "expected", [STUDY])
-    expected = content_of(tmp_path / "expected")
+    expected = taken_whole(archive, tmp_path / "expected")
     size, counts = archive.stat().st_size, [0]
     for count in range(0, size, size // 12):
         here = tmp_path / str(count)
@@ -112,8 +116,7 @@ def test_nothing_of_a_damaged_archive_is_taken_that_is_not_known_to_be_as_it_was
     how: str, story: Path, tmp_path: Path
 ) -> None:
     archive = PACKS[how](story, tmp_path / "whole.tar.gz")
-    take_results(archive, tmp_path / "expected", [STUDY])
-    expected = content_of(tmp_path / "expected")
+    expected = taken_whole(archive, tmp_path / "expected")
     in_part = 0
     for place in range(20, archive.stat().st_size, archive.stat().st_size // 20):
         here = tmp_path / str(place)
@@ -123,8 +126,7 @@ def test_nothing_of_a_damaged_archive_is_taken_that_is_not_known_to_be_as_it_was
         if now and now != expected:
             assert isinstance(told, Taken) and told.lacks and "damaged" in told.lacks
             in_part += 1
-        take_results(archive, here, [STUDY])
-        assert content_of(here) == expected
+        assert taken_whole(archive, here) == expected
     # With one checksum for all, none of it is known to be sound.
     assert in_part > 2 if how == "packed" else not in_part
 
